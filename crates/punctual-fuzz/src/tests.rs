@@ -41,7 +41,7 @@ fn the_same_seed_makes_the_same_inputs() {
 }
 
 #[test]
-fn a_box_of_time_ends_what_has_no_end_else_and_what_is_kept_is_tried_all_the_same() {
+fn a_time_limit_ends_endless_runs_and_kept_inputs_still_run() {
     let nowhere = Path::new("there is no such corpus");
     let tried = std::cell::Cell::new(0);
     let ran = |within| {

@@ -5,6 +5,7 @@
 
 mod code;
 mod pages;
+mod readability;
 mod sentences;
 mod tree;
 mod workspace;
@@ -273,6 +274,29 @@ fn each_thing_has_one_word() {
         pages::words,
         "crates/punctual-redis/functions/planted.lua",
         "local bell = 1",
+    );
+}
+
+#[test]
+fn first_lines_say_what_a_file_is_for() {
+    holds(readability::first_lines);
+    let rule = readability::first_lines;
+    finds(rule, "crates/punctual/src/new.rs", "use std::fmt;\n");
+    finds(
+        rule,
+        "crates/punctual-redis/functions/new.lua",
+        "local a = 1\n",
+    );
+}
+
+#[test]
+fn names_of_tests_have_at_most_70_characters() {
+    holds(readability::test_names);
+    let name = "a".repeat(71);
+    finds(
+        readability::test_names,
+        "crates/punctual/src/queue.rs",
+        &format!("#[tokio::test]\nasync fn {name}() {{}}\n"),
     );
 }
 

@@ -78,7 +78,7 @@ fn starts(payloads: &[Vec<u8>]) -> Vec<usize> {
 }
 
 #[test]
-fn a_tail_torn_at_any_byte_of_the_last_64_kib_is_cut_and_nothing_before_it_is_lost() {
+fn a_tail_torn_at_any_of_its_64_ki_bytes_is_cut_and_the_rest_is_kept() {
     let payloads = payloads(320);
     let whole = segment(1, BOOT, &payloads);
     let starts = starts(&payloads);
@@ -106,7 +106,7 @@ fn a_tail_torn_at_any_byte_of_the_last_64_kib_is_cut_and_nothing_before_it_is_lo
 }
 
 #[test]
-fn a_bit_flipped_in_any_field_of_a_record_in_the_middle_is_refused_with_file_and_offset() {
+fn a_flipped_bit_in_a_middle_record_is_refused_with_file_and_offset() {
     let payloads = payloads(20);
     let whole = segment(1, BOOT, &payloads);
     let at = starts(&payloads)[9];
@@ -188,7 +188,7 @@ fn a_header_that_was_never_written_whole_is_no_damage_where_a_log_goes_on() {
 }
 
 #[test]
-fn a_segment_that_could_not_be_begun_is_passed_over_where_the_log_went_on_without_it() {
+fn a_segment_without_header_is_skipped_if_the_log_went_on_without_it() {
     let payloads = payloads(5);
     let (a, c) = (
         segment(1, BOOT, &payloads[..4]),
@@ -240,7 +240,7 @@ fn a_log_of_another_directory_is_refused() {
 }
 
 #[test]
-fn a_hole_that_a_power_cut_left_is_cut_and_the_same_hole_without_one_is_damage() {
+fn a_hole_of_a_power_cut_is_cut_and_any_other_hole_is_damage() {
     let payloads = payloads(3);
     let instance = INSTANCE;
     let boot = BOOT;

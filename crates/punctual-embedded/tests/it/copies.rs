@@ -88,7 +88,7 @@ async fn a_restored_backup_goes_on_where_it_was_taken() {
 }
 
 #[test]
-fn a_copy_goes_to_no_place_that_holds_something_and_comes_from_none_that_holds_nothing() {
+fn a_copy_needs_an_empty_target_and_a_source_with_data() {
     let parent = tempfile::tempdir().expect("a directory");
     let [data, kept] = ["data", "kept"].map(|name| parent.path().join(name));
     assert_eq!(

@@ -138,7 +138,7 @@ async fn a_history_cut_at_every_operation_by_a_kill_keeps_what_was_acknowledged(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_history_cut_at_every_operation_by_a_power_cut_keeps_what_was_acknowledged() {
+async fn a_power_cut_at_any_operation_keeps_acknowledged_jobs() {
     for seed in [3, 4] {
         let cut = |at| Crash::PowerCut {
             keeps: mix(seed, at),
@@ -159,8 +159,7 @@ async fn a_history_in_which_any_operation_fails_keeps_what_was_acknowledged() {
 
 // Torture found by seed 303 of `embedded-disk` that a settlement was called refused and took effect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_history_in_which_the_disk_is_full_for_a_while_keeps_what_was_acknowledged_and_nothing_refused()
- {
+async fn a_disk_full_for_a_while_keeps_acknowledged_jobs_and_no_refused_ones() {
     let cut = |_| Crash::PowerCut { keeps: 0 };
     let full = |_| Fault::Full { operations: 4 };
     let (_, cut) = cut_everywhere(7, full, cut, Durability::Fsync).await;
@@ -174,7 +173,7 @@ async fn a_history_in_which_the_disk_is_full_for_a_while_keeps_what_was_acknowle
 
 // The sync spy found a directory that was refused after this: to sync its file again proved nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_goes_on_after_any_failed_operation_and_a_kill_outlives_the_power_cut_after_it() {
+async fn changes_after_a_failed_operation_and_a_kill_outlive_a_power_cut() {
     let (mut operations, mut total) = (0, Verdict::default());
     for seed in [11, 12, 13] {
         for operation in 0.. {

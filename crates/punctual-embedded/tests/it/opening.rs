@@ -315,7 +315,7 @@ async fn a_store_that_is_missing_is_refused_and_no_empty_one_is_made() {
 }
 
 #[tokio::test]
-async fn a_store_whose_pointer_or_version_is_damaged_is_refused_and_loses_no_table() {
+async fn a_store_with_a_damaged_pointer_is_refused_and_loses_no_table() {
     let made = Made::in_store().await;
     let base = made.path.join("base");
     let files = fs::read_dir(&base)
@@ -358,7 +358,7 @@ async fn a_table_that_is_missing_is_refused() {
 }
 
 #[tokio::test]
-async fn damage_in_the_middle_of_the_log_is_refused_with_file_offset_and_remedy_and_repaired() {
+async fn damage_inside_the_log_is_refused_with_its_place_and_repaired() {
     let made = Made::in_log().await;
     let log = made.log().remove(0);
     let original = fs::read(&log).expect("read");
@@ -431,7 +431,7 @@ async fn a_flipped_bit_in_a_table_of_the_store_is_never_served_as_data() {
 }
 
 #[tokio::test]
-async fn damage_of_the_store_that_an_opening_does_not_meet_is_told_and_never_copied() {
+async fn damage_of_the_store_found_after_opening_is_reported_not_copied() {
     let made = Made::in_store().await;
     verify(&made.path).expect("nothing is damaged yet");
     let table = fs::read_dir(made.path.join("base/tables")).expect("tables");

@@ -42,7 +42,7 @@ fn every_state_keeps_the_law() {
 }
 
 #[test]
-fn every_state_keeps_the_law_over_failovers_to_a_replica_that_was_waited_for() {
+fn every_state_keeps_the_law_over_failovers_to_an_awaited_replica() {
     is_kept(AWAITED);
 }
 

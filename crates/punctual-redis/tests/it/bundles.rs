@@ -210,7 +210,7 @@ async fn a_bundle_is_claimed_and_settled_in_parts() {
 
 /// In the order of the lease, as workers settle them, across the ends of bundles; and in none.
 #[tokio::test]
-async fn parts_of_a_lease_of_several_bundles_complete_what_they_name_and_nothing_else() {
+async fn a_part_of_a_lease_of_bundles_completes_only_the_jobs_it_names() {
     let place = Place::new().await;
     for seed in 1..=6 {
         let jobs = alike(250);

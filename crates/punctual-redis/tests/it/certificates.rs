@@ -119,7 +119,7 @@ async fn a_certificate_that_is_not_good_is_named_at_once_with_the_remedy() {
 
 /// Who runs already is told the same, and goes on by itself once there is a good one.
 #[tokio::test]
-async fn an_engine_whose_server_lets_its_certificate_expire_goes_on_with_a_new_one() {
+async fn an_engine_goes_on_with_a_new_certificate_after_the_old_expired() {
     let with = |certificate: &str| {
         let keeps = TestServer::KEEPS_ALL.map(String::from);
         let all: Vec<String> = keeps

@@ -446,7 +446,7 @@ async fn functions_that_come_and_go_under_load_cost_each_call_one_retry() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn functions_that_come_and_go_on_any_node_under_load_cost_each_call_one_retry() {
+async fn functions_lost_on_any_node_under_load_cost_each_call_one_retry() {
     let mut cluster = TestCluster::start();
     let namespaces = namespaces(&mut cluster);
     let address = cluster.address();

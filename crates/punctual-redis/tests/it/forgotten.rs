@@ -47,7 +47,7 @@ impl Claimers {
 }
 
 #[tokio::test]
-async fn workers_that_nobody_is_told_of_any_more_are_forgotten_by_the_next_round() {
+async fn workers_past_their_minute_are_forgotten_by_maintenance() {
     let claimers = Claimers::new().await;
     claimers.come(1).await;
     let before = claimers.fields();

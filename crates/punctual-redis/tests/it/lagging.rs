@@ -218,7 +218,7 @@ async fn all_cancelled() -> Lag {
 
 /// A reviewer found that it ran: it was taken for one of those that were left in the list.
 #[tokio::test]
-async fn a_job_in_line_that_is_cancelled_stays_so_where_all_far_ones_were_before() {
+async fn a_cancelled_job_in_line_stays_cancelled_behind_cold_ones() {
     let lag = all_cancelled().await;
     let in_line = lag.put(NewJob::new(QUEUE, "{}")).await;
     let soon = NewJob {
@@ -254,7 +254,7 @@ async fn lists_of_cancelled_jobs_are_gone_with_the_next_far_ones() {
 
 /// Ids may be made of the names of things, and such a job be sent to another queue once it was deleted.
 #[tokio::test]
-async fn a_purge_leaves_a_job_alone_that_was_sent_to_another_queue_under_the_id_of_one_before() {
+async fn a_purge_spares_a_new_job_of_another_queue_under_an_old_id() {
     let lag = Lag::new().await;
     lag.far(LONG).await;
     let once = lag.put(far_alone()).await;
@@ -274,7 +274,7 @@ async fn a_purge_leaves_a_job_alone_that_was_sent_to_another_queue_under_the_id_
 
 /// Redis may have been told to remove it by hand.
 #[tokio::test]
-async fn a_group_goes_on_after_the_record_of_its_first_job_was_removed_by_somebody_else() {
+async fn a_group_goes_on_after_its_first_record_was_removed() {
     let lag = Lag::new().await;
     let first = lag.put(grouped()).await;
     let second = lag.put(grouped()).await;

@@ -114,7 +114,7 @@ async fn work(engine: &RedisEngine, told: &Known) -> usize {
 /// Calls that meet a move which takes longer than they may are told of it at their deadline; those with time are
 /// answered after it, nothing is lost and nothing is early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_slot_that_moves_slowly_costs_calls_their_deadline_and_nothing_else() {
+async fn a_large_slot_that_moves_slowly_costs_calls_only_their_deadline() {
     let cluster = TestCluster::start();
     let engine = connect(&cluster, DEADLINE).await;
     let filler = connect(&cluster, seconds(60)).await;

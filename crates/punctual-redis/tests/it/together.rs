@@ -75,7 +75,7 @@ async fn sixty_four_lives_at_once_take_a_few_calls() {
 
 /// Each call is a write of its own, later than the one before; in line they stand together.
 #[tokio::test]
-async fn jobs_of_calls_that_left_together_are_listed_and_outlive_others_that_are_cancelled() {
+async fn jobs_of_calls_sent_together_are_listed_and_outlive_cancelled_ones() {
     let (_server, engine) = met().await;
     let jobs = jobs(1_250);
     verdicts(all_at_once(&engine, &jobs).await);

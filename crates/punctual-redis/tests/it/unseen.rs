@@ -22,7 +22,7 @@ async fn connect(address: &str, clock: &ManualClock) -> RedisEngine {
 
 /// Seed 1 of `redis-clock` at 7f206c6 had three jobs answered so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_that_is_over_before_its_records_are_read_is_not_answered_with_the_next_attempt() {
+async fn a_lease_that_ended_before_its_records_were_read_is_not_returned() {
     let server = TestServer::start();
     let proxy = TestProxy::to(server.port()).await;
     let clock = ManualClock::new(START);

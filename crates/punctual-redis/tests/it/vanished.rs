@@ -75,7 +75,7 @@ async fn who_calls_all_the_time_is_told_within_a_second() {
 }
 
 #[tokio::test]
-async fn another_database_is_told_at_the_next_call_and_forgiven_once_it_is_the_right_one() {
+async fn another_database_is_reported_until_the_right_one_is_back() {
     let mut server = TestServer::start();
     let engine = connect(&server.address()).await;
     let id = enqueue(&engine).await.expect("enqueue");

@@ -154,7 +154,7 @@ async fn power_cuts_take_nothing_that_was_acknowledged_as_synced() {
 
 // The directory was refused as damaged after this, at a commit that had been acknowledged.
 #[tokio::test]
-async fn a_sync_that_fails_and_a_power_cut_some_time_after_it_take_nothing_acknowledged() {
+async fn a_failed_sync_and_a_later_power_cut_take_nothing_acknowledged() {
     let (watched, mut outcome) = (Watched::new(), Outcome::default());
     let mut kept = BTreeSet::new();
     for seed in 0..8 {

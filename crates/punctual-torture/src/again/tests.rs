@@ -41,7 +41,7 @@ async fn an_engine_that_answers_the_third_time_is_heard() {
 }
 
 #[tokio::test]
-async fn of_an_engine_that_never_answers_the_last_error_is_told_once_patience_is_over() {
+async fn the_last_error_is_returned_once_an_engine_never_answered() {
     let engine = Away::until(u32::MAX);
     let watch = Stopwatch::start();
     let asking = again(millis(450), || engine.ask());

@@ -9,7 +9,7 @@ fn cells() -> Vec<CellKind> {
 }
 
 #[test]
-fn nothing_is_broken_in_a_rest_and_each_round_that_is_long_enough_ends_with_one() {
+fn quiet_periods_have_no_faults_and_end_each_long_round() {
     for seconds in [15, 24, 30, 42, 45, 60] {
         let spans = seconds * 1_000;
         let quiet_periods = quiet_periods(spans);

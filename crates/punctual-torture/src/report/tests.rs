@@ -103,7 +103,7 @@ fn rested(cell: CellKind, quiet_periods: &[(u32, u64)]) -> Round {
 }
 
 #[test]
-fn how_soon_somebody_claims_in_quiet_periods_is_told_and_of_runs_without_any_it_is_not_known() {
+fn the_first_claim_of_quiet_periods_is_reported_or_unknown() {
     let new = rested(CellKind::Embedded, &[(40, 3), (80, 1)]);
     let told = line(&new);
     assert!(
@@ -129,7 +129,7 @@ fn how_soon_somebody_claims_in_quiet_periods_is_told_and_of_runs_without_any_it_
 }
 
 #[test]
-fn kinds_that_share_a_number_are_counted_by_themselves_and_what_nothing_brings_about_is_none() {
+fn kinds_that_share_a_number_are_counted_apart() {
     let mut totals = Totals::default();
     let row = |totals: &Totals, of: &str| {
         let page = totals.fill("<!-- torture-kinds -->\n<!-- end of torture-kinds -->");
@@ -169,7 +169,7 @@ fn kinds_that_share_a_number_are_counted_by_themselves_and_what_nothing_brings_a
 }
 
 #[test]
-fn quiet_periods_of_rounds_add_up_and_rows_of_before_them_stay_as_they_are() {
+fn quiet_periods_add_up_and_older_rows_stay() {
     let mut totals = Totals::default();
     totals.add("old", &round(CellKind::Embedded, "I1 nothing lost"));
     let row = serde_json::to_string(&totals.runs[0]).expect("JSON");
@@ -221,7 +221,7 @@ fn the_table_of_faults_has_how_many_were_asked_for() {
 }
 
 #[test]
-fn the_table_for_a_reader_in_a_hurry_is_of_what_may_lose_nothing_with_lateness_seeds_and_commits() {
+fn the_short_table_has_cells_that_may_lose_nothing() {
     let mut totals = Totals::default();
     let mut late = |cell, seed, faults: u64, micros: &[(&str, u32)]| {
         let mut round = round(cell, "I1 nothing lost");
@@ -314,7 +314,7 @@ fn second(started: u64, worst: u64) -> Second {
 }
 
 #[test]
-fn the_page_draws_the_faults_the_throughput_and_the_lateness_of_every_round() {
+fn the_page_draws_faults_throughput_and_lateness_of_every_round() {
     let mut drawn = round(CellKind::Embedded, "I1 <nothing> lost");
     drawn.findings.timeline.faults = vec![
         held("F07", "kill & 'open'", 0, 1_000),

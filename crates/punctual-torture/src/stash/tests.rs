@@ -39,7 +39,7 @@ fn a_run_without_a_finding_makes_room() {
 }
 
 #[test]
-fn a_run_with_a_finding_or_a_round_that_was_never_judged_is_stashed_and_none_is_lost() {
+fn a_run_with_a_finding_or_an_unjudged_round_is_stashed() {
     let found = round(CellKind::Embedded, "I1 nothing lost");
     let (place, folder) = of_a_run(Some(&found));
     for (written, stash) in [

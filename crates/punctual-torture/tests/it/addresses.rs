@@ -74,7 +74,7 @@ const OF_WORKERS: [&str; 4] = ["F01", "F08", "F29", "F31"];
 const NOT_OF_WORKERS: [&str; 8] = ["F02", "F09", "F11", "F12", "F13", "F16", "F21", "F23"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_of_somebody_else_is_tortured_from_outside_and_keeps_what_it_had() {
+async fn a_foreign_redis_is_tortured_from_outside_and_keeps_its_data() {
     let server = TestServer::start();
     let there = |arguments: &[&str]| server.cli(&[&["-n", "3"], arguments].concat());
     assert_eq!(there(&["SET", "somebody's", "key"]), "OK");
@@ -143,7 +143,7 @@ async fn a_job_that_somebody_else_puts_in_meanwhile_is_told_of_and_left_alone() 
 
 /// Its clock reads an hour less, as that of another machine may, and it is not at 127.0.0.1.
 #[test]
-fn an_engine_elsewhere_whose_clock_is_wrong_is_tortured_and_judged_by_that_clock() {
+fn an_engine_elsewhere_with_a_wrong_clock_is_judged_by_that_clock() {
     let control = tempfile::tempdir().expect("a directory");
     let both = ["--save", "", "--bind", "127.0.0.2 127.0.0.1"];
     let server = TestServer::watched(&both, |data| {
@@ -198,7 +198,7 @@ async fn an_encrypted_gateway_of_somebody_else_is_tortured_by_its_workers() {
 
 /// It gets a gateway of the run, which is killed too.
 #[test]
-fn a_directory_is_tortured_behind_a_gateway_and_is_refused_once_it_holds_something() {
+fn a_directory_behind_a_gateway_is_refused_once_it_has_data() {
     let place = tempfile::tempdir().expect("a directory");
     let address = format!("file:{}", place.path().join("data").display());
     let run = torture_alone(&address);

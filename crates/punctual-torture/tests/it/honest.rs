@@ -164,7 +164,7 @@ fn a_master_whose_replicas_are_both_waited_for_takes_nothing_with_it() {
 }
 
 #[test]
-fn the_embedded_engine_that_syncs_at_intervals_loses_one_in_a_power_cut_and_no_more() {
+fn an_engine_with_interval_syncs_loses_one_interval_in_a_power_cut() {
     loses("embedded-interval");
 }
 

@@ -314,7 +314,7 @@ fn leases_that_end_by_engine_time_are_not_found_by_the_same_plan() {
 
 /// Then both clocks read the same.
 #[test]
-fn a_lease_that_ends_by_the_clock_of_its_holder_is_not_found_where_clocks_are_right() {
+fn a_lease_by_its_holders_clock_is_missed_where_clocks_are_right() {
     is_not_found(&by_local_clock("embedded-http"), &["I2 "]);
 }
 

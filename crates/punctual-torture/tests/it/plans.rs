@@ -23,7 +23,7 @@ fn a_plan_may_be_of_some_lanes_alone() {
 }
 
 #[test]
-fn histories_are_kept_packed_and_judged_alike_again_as_long_as_there_is_room_for_them() {
+fn packed_histories_are_judged_alike_while_there_is_room() {
     let run_with = |bytes| {
         let packed = ["--engine", "embedded", "--minutes", "0.05", "--seed", "2"];
         run(&[&packed[..], &["--keep-bytes", bytes]].concat())

@@ -72,7 +72,7 @@ async fn dead(engine: &MemoryEngine, queue: &str, errors: &[String]) {
 }
 
 #[tokio::test]
-async fn groups_are_the_largest_first_and_bounded_and_say_whether_all_were_examined() {
+async fn groups_come_largest_first_bounded_and_say_if_all_were_examined() {
     let engine = MemoryEngine::new();
     let namespace = Namespace::default();
     let timeouts: Vec<_> = (0..3).map(|n| format!("timeout after {n} ms")).collect();

@@ -78,7 +78,7 @@ fn only_an_outcome_that_ends_the_job_is_told() {
 }
 
 #[test]
-fn a_callback_has_one_id_per_attempt_goes_on_with_the_trace_and_asks_for_none_itself() {
+fn a_callback_has_one_id_per_attempt_and_keeps_the_trace() {
     let job = asking();
     let of = |attempt| {
         let mut settlement = Settlement::new(job.id, attempt, Outcome::Completed);

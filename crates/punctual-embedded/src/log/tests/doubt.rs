@@ -37,7 +37,7 @@ fn what_a_failed_sync_left_in_doubt_is_on_disk_once_it_was_read_back() {
 }
 
 #[test]
-fn a_stop_at_any_operation_while_a_doubtful_end_is_copied_loses_nothing_synced() {
+fn a_stop_while_a_doubtful_end_is_copied_loses_nothing_synced() {
     let payloads = payloads(12);
     let mut stops = 0;
     for synced in [0, 3, 9] {
@@ -66,7 +66,7 @@ fn a_stop_at_any_operation_while_a_doubtful_end_is_copied_loses_nothing_synced()
 }
 
 #[test]
-fn a_doubtful_end_is_copied_in_pieces_that_a_nearly_full_disk_has_room_for() {
+fn a_doubtful_end_is_copied_in_pieces_that_fit_a_nearly_full_disk() {
     let payloads = payloads(12);
     let disk = doubtful(&payloads, 0);
     let used: u64 = disk.names().unwrap().iter().map(|(_, bytes)| bytes).sum();
@@ -78,7 +78,7 @@ fn a_doubtful_end_is_copied_in_pieces_that_a_nearly_full_disk_has_room_for() {
 }
 
 #[test]
-fn commits_that_stand_in_two_segments_are_read_once_and_a_copy_that_lacks_any_is_damage() {
+fn commits_in_two_segments_are_read_once_and_a_short_copy_is_damage() {
     let payloads = payloads(6);
     let whole = segment(1, BOOT, &payloads);
     let from = |first: u64| segment(first, BOOT, &payloads[first as usize - 1..]);

@@ -14,7 +14,7 @@ use crate::client::enqueue;
 
 /// Whoever made the directory may have let others in: what is kept there is not for them.
 #[tokio::test]
-async fn what_is_kept_is_read_by_no_other_user_even_in_a_directory_that_lets_them_in() {
+async fn no_other_user_reads_data_even_in_an_open_directory() {
     let parent = parent();
     let path = parent.path().join("data");
     fs::create_dir(&path).expect("a directory");

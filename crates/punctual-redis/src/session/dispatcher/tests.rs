@@ -182,7 +182,7 @@ async fn calls_that_left_together_and_were_sent_before_are_not_told_as_refused()
 
 /// Whether functions are older is asked within the call's own time: others of its class wait behind it.
 #[tokio::test]
-async fn a_server_that_does_not_say_its_version_is_not_waited_for_beyond_the_deadline() {
+async fn a_server_without_an_answer_for_its_version_costs_one_deadline() {
     let mut asked = 0;
     let port = server(move |words| match words {
         [_, name, ..] if name == "punctual_1_version" => {

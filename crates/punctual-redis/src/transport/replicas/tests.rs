@@ -16,7 +16,7 @@ fn set(key: &str) -> Cmd {
 
 /// There are no replicas: the first change holds the connection until it is said that they are too few.
 #[tokio::test]
-async fn a_change_whose_caller_has_gone_before_it_left_is_not_sent_with_those_of_others() {
+async fn a_change_of_a_gone_caller_is_not_sent_with_those_of_others() {
     let server = TestServer::start();
     let options: Options = server.address().parse().expect("an address");
     let host = Host {

@@ -124,7 +124,7 @@ async fn save(server: &TestServer, ends: &str) {
 }
 
 #[tokio::test]
-async fn a_server_without_the_replicas_that_it_asks_for_says_so_and_goes_on_with_them() {
+async fn a_server_short_of_replicas_says_so_and_goes_on_once_they_are_back() {
     let scene = Scene::on(TestServer::start()).await;
     let asks = |number| {
         let set = ["CONFIG", "SET", "min-replicas-to-write", number];
@@ -141,7 +141,7 @@ async fn a_server_without_the_replicas_that_it_asks_for_says_so_and_goes_on_with
 
 /// An operator makes another server the master, and thinks better of it.
 #[tokio::test]
-async fn a_master_that_becomes_a_replica_says_so_and_serves_when_it_is_one_again() {
+async fn a_demoted_master_says_so_and_serves_once_promoted_again() {
     let scene = Scene::on(TestServer::start()).await;
     let other = TestServer::start();
     let follows = |server: &TestServer, of: &TestServer| {
@@ -189,7 +189,7 @@ async fn a_server_that_reads_its_data_says_so_and_serves_once_it_has_them() {
 }
 
 #[tokio::test]
-async fn a_server_that_runs_an_endless_script_says_so_and_serves_once_that_is_ended() {
+async fn a_server_in_an_endless_script_says_so_and_serves_once_it_ends() {
     let scene = Scene::on(TestServer::with(&[
         "--save",
         "",

@@ -42,7 +42,7 @@ fn a_cancel_that_may_be_lost_says_nothing_of_what_comes_after_the_loss() {
 }
 
 #[test]
-fn a_job_that_was_cancelled_and_is_seen_otherwise_is_found_whoever_ended_it() {
+fn a_cancelled_job_seen_in_another_state_is_found() {
     let seen = |state| {
         let mut told = Told::unsettled();
         told.claims("worker", CLAIMED, 1, (0, 0));
@@ -99,7 +99,7 @@ fn gone(ended: u64) -> Told {
 const LAPSED: u64 = SENT + 2 * MS + 120_000 * MS;
 
 #[test]
-fn a_cancel_that_came_to_nothing_is_no_reason_to_be_gone_whatever_clocks_read() {
+fn a_cancel_without_effect_excuses_no_missing_job() {
     let is_lost = |fault: &str, verdict: &str| {
         let mut told = cancelled(gone(LAPSED), SENT + 2 * MS, verdict);
         told.fault(fault, DUE, DUE + 500 * MS);

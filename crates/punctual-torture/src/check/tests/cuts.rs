@@ -34,7 +34,7 @@ fn breaks(told: &Told, invariant: &str) -> bool {
 
 /// The log is one: what was answered as synced has the claims before it with it.
 #[test]
-fn a_claim_that_was_synced_with_something_acknowledged_before_the_cut_is_not_forgotten() {
+fn a_claim_synced_with_an_acknowledged_call_outlives_the_cut() {
     assert!(!breaks(&overruled(), "I3"), "the cut may have taken it");
     let after = |invoked, answered, verdict: &str| {
         let mut told = overruled();
@@ -154,7 +154,7 @@ fn a_claim_whose_answer_is_read_after_the_cut_may_have_come_before_it() {
 }
 
 #[test]
-fn a_claim_that_is_read_late_and_was_synced_before_the_cut_is_not_forgotten() {
+fn a_claim_read_late_and_synced_before_the_cut_is_kept() {
     let broken = |later| {
         let mut told = read_late(CLAIMED - MS);
         acknowledges(&mut told, CLAIMED, CLAIMED + MS + later, "created");

@@ -32,7 +32,7 @@ fn effective_on(process: &str, id: &str, from: u64, until: u64) -> bool {
 }
 
 #[test]
-fn a_black_hole_with_nothing_under_way_met_nothing_and_one_with_a_call_did() {
+fn a_black_hole_is_effective_only_with_a_call_under_way() {
     assert!(!effective_at("F12", QUIET, QUIET + 2_000 * MS));
     assert!(!effective_at("F12", BEFORE, BEFORE + MS));
     assert!(
@@ -53,7 +53,7 @@ fn a_server_that_is_away_meets_calls_and_no_lease_that_nobody_asks_about() {
 }
 
 #[test]
-fn a_worker_that_is_killed_met_something_if_it_held_or_asked_something_itself() {
+fn a_kill_of_a_worker_is_effective_if_it_held_or_called_something() {
     let (from, until) = (CLAIMED + 2 * MS, CLAIMED + 4 * MS);
     assert!(
         effective_on("worker", "F01", from, until),
@@ -131,7 +131,7 @@ fn what_was_counted_where_it_was_caused_met_something() {
 }
 
 #[test]
-fn calls_that_are_given_up_and_jobs_that_end_their_process_are_met_by_nature() {
+fn dropped_calls_and_jobs_that_abort_are_always_effective() {
     let mut told = Told::one_job();
     told.say("producer", QUIET, Event::Dropped);
     let abort = Event::Abort {

@@ -23,7 +23,7 @@ fn claimed_in_a_rest_after(span: u64) -> Told {
 }
 
 #[test]
-fn a_rest_in_which_nobody_claims_for_five_seconds_is_found_with_its_instants() {
+fn a_quiet_period_without_a_claim_for_five_seconds_is_found() {
     assert_eq!(claimed_in_a_rest_after(4_900 * MS).broken(), NOTHING);
     let told = claimed_in_a_rest_after(5_001 * MS);
     assert_eq!(told.broken(), ["I6"]);

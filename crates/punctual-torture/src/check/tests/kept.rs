@@ -148,7 +148,7 @@ fn a_completed_job_that_is_gone_too_early_or_has_no_effect_is_found() {
 }
 
 #[test]
-fn an_engine_that_nobody_can_look_at_is_one_finding_and_no_round_proves_anything_without() {
+fn an_engine_that_cannot_be_read_is_one_finding_of_the_round() {
     let mut told = Told::one_job();
     told.look.jobs.clear();
     told.look.blind = Some("it does not open".into());

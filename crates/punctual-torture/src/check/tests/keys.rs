@@ -141,7 +141,7 @@ fn two_jobs_of_a_group_that_are_active_at_once_are_found() {
 }
 
 #[test]
-fn a_job_of_a_group_may_follow_one_whose_end_was_not_answered_and_not_go_before_that() {
+fn a_job_may_follow_an_unanswered_end_of_its_group_not_precede_it() {
     for answer in [None, Some(Verdict::Repeated)] {
         let claimed = |at| beside(at, answer.clone(), in_a_group);
         assert_eq!(claimed(CLAIMED + 150 * MS), NOTHING);
@@ -151,7 +151,7 @@ fn a_job_of_a_group_may_follow_one_whose_end_was_not_answered_and_not_go_before_
 
 /// Seed 908 of `embedded-clock`, opened just before its clock was set back.
 #[test]
-fn jobs_of_a_group_that_were_claimed_at_the_same_instant_came_in_the_order_of_their_leases() {
+fn jobs_of_a_group_claimed_at_one_instant_follow_their_leases() {
     let mut told = Told::nothing();
     let call = told.call();
     told.invokes(OTHER, call, SENT);

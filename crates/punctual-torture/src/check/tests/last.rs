@@ -36,7 +36,7 @@ fn beside(verdict: &str, named: Option<JobId>, job: UniquePolicy, other: UniqueP
 /// A client that sends a call again by itself hears that the job is there, and not whose place it took; and a receipt
 /// names the holder of the key, not the one that waits behind it.
 #[test]
-fn a_job_may_be_cancelled_by_one_that_takes_places_and_may_have_taken_its_own() {
+fn a_job_may_be_cancelled_by_one_that_replaces_holders() {
     use UniquePolicy::{After, Keep, Replace};
     let is_found = |verdict, named, job, other| tells_of(&beside(verdict, named, job, other), JOB);
     assert!(!is_found("duplicate", None, Keep, Replace));
@@ -54,7 +54,7 @@ fn a_job_may_be_cancelled_by_one_that_takes_places_and_may_have_taken_its_own() 
 }
 
 #[test]
-fn a_job_that_was_cancelled_is_not_excused_by_itself_nor_by_one_that_came_before_it() {
+fn neither_itself_nor_an_earlier_job_excuses_a_cancelled_job() {
     let unanswered = |id: JobId| {
         let mut told = Told::unsettled();
         let call = told.call();
@@ -172,7 +172,7 @@ fn a_job_that_ended_otherwise_than_was_settled_is_found() {
 
 /// The end of the first attempt was not answered; then it was claimed again, and failed.
 #[test]
-fn an_end_that_nobody_heard_of_explains_nothing_once_the_job_was_claimed_again() {
+fn an_unanswered_end_explains_nothing_after_a_new_claim() {
     let mut told = Told::a_crash();
     told.settles("worker", CLAIMED + 5 * MS, 1, "completed", None);
     assert_eq!(told.broken(), NOTHING);

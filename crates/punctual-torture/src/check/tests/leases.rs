@@ -82,7 +82,7 @@ fn a_lease_is_not_over_by_an_end_for_good_without_an_answer() {
 
 /// The next claim was taken by a power cut; what was prolonged after that says nothing of it.
 #[test]
-fn a_lease_that_is_prolonged_once_the_next_claim_was_answered_was_over_before() {
+fn a_lease_extended_after_the_next_claim_had_ended_before() {
     let mut told = Told::a_crash();
     // Its end was not answered, which would show that it was synced.
     told.forget(|event| matches!(event, Event::SettleOk { .. }));
@@ -229,7 +229,7 @@ fn a_stale_end_of_the_same_attempt_is_found_by_its_fence() {
 }
 
 #[test]
-fn an_old_lease_of_the_same_attempt_that_is_prolonged_is_found_by_its_fence() {
+fn an_extended_old_lease_of_the_same_attempt_is_found_by_its_fence() {
     let prolonged = |until| {
         let mut told = forgotten();
         told.extends("worker", CLAIMED + 20 * MS, token(1), until);
@@ -339,7 +339,7 @@ fn an_old_lease_that_is_prolonged_after_a_later_claim_is_found() {
 }
 
 #[test]
-fn what_quiet_periods_on_a_claim_that_a_power_cut_may_have_taken_is_not_judged_and_a_loss_is() {
+fn a_claim_that_a_power_cut_may_have_taken_is_not_judged_a_loss_is() {
     let mut told = overtaken();
     told.fault("F04", CLAIMED + 2 * MS, CLAIMED + 3 * MS);
     assert_eq!(told.broken(), NOTHING);
@@ -366,7 +366,7 @@ fn forgotten() -> Told {
 }
 
 #[test]
-fn an_attempt_that_a_power_cut_has_forgotten_may_be_claimed_again_under_a_later_fence() {
+fn an_attempt_lost_by_a_power_cut_may_come_again_with_a_later_fence() {
     let mut told = forgotten();
     told.change(|event| {
         if let Event::ClaimOk { now, leases, .. } = event

@@ -49,8 +49,7 @@ fn ends(told: &mut Told, at: u64, nonce: u64, answer: Option<Verdict>) {
 }
 
 #[test]
-fn a_claim_that_was_lost_is_claimed_again_and_nothing_is_wrong_with_that_where_losses_are_admitted()
-{
+fn a_lost_claim_may_come_again_where_losses_are_admitted() {
     let mut told = forgotten();
     ends(&mut told, AGAIN + 5 * MS, SECOND, completed());
     assert_eq!(told.broken(), NOTHING);
@@ -60,7 +59,7 @@ fn a_claim_that_was_lost_is_claimed_again_and_nothing_is_wrong_with_that_where_l
 }
 
 #[test]
-fn what_is_accepted_under_a_lease_from_before_a_loss_once_another_one_is_out_is_found() {
+fn a_settle_under_a_lease_from_before_a_loss_is_found() {
     let mut told = forgotten();
     ends(&mut told, AGAIN + 5 * MS, token(1).nonce, completed());
     assert_eq!(told.broken(), ["I3"]);
@@ -85,7 +84,7 @@ fn what_is_accepted_under_a_lease_from_before_a_loss_once_another_one_is_out_is_
 }
 
 #[test]
-fn a_lease_from_before_a_loss_that_is_prolonged_once_another_one_is_out_is_found() {
+fn an_extension_of_a_lease_from_before_a_loss_is_found() {
     let mut told = forgotten();
     ends(&mut told, AGAIN + 50 * MS, SECOND, completed());
     assert_eq!(told.broken(), NOTHING);
@@ -212,7 +211,7 @@ fn what_is_lost_is_counted_by_the_fault_that_may_have_taken_it() {
 
 /// Sentinels of a slow machine may take a master for gone that nobody had touched.
 #[test]
-fn a_failover_that_no_fault_caused_may_take_the_same_and_is_no_fault_of_the_plan() {
+fn a_failover_without_a_fault_may_lose_the_same() {
     let mut told = forgotten();
     ends(&mut told, AGAIN + 5 * MS, SECOND, completed());
     told.forget(|event| matches!(event, Event::Fault { .. } | Event::Healed { .. }));

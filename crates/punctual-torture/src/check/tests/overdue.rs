@@ -63,7 +63,7 @@ fn an_extension_without_an_answer_excuses_what_comes_while_it_may_last() {
 }
 
 #[test]
-fn what_is_refused_as_late_is_judged_too_and_told_apart_from_what_nobody_can_judge() {
+fn late_refusals_are_judged_and_told_apart_from_unjudged_ones() {
     let tally = |told: &Told| {
         let tally = told.judged().tally;
         (tally.late_judged, tally.late_excused)
@@ -83,7 +83,7 @@ fn what_is_refused_as_late_is_judged_too_and_told_apart_from_what_nobody_can_jud
 
 /// The extension itself comes after the lease, and is found.
 #[test]
-fn an_extension_excuses_the_end_beside_it_and_none_that_was_answered_before() {
+fn an_extension_excuses_the_end_beside_it_and_no_earlier_one() {
     let late_ones = |extended: u64| {
         let mut told = late(100 * MS, completed());
         told.extends(
@@ -124,8 +124,7 @@ fn a_lease_that_was_spared_as_the_engine_had_answered_nobody_is_no_break() {
 }
 
 #[test]
-fn a_lease_that_a_network_may_have_prolonged_late_is_not_judged_and_one_beside_a_killed_worker_is()
-{
+fn a_lease_that_a_network_may_have_extended_late_is_not_judged() {
     let beside = |fault| {
         let mut told = late(100 * MS, completed());
         told.fault(fault, CLAIMED + 100 * MS, CLAIMED + 200 * MS);
@@ -147,7 +146,7 @@ fn after_answers(answers: u64) -> Told {
 
 /// A call rescues a bounded number of jobs, and others may have taken their turn.
 #[test]
-fn an_end_is_judged_once_five_calls_since_its_lease_could_have_rescued_the_job() {
+fn an_end_is_judged_after_five_calls_that_could_have_rescued_the_job() {
     assert_eq!(after_answers(4).broken(), NOTHING);
     assert_eq!(after_answers(5).broken(), ["I3"]);
 }

@@ -157,7 +157,7 @@ fn a_job_that_was_not_answered_and_runs_before_its_delay_is_over_is_found() {
 
 /// The engine's time goes on from what it answered last before the job was sent, whatever that reads.
 #[test]
-fn with_wrong_clocks_a_job_without_an_answer_waits_for_its_delay_in_engine_time() {
+fn with_wrong_clocks_an_unanswered_job_waits_in_engine_time() {
     let told = |due: u64| {
         let mut told = unanswered(DUE + 90 * MS);
         told.fault("F14", ENOUGH - 9 * MS, ENOUGH - 8 * MS);
@@ -276,7 +276,7 @@ fn a_duplicate_at_a_foreign_clock_is_not_held_to_the_time_of_its_answer() {
 }
 
 #[test]
-fn jobs_that_could_not_be_deleted_are_told_and_nothing_else_is_thrown_away() {
+fn jobs_that_could_not_be_deleted_are_named_and_no_others_excused() {
     let mut told = Told::one_job();
     told.look.uncleared = Some("it went away".into());
     assert_eq!(told.broken(), ["W"]);
@@ -312,7 +312,7 @@ fn time_in_which_another_fault_holds_is_not_counted() {
 }
 
 #[test]
-fn one_worker_that_stands_still_or_is_gone_keeps_nobody_from_claiming_and_rogue_clients_do_not() {
+fn a_stopped_worker_or_a_rogue_client_keeps_no_other_from_claiming() {
     let heals = CLAIMED;
     for id in ["F01", "F08", "F27", "F28", "F31"] {
         let mut told = claimed_after(heals, heals + 7_000 * MS);
@@ -369,7 +369,7 @@ fn a_claim_of_a_latecomer_is_no_sign_that_workers_live() {
 }
 
 #[test]
-fn the_last_fault_of_a_round_is_judged_by_what_is_claimed_once_no_more_jobs_are_sent() {
+fn the_last_fault_of_a_round_is_judged_by_claims_after_the_last_send() {
     let heals = ENOUGH - MS;
     assert_eq!(claimed_after(heals, heals + 9_999 * MS).broken(), NOTHING);
     assert_eq!(claimed_after(heals, heals + 10_001 * MS).broken(), ["I6"]);

@@ -29,7 +29,7 @@ fn is_of(spread: &Spread, count: u64, worst: u64) -> bool {
 }
 
 #[test]
-fn a_late_start_is_put_down_to_what_held_since_its_due_or_a_second_before_and_else_to_nothing() {
+fn a_late_start_is_blamed_on_faults_from_a_second_before_its_due() {
     let (from, until) = (10 * SECOND, 20 * SECOND);
     let mut told = Told::unsettled();
     told.fault("F02", from, until);

@@ -77,7 +77,7 @@ fn due(outbox: &mut Outbox, now: Duration) -> Vec<usize> {
 }
 
 #[test]
-fn what_is_not_answered_comes_apart_by_lease_and_waits_beside_what_is_fresh() {
+fn an_unanswered_settle_splits_by_lease_and_waits_beside_new_ends() {
     let (batch, _) = ended(&[0, 1, 1]);
     let mut outbox = Outbox::default();
     outbox.take_in(batch);

@@ -162,7 +162,7 @@ fn play(spans: [Duration; 4]) -> Busy {
 }
 
 #[test]
-fn a_suspect_is_served_within_twice_the_patience_if_handlers_end_within_it() {
+fn a_suspect_runs_within_twice_the_patience_of_its_worker() {
     for longest in [
         millis(100),
         millis(700),
@@ -177,7 +177,7 @@ fn a_suspect_is_served_within_twice_the_patience_if_handlers_end_within_it() {
 }
 
 #[test]
-fn a_suspect_is_served_within_ten_times_the_longest_handler_up_to_five_minutes() {
+fn a_suspect_runs_within_ten_times_the_longest_handler() {
     for longest in [
         seconds(30),
         seconds(31),
@@ -192,7 +192,7 @@ fn a_suspect_is_served_within_ten_times_the_longest_handler_up_to_five_minutes()
 }
 
 #[test]
-fn usual_work_has_four_fifths_of_the_time_beside_handlers_that_run_for_hours() {
+fn usual_work_keeps_four_fifths_of_the_time_beside_long_handlers() {
     for others in [millis(500), seconds(20), seconds(200)] {
         let busy = play([hours(9), others, others / 2, minutes(7)]);
         assert_eq!(busy.served, None);
