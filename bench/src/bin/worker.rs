@@ -2,11 +2,12 @@
 //! work of its own, and over the memory engine. See `bench/README.md`.
 
 use std::future::ready;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use clap::{Parser, ValueEnum};
 use punctual::engine::*;
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, Timestamp, hours};
 use punctual::{Context, JobRecord, MemoryEngine, NewJob, Outcome, Queue, Result, State, Worker};
 
@@ -82,7 +83,7 @@ impl Prepared {
 #[async_trait]
 impl Engine for Prepared {
     async fn claim(&self, _: &Namespace, claim: Claim) -> Result<Claimed> {
-        let mut waiting = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.jobs.locked();
         let from = waiting.len().saturating_sub(claim.limit);
         let jobs = waiting.split_off(from);
         let now = Timestamp::from_millis(1_790_000_000_000);

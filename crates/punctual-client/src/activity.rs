@@ -3,10 +3,11 @@
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, within};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -43,7 +44,7 @@ impl Activity {
     }
 
     fn last(&self) -> MutexGuard<'_, Stopwatch> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

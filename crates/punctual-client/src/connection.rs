@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::http::request;
 use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use punctual::sync::Lock;
 use punctual::time::{format_span, within};
 use punctual::wire::CONTENT_TYPE;
 use punctual::wire::socket::Way;
@@ -186,12 +187,12 @@ impl Connections {
     }
 
     fn kept(&self) -> Option<Connection> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.locked();
         std::iter::from_fn(|| idle.pop()).find(|kept| !kept.sender.is_closed())
     }
 
     fn keep(&self, connection: Connection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.locked();
         if idle.len() < IDLE_MAX && !connection.sender.is_closed() {
             idle.push(connection);
         }

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +11,7 @@ use punctual::engine::{
     Claim, Claimed, Control, Controlled, Edit, Edited, Enqueued, Extend, Extended, Got, Info, List,
     Listing, Maintained, Settle, Settled, Stats, StatsRequest, Target, WaitFor, Waited,
 };
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, Timestamp, millis, pause, seconds, within};
 use punctual::{Engine, Error, ErrorKind, Namespace, NewJob, Result};
 use punctual_client::HttpEngine;
@@ -126,7 +127,7 @@ impl SharedDirectory {
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        self.place.locked()
     }
 
     fn here(&self) -> Option<Arc<EmbeddedEngine>> {

@@ -1,10 +1,11 @@
 //! What is wrong with an engine, and which of its loops go round.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use punctual::engine::{Health, LoopHealth};
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, minutes, seconds};
 
 /// Heartbeats and problems, shared by the threads of an engine.
@@ -132,6 +133,6 @@ impl Activity {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }

@@ -9,6 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use async_trait::async_trait;
 use punctual::engine::*;
 use punctual::machine::{Machine, Wakeups};
+use punctual::sync::Lock;
 use punctual::time::{SteadyClock, Timestamp};
 use punctual::{Error, ErrorKind, JobId, Limits, NewJob, Result};
 use tokio::sync::watch;
@@ -194,8 +195,7 @@ impl EmbeddedEngine {
             let _ = end.send(Some(ended));
         };
         let thread = Builder::new().name("punctual-commit".into()).spawn(body);
-        *engine.thread.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(thread.map_err(no_thread)?);
+        *engine.thread.locked() = Some(thread.map_err(no_thread)?);
         Ok(engine)
     }
 

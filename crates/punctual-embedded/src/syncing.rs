@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use metrics::histogram;
 use punctual::engine::Durability;
 use punctual::injected::{Bug, is_injected};
+use punctual::sync::Lock;
 use punctual::time::Stopwatch;
 use punctual::{Error, Result};
 
@@ -187,6 +188,6 @@ impl Syncing {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 }

@@ -5,9 +5,10 @@ mod file;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use punctual::engine::{Control, Controlled, Edit, Edited};
+use punctual::sync::Lock;
 use punctual::{Engine, Error, ErrorKind, Namespace, Result};
 
 pub use self::entry::Entry;
@@ -164,7 +165,7 @@ impl Audit {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::http::StatusCode;
 use metrics::Gauge;
+use punctual::sync::Lock;
 
 use crate::http::{Problem, Result};
 use crate::limits::GatewayLimits;
@@ -48,7 +49,7 @@ impl Bodies {
 
     /// Counts `now` bytes instead of `before`.
     fn count(&self, owner: &Arc<str>, before: usize, now: usize) -> Result<()> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.locked();
         let own = taken.by_owner.get(owner).copied().unwrap_or(0);
         let (all, own) = (taken.all - before + now, own - before + now);
         if now > before {

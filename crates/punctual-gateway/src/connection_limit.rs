@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use punctual::sync::Lock;
 
 /// Counts connections by address.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ impl ConnectionLimit {
         let counted = address.map(site);
         let counted = counted.filter(|address| !address.is_loopback());
         if let Some(address) = counted {
-            let mut all = self.here.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.here.locked();
             let here = all.entry(address).or_default();
             if here.connections >= self.most {
                 if !std::mem::replace(&mut here.was_refused, true) {
@@ -72,7 +74,7 @@ impl Drop for AddressPermit {
     fn drop(&mut self) {
         let Some(address) = self.counted else { return };
         let all = &self.limit.here;
-        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = all.locked();
         if let Some(here) = all.get_mut(&address) {
             here.connections -= 1;
             if here.connections == 0 {

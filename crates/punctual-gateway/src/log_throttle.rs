@@ -1,8 +1,9 @@
 //! The log throttle: of many equal failures it logs the first, a count each minute, and their end.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use punctual::sync::Lock;
 use punctual::time::{Clock, SystemClock, minutes};
 
 /// LogThrottle of failures, by their code and their cause.
@@ -123,7 +124,7 @@ impl Open {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Reason, Episode>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

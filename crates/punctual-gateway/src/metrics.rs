@@ -6,10 +6,11 @@ mod metered_engine;
 mod registry;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use metrics::{Counter, Histogram};
 use punctual::engine::SettleVerdict;
+use punctual::sync::Lock;
 use punctual::{Namespace, Outcome};
 
 pub(crate) use self::exposition::Exposition;
@@ -89,7 +90,7 @@ impl GatewayMetrics {
 
     /// Counts a job that was claimed.
     fn claimed(&self, namespace: &Namespace, queue: &str) {
-        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claimed = self.claimed.locked();
         let claims = match claimed.get_mut(namespace) {
             Some(claims) => claims,
             None => claimed.entry(namespace.clone()).or_default(),
@@ -130,7 +131,7 @@ impl GatewayMetrics {
     /// Adds everything that was counted in this process; queues are named to their own namespace alone.
     ///
     pub(crate) fn write(&self, page: &mut Exposition, namespace: &Namespace, shown: Shown) {
-        let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let claimed = self.claimed.locked();
         let claims = claimed.get(namespace).into_iter().flatten();
         let mut claims: Vec<_> = claims
             .map(|(queue, count)| (format!("queue=\"{queue}\""), *count))

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use punctual::sync::Lock;
 use punctual::time::Stopwatch;
 
 use crate::bodies::BodyPermit;
@@ -56,7 +57,7 @@ impl Upgrade {
     }
 
     fn frame(&self) -> std::sync::MutexGuard<'_, Option<Coming>> {
-        self.0.frame.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.frame.locked()
     }
 
     /// A frame is there: from now on that many may come.

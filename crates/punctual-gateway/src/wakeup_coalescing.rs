@@ -2,9 +2,10 @@
 //! up. When one of them takes a job, the next waiting claim takes its turn.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use punctual::engine::{Claim, Claimed, WaitFor};
+use punctual::sync::Lock;
 use punctual::time::Timestamp;
 use punctual::{Engine, Namespace, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -93,7 +94,7 @@ impl WakeupCoalescing {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use punctual::sync::Lock;
 use punctual::time::Clock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -81,7 +82,7 @@ impl Hosts {
     }
 
     fn host(&self, name: &str) -> Arc<Host> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.locked();
         if known.len() >= HOSTS_MAX && !known.contains_key(name) {
             known.retain(|_, host| Arc::strong_count(host) > 1 || !host.breaker().is_fresh());
             // All of them ill: some are learned anew.
@@ -102,7 +103,7 @@ impl Hosts {
 
 impl Host {
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+        self.breaker.locked()
     }
 }
 

@@ -4,13 +4,14 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use punctual::Namespace;
 use punctual::backoff::Backoff;
 use punctual::engine::{Health, LoopHealth, NamespaceProblem};
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, minutes, pause};
 use punctual::worker::WorkerHealth;
 use tokio::sync::watch;
@@ -243,7 +244,7 @@ impl MaintenanceHealth {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<MaintenanceLoop>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Wakeups for the workers that post jobs: a queue has a new one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use punctual::Namespace;
 use punctual::job::check_name;
+use punctual::sync::Lock;
 use tokio::sync::watch;
 
 /// Tells those who post jobs that a queue of pushed jobs has one: they may not know it yet.
@@ -57,10 +58,7 @@ impl PushWakeup {
     }
 
     fn lock(&self) -> MutexGuard<'_, Notified> {
-        self.0
-            .notified
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.0.notified.locked()
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use punctual::engine::*;
+use punctual::sync::Lock;
 use punctual::time::Timestamp;
 use punctual::{Error, ErrorKind, Namespace, NewJob, Result};
 
@@ -206,9 +207,7 @@ impl RedisEngine {
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<ServerInfo>> {
-        self.server_infos
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.server_infos.locked()
     }
 
     fn checks(&self) -> Checks<'_> {

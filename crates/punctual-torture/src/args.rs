@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::{fs, io};
 
+use punctual::sync::Lock;
 use punctual::time::{minutes, seconds};
 
 use crate::cell::CellKind;
@@ -279,7 +280,7 @@ impl RunArgs {
         let adding = Mutex::new(());
         let ended = move |round: &Round| {
             println!("{}", report::line(round));
-            let _one = adding.lock().unwrap_or_else(PoisonError::into_inner);
+            let _one = adding.locked();
             match &path {
                 Some(path) => Totals::add_to(path, &commit, round),
                 None => Ok(()),

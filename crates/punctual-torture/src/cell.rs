@@ -5,10 +5,11 @@ mod kind;
 use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fs, io};
 
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, millis, seconds};
 use punctual_redis::testing::{TestCluster, TestProxy, TestSentinels, TestServer};
 use punctual_syncspy::SyncSpy;
@@ -213,10 +214,7 @@ impl Cell {
 
     /// Jobs whose tombstones may be there, after so many more were deleted.
     pub(crate) fn tombstones(&self, jobs: u64) -> u64 {
-        let mut tombstones = self
-            .tombstones
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut tombstones = self.tombstones.locked();
         tombstones.add(jobs)
     }
 

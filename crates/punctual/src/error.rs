@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
+
+use crate::sync::Lock;
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -217,7 +219,7 @@ impl Error {
 /// Remembers a bounded number of short ones; the rest are called `other`.
 pub(crate) fn interned(text: &str) -> &'static str {
     static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.locked();
     if let Some(found) = known.get(text) {
         return found;
     }

@@ -57,6 +57,8 @@ pub mod queue;
 pub mod retry;
 #[cfg(feature = "schedules")]
 pub mod schedule;
+#[doc(hidden)]
+pub mod sync;
 pub mod testing;
 pub mod time;
 pub mod trace;

@@ -3,7 +3,7 @@
 pub mod wheel;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 
@@ -11,6 +11,7 @@ use crate::engine::*;
 use crate::error::Result;
 use crate::job::{Limits, NewJob};
 use crate::machine::{Machine, Wakeups};
+use crate::sync::Lock;
 use crate::time::{Clock, SteadyClock, SystemClock, Timestamp};
 
 /// An engine that keeps everything in this process's memory, waiting jobs on a timing wheel.
@@ -71,7 +72,7 @@ impl MemoryEngine {
         operation: &'static str,
         verb: impl FnOnce(&mut Machine, Timestamp) -> Result<T>,
     ) -> Result<(T, Timestamp)> {
-        let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut machine = self.machine.locked();
         let now = self.clock.now();
         let answer = verb(&mut machine, now).map_err(|error| error.operation(operation));
         machine.deliver(&self.wakeups);

@@ -12,11 +12,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::sync::Lock;
 
 pub use text::{exact_span, format_local, format_span, parse_local, parse_span};
 
@@ -222,7 +224,7 @@ impl ManualClock {
     }
 
     fn lock(&self) -> MutexGuard<'_, Manual> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 
@@ -310,7 +312,7 @@ impl SteadyClock {
 
     /// The present engine time.
     pub fn now(&self) -> Timestamp {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.locked();
         let read = self.clock.now();
         if read >= state.last {
             state.behind = false;
@@ -327,10 +329,7 @@ impl SteadyClock {
 
     /// How often the clock was seen to step back (`clock_jump` in the engine's info).
     pub fn steps_back(&self) -> u64 {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .steps_back
+        self.state.locked().steps_back
     }
 
     /// Sleeps until engine time is at least `until`.

@@ -1,9 +1,10 @@
 //! A disk that stops at the first failed sync.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::{Disk, DiskFile};
+use punctual::sync::Lock;
 
 /// A disk on which nothing is synced again once a sync of it has failed: a system may drop what it
 /// could not write, and call the next sync a success.
@@ -34,7 +35,7 @@ impl FailStop {
 
 impl Gate {
     fn pass(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let mut is_shut = self.is_shut.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_shut = self.is_shut.locked();
         if *is_shut {
             return Err(io::Error::other("an earlier sync failed"));
         }

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::http::StatusCode;
+use punctual::sync::Lock;
 use punctual::time::{Clock, SystemClock, Timestamp, minutes};
 
 use crate::connection_limit::site;
@@ -69,7 +70,7 @@ impl Failures {
         let Some(address) = peer.address().map(site) else {
             return;
         };
-        let mut at_home = self.at_home.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at_home = self.at_home.locked();
         if at_home.len() < ADDRESSES_MAX {
             at_home.insert((address, token.hash()));
         }
@@ -77,7 +78,7 @@ impl Failures {
 
     /// Whether it was good from there before.
     pub(super) fn is_at_home(&self, peer: Peer, token: &Token) -> bool {
-        let at_home = self.at_home.lock().unwrap_or_else(PoisonError::into_inner);
+        let at_home = self.at_home.locked();
         peer.address()
             .is_some_and(|address| at_home.contains(&(site(address), token.hash())))
     }
@@ -119,7 +120,7 @@ impl Failures {
     /// The present minute, and how many seconds of it are left.
     fn minute(&self) -> (MutexGuard<'_, Minute>, u8) {
         let now = self.clock.now();
-        let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut minute = self.minute.locked();
         // A clock that was set back begins another one.
         if now < minute.since || now.since(minute.since) >= minutes(1) {
             if minute.unlogged > 0 {

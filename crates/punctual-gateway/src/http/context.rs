@@ -2,9 +2,10 @@
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use axum::http::Method;
+use punctual::sync::Lock;
 
 /// What a request is found by in the log; goes with it.
 #[derive(Debug, Clone)]
@@ -45,7 +46,7 @@ impl RequestContext {
 
     /// Its body is counted until it is answered.
     pub(crate) fn keeps(&self, body: impl Send + 'static) {
-        *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(body));
+        *self.body.locked() = Some(Box::new(body));
     }
 
     pub(super) fn is_operators(&self) -> bool {

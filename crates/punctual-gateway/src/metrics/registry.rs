@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use punctual::sync::Lock;
 
 use super::buckets::Buckets;
 use super::exposition::Exposition;
@@ -79,7 +80,7 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Family>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 
     /// Every family that is shown, in the order of their names, among them counters that are kept elsewhere.

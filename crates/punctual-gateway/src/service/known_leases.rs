@@ -4,9 +4,10 @@
 //! returned, or that is no longer known, is read whole.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use punctual::engine::{Claimed, Settlement, Token};
+use punctual::sync::Lock;
 use punctual::{Effect, JobId, Namespace, push, trace};
 
 /// Leases that are known at most; the oldest is forgotten first.
@@ -63,7 +64,7 @@ impl KnownLeases {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

@@ -1,10 +1,11 @@
 //! A memory engine that answers late, or fails, when a test says so.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use punctual::engine::*;
+use punctual::sync::Lock;
 use punctual::time::{ManualClock, Timestamp};
 use punctual::{Engine, Error, ErrorKind, MemoryEngine, Namespace, NewJob, Result};
 use tokio::sync::Semaphore;
@@ -76,12 +77,12 @@ impl Standin {
 
     /// Refuses to enqueue, extend, list, count and wait for changes from now on.
     pub(crate) fn fail(&self, kind: ErrorKind, why: &'static str) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some((kind, why));
+        *self.failure.locked() = Some((kind, why));
     }
 
     /// Says that of its health from now on.
     pub(crate) fn feels(&self, health: Health) {
-        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = Some(health);
+        *self.health.locked() = Some(health);
     }
 
     async fn held(&self, verb: Verb) {
@@ -92,7 +93,7 @@ impl Standin {
     }
 
     fn refused(&self) -> Result<()> {
-        match *self.failure.lock().unwrap_or_else(PoisonError::into_inner) {
+        match *self.failure.locked() {
             Some((kind, why)) => Err(Error::new(kind, why)),
             None => Ok(()),
         }
@@ -169,7 +170,7 @@ impl Engine for Standin {
     async fn info(&self) -> Result<Info> {
         self.held(Verb::Info).await;
         let mut info = self.inner.info().await?;
-        let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let health = self.health.locked();
         if let Some(health) = &*health {
             info.health = health.clone();
         }

@@ -1,8 +1,9 @@
 //! The engines that walks are played on.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use punctual::conformance::{Harness, START, Subject};
+use punctual::sync::Lock;
 use punctual::time::{ManualClock, Timestamp};
 use punctual::{Engine, Limits, MemoryEngine};
 use punctual_embedded::testing::{Crash, ForgetfulDisk, MemoryStore};
@@ -109,7 +110,7 @@ impl Redis {
 }
 
 fn held(server: &Mutex<TestServer>) -> MutexGuard<'_, TestServer> {
-    server.lock().unwrap_or_else(PoisonError::into_inner)
+    server.locked()
 }
 
 #[async_trait::async_trait]

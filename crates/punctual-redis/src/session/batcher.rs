@@ -1,9 +1,10 @@
 //! Collects the calls that wait for those in flight, so that they leave as one batch.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use punctual::Result;
+use punctual::sync::Lock;
 use tokio::sync::oneshot;
 
 use crate::transport::link::Deadline;
@@ -111,7 +112,7 @@ impl Batcher {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

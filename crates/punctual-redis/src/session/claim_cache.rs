@@ -1,10 +1,11 @@
 //! What this process remembers of its claims, so that settles cost the server no read.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use punctual::JobId;
 use punctual::engine::{ENDS_KEPT, LeaseReport, Token};
+use punctual::sync::Lock;
 
 use crate::wire::claim::{CachedLease, Kinds};
 use crate::wire::settle::Known;
@@ -66,7 +67,7 @@ impl ClaimCache {
     }
 
     fn known(&self) -> MutexGuard<'_, Cached> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

@@ -1,10 +1,11 @@
 //! The maintenance loop of a process.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use punctual::engine::LoopHealth;
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, Timestamp, millis, minutes, pause, seconds};
 use punctual::{ErrorKind, Result};
 use tokio::sync::watch;
@@ -61,7 +62,7 @@ impl Maintenance {
     }
 
     pub(crate) fn health(&self) -> LoopHealth {
-        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let progress = self.progress.locked();
         LoopHealth {
             name: "maintenance".into(),
             age: progress.last.elapsed(),
@@ -71,7 +72,7 @@ impl Maintenance {
 
     /// What is wrong with the data.
     pub(crate) fn problem(&self) -> Option<String> {
-        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let progress = self.progress.locked();
         progress.missing.borrow().clone()
     }
 }
@@ -97,10 +98,9 @@ async fn run(
         pause(next_pause).await;
         let round = Stopwatch::start();
         // Many shards that are busy or away take their time, one after the other.
-        let report =
-            || progress.lock().unwrap_or_else(PoisonError::into_inner).last = Stopwatch::start();
+        let report = || progress.locked().last = Stopwatch::start();
         let are_missing = {
-            let progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            let progress = progress.locked();
             progress.missing.borrow().is_some()
         };
         let maintained = run_once(&calls, are_missing, report).await;
@@ -111,12 +111,12 @@ async fn run(
         };
         if examined.elapsed() >= every {
             match examine(&calls).await {
-                Ok(found) => *server_infos.lock().unwrap_or_else(PoisonError::into_inner) = found,
+                Ok(found) => *server_infos.locked() = found,
                 Err(error) => tracing::debug!(%error, "the servers' settings are not read now"),
             }
             examined = Stopwatch::start();
         }
-        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = progress.locked();
         progress.last = Stopwatch::start();
         match maintained {
             Ok(_) if are_missing => drop(progress.missing.send_replace(None)),

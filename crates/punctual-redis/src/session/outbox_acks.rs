@@ -1,7 +1,9 @@
 //! Acknowledged outbox entries: what targets may forget of the effects that they took.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use punctual::sync::Lock;
 
 /// A source and a target, as `NAMESPACE/SHARD`.
 type Pair = (String, String);
@@ -20,13 +22,13 @@ const LAG_US: u64 = 1_000_000;
 impl OutboxAcks {
     /// Stores an acknowledgement, unless an older one is still to be sent.
     pub(crate) fn learn(&self, pair: Pair, ack: Ack) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.locked();
         known.entry(pair).or_insert(ack);
     }
 
     /// The acknowledgement for a target that receives entries read at that instant, if one is old enough.
     pub(crate) fn take_old(&self, pair: &Pair, read_at: u64) -> Option<Ack> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.locked();
         let (at, _) = known.get(pair)?;
         match at.saturating_add(LAG_US) <= read_at {
             true => known.remove(pair),

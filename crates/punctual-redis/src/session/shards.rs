@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use punctual::engine::{Namespace, Target, Token};
+use punctual::sync::Lock;
 use punctual::time::Stopwatch;
 use punctual::{Error, ErrorKind, JobId, NewJob};
 use tokio::sync::{OnceCell, watch};
@@ -116,10 +117,7 @@ impl Shard {
 
     /// Notes that this process has done its duties just now.
     pub(crate) fn has_maintained(&self) {
-        *self
-            .maintained
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(Stopwatch::start());
+        *self.maintained.locked() = Some(Stopwatch::start());
     }
 
     /// Notes whether maintenance that is due was left.
@@ -134,10 +132,7 @@ impl Shard {
 
     /// How long ago this process last did.
     pub(crate) fn since_maintained(&self) -> Option<Duration> {
-        let maintained = self
-            .maintained
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let maintained = self.maintained.locked();
         maintained.as_ref().map(Stopwatch::elapsed)
     }
 
@@ -148,11 +143,11 @@ impl Shard {
     }
 
     fn answered(&self) -> MutexGuard<'_, Option<Answered>> {
-        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answered.locked()
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Instance>> {
-        self.instance.lock().unwrap_or_else(PoisonError::into_inner)
+        self.instance.locked()
     }
 }
 
@@ -228,7 +223,7 @@ impl Shards {
     }
 
     fn namespaces(&self) -> MutexGuard<'_, BTreeMap<Namespace, OfNamespace>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Shards that were never initialised although the address says `data=required`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use punctual::Namespace;
 use punctual::engine::NamespaceProblem;
+use punctual::sync::Lock;
 
 use crate::session::shards::Shard;
 
@@ -44,6 +45,6 @@ impl Uninitialised {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(Namespace, u16), Arc<Shard>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }

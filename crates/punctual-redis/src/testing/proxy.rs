@@ -1,9 +1,10 @@
 //! A proxy between a client and its server that does what networks do.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use punctual::sync::Lock;
 use punctual::time::pause;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -165,7 +166,7 @@ impl TestProxy {
     /// Listens to what passes from now on.
     pub fn listen(&self) {
         for heard in &self.sky.heard {
-            *heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+            *heard.locked() = Some(Vec::new());
         }
     }
 
@@ -190,7 +191,7 @@ impl Sky {
 
     fn heard(&self, way: Way) -> MutexGuard<'_, Option<Vec<u8>>> {
         let heard = &self.heard[usize::from(way == Way::Reply)];
-        heard.lock().unwrap_or_else(PoisonError::into_inner)
+        heard.locked()
     }
 
     /// How many of so many bytes pass; fewer than all means that this was the cut.

@@ -1,9 +1,10 @@
 //! Tracks the servers' time from their answers.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use punctual::sync::Lock;
 use punctual::time::{Clock, Sleep, Stopwatch, Timestamp, pause, seconds};
 
 /// The servers' time as far as it is known here: the last of their answers, and what has passed
@@ -57,7 +58,7 @@ impl ServerClock {
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Observation>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

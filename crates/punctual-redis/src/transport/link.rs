@@ -1,9 +1,10 @@
 //! One connection to one server, and how it is made.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, millis, seconds, within};
 use punctual::{Error, ErrorKind, Result};
 use redis::aio::MultiplexedConnection;
@@ -263,7 +264,7 @@ impl Link {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 }
 

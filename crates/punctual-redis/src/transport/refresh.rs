@@ -1,7 +1,8 @@
 //! Refreshes the topology, once for all callers that need it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use punctual::sync::Lock;
 use punctual::time::Stopwatch;
 use punctual::{Error, ErrorKind, Result};
 use tokio::sync::watch;
@@ -50,7 +51,7 @@ impl Refresh {
     /// Asks the servers for the topology if it is not known of a slot, or of all; callers share the answer.
     pub(crate) async fn refresh(&self, of: Option<Slot>) -> Result<()> {
         let mut refreshing = {
-            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = self.last.locked();
             let is_known = match of {
                 Some(slot) => self.topology().owner(slot).is_some(),
                 None => self.topology().is_complete(),
@@ -90,5 +91,5 @@ impl Refresh {
 }
 
 fn lock(topology: &Mutex<Topology>) -> MutexGuard<'_, Topology> {
-    topology.lock().unwrap_or_else(PoisonError::into_inner)
+    topology.locked()
 }

@@ -1,9 +1,10 @@
 //! Changes that wait for replicas.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use futures_util::future::join_all;
 use punctual::Result;
+use punctual::sync::Lock;
 use punctual::time::millis;
 use redis::{Cmd, RedisError, RedisResult, Value, cmd};
 use tokio::sync::oneshot;
@@ -107,7 +108,7 @@ impl Replicas {
     }
 
     fn pending(&self) -> MutexGuard<'_, Vec<Pending>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.locked()
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use futures_util::FutureExt;
 use punctual::backoff::Backoff;
 use punctual::engine::Durability;
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, millis, pause, within};
 use punctual::{Error, ErrorKind, Result};
 use redis::{Cmd, RedisError, Value};
@@ -278,10 +279,7 @@ impl Servers {
 
     /// What calls to a slot wait for now, if they do.
     pub(crate) fn last_failure(&self, slot: Slot) -> Option<String> {
-        let last_failure = self
-            .last_failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let last_failure = self.last_failure.locked();
         let (since, what) = last_failure.get(&slot)?;
         (since.elapsed() < FAILURE_FRESH).then(|| what.clone())
     }
@@ -380,7 +378,7 @@ impl Servers {
     /// What keeps a server from what was promised, if something does.
     pub(crate) fn degraded(&self) -> Option<String> {
         let masters = self.topology().masters();
-        let degraded = self.degraded.lock().unwrap_or_else(PoisonError::into_inner);
+        let degraded = self.degraded.locked();
         let of_masters = degraded.iter().filter(|(host, _)| masters.contains(host));
         let all: Vec<&str> = of_masters.map(|(_, message)| message.as_str()).collect();
         (!all.is_empty()).then(|| all.join("; "))
@@ -410,7 +408,7 @@ impl Servers {
             Ok(_) if level == Durability::Fsync && !has_left => Some(truncated_aof::message(node)),
             Ok(_) => None,
         };
-        let mut degraded = self.degraded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut degraded = self.degraded.locked();
         degraded.remove(node.host());
         match message {
             Some(message) => {
@@ -451,10 +449,7 @@ impl Servers {
     ) -> Result<()> {
         if error.is_retryable() {
             let last_failure = (Stopwatch::start(), error.message().to_owned());
-            let mut known = self
-                .last_failure
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.last_failure.locked();
             known.insert(slot, last_failure);
         }
         self.wait(error, backoff, deadline).await
@@ -482,7 +477,7 @@ impl Servers {
     }
 
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<Host, Arc<Node>>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.nodes.locked()
     }
 
     fn topology(&self) -> MutexGuard<'_, Topology> {

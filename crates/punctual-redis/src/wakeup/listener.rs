@@ -1,8 +1,9 @@
 //! Receives wakeups: one blocking connection per shard, shared by every waiter of this process.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use punctual::sync::Lock;
 use punctual::time::{pause, seconds, within};
 use punctual::{Error, Namespace, Result};
 use redis::{FromRedisValue, cmd};
@@ -138,7 +139,7 @@ impl WakeupListeners {
     }
 
     fn by_shard(&self) -> MutexGuard<'_, BTreeMap<(Namespace, u16), Arc<WakeupListener>>> {
-        self.by_shard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_shard.locked()
     }
 }
 
@@ -447,7 +448,7 @@ impl WakeupListener {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 }
 

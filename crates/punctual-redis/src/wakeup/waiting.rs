@@ -4,11 +4,12 @@ mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::select_all;
 use punctual::engine::{Change, Stats, StatsRequest, WaitFor, Waited, WorkerSeen};
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, Timestamp, millis, pause, seconds};
 use punctual::{JobId, Namespace, Result};
 use tokio::sync::watch;
@@ -199,7 +200,7 @@ impl Waiting {
     }
 
     fn counts(&self) -> MutexGuard<'_, BTreeMap<Namespace, WorkerCount>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.locked()
     }
 
     async fn pending_work(&self, shards: &[Arc<Shard>], queues: &[String]) -> Result<Waited> {
@@ -362,7 +363,7 @@ impl Waiting {
             None => (BTreeMap::new(), false),
             Some(cursor) if count == 1 => (BTreeMap::from([(0, cursor)]), false),
             Some(cursor) => {
-                let cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+                let cursors = self.cursors.locked();
                 let found = cursors.known.iter().find(|(known, _)| *known == cursor);
                 let found = found.map(|(_, after)| after.clone());
                 (found.clone().unwrap_or_default(), found.is_none())
@@ -374,7 +375,7 @@ impl Waiting {
         if let (1, Some(only)) = (after.len(), after.values().next()) {
             return *only;
         }
-        let mut cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cursors = self.cursors.locked();
         cursors.next += 1;
         let cursor = cursors.next;
         cursors.known.push_back((cursor, after));

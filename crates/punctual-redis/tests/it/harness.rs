@@ -1,10 +1,11 @@
 //! Makes engines for the suites.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use punctual::conformance::{Harness, START, Subject};
 use punctual::engine::Capability;
+use punctual::sync::Lock;
 use punctual::time::{ManualClock, Timestamp};
 use punctual::{Engine, Limits};
 use punctual_redis::testing::{TestCluster, TestServer};
@@ -177,7 +178,7 @@ impl<P: Place> On<P> {
     /// Bundles that its servers have stored, told as runs of leases, and noted as completed.
     pub(crate) fn bundles_met(&self) -> [u64; 3] {
         let mut met = [0; 3];
-        for place in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        for place in &*self.0.locked() {
             let told = place.server().cli(&["FCALL_RO", "punctual_test_met", "0"]);
             for (sum, number) in met.iter_mut().zip(told.lines()) {
                 *sum += number.parse::<u64>().expect("a number");
@@ -190,7 +191,7 @@ impl<P: Place> On<P> {
 impl<P: Place> On<P> {
     /// What their users were denied.
     pub(crate) fn denied(&self) -> Vec<String> {
-        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = self.0.locked();
         let denied = places.iter().map(|it| it.server().cli(&["ACL", "LOG"]));
         denied.filter(|said| !said.is_empty()).collect()
     }
@@ -205,7 +206,7 @@ impl<P> Default for On<P> {
 #[async_trait::async_trait]
 impl<P: Place> Harness for On<P> {
     async fn fresh(&self, limits: Limits) -> Box<dyn Subject> {
-        let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = self.0.locked().pop();
         let place = spare.unwrap_or_else(P::start);
         let clock = ManualClock::new(START);
         let options: Options = place.address().parse().expect("a good address");
@@ -247,7 +248,7 @@ impl<P: Place> Drop for Connected<P> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             place.clear();
-            let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut spare = self.spare.locked();
             spare.push(place);
         }
     }

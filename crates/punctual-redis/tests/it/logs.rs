@@ -1,8 +1,9 @@
 //! What is logged, word for word.
 
 use std::fmt::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use punctual::sync::Lock;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
@@ -29,7 +30,7 @@ impl Logs {
     }
 
     pub(crate) fn said(&self) -> String {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = self.said.locked();
         said.clone()
     }
 }
@@ -38,7 +39,7 @@ struct Ear(Arc<Mutex<String>>);
 
 impl Ear {
     fn write(&self, record: impl FnOnce(&mut dyn Visit)) {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.0.locked();
         record(&mut Line(&mut said));
         said.push('\n');
     }

@@ -1,8 +1,9 @@
 //! Tests of the fault proxy.
 
 use std::io::ErrorKind;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, millis, seconds, within};
 use punctual_redis::testing::{Ending, TestProxy, Way, Weather};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -41,7 +42,7 @@ impl Echo {
     }
 
     fn heard(&self) -> Vec<u8> {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = self.heard.locked();
         heard.clone()
     }
 }
@@ -49,10 +50,7 @@ impl Echo {
 async fn echo(mut connection: TcpStream, heard: Arc<Mutex<Vec<u8>>>) {
     let mut buffer = [0; 4_096];
     while let Ok(read @ 1..) = connection.read(&mut buffer).await {
-        heard
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(&buffer[..read]);
+        heard.locked().extend(&buffer[..read]);
         if connection.write_all(&buffer[..read]).await.is_err() {
             return;
         }

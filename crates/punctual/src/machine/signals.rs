@@ -4,7 +4,7 @@ mod feed;
 mod waiting;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
@@ -13,6 +13,7 @@ use super::rows::JobKey;
 use crate::engine::{Change, Namespace};
 use crate::error::Result;
 use crate::job::JobId;
+use crate::sync::Lock;
 use crate::time::Timestamp;
 use feed::Feeds;
 
@@ -184,7 +185,7 @@ impl Wakeups {
     }
 
     fn lock(&self) -> MutexGuard<'_, WakeupState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

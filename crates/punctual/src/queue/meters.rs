@@ -1,12 +1,13 @@
 //! Metrics of a queue.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use metrics::{Counter, counter};
 
 use crate::engine::Receipt;
 use crate::job::NewJob;
+use crate::sync::Lock;
 
 /// Counters per (queue, kind, verdict), looked up in a map of our own, not in the recorder.
 ///
@@ -22,7 +23,7 @@ const OTHER: &str = "other";
 
 impl Meters {
     pub(super) fn enqueued(&self, jobs: &[NewJob], receipts: &[Receipt]) {
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.0.locked();
         let names = |at: usize| {
             let (job, receipt) = (&jobs[at], &receipts[at]);
             (&*job.queue, &*job.kind, receipt.verdict.name())

@@ -11,6 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use crate::sync::Lock;
+
 pub(super) fn sleep(span: Duration) -> AlarmSleep {
     AlarmSleep {
         until: Instant::now() + span,
@@ -30,7 +32,7 @@ impl Future for AlarmSleep {
             return Poll::Ready(());
         }
         if let Some(shared) = &self.shared {
-            let mut waker = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waker = shared.locked();
             *waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -47,7 +49,7 @@ impl Future for AlarmSleep {
 impl Drop for AlarmSleep {
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
-            shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+            shared.locked().take();
         }
     }
 }
@@ -64,7 +66,7 @@ const GONE_EARLY: Duration = Duration::from_millis(10);
 impl Entry {
     fn is_over(&self, now: Instant) -> bool {
         let gone = || {
-            let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+            let waker = self.waker.locked();
             waker.is_none()
         };
         self.until <= now || (self.until <= now + GONE_EARLY && gone())
@@ -110,7 +112,7 @@ impl Alarm {
     }
 
     fn add(&self, entry: Entry) {
-        let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heap = self.heap.locked();
         let earliest = heap
             .peek()
             .is_none_or(|Reverse(first)| entry.until < first.until);
@@ -121,16 +123,12 @@ impl Alarm {
     }
 
     fn run(&self) {
-        let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heap = self.heap.locked();
         loop {
             let now = Instant::now();
             while heap.peek().is_some_and(|Reverse(first)| first.is_over(now)) {
                 if let Some(Reverse(entry)) = heap.pop() {
-                    let waker = entry
-                        .waker
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .take();
+                    let waker = entry.waker.locked().take();
                     if let Some(waker) = waker {
                         waker.wake();
                     }

@@ -1,12 +1,13 @@
 //! What this process runs alone: a suspect with nothing beside it, in whichever of its workers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::runtime::{Phase, Runtime};
 use super::slots::Board;
+use crate::sync::Lock;
 
 /// The workers of this process that share it with their handlers, and whose turn it is to be alone.
 #[derive(Default)]
@@ -112,7 +113,6 @@ fn others(own: &Runtime) -> Vec<Arc<Runtime>> {
 }
 
 fn with_house<T>(act: impl FnOnce(&mut House) -> T) -> T {
-    let mut house: MutexGuard<'_, Option<House>> =
-        HOUSE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut house: MutexGuard<'_, Option<House>> = HOUSE.locked();
     act(house.get_or_insert_default())
 }

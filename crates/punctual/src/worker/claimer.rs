@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::alone::{self, Turn, is_dry};
@@ -16,6 +16,7 @@ use crate::backoff::{Backoff, draw};
 use crate::engine::{Claim, ClaimOrder, Claimed, Lease, WaitFor, Waited, WorkerRecord};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobRecord, Outcome};
+use crate::sync::Lock;
 use crate::time::{Timestamp, millis, minutes, pause, seconds};
 
 /// Who has nothing to do claims once in that span of engine time, to be seen; or somewhat earlier,
@@ -441,7 +442,7 @@ const UNKNOWN_MAX: usize = 1_000;
 
 impl Unknown {
     fn warn(&self, kind: &str) {
-        let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = self.0.locked();
         if warned.len() < UNKNOWN_MAX && !warned.contains(kind) {
             warned.insert(kind.to_owned());
             tracing::warn!(

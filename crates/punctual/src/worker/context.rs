@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use crate::engine::{Token, WorkerId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, JobId, JobRecord, Limits, NewJob};
 use crate::push;
+use crate::sync::Lock;
 use crate::time::Timestamp;
 use crate::trace;
 use crate::worker::log::Unsent;
@@ -404,6 +405,6 @@ impl Attempt {
     }
 
     fn lock(&self) -> MutexGuard<'_, Output> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+        self.output.locked()
     }
 }

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::engine::{Health, LoopHealth};
 use crate::error::Error;
+use crate::sync::Lock;
 use crate::time::{Stopwatch, format_span, seconds};
 
 /// Shows whether a worker works as it should; stays valid when the worker has ended. Cheap to clone.
@@ -184,6 +185,6 @@ impl Activity {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 }

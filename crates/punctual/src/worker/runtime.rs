@@ -4,7 +4,7 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -25,6 +25,7 @@ use crate::backoff::Backoff;
 use crate::engine::{Engine, Namespace, WorkerRecord};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::Limits;
+use crate::sync::Lock;
 use crate::time::{Stopwatch, Timestamp, millis, pause, seconds, within};
 use crate::worker::Shutdown;
 
@@ -100,7 +101,7 @@ pub(super) async fn run_until_idle(setup: Arc<Setup>) -> Result<Idle> {
         rt.wind_down(std::future::pending().boxed()).await;
     };
     rt.unless_stopped(ended).await?;
-    let idle = *rt.idle.lock().unwrap_or_else(PoisonError::into_inner);
+    let idle = *rt.idle.locked();
     idle.ok_or_else(|| Error::new(ErrorKind::Internal, "worker ended before it was idle"))
 }
 
@@ -206,7 +207,7 @@ impl Runtime {
     }
 
     pub(super) fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+        self.board.locked()
     }
 
     /// What runs jobs of a kind, if there is anything.
@@ -344,7 +345,7 @@ impl Runtime {
     }
 
     pub(super) fn idle(&self, idle: Idle) {
-        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(idle);
+        *self.idle.locked() = Some(idle);
         self.enter(Phase::Draining);
     }
 }

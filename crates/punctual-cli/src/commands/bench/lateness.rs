@@ -1,9 +1,10 @@
 //! `punctual bench lateness`: how long after its due a job's handler starts.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use punctual::sync::Lock;
 use punctual::time::{Clock, SystemClock, Timestamp, millis, seconds, within};
 use punctual::worker::Shutdown;
 use punctual::{Context, Due, JobId, JobRecord, NewJob, Outcome, Queue, Worker};
@@ -53,7 +54,7 @@ impl Args {
         if !finished {
             place.session.out.note("some jobs did not start in time");
         }
-        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = seen.locked();
         let lost = jobs - seen.starts.len() as u64;
         let duplicated = seen.starts.values().filter(|starts| **starts > 1).count();
         let lateness = &seen.lateness;
@@ -116,7 +117,7 @@ impl Args {
             .namespace(session.namespace.clone())
             .queues(["bench"])
             .handle_any(move |job: JobRecord, ctx: Context| {
-                let mut seen = noting.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut seen = noting.locked();
                 seen.note(&job, ctx.started_at());
                 if seen.starts.len() as u64 == jobs {
                     last.notify_one();

@@ -1,11 +1,12 @@
 //! `punctual bench lifecycle`: enqueue by the public `Queue`, drain by the public `Worker`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::engine::{Action, Edit, EditVerdict, Select, Target};
+use punctual::sync::Lock;
 use punctual::time::{Clock, Stopwatch, SystemClock, format_span, millis, minutes, pause, seconds};
 use punctual::worker::Shutdown;
 use punctual::{
@@ -177,7 +178,7 @@ impl Load {
                     let ids: Vec<JobId> = batch.iter().map(|job| job.id).collect();
                     send(&queue, batch).await?;
                     if recipe.kind == Kind::Held {
-                        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+                        let mut held = held.locked();
                         held.extend(ids);
                     }
                 }
@@ -233,7 +234,7 @@ impl Load {
             return Ok(Duration::ZERO);
         }
         let watch = Stopwatch::start();
-        let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+        let held = std::mem::take(&mut *self.held.locked());
         let releases: Vec<NewJob> = held.chunks(RELEASED_EACH).map(release).collect();
         for batch in releases.chunks(self.batch as usize) {
             send(&self.queue, batch.to_vec()).await?;

@@ -1,13 +1,14 @@
 //! `punctual bench neighbours`: what a call costs beside other people's queues and leases.
 
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use punctual::engine::{
     Action, Claim, Edit, Lease, LeaseReport, Select, Settle, Settlement, StatsRequest, Target,
     WorkerId,
 };
+use punctual::sync::Lock;
 use punctual::time::hours;
 use punctual::{Engine, Error, ErrorKind, JobId, JobRecord, Namespace, NewJob, Outcome};
 
@@ -108,7 +109,7 @@ impl Neighbours<'_> {
             let mut claim = Claim::new(self.worker, LEASED, 1);
             claim.lease_duration = LEASE;
             let claimed = self.claim(claim).await?;
-            let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut leases = self.leases.locked();
             leases.extend(claimed);
             Ok(())
         })
@@ -155,8 +156,7 @@ impl Neighbours<'_> {
 
     /// Ends the leases, deletes the jobs and the queues.
     async fn remove(&self, args: &Args, session: &Session) -> Result<()> {
-        let leases =
-            std::mem::take(&mut *self.leases.lock().unwrap_or_else(PoisonError::into_inner));
+        let leases = std::mem::take(&mut *self.leases.locked());
         for leases in leases.chunks(BATCH as usize) {
             self.settle(leases).await?;
         }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 
+use punctual::sync::Lock;
 use punctual::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -222,7 +223,7 @@ impl Ledger {
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.locked()
     }
 }
 
@@ -260,7 +261,7 @@ impl Writer {
 
     fn accept(&self, requests: &[Request]) -> (String, Vec<Written>) {
         let mut lines = String::new();
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut book = self.book.locked();
         let written = requests
             .iter()
             .map(|Request { entry, .. }| {

@@ -6,11 +6,12 @@
 //! step can be taken again and looks at the ledger first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use punctual::engine::EditVerdict;
+use punctual::sync::Lock;
 use punctual::time::{Clock, SystemClock, Timestamp, hours, seconds};
 use punctual::worker::State;
 use punctual::{Context, Job, JobId, Outcome, Queue};
@@ -191,7 +192,7 @@ impl Shop {
     }
 
     pub(super) fn lateness(&self) -> MutexGuard<'_, Histogram> {
-        self.lateness.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lateness.locked()
     }
 }
 

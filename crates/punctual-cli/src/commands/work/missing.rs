@@ -1,9 +1,10 @@
 //! Commands that do not exist: refused at the start, reported while jobs come.
 
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, format_span, minutes};
 
 use crate::failure::{Failure, Result};
@@ -16,7 +17,7 @@ const ONE_PER: Duration = minutes(1);
 
 impl Missing {
     pub(super) fn report(&self, what: &str, snooze: Duration) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.locked();
         if last.as_ref().is_none_or(|last| last.elapsed() >= ONE_PER) {
             *last = Some(Stopwatch::start());
             let snooze = format_span(snooze);

@@ -1,9 +1,10 @@
 //! The end of a stream: read to its end, of which a bounded part is kept.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use punctual::sync::Lock;
 use punctual::time::{millis, within};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
@@ -33,7 +34,7 @@ impl Tail {
         {
             reading.abort();
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.locked();
         whole_characters(kept.make_contiguous())
     }
 }
@@ -45,7 +46,7 @@ async fn read(
 ) {
     let mut buffer = vec![0; 8 << 10];
     while let Ok(n @ 1..) = stream.read(&mut buffer).await {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = kept.locked();
         kept.extend(&buffer[..n]);
         let over = kept.len().saturating_sub(bytes_max);
         kept.drain(..over);

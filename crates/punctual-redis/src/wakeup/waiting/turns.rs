@@ -1,10 +1,11 @@
 //! Whose turn it is to poll, in case that a wakeup was lost with the process that received it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use punctual::Namespace;
+use punctual::sync::Lock;
 use punctual::time::{Stopwatch, millis, seconds};
 
 /// Those who wait in this process: of all who wait for the same queues one looks for the rest.
@@ -42,7 +43,7 @@ impl Turns {
     }
 
     fn waiters(&self) -> MutexGuard<'_, BTreeMap<Queues, Waiters>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 
