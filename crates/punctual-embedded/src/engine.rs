@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use async_trait::async_trait;
 use punctual::engine::*;
 use punctual::machine::{Machine, Wakeups};
-use punctual::sync::Lock;
+use punctual::sync::Lock as _;
 use punctual::time::{SteadyClock, Timestamp};
 use punctual::{Error, ErrorKind, JobId, Limits, NewJob, Result};
 use tokio::sync::watch;

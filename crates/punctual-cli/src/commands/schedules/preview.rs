@@ -22,7 +22,7 @@ Examples:
 
 It needs no engine. Where both day fields of a pattern are given, one of them suffices; a bare * counts
 as not given. The zones are of the tz database in this program, whatever the host has.")]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// The first instant that counts [default: now]
     #[arg(long, value_name = "INSTANT", value_parser = instant_of)]
     from: Option<Timestamp>,

@@ -1,5 +1,7 @@
 //! Unit tests of `address`.
 
+use punctual::time::seconds;
+
 use super::*;
 
 fn read(text: &str) -> Options {
