@@ -287,6 +287,14 @@ fn told(ask: &Ask, reply: &Reply) -> String {
         Some((before, _)) if ask.method == "PUT" => before.to_owned(),
         _ => body,
     };
+    // How long the engine took for a claim.
+    let body = match body.split_once("\"took_us\":") {
+        Some((before, after)) => {
+            let digits = |c: char| c.is_ascii_digit();
+            format!("{before}\"took_us\":N{}", after.trim_start_matches(digits))
+        }
+        None => body,
+    };
     // Texts stand at every second place between the quotes; no text of these has one in it.
     let texts = body.split('"').map(|text| {
         let is_instant = text.ends_with('Z') && text.starts_with("20") && text.len() > 18;

@@ -25,7 +25,7 @@ use crate::output::{count, object};
 #[command(after_help = "\
 Examples:
   punctual bench lifecycle
-  punctual bench lifecycle --job order --jobs 20000 --engine redis://127.0.0.1
+  punctual bench lifecycle --job order --jobs 20000 --engine $REDIS
   punctual bench lifecycle --jobs 1000000 --batch 100 --engine 'file:./bench?durability=os'
 
 That many callers enqueue jobs in batches. Then one worker with its defaults runs them; its handler

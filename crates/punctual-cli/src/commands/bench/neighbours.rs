@@ -21,8 +21,8 @@ use crate::output::object;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  punctual bench neighbours --queues 10000 --leases 10000 --engine redis://127.0.0.1
-  punctual bench neighbours --queues 0 --leases 0 --engine redis://127.0.0.1
+  punctual bench neighbours --queues 10000 --leases 10000 --engine $REDIS
+  punctual bench neighbours --queues 0 --leases 0 --engine $REDIS
 
 Fills a namespace of its own with queues of one job each, and with leases of one job and an hour each.
 Then measures single calls: statistics of all queues, a claim of one job from one more queue, and a
