@@ -24,6 +24,14 @@ check:
 fmt:
     cargo fmt --all
 
+# Renew what is generated from the tables of the contract, and the dashboard's types (needs Node 20)
+contract:
+    cargo run -q -p punctual-contract
+    cargo run -q -p punctual-gateway --example openapi > target/openapi.json
+    mv target/openapi.json dashboard/openapi.json
+    npm ci --prefix dashboard --no-fund --no-audit --silent
+    npm run types --prefix dashboard
+
 # The rules that no compiler checks
 tidy:
     cargo nextest run -p punctual-cli --test it tidy::

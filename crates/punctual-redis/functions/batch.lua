@@ -47,7 +47,7 @@ end
 -- Reads n jobs that have the head of their batch: into its ids and records as they would be stored.
 local function read_alike(batch, blob, n, at)
   local ids, kv, size, from, front, has_opts = batch.ids, batch.kv, #blob, batch.n, nil, false
-  local prefix, part, length_of_front = '\1' .. u8(S.now) .. S.sub .. batch.due8, batch.parts[1], 0
+  local prefix, part, length_of_front = '\%TAG_PLAIN%' .. u8(S.now) .. S.sub .. batch.due8, batch.parts[1], 0
   for i = from + 1, from + n do
     local length, id = unp('>I4c16', blob, at)
     local last = at + 3 + length
@@ -143,12 +143,12 @@ end
 local function read_jobs(args, at, k, last)
   local blob = args[at]
   local flags, n = unp('>BI2', blob, 9)
-  if flags > 3 and flags ~= 6 then refuse('invalid_input', 'flags are out of range; use 0 to 3, or 6') end
+  if flags > %ENQUEUE_TWICE% + %ENQUEUE_UNIFORM% and flags ~= %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then refuse('invalid_input', 'flags are out of range; use 0 to 3, or 6') end
   Check.count(n)
-  if flags == 6 then return read_bundles(args, at, k, n) end
-  if flags == 2 then return read_uniform(blob, k, n, last) end
+  if flags == %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then return read_bundles(args, at, k, n) end
+  if flags == %ENQUEUE_UNIFORM% then return read_uniform(blob, k, n, last) end
   local batch = {ids = {}, kv = {}, parts = {}, n = n, sub = S.sub, plain = flags % 2 == 0, calls = {{k, 0, n, S.sub}}}
-  if flags == 3 then
+  if flags == %ENQUEUE_TWICE% + %ENQUEUE_UNIFORM% then
     local one = read_uniform(blob, k, n)
     one.plain = false
     return one
@@ -157,7 +157,7 @@ local function read_jobs(args, at, k, last)
   batch.dues, batch.dues8, batch.lates = dues, dues8, lates
   local now, now8, size = S.now, u8(S.now), #blob
   at = 12
-  local seq = '\1' .. now8 .. S.sub
+  local seq = '\%TAG_PLAIN%' .. now8 .. S.sub
   local last_kind, last_given8, last_lane, due8, late, due, later, prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
   for i = 1, n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
@@ -174,13 +174,13 @@ local function read_jobs(args, at, k, last)
     if front > last + 1 then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
     local lane = sub(blob, at + 39, front - 1)
     if lane == last_lane then
-      if flags_of % 2 == 1 then Check.opts(blob, front, last, flags_of > 1, i - 1) end
+      if %flags_of has SPEC_OPTS% then Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1) end
     else
       Check.front(blob, at + 39, last, i - 1)
       flags_of = byte(lane, 2)
       if part then part.n = places end
       last_lane = lane
-      if flags_of > 1 then batch.plain = false end
+      if flags_of >= %SPEC_EXAMINED% then batch.plain = false end
       local key = later and sub(lane, 4, 3 + ql) or sub(lane, 1, 1) .. sub(lane, 3, 3 + ql)
       part = parts[key]
       if not part then
@@ -215,7 +215,7 @@ local function have_room(batches)
       local r = Row.of(part.q)
       part.row = r
       Shard.may_count(r)
-      if flag(r, 8) then
+      if flag(r, %ROW_BOUNDED%) then
         more[r] = (more[r] or 0) + part.n
         if Enqueue.pending(r) + more[r] > r.max then return false end
       end

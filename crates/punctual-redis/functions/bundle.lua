@@ -88,11 +88,11 @@ local function record(s, i)
     s.idx, s.shared = unp('>I2', s.data), sub(s.data, 2 * s.n + 9, (unp('>I2', s.data, 7)))
   end
   local from, till = unp('>I2I2', s.data, 2 * i + 5)
-  return '\1' .. sub(s.no, 1, 10) .. sub(s.no, 1, 8) .. hash_at(s, i) .. pack('>I2', s.idx + i - 1) .. s.shared .. sub(s.data, from + 1, till)
+  return '\%TAG_PLAIN%' .. sub(s.no, 1, 10) .. sub(s.no, 1, 8) .. hash_at(s, i) .. pack('>I2', s.idx + i - 1) .. s.shared .. sub(s.data, from + 1, till)
 end
 
 local function tombstone_of(s, i, finished8, token12)
-  return '\7' .. sub(s.no, 1, 8) .. hash_at(s, i) .. char(COMPLETED) .. finished8 .. '\0\0\0\1' .. token12
+  return '\%TAG_TOMBSTONE%' .. sub(s.no, 1, 8) .. hash_at(s, i) .. char(COMPLETED) .. finished8 .. '\0\0\0\1' .. token12
 end
 
 -- What a reference stands for: the record of a job, or its tombstone; false if there is nothing any more.
@@ -140,7 +140,7 @@ end
 -- Takes jobs in a row out of their bundle, as far as they are in it: each gets a record of its own. Whether there is
 -- that bundle: it goes with the last of its jobs, which may leave entries in line behind.
 function Bundle.take_out(no, from, n, of_n)
-  local s, ref, ids, kv = of(no, of_n), '\9' .. no, {}, {}
+  local s, ref, ids, kv = of(no, of_n), '\%TAG_BUNDLE_REF%' .. no, {}, {}
   if #head_of(s) == 0 then return false end
   for k = 1, n do ids[k] = id_at(s, from + k - 1) end
   local raws = get_many(S.k.b, ids)
@@ -287,7 +287,7 @@ function Bundle.record(bundle, i) return record(bundle, i) end
 
 -- Puts references under the ids of a bundle; how many of these there were not.
 function Bundle.refer(bundle)
-  local ref, kv, ids = '\9' .. bundle.no, {}, bundle.ids
+  local ref, kv, ids = '\%TAG_BUNDLE_REF%' .. bundle.no, {}, bundle.ids
   for i = 1, bundle.n do kv[2 * i - 1], kv[2 * i] = ids[i], ref end
   return call('HSET', S.k.b, unpack_list(kv))
 end

@@ -2,9 +2,13 @@
 # Prints the library as one file: bundle.sh | redis-cli -x FUNCTION LOAD REPLACE
 # With `test`: the library under its test name, whose clock can be moved.
 cd "$(dirname "$0")" || exit 1
-# The files in their order, the numbers of CONSTANTS in place of their names.
+# For each of CONSTANTS: `%NAME%` is its value, and `%FLAGS has NAME%` the test of that bit.
+constants() {
+  sed -n 's/^\([A-Z_]*\) = \(.*\) -- .*/s~%\1%~\2~g; s~%\\([a-z_.]*\\) has \1%~floor(\\1 \/ \2) % 2 == 1~g/p' CONSTANTS
+  printf '%s\n' 's~floor(\([a-z_.]*\) / 1) % 2~\1 % 2~g'
+}
 library() {
-  cat $(cat ORDER) | sed "$(sed -n 's/^\([A-Z_]*\) = \(.*\) -- .*/s~%\1%~\2~g/p' CONSTANTS)"
+  cat $(cat ORDER) | sed "$(constants)"
 }
 if [ "$1" = test ]; then
   printf "#!lua name=punctual_test\nlocal PREFIX = 'punctual_test_'\n"

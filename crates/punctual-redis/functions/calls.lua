@@ -16,13 +16,13 @@ local function prefetch(base, verbs, blobs)
   end
   local fetched = Lease.fetch(base, fields)
   local function add(q)
-    if not seen[q] and #queues < 64 then seen[q], queues[#queues + 1] = true, q end
+    if not seen[q] and #queues < %CLAIM_QUEUES_MAX% then seen[q], queues[#queues + 1] = true, q end
   end
   for k = 1, #blobs do
     local blob = blobs[k]
     if byte(verbs, k) == 67 then
       local at = 49
-      for _ = 1, min(byte(blob, 48) or 0, 64) do
+      for _ = 1, min(byte(blob, 48) or 0, %CLAIM_QUEUES_MAX%) do
         local length = byte(blob, at)
         if not length then break end
         add(sub(blob, at + 1, at + length))
@@ -40,7 +40,7 @@ end
 -- instance. Reply: as Calls.answer.
 function Calls.call(base, args)
   local verbs, blobs = args[1], slice(args, 2, #args)
-  if #verbs ~= #blobs or #blobs == 0 or #blobs > 1000 or find(verbs, '[^CES]') then
+  if #verbs ~= #blobs or #blobs == 0 or #blobs > %BATCH_ITEMS_MAX% or find(verbs, '[^CES]') then
     refuse('invalid_input', 'calls takes a letter for each call, C, E or S, and 1 to 1,000 calls')
   end
   for k = 1, #blobs do
@@ -93,7 +93,7 @@ function Calls.enqueues(base, args)
     jobs = jobs + unp('>I2', args[at], 10)
     starts[#starts + 1], at = at, at + Enqueue.length(args[at])
   end
-  if #starts == 0 or #starts > 1000 or at ~= #args + 1 then refuse('invalid_input', 'enqueues takes 1 to 1,000 calls') end
+  if #starts == 0 or #starts > %BATCH_ITEMS_MAX% or at ~= #args + 1 then refuse('invalid_input', 'enqueues takes 1 to 1,000 calls') end
   Check.count(jobs)
   return Calls.answer(Enqueue.calls(base, args, starts))
 end

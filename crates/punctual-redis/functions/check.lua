@@ -1,11 +1,11 @@
 -- Checks of what is sent, before anything is changed: a call is refused, or each of its fields works.
 do
 
-local NAME_MAX, KEY_MAX = 128, 256
-local INSTANT_MAX = 253402300799999999 -- the end of the year 9999
+local NAME_MAX, KEY_MAX = %NAME_BYTES_MAX%, %KEY_BYTES_MAX%
+local INSTANT_MAX = %INSTANT_MAX_US% -- the end of the year 9999
 local COUNT_MAX = 4294967295
 -- Jobs of one call, or of several calls at once: no list of theirs is too long for one command.
-local JOBS_MAX = 10000
+local JOBS_MAX = %CALL_JOBS_MAX%
 
 -- Words of somebody else in an error: printable, in quotes, at most 64 characters.
 function Check.shown(word)
@@ -44,7 +44,7 @@ function Check.name(what, name)
     or find(name, '[^%w._:/-]') and 'has a character that is not allowed'
     or find('/' .. name .. '/', '/%.%.?/') and 'has a path step'
   if wrong then
-    refuse('invalid_name', what .. ' name ' .. wrong .. '; use 1 to 128 of a-z A-Z 0-9 . _ - : / (name: ' .. shown(tostring(name)) .. ')')
+    refuse('invalid_name', what .. ' name ' .. wrong .. '; %TEXT_NAME_RULE% (name: ' .. shown(tostring(name)) .. ')')
   end
   if good_count > 1000 then good_names, good_count = {}, 0 end
   good_names[name], good_count = true, good_count + 1
@@ -54,7 +54,7 @@ end
 function Check.key(what, key)
   local wrong = type(key) ~= 'string' and 'is no text' or key == '' and 'is empty' or #key > KEY_MAX and 'is too long'
     or (is_hostile(key) or not is_utf8(key)) and 'has a control character or is no UTF-8'
-  if wrong then refuse('invalid_name', what .. ' ' .. wrong .. '; use 1 to 256 bytes of printable text (key: ' .. shown(tostring(key)) .. ')') end
+  if wrong then refuse('invalid_name', what .. ' ' .. wrong .. '; %TEXT_KEY_RULE% (key: ' .. shown(tostring(key)) .. ')') end
   return key
 end
 
@@ -64,7 +64,7 @@ function Check.count(n)
 end
 
 function Check.lease_duration(lease_duration)
-  if lease_duration < 1000 or lease_duration > 86400e6 then refuse('invalid_input', 'lease_duration is out of range; use 1 ms to 1 day') end
+  if lease_duration < %LEASE_MIN_MS%e3 or lease_duration > %LEASE_MAX_MS%e3 then refuse('invalid_input', '%TEXT_LEASE_DURATION%') end
 end
 
 local function is_number(v, low, high) return type(v) == 'number' and v >= low and v <= high end
@@ -119,14 +119,14 @@ end
 
 local function is_past_attempt(v)
   return type(v) == 'table' and is_whole(v[1], 0, 1e9) and is_number(v[2], 0, INSTANT_MAX) and is_number(v[3], 0, INSTANT_MAX)
-    and is_whole(v[4], 1, 6) and is_string(v[5]) and (#v[5] == 0 or #v[5] == 16) and (v[6] == nil or is_text(v[6], 1024))
+    and is_whole(v[4], 1, 6) and is_string(v[5]) and (#v[5] == 0 or #v[5] == 16) and (v[6] == nil or is_text(v[6], %ATTEMPT_ERROR_BYTES%))
 end
 
 local function is_count(v) return is_whole(v, 0, 1e9) end
 local function are_keys(v) return is_list(v, 1000, is_key) end
 local function up_to(most) return function(v) return is_whole(v, 0, most) end end
 
-local LOG_LINES_MAX, LOG_BYTES_MAX = 100, 16384
+local LOG_LINES_MAX, LOG_BYTES_MAX = %LOG_LINES_KEPT%, %LOG_BYTES_KEPT%
 
 local function is_log_line(v)
   return type(v) == 'table' and #v == 3 and is_number(v[1], 0, INSTANT_MAX) and is_whole(v[2], 0, 1e9) and is_text(v[3], LOG_BYTES_MAX)
@@ -135,7 +135,7 @@ end
 -- What an import tells of a job's past; `st`, `du` and `en` are always there.
 local PAST = {st = up_to(6), du = is_instant8, en = is_instant8, a = is_count, f = is_count, c = is_count, s = is_instant,
   fi = is_instant, er = function(v) return is_text(v, 4194304) end, re = is_string, po = is_string, cr = is_flag, cd = up_to(3),
-  dr = up_to(3), sp = up_to(3), w = are_keys, at = function(v) return is_list(v, 10, is_past_attempt) end,
+  dr = up_to(3), sp = up_to(3), w = are_keys, at = function(v) return is_list(v, %ATTEMPTS_KEPT%, is_past_attempt) end,
   lg = function(v) return is_list(v, LOG_LINES_MAX, is_log_line) end, ex = function(v) return v == '' or is_instant8(v) end}
 
 -- The first field of a map, by name, that does not pass; keys of later versions are kept as they are.
@@ -196,11 +196,11 @@ function Check.front(bytes, at, last, index)
   local kl = ql and byte(bytes, at + 3 + ql)
   local from = kl and at + 4 + ql + kl
   if not from or from > last + 1 then cut_short(index) end
-  if prio > 9 then refuse('invalid_input', 'priority is out of range; use 0 (first) to 9 (last) index=' .. index) end
+  if prio > %PRIORITY_MAX% then refuse('invalid_input', '%TEXT_PRIORITY% index=' .. index) end
   if sflags > 3 then refuse('invalid_input', 'sflags are out of range; use 0 to 3 index=' .. index) end
   Check.name('queue', sub(bytes, at + 3, at + 2 + ql))
   if kl > 0 then Check.name('kind', sub(bytes, at + 4 + ql, from - 1)) end
-  return sflags % 2 == 1 and Check.opts(bytes, from, last, sflags >= 2, index) or from
+  return %sflags has SPEC_OPTS% and Check.opts(bytes, from, last, sflags >= %SPEC_EXAMINED%, index) or from
 end
 
 -- Checks the opts that begin there; where the payload begins.
@@ -268,7 +268,7 @@ local MAPS = {
   deliver = {t = is_span, k = function(v) return is_list(v, 2, is_span) and #v == 2 end, e = many(function(v) return type(v) == 'table' end)},
 }
 
-local function is_name_of_worker(v) return is_text(v, 65536) end
+local function is_name_of_worker(v) return is_text(v, %WORKER_BYTES_MAX%) end
 local WORKER = {h = is_name_of_worker, v = is_name_of_worker, q = function(v) return is_list(v, 1000, is_name_of_worker) end,
   k = function(v) return is_list(v, 1000, is_name_of_worker) end,
   s = function(v) return is_whole(v, 0, COUNT_MAX) end, b = function(v) return is_whole(v, 0, COUNT_MAX) end}
@@ -299,7 +299,7 @@ function Check.control(map)
   if c == 5 and v ~= nil then
     local kind = is_string(v) and byte(v)
     local of_queue = sub(map.na, 1, 6) == 'queue/'
-    if kind ~= (of_queue and 0 or 1) or of_queue and not is_queue_settings(v) then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
+    if kind ~= (of_queue and %VALUE_SETTINGS% or %VALUE_OPAQUE%) or of_queue and not is_queue_settings(v) then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
   end
   if c == 5 and sub(map.na, 1, 6) == 'queue/' then Check.name('queue', sub(map.na, 7)) end
   if c == 6 and v ~= nil and (type(v) ~= 'table' or wrong_in(v, LIMITS_OF)) then refuse('invalid_input', 'limits are out of range') end

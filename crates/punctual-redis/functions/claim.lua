@@ -10,7 +10,7 @@ local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 local EXAMINED_MAX, EXPIRED_MAX = 250, 125
 
 -- Bytes that a worker may say of itself.
-local RECORD_MAX = 65536
+local RECORD_MAX = %WORKER_BYTES_MAX%
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
@@ -167,7 +167,7 @@ end
 -- Takes from a queue by priority, at most `most`; how many.
 local function take_from(take, r, most)
   local start = take.n
-  if not r or flag(r, 2) then return 0 end
+  if not r or flag(r, %ROW_PAUSED%) then return 0 end
   local lanes = {}
   for lane, n in pairs(r.L) do if n > 0 then lanes[lane] = true end end
   for lane, n in pairs(r.X) do if n > 0 and lane < 10 then lanes[lane] = true end end
@@ -181,7 +181,7 @@ end
 local function take_suspect(take, rows)
   take.limit = 1
   for _, r in ipairs(rows) do
-    if not flag(r, 2) then
+    if not flag(r, %ROW_PAUSED%) then
       for lane = 10, 19 do
         if (r.X[lane] or 0) > 0 then take_lane(take, r, lane, 1) end
         if take.n > 0 then return true end
@@ -223,7 +223,7 @@ end
 
 -- The lane whose list has what a claim of so many jobs of a queue is to be answered; nothing if it has to look further.
 local function plain_lane(r, limit)
-  if flag(r, 2) or M.feed >= S.now then return nil end
+  if flag(r, %ROW_PAUSED%) or M.feed >= S.now then return nil end
   for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
   local first, live, other = 10, 0, false
   for lane, n in pairs(r.L) do
@@ -260,7 +260,7 @@ local function lease_of_plain(r, call_)
     for _, run in ipairs(runs) do Bundle.take_out(run.no, run.from, run.n, run.of) end
     runs = nil
   end
-  local may_be_unseen = floor(call_.flags / %CLAIM_READS%) % 2 == 1
+  local may_be_unseen = %call_.flags has CLAIM_READS%
   local lease = plain_lease(call_, r, all, n, lo, hi, runs)
   lease.unread = not (may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES)) and n or nil
   lease.full = n >= call_.limit
@@ -320,15 +320,15 @@ local function read_call(blob)
     if not seen[q] then seen[q], queues[#queues + 1] = true, q end
     at = at + 1 + length
   end
-  if count == 0 or count > 64 or limit == 0 or limit > 1000 then
+  if count == 0 or count > %CLAIM_QUEUES_MAX% or limit == 0 or limit > %BATCH_ITEMS_MAX% then
     refuse('invalid_input', 'claim takes 1 to 64 queues and a limit of 1 to 1,000')
   end
   if at > #blob + 1 or #blob - at >= RECORD_MAX then refuse('invalid_input', 'the call is cut short, or its worker record is over 64 KiB') end
   Check.lease_duration(lease_duration)
-  local is_small = limit < UNSEEN_MIN and #queues == 1 and floor(flags / %CLAIM_READS%) % 2 == 1 and flags % %CLAIM_WOKEN% == 0
+  local is_small = limit < UNSEEN_MIN and #queues == 1 and %flags has CLAIM_READS% and flags % %CLAIM_WOKEN% == 0
   return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease_duration = lease_duration, limit = limit, max_bytes = max_bytes,
-    flags = flags, woken = floor(flags / %CLAIM_WOKEN%) % 2 == 1, stays = floor(flags / %CLAIM_RETURNS%) % 2 == 1,
-    may_be_alone = floor(flags / %CLAIM_SUSPECTS%) % 2 == 1, queues = queues, record = sub(blob, at), asks = is_small and flags < %CLAIM_SUSPECTS% and queues[1] or nil}
+    flags = flags, woken = %flags has CLAIM_WOKEN%, stays = %flags has CLAIM_RETURNS%,
+    may_be_alone = %flags has CLAIM_SUSPECTS%, queues = queues, record = sub(blob, at), asks = is_small and flags < %CLAIM_SUSPECTS% and queues[1] or nil}
 end
 
 -- Takes what a call asks for, by priority and turn: its lease.
@@ -384,7 +384,7 @@ local function lease_of_own(rows, call_, alone, turns)
   local lease, unseen
   if not ends then
     local waits = false
-    for _, r in ipairs(rows) do waits = waits or not flag(r, 2) and Line.has_suspects(r) end
+    for _, r in ipairs(rows) do waits = waits or not flag(r, %ROW_PAUSED%) and Line.has_suspects(r) end
     alone = alone or #tokens == 0 and waits and is_whole()
     if not alone and not turns and #rows == 1 then lease, unseen = lease_of_plain(rows[1], call_) end
     lease = lease or lease_of_any(rows, call_, alone, turns)
@@ -401,7 +401,7 @@ local function claim(call_)
     rows[i] = Row.of(call_.queues[i])
     Shard.may_count(rows[i])
   end
-  local alone, turns = flags % 2 == 1, floor(flags / %CLAIM_TURNS%) % 2 == 1
+  local alone, turns = %flags has CLAIM_ALONE%, %flags has CLAIM_TURNS%
   local again = S.fetched['n' .. call_.worker .. call_.nonce]
   local lease, unseen, ends
   if again and Lease.load(again) then
@@ -417,7 +417,7 @@ local function claim(call_)
   local open, left, suspects = {}, false, false
   for _, r in ipairs(rows) do
     r.notify = nil -- the claimer takes care itself
-    if not flag(r, 2) then
+    if not flag(r, %ROW_PAUSED%) then
       open[#open + 1] = r
       if Line.has_suspects(r) then suspects = true end
       if not ends and Line.has_work(r, alone) then left, r.notify = true, 2 end
@@ -433,12 +433,13 @@ local function claim(call_)
   end
   for _, r in ipairs(rows) do
     if r.notify ~= 2 then
-      set_flag(r, 1, true)
+      set_flag(r, %ROW_IDLE%, true)
       r.short = S.now
     end
   end
   S.fields['w' .. call_.worker] = u8(S.now) .. call_.record
-  return {pack('>I8I8BB', S.now, wake, (suspects and 1 or 0) + (unseen and 2 or 0) + (another_wakes and 4 or 0) + (lease and lease.bundles and 8 or 0) + (lease and lease.alone and 16 or 0), lease and 1 or 0), lease}
+  return {pack('>I8I8BB', S.now, wake, (suspects and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0) + (another_wakes and %CLAIMED_ANOTHER% or 0)
+    + (lease and lease.bundles and %CLAIMED_BUNDLES% or 0) + (lease and lease.alone and %CLAIMED_ALONE% or 0), lease and 1 or 0), lease}
 end
 
 -- Claims of a few plain jobs of the same queue, one after the other, as one: their leases share a range of dues. Answers
@@ -463,15 +464,15 @@ local function claim_alike(calls, first, heads, leases)
   if not all then return 0 end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
-  local at, unseen, left = 1, floor(lead.flags / %CLAIM_READS%) % 2 == 1 and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
+  local at, unseen, left = 1, %lead.flags has CLAIM_READS% and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
   local wake = left and S.now or Leader.wake_at({r})
   r.notify = left and 2 or nil
   for k = first, last do Leader.resign(calls[k].worker, {r}, left and 0 or wake) end
   if r.notify ~= 2 then
-    set_flag(r, 1, true)
+    set_flag(r, %ROW_IDLE%, true)
     r.short = S.now
   end
-  local head = pack('>I8I8BB', S.now, wake, (Line.has_suspects(r) and 1 or 0) + (unseen and 2 or 0), 1)
+  local head = pack('>I8I8BB', S.now, wake, (Line.has_suspects(r) and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0), 1)
   for k = first, last do
     local call_ = calls[k]
     local m = call_.limit

@@ -5,8 +5,8 @@ do
 local function obey(name, value)
   local r = Row.of(name)
   local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
-  set_flag(r, 8, settings.mp ~= nil)
-  set_flag(r, 4, settings.of == 1)
+  set_flag(r, %ROW_BOUNDED%, settings.mp ~= nil)
+  set_flag(r, %ROW_DEAD_LETTERS%, settings.of == 1)
   r.max, r.rest = min(settings.mp or 0, 2 ^ 53), nil
 end
 
@@ -68,14 +68,14 @@ end
 local ACTIONS = {
   [0] = function(map)
     local r = Row.of(map.q)
-    local was = flag(r, 2)
-    set_flag(r, 2, true)
+    local was = flag(r, %ROW_PAUSED%)
+    set_flag(r, %ROW_PAUSED%, true)
     return {d = was and 0 or 1}
   end,
   function(map)
     local r = Row.of(map.q)
-    local was = flag(r, 2)
-    set_flag(r, 2, false)
+    local was = flag(r, %ROW_PAUSED%)
+    set_flag(r, %ROW_PAUSED%, false)
     if was then r.notify = 3 end
     return {d = was and 1 or 0}
   end,

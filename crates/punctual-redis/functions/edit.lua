@@ -127,8 +127,8 @@ function Edit.call(base, blob)
   Shard.open(base, sub(blob, 1, 8))
   local limit = min(Inspect.limit(map.li or CHANGES_MAX), CHANGES_MAX)
   if action == 1 then map.due8 = Enqueue.due_of(map.dk or 0, map.v or BELOW, u8(S.now), 0) end
-  if action == 3 and not (type(map.v) == 'number' and map.v >= 0 and map.v <= 9 and floor(map.v) == map.v) then
-    refuse('invalid_input', 'priority is out of range; use 0 (first) to 9 (last)')
+  if action == 3 and not (type(map.v) == 'number' and map.v >= 0 and map.v <= %PRIORITY_MAX% and floor(map.v) == map.v) then
+    refuse('invalid_input', '%TEXT_PRIORITY%')
   end
   if action == 6 and (type(map.p) ~= 'string' or not map.t) then
     refuse('invalid_input', 'a payload update needs a payload and names its jobs')

@@ -1,7 +1,7 @@
 -- enqueue: duplicate check, unique key, bound, store.
 do
 
-local DUE_MAX = 253402300799999999 -- the end of the year 9999
+local DUE_MAX = %INSTANT_MAX_US% -- the end of the year 9999
 
 -- An instant plus a span of 8 bytes, exactly, as 8 bytes.
 local function plus(now, span8)
@@ -15,7 +15,7 @@ end
 local function due_of(kind, given8, now8, index)
   if kind == 0 then return now8, false, S.now end
   local given = unp('>I8', given8)
-  if kind > 2 then refuse('invalid_input', 'due kind is out of range; use 0 to 2 index=' .. index) end
+  if kind > %DUE_AT% then refuse('invalid_input', 'due kind is out of range; use 0 to 2 index=' .. index) end
   if kind == 1 then
     local due8 = given < DUE_MAX and plus(S.now, given8)
     local due = due8 and unp('>I8', due8)
@@ -73,8 +73,8 @@ end
 
 -- Whether the queue may take one more pending job, after dead-lettering if it is told to.
 local function make_room(r, goes)
-  if not flag(r, 8) or Enqueue.pending(r) - #goes < r.max then return true end
-  if not flag(r, 4) or r.max == 0 then return false end
+  if not flag(r, %ROW_BOUNDED%) or Enqueue.pending(r) - #goes < r.max then return true end
+  if not flag(r, %ROW_DEAD_LETTERS%) or r.max == 0 then return false end
   local id = oldest_pending(r, goes)
   local j = id and Job.load(id)
   if not j then return false end
@@ -157,7 +157,7 @@ function Enqueue.one(id, due8, late, spec, bounded)
     if hash ~= sub(spec, 1, 8) then return 4, due8, late end
     return 1, first_due, first_late
   end
-  local j = Job.parse(id, '\1' .. u8(S.now) .. S.sub .. due8 .. spec)
+  local j = Job.parse(id, '\%TAG_PLAIN%' .. u8(S.now) .. S.sub .. due8 .. spec)
   local r = Row.of(j.q)
   local past = j.opts.hi
   local verdict, other, holder = 'free', nil, nil

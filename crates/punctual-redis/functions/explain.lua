@@ -64,7 +64,7 @@ end
 
 local function why_ready(j)
   local r, out = Row.find(j.q), {}
-  if flag(r, 2) then out[1] = {4} end
+  if flag(r, %ROW_PAUSED%) then out[1] = {4} end
   if j.opts.g then
     local row = Group.row(r, j.opts.g)
     if row.a then
@@ -129,7 +129,7 @@ function Explain.reasons(j, state)
     out[1] = {0, j.due8}
   end
   local r = Row.find(j.q)
-  if r and flag(r, 2) then out[#out + 1] = {4} end
+  if r and flag(r, %ROW_PAUSED%) then out[#out + 1] = {4} end
   return out
 end
 

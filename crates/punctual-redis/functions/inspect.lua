@@ -49,7 +49,7 @@ function Inspect.get(base, blob)
     Job.check(raw)
     if raw and byte(raw) >= %TAG_TOMBSTONE% then
       raw = Settled.tombstone(id, raw)
-      if raw and Settled.tombstone_counts(raw) then views[i] = id .. '\7' .. raw end
+      if raw and Settled.tombstone_counts(raw) then views[i] = id .. '\%TAG_TOMBSTONE%' .. raw end
     elseif raw then
       local j = Job.parse(id, raw)
       local state, p = seen_state(j)
@@ -312,7 +312,7 @@ local EXAMINED_MAX = 200
 
 -- How many a call looks at that is to look at so many.
 function Inspect.limit(limit, purges)
-  if limit < 1 or limit > 1000 then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
+  if limit < 1 or limit > %BATCH_ITEMS_MAX% then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
   return purges and limit or min(limit, EXAMINED_MAX)
 end
 

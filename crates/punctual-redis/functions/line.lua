@@ -35,7 +35,7 @@ function Line.push(r, lane, ids, kind, sizes, lo, hi)
       size = size * (last - from + 1)
     end
     local head = stamp10 .. (size > 16777215 and '\0\0\0\0' or char(kind) .. pack('>I3', size))
-    if kind == 2 and byte(head, %CHUNK_KIND%) == %CHUNK_MOVED% then head = head .. lo .. hi end
+    if kind == %CHUNK_MOVED% and byte(head, %CHUNK_KIND%) == %CHUNK_MOVED% then head = head .. lo .. hi end
     chunks[#chunks + 1] = head .. (from == last and ids[from] or concat(ids, '', from, last))
   end
   call_many('RPUSH', list_of(r, lane), chunks)
@@ -48,7 +48,7 @@ function Line.push_bundles(r, lane, bundles)
   local chunks, n = {}, 0
   for k = 1, #bundles do
     local bundle = bundles[k]
-    chunks[k] = sub(bundle.no, 1, 10) .. '\3' .. pack('>I3', bundle.size) .. sub(bundle.no, 11) .. pack('>I2I2I2', 1, bundle.n, bundle.n)
+    chunks[k] = sub(bundle.no, 1, 10) .. '\%CHUNK_BUNDLE%' .. pack('>I3', bundle.size) .. sub(bundle.no, 11) .. pack('>I2I2I2', 1, bundle.n, bundle.n)
     n = n + bundle.n
   end
   call_many('RPUSH', list_of(r, lane), chunks)
@@ -74,7 +74,7 @@ end
 -- A chunk with its ids in it.
 function Line.spelt(chunk)
   if byte(chunk, %CHUNK_KIND%) ~= %CHUNK_BUNDLE% then return chunk end
-  return sub(chunk, 1, 10) .. '\1' .. sub(chunk, 12, 14) .. Bundle.ids(run_of(chunk))
+  return sub(chunk, 1, 10) .. '\%CHUNK_IDS%' .. sub(chunk, 12, 14) .. Bundle.ids(run_of(chunk))
 end
 
 function Line.overflow_add(r, lane, member)
@@ -385,7 +385,7 @@ end
 
 -- Whether a claim at once could answer something.
 function Line.has_work(r, alone)
-  if not r or flag(r, 2) then return false end
+  if not r or flag(r, %ROW_PAUSED%) then return false end
   for _, n in pairs(r.L) do if n > 0 then return true end end
   for lane, n in pairs(r.X) do if n > 0 and (lane < 10 or alone) then return true end end
   return r.head > 0 and r.head <= S.now

@@ -17,7 +17,7 @@ function Outbox.post(token, target, kind, bytes)
   S.posted = (S.posted or 0) + 1
   local id = u8(S.now) .. S.sub .. pack('>I2', S.posted) .. sub(token, 9, 12)
   if kind == ENQUEUE and byte(bytes, 17) == 1 then -- the delay counts from here and now
-    bytes = sub(bytes, 1, 16) .. '\2' .. Enqueue.due_of(1, sub(bytes, 18, 25), u8(S.now), 0) .. sub(bytes, 26)
+    bytes = sub(bytes, 1, 16) .. '\%DUE_AT%' .. Enqueue.due_of(%DUE_AFTER%, sub(bytes, 18, 25), u8(S.now), 0) .. sub(bytes, 26)
   end
   call('HSET', S.base .. ':o', id, char(kind, #target) .. target .. bytes)
   call('ZADD', S.base .. ':oz:' .. target, fmt('%d', S.now), id)
@@ -132,15 +132,15 @@ function Outbox.deliver(base, blob)
       local id, kind, bytes = one[1], one[2], one[3]
       local verdict, other = 1, nil
       if call('ZSCORE', taken, id) then
-        if kind == CLEAR then verdict = 255 end
+        if kind == CLEAR then verdict = %VERDICT_CLEARED% end
       elseif kind == ENQUEUE then
         local _, _, _, into
         verdict, _, _, into = Enqueue.effect(sub(bytes, 1, 33) .. pack('>I2', i) .. sub(bytes, 36))
         other = into
       else
-        verdict = Settle.clear(sub(bytes, 1, 16), sub(bytes, 17)) and 255 or 253
+        verdict = Settle.clear(sub(bytes, 1, 16), sub(bytes, 17)) and %VERDICT_CLEARED% or %VERDICT_NOT_HERE%
       end
-      if verdict ~= 253 then call('ZADD', taken, fmt('%d', at8(id)), id) end
+      if verdict ~= %VERDICT_NOT_HERE% then call('ZADD', taken, fmt('%d', at8(id)), id) end
       verdicts[i] = {verdict, other or ''}
     end
   end

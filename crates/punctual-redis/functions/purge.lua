@@ -14,7 +14,7 @@ local function cancel_plain(r, ids, records)
   for i = 1, n do
     local id, raw = ids[i], records[i]
     Bundle.leave(id)
-    kv[2 * i - 1], kv[2 * i] = id, '\5' .. sub(raw, 2, 31) .. middle .. sub(raw, 32)
+    kv[2 * i - 1], kv[2 * i] = id, '\%TAG_CANCELLED%' .. sub(raw, %REC_HEAD%) .. middle .. sub(raw, %REC_BODY%)
     order[2 * i - 1], order[2 * i] = finished, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
     ends[2 * i - 1], ends[2 * i] = till, id
     bytes = bytes + Job.payload_bytes(raw, 32, byte(raw, %REC_FLAGS%)) + 256
@@ -54,14 +54,14 @@ local function as_plain(raw, seen)
   if byte(raw) == %TAG_PLAIN% and flags < 2 then return raw end
   if byte(raw) ~= %TAG_WAITING% or sub(raw, %REC_BODY%, %REC_EXT%) ~= '\0\0\0\1\128' then return nil end -- its ext is not empty
   local queue = %REC_EXT% + 1
-  if flags % 2 == 1 then
+  if %flags has SPEC_OPTS% then
     local at = queue + 1 + byte(raw, queue)
     at = at + 1 + byte(raw, at)
     local opts = sub(raw, at + 4, at + 3 + unp('>I4', raw, at))
     if seen[opts] == nil then seen[opts] = is_entangled(opts) end
     if seen[opts] then return nil end
   end
-  return '\1' .. sub(raw, 2, %REC_FLAGS%) .. sub(raw, queue)
+  return '\%TAG_PLAIN%' .. sub(raw, %REC_HEAD%) .. sub(raw, queue)
 end
 
 -- Takes plain jobs apart from others and from those that are gone.

@@ -5,7 +5,7 @@ local HELD, SCHEDULED, READY, ACTIVE, COMPLETED, CANCELLED, DEAD = 0, 1, 2, 3, 4
 
 -- The queue of a record without an ext.
 local function queue_of_spec(raw)
-  return sub(raw, 33, 32 + byte(raw, 32))
+  return sub(raw, %REC_QUEUE%, %REC_BODY% + byte(raw, %REC_BODY%))
 end
 
 local function refuse_tag()
@@ -23,11 +23,11 @@ function Job.parse(id, raw)
   if tag > %TAG_DEAD% then refuse_tag() end
   local j = {id = id, tag = tag, enq8 = sub(raw, %REC_ENQUEUED%), sub2 = sub(raw, %REC_SUB%), due8 = sub(raw, %REC_DUE%),
     hash = sub(raw, %REC_HASH%), idx2 = sub(raw, %REC_IDX%), prio = byte(raw, %REC_PRIORITY%), sflags = byte(raw, %REC_FLAGS%)}
-  local at = 32
+  local at = %REC_BODY%
   if tag > %TAG_PLAIN% then
     local length = unp('>I4', raw, %REC_BODY%)
     j.ext = length > 0 and mp.unpack(sub(raw, %REC_EXT%, 35 + length)) or {}
-    at = 36 + length
+    at = %REC_EXT% + length
   else
     j.ext = {}
   end
@@ -37,7 +37,7 @@ function Job.parse(id, raw)
   local kl = byte(raw, at + ql + 1)
   j.kind = kl > 0 and sub(raw, at + ql + 2, at + ql + 1 + kl) or j.q
   at = at + ql + 2 + kl
-  if j.sflags % 2 == 1 then
+  if %j.sflags has SPEC_OPTS% then
     local length = unp('>I4', raw, at)
     j.opts = mp.unpack(sub(raw, at + 4, at + 3 + length))
     at = at + 4 + length
@@ -54,7 +54,7 @@ end
 function Job.payload_bytes(raw, at, sflags)
   at = at + 1 + byte(raw, at)
   at = at + 1 + byte(raw, at)
-  if sflags % 2 == 1 then at = at + 4 + unp('>I4', raw, at) end
+  if %sflags has SPEC_OPTS% then at = at + 4 + unp('>I4', raw, at) end
   return #raw - at + 1
 end
 
@@ -73,7 +73,7 @@ function Job.bytes(j, without_payload)
   local tail = without_payload and sub(j.tail, 1, j.cut) or j.tail
   local head = j.enq8 .. j.sub2 .. j.due8 .. j.hash .. j.idx2 .. char(j.prio, j.sflags)
   local bare = next(j.ext) == nil
-  if j.tag == %TAG_PLAIN% and bare and j.sflags < 2 then return '\1' .. head .. tail end
+  if j.tag == %TAG_PLAIN% and bare and j.sflags < %SPEC_EXAMINED% then return '\%TAG_PLAIN%' .. head .. tail end
   if j.tag == %TAG_PLAIN% then j.tag = %TAG_WAITING% end
   local ext = bare and '\128' or mp.pack(j.ext)
   return char(j.tag) .. head .. pack('>I4', #ext) .. ext .. tail
@@ -118,7 +118,7 @@ function Job.load(id)
 end
 
 local SNOOZE, RELEASED, CRASHED = 2, 5, 6
-local ATTEMPTS_KEPT, ATTEMPT_ERROR_BYTES = 10, 1024
+local ATTEMPTS_KEPT, ATTEMPT_ERROR_BYTES = %ATTEMPTS_KEPT%, %ATTEMPT_ERROR_BYTES%
 
 -- Keeps how an attempt that did not complete its job ended: the first and the last nine; of snoozes
 -- in a row, or releases, the last. Each is attempt, started, ended, outcome, worker, error.
@@ -139,7 +139,7 @@ function Job.remember(j, p, ended, outcome, error_text)
   j.ext.at = past
 end
 
-local LOG_LINES_KEPT, LOG_BYTES_KEPT = 100, 16384
+local LOG_LINES_KEPT, LOG_BYTES_KEPT = %LOG_LINES_KEPT%, %LOG_BYTES_KEPT%
 
 -- Appends lines to what a job's attempts logged; the oldest give way. Each is at, attempt, text.
 function Job.log(j, attempt, lines)

@@ -1,8 +1,8 @@
 -- When a failed attempt is due again, in milliseconds: the same arithmetic as `RetryPolicy::span`.
 do
 
-local SPAN_MAX = 7776000000 -- 90 days
-local DEFAULT_RETRY = {1, 1000, 2, 3600000, 1}
+local SPAN_MAX = %RETRY_SPAN_MAX_MS% -- 90 days
+local DEFAULT_RETRY = {1, %RETRY_BASE_MS%, %RETRY_FACTOR%, %RETRY_CAP_MS%, 1}
 
 -- An even draw from 0 to 2^20 - 1: a Lehmer generator over the id's bytes and the failures.
 local function draw(id, failures)

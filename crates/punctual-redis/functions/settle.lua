@@ -52,27 +52,27 @@ local function read_leases(blob)
         s.outcome = OUTCOMES[outcome] or refuse('invalid_input', 'no such outcome index=' .. jobs + i - 1)
         if has > 63 then refuse('invalid_input', 'a settlement says more than it may index=' .. jobs + i - 1) end
         at = at + 22
-        if has % 2 == 1 then
+        if %has has HAS_SPAN% then
           s.span8 = sub(blob, at, at + 7)
-          if s.outcome ~= 'completed' and unp('>I8', s.span8) + S.now > 253402300799999999 then
+          if s.outcome ~= 'completed' and unp('>I8', s.span8) + S.now > %INSTANT_MAX_US% then
             refuse('invalid_delay', 'span reaches beyond the year 9999 index=' .. jobs + i - 1)
           end
           at = at + 8
         end
-        if floor(has / %HAS_RESULT%) % 2 == 1 then
+        if %has has HAS_RESULT% then
           local length = unp('>I4', blob, at)
           s.result, at = sub(blob, at + 4, at + 3 + length), at + 4 + length
         end
-        if floor(has / %HAS_ERROR%) % 2 == 1 then
+        if %has has HAS_ERROR% then
           local length = unp('>I4', blob, at)
           s.error, at = sub(blob, at + 4, at + 3 + length), at + 4 + length
           if not Check.is_utf8(s.error) then refuse('invalid_input', 'error is no UTF-8; send text index=' .. jobs + i - 1) end
         end
-        if floor(has / %HAS_STOPPED%) % 2 == 1 then
+        if %has has HAS_STOPPED% then
           s.stopped, at = unp('>B', blob, at)
           if s.stopped > 3 then refuse('invalid_input', 'stopped is out of range; use 0 to 3 index=' .. jobs + i - 1) end
         end
-        if floor(has / %HAS_EFFECTS%) % 2 == 1 then
+        if %has has HAS_EFFECTS% then
           local n = unp('>I2', blob, at)
           s.effects, at, more = {}, at + 2, more + n
           Check.count(jobs + p.n + more)
@@ -82,7 +82,7 @@ local function read_leases(blob)
             check_effect(kind, s.effects[e][2], jobs + i - 1)
           end
         end
-        if floor(has / %HAS_LOG%) % 2 == 1 then
+        if %has has HAS_LOG% then
           local length = unp('>I4', blob, at)
           s.log, at = Check.lines(sub(blob, at + 4, at + 3 + length)), at + 4 + length
         end
@@ -126,7 +126,7 @@ local function tombstone_plain(p, ids, n, all, cores, results)
     local finish = char(COMPLETED) .. u8(S.now) .. '\0\0\0\1' .. sub(p.token, 1, 12)
     for i = 1, n do
       kv[2 * i - 1] = ids[i]
-      kv[2 * i] = '\7' .. sub(cores, 16 * i - 15, 16 * i) .. finish .. (results and results[i] or '')
+      kv[2 * i] = '\%TAG_TOMBSTONE%' .. sub(cores, 16 * i - 15, 16 * i) .. finish .. (results and results[i] or '')
     end
     call_many('HSET', S.k.b, kv)
     Settled.tombstones(S.now, all, n)
@@ -206,10 +206,10 @@ local function bring_about(token, effect)
     return char(verdict) .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
   elseif kind == 2 then
     local length = byte(bytes)
-    return '\254' .. Outbox.post(token, sub(bytes, 2, 1 + length), 0, sub(bytes, 2 + length))
+    return '\%VERDICT_POSTED%' .. Outbox.post(token, sub(bytes, 2, 1 + length), 0, sub(bytes, 2 + length))
   end
-  if not Settle.clear(sub(bytes, 1, 16), sub(bytes, 17)) and kind == 3 then return '\254' .. Outbox.post(token, '*', 1, bytes) end
-  return '\255\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  if not Settle.clear(sub(bytes, 1, 16), sub(bytes, 17)) and kind == 3 then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', 1, bytes) end
+  return '\%VERDICT_CLEARED%\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 end
 
 local function end_attempt(j, p, s)
@@ -381,7 +381,7 @@ local function settle_small(blob)
   for i = 1, n do
     local id = sub(blob, 22 + 16 * i, 37 + 16 * i)
     local core = 22 + 16 * (n + i)
-    kv[k + 1], kv[k + 2], ids[m + i] = id, '\7' .. sub(blob, core, core + 15) .. finish, id
+    kv[k + 1], kv[k + 2], ids[m + i] = id, '\%TAG_TOMBSTONE%' .. sub(blob, core, core + 15) .. finish, id
     k = k + 2
   end
   S.small_n, S.tombstones = k, ids

@@ -12,7 +12,7 @@ local function kept_set(q, state) return S.base .. ':k:' .. state .. ':' .. q en
 
 -- A tombstone's bytes; `core` is due 8 | hash 8, `token` 12 bytes.
 local function tombstone_of(core, state, late, finished, attempt, token, result)
-  return '\7' .. core .. char(state + (late and 8 or 0)) .. u8(finished) .. pack('>I4', attempt) .. token .. (result or '')
+  return '\%TAG_TOMBSTONE%' .. core .. char(state + (late and 8 or 0)) .. u8(finished) .. pack('>I4', attempt) .. token .. (result or '')
 end
 
 -- Whether a tombstone still counts.
@@ -31,7 +31,7 @@ function Settled.tombstone(id, raw)
     at = at + 1
   end
   local core = 16 * n + at
-  return '\7' .. sub(all, core, core + 15) .. char(COMPLETED) .. sub(raw, %TOMB_REF_FINISHED%) .. sub(all, 1, 16)
+  return '\%TAG_TOMBSTONE%' .. sub(all, core, core + 15) .. char(COMPLETED) .. sub(raw, %TOMB_REF_FINISHED%) .. sub(all, 1, 16)
 end
 
 -- Blocks of tombstones that one step of a call may have: their number is one byte.
@@ -45,7 +45,7 @@ function Settled.has_block() return (S.blocks or 0) < BLOCKS_MAX end
 function Settled.tombstone_many(ids, n, all, cores, attempt, token)
   S.blocks = (S.blocks or 0) + 1
   local no = u8(S.now) .. S.sub .. char(S.blocks - 1)
-  local tombstone, kv = '\8' .. no, {}
+  local tombstone, kv = '\%TAG_TOMBSTONE_REF%' .. no, {}
   for i = 1, n do kv[2 * i - 1], kv[2 * i] = ids[i], tombstone end
   call_many('HSET', S.k.b, kv)
   call('HSET', S.k.md, no, pack('>I4', attempt) .. sub(token, 1, 12) .. pack('>I2', n) .. all .. cores)
@@ -185,11 +185,11 @@ function Settled.forget_oldest(r, state)
     for i, id in ipairs(ids) do
       local raw = raws[i]
       local length = raw and byte(raw) == state and unp('>I4', raw, %REC_BODY%)
-      local ql = length and byte(raw, 36 + length)
-      if ql and sub(raw, 37 + length, 36 + length + ql) == r.name then
+      local ql = length and byte(raw, %REC_EXT% + length)
+      if ql and sub(raw, 37 + length, %REC_EXT% + length + ql) == r.name then
         local ext = sub(raw, %REC_EXT%, 35 + length)
         if ext ~= last then last, e = ext, length > 0 and mp.unpack(ext) or {} end -- jobs that ended together say the same
-        width = Job.payload_bytes(raw, 36 + length, byte(raw, %REC_FLAGS%)) + 256
+        width = Job.payload_bytes(raw, %REC_EXT% + length, byte(raw, %REC_FLAGS%)) + 256
         r.c[state], r.b[state] = r.c[state] - 1, max(0, r.b[state] - width)
         Bundle.leave(id)
         local finished = e.fi or 0

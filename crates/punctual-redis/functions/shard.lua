@@ -5,8 +5,8 @@ local S = {} -- the shard of this call
 local M      -- its `m`: numbers by name
 local kept_rows, kept_count = {}, 0 -- parsed rows by key, trusted only while the bytes are the same
 
-local LIMITS = {sweep = 500, tombstones = 1000000, retained = 10000, retained_bytes = 67108864, feed = 16384,
-  settled_window = 120e6, cancelled_retention = 86400e6, dead_retention = 2592000e6} -- spans in us
+local LIMITS = {sweep = %LIMIT_SWEEP%, tombstones = %LIMIT_TOMBSTONES%, retained = %LIMIT_RETAINED%, retained_bytes = %LIMIT_RETAINED_BYTES%, feed = %LIMIT_FEED%,
+  settled_window = %LIMIT_SETTLED_WINDOW%, cancelled_retention = %LIMIT_CANCELLED_RETENTION%, dead_retention = %LIMIT_DEAD_RETENTION%} -- spans in us
 -- `m` is written by every call: what changes often first, then the rest as it was read if nothing
 -- of it changed (M.rest), then limits.
 local OFTEN, SELDOM = '>I8I2I8I8c8', '>I8I8I8I8I8I8I8I8I8I8I8I4I8B'
@@ -14,7 +14,7 @@ local OFTEN_BYTES, SHARD_BYTES = 34, 135
 
 -- The keys of a shard by their short names, made once.
 local kept_keys, kept_key_count = {}, 0
-local KEYS = {'b', 'e', 'f', 'fw', 'kp', 'md', 'mp', 'pg', 'rec', 'rv', 's', 'sd', 'sh', 'u', 'up', 'w', 'ws', 'xp'}
+local KEYS = {%SHARD_KEYS%}
 
 local function keys_of(base)
   local k = kept_keys[base]
@@ -94,7 +94,7 @@ local ROW_OFTEN_BYTES, ROW_BYTES = 33, 134
 local LEADER = 255 -- where a lane's number would stand
 
 local function new_row(name)
-  return {name = name, flags = 1, short = 0, head = 0, scheduled = 0, max = 0, hot_until = 0, cold = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
+  return {name = name, flags = %ROW_IDLE%, short = 0, head = 0, scheduled = 0, max = 0, hot_until = 0, cold = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
     b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}, leader_wake = 0, leader_since = 0, leader = ''}
 end
 
@@ -139,7 +139,7 @@ end
 -- Something of a row changes that seldom does.
 local function seldom(r) r.rest = nil end
 
--- flags of a row: 1 a worker may sleep without a leader, 2 paused, 4 dead-letters when full, 8 bounded.
+-- Flags of a row: ROW_IDLE, ROW_PAUSED, ROW_DEAD_LETTERS, ROW_BOUNDED.
 local function flag(r, bit) return floor(r.flags / bit) % 2 == 1 end
 local function set_flag(r, bit, on)
   if flag(r, bit) ~= on then r.flags = r.flags + (on and bit or -bit) end
@@ -156,8 +156,7 @@ local function take_row(name, raw)
 end
 
 -- How a key of each type is asked for something without harm, and the keys of a shard by that.
-local PROBES = {HGET = {'s', 'b', 'sd', 'sh', 'pg', 'u', 'md', 'rec', 'ws', 'fw', 'rv', 'o', 'of'}, LLEN = {'mp', 'f'},
-  ZSCORE = {'e', 'xp', 'kp', 'up', 'w', 'ot'}}
+local PROBES = {HGET = {%SHARD_HASHES%}, LLEN = {%SHARD_LISTS%}, ZSCORE = {%SHARD_SORTED%}}
 
 local function not_ours(key)
   refuse('data_damaged', 'key ' .. key .. " holds what is not punctual's; rename or delete it")
@@ -212,7 +211,7 @@ function Shard.check(base)
 end
 
 -- What a queue's keys begin with.
-local QUEUE_KEYS = {'z', 'n', 'tb', 'ts', 'h', 'g', 'l', 'gm', 'hi', 'hb', 'k:4', 'k:5', 'k:6'}
+local QUEUE_KEYS = {%QUEUE_KEYS%, 'k:4', 'k:5', 'k:6'}
 for lane = 0, 19 do
   if lane < 10 then QUEUE_KEYS[#QUEUE_KEYS + 1] = 'r:' .. lane end
   QUEUE_KEYS[#QUEUE_KEYS + 1] = 'x:' .. lane
@@ -433,8 +432,8 @@ function Shard.commit()
   for i = 1, #S.dirty do
     local r = S.dirty[i]
     if r.notify then
-      local idle = r.flags % 2 == 1
-      if flag(r, 2) then -- paused: the resume sends the wakeup
+      local idle = %r.flags has ROW_IDLE%
+      if flag(r, %ROW_PAUSED%) then -- paused: the resume sends the wakeup
       elseif idle or r.notify == 3 or r.notify == 2 and S.now - r.short < 5e6 then
         if idle and r.notify < 4 then r.flags, r.short = r.flags - 1, S.now end
         call('ZADD', S.base .. ':d:' .. r.name, 0, '1')

@@ -195,7 +195,7 @@ local function due_histogram(r)
       from = from + span[1]
     end
   end
-  buckets[#buckets + 1] = {from, 253402300799999999, 0}
+  buckets[#buckets + 1] = {from, %INSTANT_MAX_US%, 0}
   for i, one in ipairs(buckets) do
     local low = i == 1 and '-inf' or fmt('%d', one[1])
     one[3] = call('ZCOUNT', key, low, i == #buckets and '+inf' or '(' .. fmt('%d', one[2]))
@@ -246,7 +246,7 @@ function Stats.call(base, blob)
     for i, name in ipairs(queue_names(map.q)) do
       local r = Row.find(name)
       local oldest, c = oldest_due(r), r.c
-      queues[i] = {name, {c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, flag(r, 2) and 1 or 0, oldest and S.now - oldest or -1,
+      queues[i] = {name, {c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, flag(r, %ROW_PAUSED%) and 1 or 0, oldest and S.now - oldest or -1,
         map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}, map.en == 1 and Ends.of(r) or ''}
     end
     local leased, ends = {}, call('ZRANGE', base .. ':e', 0, -1, 'WITHSCORES')
@@ -267,7 +267,7 @@ local function problems()
     local r, ready = Row.find(name), false
     for _, n in pairs(r.L) do if n > 0 then ready = true end end
     for lane, n in pairs(r.X) do if n > 0 and lane < 10 then ready = true end end
-    local oldest = ready and not flag(r, 2) and oldest_due(r)
+    local oldest = ready and not flag(r, %ROW_PAUSED%) and oldest_due(r)
     if oldest and S.now - oldest > 5e6 then
       local free = 0
       for _, w in ipairs(Stats.workers()) do

@@ -23,7 +23,7 @@ local TURNS, OWN = 20, 8
 local function own_due()
   local own = {}
   for _, r in pairs(S.rows) do
-    local at_ = r and not flag(r, 2) and Due.next_sweep(r) or 0
+    local at_ = r and not flag(r, %ROW_PAUSED%) and Due.next_sweep(r) or 0
     if at_ > 0 and at_ <= S.now then own[#own + 1] = r end
   end
   table.sort(own, function(a, b) return a.c[READY] < b.c[READY] or a.c[READY] == b.c[READY] and below(a.name, b.name) end)

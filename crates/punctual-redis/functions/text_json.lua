@@ -184,7 +184,7 @@ local function job(id, raw, state, lease)
     {'priority', number(j.prio)},
     {'unique', o.u and unique(o)},
     {'group', o.g and object({{'key', quote(o.g)}, {'on_retry', o.gp and '"pass"' or '"hold"'}})},
-    {'max_attempts', number(o.ma or 20)},
+    {'max_attempts', number(o.ma or %MAX_ATTEMPTS_DEFAULT%)},
     {'max_crashes', o.mc and number(o.mc)},
     {'timeout_ms', o.to and number(o.to / 1000)},
     {'retention_ms', o.rn and number(o.rn / 1000)},

@@ -1,10 +1,10 @@
 -- claim, extend and settle in words: a worker that has nothing but a Redis client.
 do
 
-local RESULT_MAX, QUEUES_MAX = 8192, 64
+local RESULT_MAX, QUEUES_MAX = %RESULT_BYTES_MAX%, %CLAIM_QUEUES_MAX%
 -- JSON costs the server some 50 us a job and more for long payloads: leases by hand are small.
 local LEASE_MAX, BYTES_DEFAULT, BYTES_MAX = 100, 65536, 262144
-local LEASE_MS = {1, 86400000} -- 1 ms to 1 day
+local LEASE_MS = {%LEASE_MIN_MS%, %LEASE_MAX_MS%} -- 1 ms to 1 day
 
 local CLAIM = {
   {'QUEUE', 'name', 'NAME', many = true},
@@ -53,7 +53,7 @@ end
 function Text.claim(base, args)
   if #args == 0 then refuse('invalid_input', 'claim takes QUEUE, then options; none was given; see punctual_1_help') end
   local first, o = Text.check_name('queue', args[1]), Text.read_options('claim', CLAIM, args, 2)
-  if #(o.KIND or {}) > 1000 then refuse('batch_too_large', 'claim names too many kinds; use at most 1,000') end
+  if #(o.KIND or {}) > %BATCH_ITEMS_MAX% then refuse('batch_too_large', 'claim names too many kinds; use at most 1,000') end
   local queues = {first}
   for _, q in ipairs(o.QUEUE or {}) do queues[#queues + 1] = q end
   if #queues > QUEUES_MAX then refuse('invalid_input', 'claim names too many queues; use at most 64') end
@@ -64,7 +64,7 @@ function Text.claim(base, args)
   local out = {}
   for i, q in ipairs(queues) do out[i] = char(#q) .. q end
   local record = mp.pack({h = name, v = 'by hand', q = queues, k = o.KIND or {}, s = limit, b = 0})
-  local flags = (o.ALONE and 1 or 0) + (o.WOKEN and 4 or 0) + (o.WORKER and 64 or 0)
+  local flags = (o.ALONE and %CLAIM_ALONE% or 0) + (o.WOKEN and %CLAIM_WOKEN% or 0) + (o.WORKER and %CLAIM_SUSPECTS% or 0)
   local reply = Claim.call(base, BELOW .. nonce .. worker .. u8((o.LEASE_MS or 10000) * 1000)
     .. pack('>I2I4BB', limit, o.MAX_BYTES or BYTES_DEFAULT, flags, #queues) .. concat(out) .. record)
   local now, wake, suspects, leases = unp('>I8I8BB', reply)
@@ -74,10 +74,10 @@ function Text.claim(base, args)
     {'now', Text.instant(now)},
     {'wake_at', wake > 0 and Text.instant(wake)},
     {'wake_in_ms', wake > 0 and Text.number(max(0, math.ceil((wake - now) / 1000)))},
-    {'suspects_wait', suspects % 2 == 1 and 'true'},
+    {'suspects_wait', %suspects has CLAIMED_SUSPECTS% and 'true'},
     {'token', token},
     {'lease_until', till},
-    {'alone', floor(suspects / 16) % 2 == 1 and 'true'},
+    {'alone', %suspects has CLAIMED_ALONE% and 'true'},
     {'jobs', jobs},
   })
 end
@@ -100,7 +100,7 @@ function Text.extend(base, args)
     end
     notes[i] = Text.read_id(id) .. pack('>I4', #text) .. text
   end
-  if #notes > 1000 or #jobs > 1000 then refuse('batch_too_large', 'extend names too many jobs; a lease has at most 1,000') end
+  if #notes > %BATCH_ITEMS_MAX% or #jobs > %BATCH_ITEMS_MAX% then refuse('batch_too_large', 'extend names too many jobs; a lease has at most 1,000') end
   local reply = Lease.extend_call(base, BELOW .. '\0\1' .. token .. u8((o.LEASE_MS or 10000) * 1000) .. pack('>I2', #notes) .. concat(notes)
     .. pack('>I2', #jobs) .. concat(jobs))
   local fields = {{'now', Text.instant(at8(reply))}, {'token', Text.token(token)}}
@@ -172,7 +172,7 @@ function Text.settle(base, args)
     seen[id], ids[#ids + 1] = true, id
     items[#items + 1] = packed_settlement(base, token, id, outcome, o)
   end
-  if #items > 1000 then refuse('batch_too_large', 'settle carries too many jobs; a lease has at most 1,000') end
+  if #items > %BATCH_ITEMS_MAX% then refuse('batch_too_large', 'settle carries too many jobs; a lease has at most 1,000') end
   local reply = Settle.call(base, BELOW .. '\0\1' .. token .. '\0\0\0\0\2' .. pack('>I2', #items) .. concat(items))
   local jobs, from = {}, 10
   for i, id in ipairs(ids) do

@@ -1,14 +1,14 @@
 -- push: one job in words. Chunks it as any client does, content hash included, for Enqueue.call.
 do
 
-local PAYLOAD_MAX, HEADERS_MAX, WAIT_FOR_MAX = 262144, 8192, 64
-local TIMEOUT_MAX = 31536000000 -- 365 days, ms
+local PAYLOAD_MAX, HEADERS_MAX, WAIT_FOR_MAX = %PAYLOAD_BYTES_MAX%, %HEADER_BYTES_MAX%, %WAIT_FOR_MAX%
+local TIMEOUT_MAX = %TIMEOUT_MAX_MS% -- 365 days, ms
 
 local OPTIONS = {
   {'KIND', 'name', 'NAME'},
   {'DELAY', 'ms', 'MS'},
   {'AT', 'ms', 'MS_SINCE_1970'},
-  {'PRIORITY', {0, 9}, '0..9'},
+  {'PRIORITY', {0, %PRIORITY_MAX%}, '0..%PRIORITY_MAX%'},
   {'UNIQUE', 'key', 'KEY'},
   {'POLICY', {'keep', 'replace', 'after'}, 'keep|replace|after'},
   {'HOLD', 'bytes', 'settled|started|MS'},
@@ -101,9 +101,9 @@ end
 -- opts of a spec, and whether the engine must look into them.
 local function opts_of(o, headers)
   local opts = {
-    ct = o.CONTENT_TYPE ~= 'application/json' and o.CONTENT_TYPE or nil,
+    ct = o.CONTENT_TYPE ~= '%CONTENT_TYPE_DEFAULT%' and o.CONTENT_TYPE or nil,
     hd = #headers > 0 and headers or nil,
-    ma = o.MAX_ATTEMPTS ~= 20 and o.MAX_ATTEMPTS or nil,
+    ma = o.MAX_ATTEMPTS ~= %MAX_ATTEMPTS_DEFAULT% and o.MAX_ATTEMPTS or nil,
     to = o.TIMEOUT and o.TIMEOUT * 1000,
   }
   local examined = {
@@ -125,7 +125,7 @@ local function check(o, payload)
   if o.ON_RETRY and not o.GROUP then refuse('invalid_input', 'ON_RETRY is of a group; give GROUP too') end
   if o.WAIT_FOR and #o.WAIT_FOR > WAIT_FOR_MAX then refuse('invalid_input', 'WAIT_FOR stands too often; use at most 64 names') end
   if #payload > PAYLOAD_MAX then
-    refuse('payload_too_large', 'payload is over the limit of 262144 bytes; store the blob elsewhere and send a reference (bytes: ' .. #payload .. ')')
+    refuse('payload_too_large', 'payload is over the limit of %PAYLOAD_BYTES_MAX% bytes; store the blob elsewhere and send a reference (bytes: ' .. #payload .. ')')
   end
   local ct = o.CONTENT_TYPE
   if ct and (ct == '' or #ct > 128 or Text.is_hostile(ct) or not Text.is_utf8(ct)) then
@@ -137,7 +137,7 @@ end
 local function packed_job(id, q, payload, o)
   local headers = read_headers(o.HEADER or {})
   local opts, look = opts_of(o, headers)
-  local fields = {q, o.KIND or q, payload, o.CONTENT_TYPE or 'application/json'}
+  local fields = {q, o.KIND or q, payload, o.CONTENT_TYPE or '%CONTENT_TYPE_DEFAULT%'}
   for i = 1, #headers, 2 do
     local name = headers[i]:lower()
     if name ~= 'traceparent' and name ~= 'tracestate' and name ~= 'punctual-parent' then
@@ -147,9 +147,9 @@ local function packed_job(id, q, payload, o)
   end
   local has = next(opts) ~= nil
   local kind = o.KIND and o.KIND ~= q and o.KIND or ''
-  local due = o.DELAY and '\1' .. u8(o.DELAY) or o.AT and '\2' .. u8(o.AT) or '\0' .. BELOW
+  local due = o.DELAY and '\%DUE_AFTER%' .. u8(o.DELAY) or o.AT and '\%DUE_AT%' .. u8(o.AT) or '\%DUE_NOW%' .. BELOW
   local packed = has and mp.pack(opts) or ''
-  return id .. due .. content_hash(fields) .. '\0\0' .. char(o.PRIORITY or 5, (has and 1 or 0) + (look and 2 or 0), #q) .. q
+  return id .. due .. content_hash(fields) .. '\0\0' .. char(o.PRIORITY or %PRIORITY_DEFAULT%, (has and %SPEC_OPTS% or 0) + (look and %SPEC_EXAMINED% or 0), #q) .. q
     .. char(#kind) .. kind .. (has and pack('>I4', #packed) .. packed or '') .. payload
 end
 

@@ -89,7 +89,7 @@ end
 -- stats QUEUE...: {now, queues, workers}. A read, as of the last sweep; what fell due since is counted as ready.
 function Text.stats(base, args)
   for _, q in ipairs(args) do Text.check_name('queue', q) end
-  if #args > 1000 then refuse('batch_too_large', 'stats names too many queues; use at most 1,000') end
+  if #args > %BATCH_ITEMS_MAX% then refuse('batch_too_large', 'stats names too many queues; use at most 1,000') end
   local answer = mp.unpack(Stats.call(base, BELOW .. mp.pack({q = args, any = 1})))
   local queues, workers = {}, {}
   for i, one in ipairs(answer.q) do

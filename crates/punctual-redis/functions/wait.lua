@@ -9,7 +9,7 @@ function Wait.listen(base, blob)
   local work, open = 0, {}
   for _, name in ipairs(map.q or {}) do
     local r = not S.empty and Row.find(name)
-    if r and not flag(r, 2) then
+    if r and not flag(r, %ROW_PAUSED%) then
       open[#open + 1] = r
       if Line.has_work(r, true) then work = 1 end
     end

@@ -7,6 +7,7 @@ use redis::{Cmd, FromRedisValue, RedisError, Value, cmd};
 use crate::transport::address::Host;
 use crate::transport::error_mapping::{Recovery, recovery, temporary};
 use crate::transport::link::Live;
+use crate::wire::numbers::BUNDLE_MIN;
 
 /// The files of the library, in the order of `functions/ORDER`.
 const FILES: &[&str] = &[
@@ -57,12 +58,25 @@ fn assembled() -> String {
     let constants = CONSTANTS.lines().filter_map(|line| line.split_once(" = "));
     constants.fold(FILES.concat(), |text, (name, rest)| {
         let (value, _) = rest.split_once(" -- ").unwrap_or((rest, ""));
-        text.replace(&format!("%{name}%"), value)
+        with_bit(text.replace(&format!("%{name}%"), value), name, value)
     })
 }
 
-/// The least that is stored as a bundle.
-const BUNDLE_MIN: usize = 8;
+/// The text with the test of a bit in place of each `%FLAGS has NAME%`.
+fn with_bit(mut text: String, name: &str, bit: &str) -> String {
+    let end = format!(" has {name}%");
+    while let Some(at) = text.find(&end)
+        && let Some(start) = text[..at].rfind('%')
+    {
+        let flags = &text[start + 1..at];
+        let test = match bit {
+            "1" => format!("{flags} % 2 == 1"),
+            bit => format!("floor({flags} / {bit}) % 2 == 1"),
+        };
+        text.replace_range(start..at + end.len(), &test);
+    }
+    text
+}
 
 /// The functions of the servers, under a name that no other version of the protocol has.
 #[derive(Debug, Clone)]

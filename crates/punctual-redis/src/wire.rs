@@ -9,6 +9,7 @@ pub(crate) mod enqueue;
 pub(crate) mod extend;
 pub(crate) mod inspect;
 pub(crate) mod mp;
+pub(crate) mod numbers;
 pub(crate) mod outbox;
 pub(crate) mod record;
 pub(crate) mod settle;

@@ -74,6 +74,34 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Every kind.
+    pub const ALL: [Self; 24] = [
+        Self::InvalidInput,
+        Self::InvalidName,
+        Self::InvalidDelay,
+        Self::PayloadTooLarge,
+        Self::BatchTooLarge,
+        Self::NotFound,
+        Self::LeaseLost,
+        Self::Conflict,
+        Self::VersionConflict,
+        Self::Unsupported,
+        Self::EngineFull,
+        Self::EngineUnavailable,
+        Self::EngineStopped,
+        Self::DurabilityUnavailable,
+        Self::DataLocked,
+        Self::DataDamaged,
+        Self::DataNewer,
+        Self::DataMissing,
+        Self::Io,
+        Self::Codec,
+        Self::Handler,
+        Self::Permanent,
+        Self::ShuttingDown,
+        Self::Internal,
+    ];
+
     /// The stable text form, such as `lease_lost`.
     ///
     /// ```

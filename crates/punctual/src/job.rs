@@ -2,6 +2,7 @@
 //!
 //! The lifecycle is one table, [`TRANSITIONS`]; the engines' tests and `docs/job-lifecycle.md` read it.
 
+pub(crate) mod bounds;
 mod id;
 mod limits;
 mod log;
@@ -10,23 +11,24 @@ mod record;
 mod spec;
 mod state;
 
+pub use bounds::{
+    ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, CLAIM_QUEUES_MAX, KEY_BYTES_MAX, LOG_BYTES_KEPT,
+    LOG_LINES_KEPT, NAME_BYTES_MAX, PRIORITY_MAX, RECORD_BYTES_MAX, RETRY_SPANS_MAX, WAIT_JOBS_MAX,
+};
 pub use id::JobId;
 #[cfg(feature = "schedules")]
 pub(crate) use limits::shown;
-pub use limits::{
-    CLAIM_QUEUES_MAX, KEY_BYTES_MAX, Limits, NAME_BYTES_MAX, PRIORITY_MAX, RECORD_BYTES_MAX,
-    RETRY_SPANS_MAX, TIMEOUT_MAX, WAIT_JOBS_MAX, check_header, check_key, check_name,
-};
+pub use limits::{Limits, TIMEOUT_MAX, check_header, check_key, check_name};
 pub(crate) use log::append_log;
-pub use log::{LOG_BYTES_KEPT, LOG_LINES_KEPT, LogLine, check_log};
+pub use log::{LogLine, check_log};
 pub(crate) use past::remember;
-pub use past::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, PastAttempt, PastOutcome};
+pub use past::{PastAttempt, PastOutcome};
 pub(crate) use record::suspect_after;
 pub use record::{CancelReason, DeadReason, JobRecord, Stop};
-pub(crate) use spec::check_payload;
 pub use spec::{
     Due, Group, Hold, NewJob, OnRetry, PARENT_HEADER, Unique, UniquePolicy, content_headers,
 };
+pub(crate) use spec::{check_payload, check_priority};
 pub use state::{Event, State, TRANSITIONS, Transition};
 
 use std::time::Duration;

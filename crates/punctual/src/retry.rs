@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::job::bounds::{RETRY_BASE_MS, RETRY_CAP_MS, RETRY_FACTOR, RETRY_SPAN_MAX_MS};
 use crate::job::{JobId, RETRY_SPANS_MAX};
-use crate::time::{days, hours, seconds};
+use crate::time::millis;
 
 /// How long a failed job waits, as a function of its failures so far.
 ///
@@ -54,16 +55,16 @@ impl Default for RetryPolicy {
     /// From 1 s doubling to 1 h, with full jitter: 20 attempts take about five hours on average.
     fn default() -> Self {
         Self::Exponential {
-            base: seconds(1),
-            factor: 2.0,
-            cap: hours(1),
+            base: millis(RETRY_BASE_MS),
+            factor: RETRY_FACTOR,
+            cap: millis(RETRY_CAP_MS),
             jitter: true,
         }
     }
 }
 
 /// No policy waits longer.
-const SPAN_MAX: Duration = days(90);
+const SPAN_MAX: Duration = millis(RETRY_SPAN_MAX_MS);
 
 impl RetryPolicy {
     /// The same span after each failure, without jitter.

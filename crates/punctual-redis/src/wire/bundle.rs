@@ -2,13 +2,9 @@
 
 use punctual::{Due, NewJob, Result};
 
+use super::numbers::{BUNDLE_BYTES_MAX, BUNDLE_JOBS_MAX, TAG_PLAIN};
 use super::spec::{are_alike, content_hash, write_front};
 use super::{Reader, Writer, damaged};
-
-/// What a bundle has at most.
-const JOBS_MAX: usize = 100;
-/// A job that runs for long keeps the payloads of its bundle: so they are few.
-const BYTES_MAX: usize = 65_535;
 
 /// A bundle as it is sent.
 #[derive(Debug)]
@@ -28,9 +24,12 @@ pub(crate) fn of_jobs(jobs: &[&NewJob], least: usize) -> Option<Vec<Sent>> {
     let mut shared = Writer::default();
     write_front(&mut shared, first);
     let bytes: usize = jobs.iter().map(|job| job.payload.len() + 2).sum();
-    let room = BYTES_MAX.checked_sub(shared.0.len() + 8)?;
+    let room = BUNDLE_BYTES_MAX.checked_sub(shared.0.len() + 8)?;
     // As many as are needed, and as even as can be.
-    let count = jobs.len().div_ceil(JOBS_MAX).max(bytes.div_ceil(room));
+    let count = jobs
+        .len()
+        .div_ceil(BUNDLE_JOBS_MAX)
+        .max(bytes.div_ceil(room));
     let size = jobs.len().div_ceil(count.max(1));
     let count = jobs.len().div_ceil(size);
     if jobs.len() / count < least {
@@ -51,7 +50,7 @@ pub(crate) fn of_jobs(jobs: &[&NewJob], least: usize) -> Option<Vec<Sent>> {
 fn bind(index: usize, jobs: &[&NewJob], shared: &[u8]) -> Option<Sent> {
     let lengths = || jobs.iter().map(|job| job.payload.len());
     let mut offset = 8 + 2 * jobs.len() + shared.len();
-    if offset + lengths().sum::<usize>() > BYTES_MAX {
+    if offset + lengths().sum::<usize>() > BUNDLE_BYTES_MAX {
         return None;
     }
     let (mut head, mut payloads) = (Writer::default(), Writer::default());
@@ -120,7 +119,7 @@ impl Run {
                 _ => return Err(damaged()),
             };
             let mut record = Writer(Vec::with_capacity(29 + shared.len() + payload.len()));
-            record.u8(1).bytes(&self.number[..10]);
+            record.u8(TAG_PLAIN).bytes(&self.number[..10]);
             record.bytes(&self.number[..8]).u64(0);
             record.u16(index + place - 1).bytes(shared).bytes(payload);
             records.push(Some(record.0));

@@ -7,23 +7,12 @@ use punctual::{JobId, JobRecord, Result, State};
 
 use super::bundle::{self, Run};
 use super::mp::{MapWriter, Mp};
+use super::numbers::{
+    CLAIM_ALONE, CLAIM_BUNDLES, CLAIM_READS, CLAIM_RETURNS, CLAIM_TURNS, CLAIM_WOKEN,
+    CLAIMED_ANOTHER, CLAIMED_BUNDLES, CLAIMED_SUSPECTS, CLAIMED_UNSEEN, REC_CORE, TAG_PLAIN,
+};
 use super::record::{Holder, number_32, read_record, texts};
 use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
-
-/// The bits of a claim's flags.
-const ALONE: u8 = 1;
-const IN_TURNS: u8 = 2;
-const WOKEN: u8 = 4;
-const READS: u8 = 8;
-const STAYS: u8 = 16;
-const READS_BUNDLES: u8 = 32;
-/// The bits of an answer's flags.
-const SUSPECTS: u8 = 1;
-const UNSEEN: u8 = 2;
-const ANOTHER_WAKES: u8 = 4;
-const IN_BUNDLES: u8 = 8;
-/// The first byte of a record of a job that waits, or waited, for its first attempt.
-const PLAIN: u8 = 1;
 
 /// What a claimer reads by itself, a round trip later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +26,11 @@ pub(crate) enum Reads {
 pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool, reads: Reads) -> Vec<u8> {
     let mut flags = 0;
     for (set, bit) in [
-        (reads == Reads::Unseen, READS | READS_BUNDLES),
-        (claim.alone, ALONE),
-        (claim.order == ClaimOrder::Turns, IN_TURNS),
-        (woken, WOKEN),
-        (claim.in_process, STAYS),
+        (reads == Reads::Unseen, CLAIM_READS | CLAIM_BUNDLES),
+        (claim.alone, CLAIM_ALONE),
+        (claim.order == ClaimOrder::Turns, CLAIM_TURNS),
+        (woken, CLAIM_WOKEN),
+        (claim.in_process, CLAIM_RETURNS),
     ] {
         flags |= if set { bit } else { 0 };
     }
@@ -163,18 +152,18 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
             leases: Vec::new(),
             now,
             wake_at,
-            suspects: flags & SUSPECTS != 0,
-            another_wakes: flags & ANOTHER_WAKES != 0,
+            suspects: flags & CLAIMED_SUSPECTS != 0,
+            another_wakes: flags & CLAIMED_ANOTHER != 0,
         },
         cached: Vec::new(),
         unseen: None,
     };
     for _ in 0..count {
         let mut head = head(&mut reader, worker)?;
-        if flags & IN_BUNDLES != 0 {
+        if flags & CLAIMED_BUNDLES != 0 {
             head.runs = bundle::runs(&mut reader)?;
         }
-        if flags & UNSEEN != 0 {
+        if flags & CLAIMED_UNSEEN != 0 {
             reply.unseen = Some(head);
             break;
         }
@@ -238,7 +227,7 @@ impl Reply {
 /// Whether a record is as it was when its lease was opened: leases that are read later are of plain records,
 /// which nobody makes plain again.
 pub(crate) fn is_untouched(record: &[u8]) -> bool {
-    record.first() == Some(&PLAIN)
+    record.first() == Some(&TAG_PLAIN)
 }
 
 /// Due and hash of a claimed job as they stand in its record: a settle that tells them saves the
@@ -246,6 +235,6 @@ pub(crate) fn is_untouched(record: &[u8]) -> bool {
 pub(crate) type Core = (JobId, [u8; 16]);
 
 fn core_of(id: JobId, record: &[u8]) -> Result<Core> {
-    let note = record.get(11..27).and_then(|note| note.try_into().ok());
+    let note = record.get(REC_CORE).and_then(|note| note.try_into().ok());
     Ok((id, note.ok_or_else(damaged)?))
 }

@@ -9,12 +9,9 @@ use punctual::engine::{
 use punctual::{Limits, Result};
 
 use super::mp::{MapWriter, Mp};
+use super::numbers::{VALUE_OPAQUE, VALUE_SETTINGS};
 use super::record::texts;
 use super::{damaged, inspect};
-
-/// The kinds of a record's value.
-const SETTINGS: u8 = 0;
-const OPAQUE: u8 = 1;
 
 pub(crate) fn request(control: &Control) -> MapWriter {
     let mut map = MapWriter::default();
@@ -123,11 +120,11 @@ fn packed(value: &RecordValue) -> Mp {
             if settings.on_full == OnFull::DeadLetterOldest {
                 map.put("of", 1_u8);
             }
-            bytes.push(SETTINGS);
+            bytes.push(VALUE_SETTINGS);
             bytes.extend(map.packed());
         }
         RecordValue::Opaque(opaque) => {
-            bytes.push(OPAQUE);
+            bytes.push(VALUE_OPAQUE);
             bytes.extend_from_slice(opaque);
         }
         _ => {}
@@ -137,7 +134,7 @@ fn packed(value: &RecordValue) -> Mp {
 
 fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
     match bytes.split_first() {
-        Some((&SETTINGS, rest)) => {
+        Some((&VALUE_SETTINGS, rest)) => {
             let map = Mp::read(rest)?;
             let on_full = match map.get("of").is_set() {
                 true => OnFull::DeadLetterOldest,
@@ -148,7 +145,7 @@ fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
                 on_full,
             }))
         }
-        Some((&OPAQUE, rest)) => Ok(RecordValue::Opaque(Bytes::copy_from_slice(rest))),
+        Some((&VALUE_OPAQUE, rest)) => Ok(RecordValue::Opaque(Bytes::copy_from_slice(rest))),
         _ => Err(damaged()),
     }
 }

@@ -5,13 +5,9 @@ use punctual::time::Timestamp;
 use punctual::{Due, JobId, NewJob, Result};
 
 use super::bundle::{self, Sent};
+use super::numbers::{ENQUEUE_BUNDLES, ENQUEUE_TWICE, ENQUEUE_UNIFORM};
 use super::spec::{due_of, is_plain, write_spec};
 use super::{CALL_US, Instance, Packed, Reader, Writer, damaged};
-
-/// The bits of a call's flags.
-const TWICE: u8 = 1;
-const UNIFORM: u8 = 2;
-const BUNDLES: u8 = 4;
 
 /// `flags | count | (len | id | due | spec)*`; what all jobs share stands once in front of them, and `bundle_min`
 /// of them and more that are alike stand in bundles behind.
@@ -24,7 +20,10 @@ pub(crate) fn request(instance: Instance, jobs: &[&NewJob], bundle_min: usize) -
     }
     let mut out = Writer::default();
     let uniform = are_uniform(jobs);
-    let flags = [(has_twice(jobs), TWICE), (uniform.is_some(), UNIFORM)];
+    let flags = [
+        (has_twice(jobs), ENQUEUE_TWICE),
+        (uniform.is_some(), ENQUEUE_UNIFORM),
+    ];
     let flags = flags
         .iter()
         .filter(|(set, _)| *set)
@@ -52,7 +51,9 @@ pub(crate) fn request(instance: Instance, jobs: &[&NewJob], bundle_min: usize) -
 fn in_bundles(instance: Instance, jobs: &[&NewJob], bundles: Vec<Sent>) -> Packed {
     let mut out = Writer::default();
     let (kind, due) = due_of(jobs[0].due);
-    out.bytes(&instance).u8(UNIFORM | BUNDLES).u16(jobs.len());
+    out.bytes(&instance)
+        .u8(ENQUEUE_UNIFORM | ENQUEUE_BUNDLES)
+        .u16(jobs.len());
     out.u8(kind).u64(due).u8(jobs[0].priority);
     out.name(&jobs[0].queue).u8(bundles.len() as u8);
     let mut arguments = vec![out.0];

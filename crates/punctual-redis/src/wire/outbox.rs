@@ -5,7 +5,7 @@ use punctual::engine::EnqueueVerdict;
 
 use super::enqueue::verdict_of;
 use super::mp::{MapWriter, Mp};
-use super::settle::CLEARED;
+use super::numbers::{VERDICT_CLEARED, VERDICT_NOT_HERE};
 use super::{Reader, damaged};
 
 /// What names an entry of an outbox for good.
@@ -13,9 +13,6 @@ pub(crate) type EntryId = [u8; 16];
 
 /// The target of what is wherever the job is.
 pub(crate) const ANYWHERE: &str = "*";
-
-/// The verdict of a shard that does not know the job.
-const NOT_HERE: u8 = 253;
 
 /// An effect on its way.
 #[derive(Debug)]
@@ -146,8 +143,8 @@ pub(crate) fn taken(reply: &Mp, count: usize) -> Result<Option<Vec<Taken>>> {
             bytes => Reader(bytes).id(),
         };
         Ok(match number {
-            CLEARED => Taken::Cleared,
-            NOT_HERE => Taken::NotHere,
+            VERDICT_CLEARED => Taken::Cleared,
+            VERDICT_NOT_HERE => Taken::NotHere,
             number => Taken::Enqueued(verdict_of(number, other?)?),
         })
     });

@@ -11,11 +11,10 @@ use punctual::{
 };
 
 use super::mp::{Mp, read_instant};
-use super::spec::{CONTENT_TYPE, HAS_OPTIONS, MAX_ATTEMPTS};
+use super::numbers::{
+    CONTENT_TYPE_DEFAULT, MAX_ATTEMPTS_DEFAULT, SPEC_OPTS, TAG_DEAD, TAG_PLAIN, TAG_TOMBSTONE,
+};
 use super::{Reader, damaged};
-
-/// A tombstone, in the place of a record.
-const TOMBSTONE: u8 = 7;
 
 /// Who holds a job, and until when.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +32,7 @@ pub(crate) fn read_view(bytes: &[u8]) -> Result<Option<Got>> {
     let mut reader = Reader(bytes);
     let id = reader.id()?;
     let state = reader.u8()?;
-    if state == TOMBSTONE {
+    if state == TAG_TOMBSTONE {
         return read_tombstone(id, reader).map(Some);
     }
     let state = state_of(state.into())?;
@@ -59,7 +58,7 @@ pub(crate) fn read_job_view(bytes: &[u8]) -> Result<JobRecord> {
 
 /// `7 | due | hash 8 | state + 8 * late | finished | attempt u32 | token 12 | result...`
 fn read_tombstone(id: JobId, mut reader: Reader<'_>) -> Result<Got> {
-    if reader.u8()? != TOMBSTONE {
+    if reader.u8()? != TAG_TOMBSTONE {
         return Err(damaged());
     }
     reader.take(16)?;
@@ -92,13 +91,13 @@ pub(crate) fn read_record(
     let priority = reader.u8()?;
     let flags = reader.u8()?;
     let ext = match tag {
-        2..=6 => Mp::read(reader.long()?)?,
-        1 => Mp::Nil,
+        TAG_PLAIN => Mp::Nil,
+        ..=TAG_DEAD => Mp::read(reader.long()?)?,
         _ => return Err(damaged()),
     };
     let queue = reader.name()?;
     let kind = reader.name()?;
-    let options = match flags & HAS_OPTIONS {
+    let options = match flags & SPEC_OPTS {
         0 => Mp::Nil,
         _ => Mp::read(reader.long()?)?,
     };
@@ -108,7 +107,8 @@ pub(crate) fn read_record(
         id,
         kind: if kind.is_empty() { queue.clone() } else { kind },
         payload: Bytes::copy_from_slice(reader.0),
-        content_type: (options.get("ct").some(Mp::text)?).unwrap_or_else(|| CONTENT_TYPE.into()),
+        content_type: (options.get("ct").some(Mp::text)?)
+            .unwrap_or_else(|| CONTENT_TYPE_DEFAULT.into()),
         headers: headers(options.get("hd"))?,
         expires_at: match ext.get("ex") {
             Mp::Nil => options.get("ex").some(read_instant)?,
@@ -118,7 +118,10 @@ pub(crate) fn read_record(
         priority,
         unique: unique(&options)?,
         group: group(&options)?,
-        max_attempts: options.get("ma").some(number_32)?.unwrap_or(MAX_ATTEMPTS),
+        max_attempts: options
+            .get("ma")
+            .some(number_32)?
+            .unwrap_or(MAX_ATTEMPTS_DEFAULT),
         max_crashes: options.get("mc").some(number_32)?,
         retry: options.get("rt").some(retry)?.unwrap_or_default(),
         timeout: options.get("to").some(span)?,

@@ -9,23 +9,14 @@ use punctual::{Effect, Outcome, Result, State};
 
 use super::enqueue::verdict_of;
 use super::extend::packed_lines;
+use super::numbers::{
+    HAS_EFFECTS, HAS_ERROR, HAS_LOG, HAS_RESULT, HAS_SPAN, HAS_STOPPED, VERDICT_CLEARED,
+    VERDICT_POSTED,
+};
 use super::outbox::EntryId;
 use super::record::state_of;
 use super::spec::write_job;
 use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
-
-/// What a settlement says besides its outcome, in this order.
-const SPAN: u8 = 1;
-const RESULT: u8 = 2;
-const ERROR: u8 = 4;
-const STOPPED: u8 = 8;
-const EFFECTS: u8 = 16;
-const LOG: u8 = 32;
-
-/// The verdict of a clear.
-pub(super) const CLEARED: u8 = 255;
-/// The verdict of an effect that was posted for another shard.
-const POSTED: u8 = 254;
 
 /// Where an effect goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -146,12 +137,12 @@ fn write_settlement(
         _ => (5, None),
     };
     let has = [
-        (span.is_some(), SPAN),
-        (one.result.is_some(), RESULT),
-        (one.error.is_some(), ERROR),
-        (one.stopped.is_some(), STOPPED),
-        (!one.effects.is_empty(), EFFECTS),
-        (!one.log.is_empty(), LOG),
+        (span.is_some(), HAS_SPAN),
+        (one.result.is_some(), HAS_RESULT),
+        (one.error.is_some(), HAS_ERROR),
+        (one.stopped.is_some(), HAS_STOPPED),
+        (!one.effects.is_empty(), HAS_EFFECTS),
+        (!one.log.is_empty(), HAS_LOG),
     ];
     let has = has.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum();
     out.id(one.id).u32(one.attempt as usize).u8(outcome).u8(has);
@@ -300,8 +291,8 @@ fn effect_verdict(
     let number = reader.u8()?;
     let other = reader.id()?;
     match number {
-        CLEARED => Ok(None),
-        POSTED => {
+        VERDICT_CLEARED => Ok(None),
+        VERDICT_POSTED => {
             post(*other.as_bytes());
             Ok(None)
         }

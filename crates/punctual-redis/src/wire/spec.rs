@@ -7,16 +7,11 @@ use punctual::{
 };
 
 use super::mp::{MapWriter, Mp, instant};
+use super::numbers::{
+    CONTENT_TYPE_DEFAULT, DUE_AFTER, DUE_AT, DUE_NOW, MAX_ATTEMPTS_DEFAULT, SPEC_EXAMINED,
+    SPEC_OPTS,
+};
 use super::{Writer, micros};
-
-/// The content type that is not written.
-pub(super) const CONTENT_TYPE: &str = "application/json";
-/// The attempts that are not written.
-pub(super) const MAX_ATTEMPTS: u32 = 20;
-
-/// The bits of a spec's flags: options follow; the engine has to look into them; an ext follows.
-pub(super) const HAS_OPTIONS: u8 = 1;
-const LOOK_INTO: u8 = 2;
 
 /// `id | due kind | due | spec`
 pub(crate) fn write_job(out: &mut Writer, index: usize, job: &NewJob) {
@@ -28,9 +23,9 @@ pub(crate) fn write_job(out: &mut Writer, index: usize, job: &NewJob) {
 /// Which kind of due it is, and the number of microseconds that says it.
 pub(super) fn due_of(due: Due) -> (u8, u64) {
     match due {
-        Due::Now => (0, 0),
-        Due::After(span) => (1, micros(span)),
-        Due::At(at) => (2, at.as_micros()),
+        Due::Now => (DUE_NOW, 0),
+        Due::After(span) => (DUE_AFTER, micros(span)),
+        Due::At(at) => (DUE_AT, at.as_micros()),
     }
 }
 
@@ -73,10 +68,10 @@ pub(super) fn write_front(out: &mut Writer, job: &NewJob) {
     let mut flags = 0;
     if !is_plain(job) {
         second_group(&mut options, job);
-        flags |= LOOK_INTO;
+        flags |= SPEC_EXAMINED;
     }
     if !options.is_empty() {
-        flags |= HAS_OPTIONS;
+        flags |= SPEC_OPTS;
     }
     out.u8(job.priority).u8(flags);
     out.name(&job.queue);
@@ -88,14 +83,14 @@ pub(super) fn write_front(out: &mut Writer, job: &NewJob) {
 
 /// What only the worker reads.
 fn first_group(options: &mut MapWriter, job: &NewJob) {
-    if job.content_type != CONTENT_TYPE {
+    if job.content_type != CONTENT_TYPE_DEFAULT {
         options.put("ct", &job.content_type);
     }
     if !job.headers.is_empty() {
         let pair = |(name, value): &(String, String)| [Mp::from(name), Mp::from(value)];
         options.put("hd", job.headers.iter().flat_map(pair).collect::<Vec<_>>());
     }
-    if job.max_attempts != MAX_ATTEMPTS {
+    if job.max_attempts != MAX_ATTEMPTS_DEFAULT {
         options.put("ma", job.max_attempts);
     }
     if job.retry != RetryPolicy::default() {

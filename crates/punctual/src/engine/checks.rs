@@ -7,11 +7,12 @@ use super::{
     Settlement, StatsRequest, Target,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::job::bounds::{LEASE_MAX_MS, LEASE_MIN_MS, TEXT_LEASE_DURATION};
 use crate::job::{
-    CLAIM_QUEUES_MAX, Due, Effect, Limits, NewJob, Outcome, PRIORITY_MAX, RECORD_BYTES_MAX,
-    check_key, check_log, check_name,
+    CLAIM_QUEUES_MAX, Due, Effect, Limits, NewJob, Outcome, RECORD_BYTES_MAX, check_key, check_log,
+    check_name, check_priority,
 };
-use crate::time::{Timestamp, days, millis};
+use crate::time::{Timestamp, millis};
 
 /// Records whose name begins so are the settings of a queue.
 pub const SETTINGS_PREFIX: &str = "queue/";
@@ -183,10 +184,7 @@ impl<'a> Checks<'a> {
     pub fn edit(&self, edit: &Edit) -> Result<()> {
         edit.check_payload(self.limits)?;
         match &edit.action {
-            Action::Reprioritise(priority) if *priority > PRIORITY_MAX => {
-                let message = "priority is out of range; use 0 (first) to 9 (last)";
-                return Err(Error::new(ErrorKind::InvalidInput, message).with("priority", priority));
-            }
+            Action::Reprioritise(priority) => check_priority(*priority)?,
             Action::Reschedule(due) => self.due(*due)?,
             _ => {}
         }
@@ -276,11 +274,10 @@ fn queues(queues: &[String]) -> Result<()> {
 }
 
 fn lease_duration(lease_duration: Duration) -> Result<()> {
-    if (millis(1)..=days(1)).contains(&lease_duration) {
+    if (millis(LEASE_MIN_MS)..=millis(LEASE_MAX_MS)).contains(&lease_duration) {
         return Ok(());
     }
-    let message = "lease_duration is out of range; use 1 ms to 1 day";
-    Err(Error::new(ErrorKind::InvalidInput, message)
+    Err(Error::new(ErrorKind::InvalidInput, TEXT_LEASE_DURATION)
         .with("lease_duration", format!("{lease_duration:?}")))
 }
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::bounds::{self, KEY_BYTES_MAX, NAME_BYTES_MAX, TEXT_KEY_RULE, TEXT_NAME_RULE};
 use crate::error::{Error, ErrorKind, Result};
-use crate::time::{days, minutes};
+use crate::time::millis;
 
 /// The bounds of one engine; every call over one is refused with the limit's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +26,8 @@ pub struct Limits {
     pub wait_for_names: usize,
     /// Effects of one settlement. Default 64.
     pub effects: usize,
-    /// Waiting jobs that one call moves, rescues, expires or prunes besides its own work. Default 500: it keeps a server no longer than the call itself does. On Redis any call but `maintain` moves 250 at most.
+    /// Waiting jobs that one call moves, rescues, expires or prunes besides its own work.
+    /// Default 500.
     pub sweep: usize,
     /// Settled tombstones kept at the same time. Default 1,000,000.
     pub tombstones: usize,
@@ -47,41 +49,27 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            payload_bytes: 256 << 10,
-            header_bytes: 8 << 10,
-            result_bytes: 8 << 10,
-            batch_items: 1_000,
-            batch_bytes: 4 << 20,
-            wait_for_names: 64,
-            effects: 64,
-            sweep: 500,
-            tombstones: 1_000_000,
-            retained: 10_000,
-            retained_bytes: 64 << 20,
-            feed: 16_384,
-            settled_window: minutes(2),
-            cancelled_retention: days(1),
-            dead_retention: days(30),
+            payload_bytes: bounds::PAYLOAD_BYTES,
+            header_bytes: bounds::HEADER_BYTES,
+            result_bytes: bounds::RESULT_BYTES,
+            batch_items: bounds::BATCH_ITEMS,
+            batch_bytes: bounds::BATCH_BYTES,
+            wait_for_names: bounds::WAIT_FOR_NAMES,
+            effects: bounds::EFFECTS,
+            sweep: bounds::SWEEP,
+            tombstones: bounds::TOMBSTONES,
+            retained: bounds::RETAINED,
+            retained_bytes: bounds::RETAINED_BYTES,
+            feed: bounds::FEED,
+            settled_window: millis(bounds::SETTLED_WINDOW_MS),
+            cancelled_retention: millis(bounds::CANCELLED_RETENTION_MS),
+            dead_retention: millis(bounds::DEAD_RETENTION_MS),
         }
     }
 }
 
-/// Queues that one claim or wait may name.
-pub const CLAIM_QUEUES_MAX: usize = 64;
-/// Jobs that one wait may name.
-pub const WAIT_JOBS_MAX: usize = 1_000;
-/// The last priority.
-pub const PRIORITY_MAX: u8 = 9;
-/// Bytes of one opaque record.
-pub const RECORD_BYTES_MAX: usize = 64 << 10;
-/// Spans of one `list` retry policy.
-pub const RETRY_SPANS_MAX: usize = 64;
 /// The longest timeout of an attempt.
-pub const TIMEOUT_MAX: Duration = days(365);
-/// The longest name of a namespace, queue, kind, worker or record, in bytes.
-pub const NAME_BYTES_MAX: usize = 128;
-/// The longest unique key, group key or name that a held job waits for, in bytes.
-pub const KEY_BYTES_MAX: usize = 256;
+pub const TIMEOUT_MAX: Duration = millis(bounds::TIMEOUT_MAX_MS);
 
 /// Checks a name of a namespace, queue, kind or record: 1 to 128 of `a-z A-Z 0-9 . _ - : /`.
 ///
@@ -99,7 +87,7 @@ pub fn check_name(what: &'static str, name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    let message = format!("{what} name {wrong}; use 1 to 128 of a-z A-Z 0-9 . _ - : /");
+    let message = format!("{what} name {wrong}; {TEXT_NAME_RULE}");
     Err(Error::new(ErrorKind::InvalidName, message).with("name", shown(name)))
 }
 
@@ -114,7 +102,7 @@ pub fn check_key(what: &'static str, key: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    let message = format!("{what} {wrong}; use 1 to 256 bytes of printable text");
+    let message = format!("{what} {wrong}; {TEXT_KEY_RULE}");
     Err(Error::new(ErrorKind::InvalidName, message).with("key", shown(key)))
 }
 

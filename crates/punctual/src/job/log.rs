@@ -2,13 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::bounds::{LOG_BYTES_KEPT, LOG_LINES_KEPT};
 use crate::error::{Error, ErrorKind, Result};
 use crate::time::Timestamp;
-
-/// Log lines that a job keeps: the last ones.
-pub const LOG_LINES_KEPT: usize = 100;
-/// Bytes of log lines that a job keeps, and that one call may append to a job.
-pub const LOG_BYTES_KEPT: usize = 16 << 10;
 
 /// One line that an attempt of a job logged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,12 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Outcome;
+use super::bounds::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT};
 use crate::time::Timestamp;
-
-/// Past attempts that a job keeps: its first, and the last nine.
-pub const ATTEMPTS_KEPT: usize = 10;
-/// Bytes of the error text that a past attempt keeps.
-pub const ATTEMPT_ERROR_BYTES: usize = 1 << 10;
 
 /// An attempt that did not complete its job.
 ///

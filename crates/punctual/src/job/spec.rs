@@ -5,7 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::limits::{Limits, PRIORITY_MAX, TIMEOUT_MAX, check_header, check_key, check_name};
+use super::bounds::{
+    CONTENT_TYPE_DEFAULT, MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, PRIORITY_MAX, TEXT_PRIORITY,
+};
+use super::limits::{Limits, TIMEOUT_MAX, check_header, check_key, check_name};
 use super::log::check_log;
 use super::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, JobId, JobRecord};
 use crate::error::{Error, ErrorKind, Result};
@@ -156,14 +159,14 @@ impl NewJob {
             kind: queue.clone(),
             queue,
             payload: payload.into(),
-            content_type: "application/json".into(),
+            content_type: CONTENT_TYPE_DEFAULT.into(),
             headers: Vec::new(),
             due: Due::Now,
             expires_at: None,
-            priority: 5,
+            priority: PRIORITY_DEFAULT,
             unique: None,
             group: None,
-            max_attempts: 20,
+            max_attempts: MAX_ATTEMPTS_DEFAULT,
             max_crashes: None,
             retry: RetryPolicy::default(),
             timeout: None,
@@ -182,13 +185,7 @@ impl NewJob {
         if let Due::After(span) = self.due {
             check_span("delay", span)?;
         }
-        if self.priority > PRIORITY_MAX {
-            return Err(out_of_range(
-                "priority",
-                self.priority,
-                "0 (first) to 9 (last)",
-            ));
-        }
+        check_priority(self.priority)?;
         if let Some(unique) = &self.unique {
             check_key("unique key", &unique.key)?;
             if let Hold::For(span) = unique.hold {
@@ -242,6 +239,14 @@ impl NewJob {
         }
         Ok(())
     }
+}
+
+/// Checks a priority.
+pub(crate) fn check_priority(priority: u8) -> Result<()> {
+    if priority > PRIORITY_MAX {
+        return Err(Error::new(ErrorKind::InvalidInput, TEXT_PRIORITY).with("value", priority));
+    }
+    Ok(())
 }
 
 /// Checks the size of a payload.

@@ -1,6 +1,7 @@
 //! The public interface, as users meet it; and the law, run on the memory engine.
 
 mod conformance;
+mod contract;
 mod examples;
 mod histories;
 mod queue;

@@ -3,14 +3,19 @@
 use super::tree::Tree;
 
 /// Which crates of ours each crate may import: `None` for those that may see everything.
-const MAP: [(&str, Option<&[&str]>); 16] = [
-    ("punctual", Some(&[])),
+const MAP: [(&str, Option<&[&str]>); 17] = [
+    // Tables of names and numbers, with which tests compare the code.
+    ("punctual-contract", Some(&[])),
+    ("punctual", Some(&["punctual-contract"])),
     ("punctual-embedded", Some(&["punctual"])),
     ("punctual-redis", Some(&["punctual"])),
     ("punctual-rabbitmq", Some(&["punctual"])),
     ("punctual-kafka", Some(&["punctual"])),
     ("punctual-push", Some(&["punctual"])),
-    ("punctual-gateway", Some(&["punctual", "punctual-push"])),
+    (
+        "punctual-gateway",
+        Some(&["punctual", "punctual-contract", "punctual-push"]),
+    ),
     ("punctual-client", Some(&["punctual"])),
     // Joins the process that holds a directory: engines do not know gateways.
     (

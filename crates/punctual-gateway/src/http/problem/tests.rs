@@ -1,5 +1,7 @@
 //! Unit tests of `http::problem`.
 
+use punctual_contract::errors::ERRORS;
+
 use super::*;
 
 #[test]
@@ -39,5 +41,14 @@ fn what_went_wrong_inside_is_not_told_outside() {
         assert!(told.contains(&code), "{told}");
         assert!(!told.contains("secret") && !told.contains("10.7"), "{told}");
         assert!(told.contains("gateway's log"), "{told}");
+    }
+}
+
+#[test]
+fn statuses_are_those_of_the_contract() {
+    for kind in ErrorKind::ALL {
+        let mut told = ERRORS.iter().filter(|error| error.code == kind.code());
+        let told = told.next().expect("a code of the table").http;
+        assert_eq!(status_of(kind).as_u16(), told.unwrap_or(500), "{kind:?}");
     }
 }

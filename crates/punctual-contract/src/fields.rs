@@ -1,0 +1,357 @@
+//! Fields of a job: what a client sends, and what an engine adds.
+
+/// A field that a client sends.
+#[derive(Debug)]
+pub struct Field {
+    /// Its name in Rust.
+    pub name: &'static str,
+    /// Its properties in JSON; none if only an import has it.
+    pub json: &'static [&'static str],
+    /// Its options of `punctual enqueue`.
+    pub cli: &'static [&'static str],
+    /// Its place in the packed form: a key of opts, or a part of the spec.
+    pub packed: &'static [&'static str],
+    /// Its words of `punctual_1_push`.
+    pub words: &'static [&'static str],
+    /// Whether the same id with another value is `id_conflict`.
+    pub is_compared: bool,
+    /// What an engine takes if it is left out.
+    pub default: &'static str,
+    /// The default as JSON, if it is one value.
+    pub default_json: Option<&'static str>,
+    /// Bounds, for people.
+    pub bounds: &'static str,
+    /// The least number.
+    pub min: Option<u64>,
+    /// The largest number.
+    pub max: Option<u64>,
+}
+
+const NONE: Field = Field {
+    name: "",
+    json: &[],
+    cli: &[],
+    packed: &[],
+    words: &[],
+    is_compared: false,
+    default: "",
+    default_json: None,
+    bounds: "",
+    min: None,
+    max: None,
+};
+
+/// The largest `u32`.
+const COUNT_MAX: Option<u64> = Some(4_294_967_295);
+
+/// What a client sends, in the order of `NewJob`.
+pub const SENT: &[Field] = &[
+    Field {
+        name: "id",
+        json: &["id"],
+        cli: &["--id"],
+        packed: &["id"],
+        words: &["ID"],
+        default: "a new UUID v7, returned in the receipt",
+        bounds: "any UUID; upper case is accepted and returned in lower case",
+        ..NONE
+    },
+    Field {
+        name: "queue",
+        json: &["queue"],
+        packed: &["queue"],
+        words: &["QUEUE"],
+        is_compared: true,
+        default: "none: it must be named",
+        bounds: "a name of 1 to 128 characters",
+        ..NONE
+    },
+    Field {
+        name: "kind",
+        json: &["kind"],
+        cli: &["--kind"],
+        packed: &["kind"],
+        words: &["KIND"],
+        is_compared: true,
+        default: "the queue's name",
+        bounds: "a name of 1 to 128 characters",
+        ..NONE
+    },
+    Field {
+        name: "payload",
+        json: &["payload", "payload_base64"],
+        cli: &["--text"],
+        packed: &["payload"],
+        words: &["PAYLOAD", "BASE64"],
+        is_compared: true,
+        default: "empty: GET shows `\"payload_base64\":\"\"`",
+        bounds: "256 KiB",
+        ..NONE
+    },
+    Field {
+        name: "content_type",
+        json: &["content_type"],
+        cli: &["--content-type"],
+        packed: &["ct"],
+        words: &["CONTENT_TYPE"],
+        is_compared: true,
+        default: "`application/json`",
+        default_json: Some("\"application/json\""),
+        bounds: "1 to 128 bytes",
+        ..NONE
+    },
+    Field {
+        name: "headers",
+        json: &["headers"],
+        cli: &["--header"],
+        packed: &["hd"],
+        words: &["HEADER"],
+        is_compared: true,
+        default: "none",
+        bounds: "8 KiB of names and values",
+        ..NONE
+    },
+    Field {
+        name: "due",
+        json: &["delay", "at"],
+        cli: &["--delay", "--at"],
+        packed: &["due kind", "due"],
+        words: &["DELAY", "AT"],
+        default: "due at once",
+        bounds: "one of the two, up to the year 9999",
+        ..NONE
+    },
+    Field {
+        name: "expires_at",
+        json: &["expires_at"],
+        cli: &["--expires"],
+        packed: &["ex"],
+        words: &["EXPIRES_AT"],
+        default: "never",
+        bounds: "up to the year 9999",
+        ..NONE
+    },
+    Field {
+        name: "priority",
+        json: &["priority"],
+        cli: &["--priority"],
+        packed: &["priority"],
+        words: &["PRIORITY"],
+        default: "5",
+        default_json: Some("5"),
+        bounds: "0 (first) to 9 (last)",
+        min: Some(0),
+        max: Some(9),
+        ..NONE
+    },
+    Field {
+        name: "unique",
+        json: &["unique"],
+        cli: &["--unique", "--unique-policy", "--unique-hold"],
+        packed: &["u", "up", "uh"],
+        words: &["UNIQUE", "POLICY", "HOLD"],
+        default: "none; as text: policy `keep`, held until the job settles",
+        bounds: "a key of 1 to 256 bytes",
+        ..NONE
+    },
+    Field {
+        name: "group",
+        json: &["group"],
+        cli: &["--group", "--group-on-retry"],
+        packed: &["g", "gp"],
+        words: &["GROUP", "ON_RETRY"],
+        default: "none; as text: `on_retry: hold`",
+        bounds: "a key of 1 to 256 bytes",
+        ..NONE
+    },
+    Field {
+        name: "max_attempts",
+        json: &["max_attempts"],
+        cli: &["--max-attempts"],
+        packed: &["ma"],
+        words: &["MAX_ATTEMPTS"],
+        default: "20",
+        default_json: Some("20"),
+        bounds: "1 to 4294967295",
+        min: Some(1),
+        max: COUNT_MAX,
+        ..NONE
+    },
+    Field {
+        name: "max_crashes",
+        json: &["max_crashes"],
+        cli: &["--max-crashes"],
+        packed: &["mc"],
+        words: &["MAX_CRASHES"],
+        default: "3",
+        default_json: Some("3"),
+        bounds: "1 to 4294967295",
+        min: Some(1),
+        max: COUNT_MAX,
+        ..NONE
+    },
+    Field {
+        name: "retry",
+        json: &["retry"],
+        cli: &["--retry"],
+        packed: &["rt"],
+        default: "exponential from 1 s, doubling, at most 1 h, with jitter",
+        default_json: Some(
+            r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"1h","jitter":true}"#,
+        ),
+        bounds: "spans up to 90 days",
+        ..NONE
+    },
+    Field {
+        name: "timeout",
+        json: &["timeout"],
+        cli: &["--timeout"],
+        packed: &["to"],
+        words: &["TIMEOUT"],
+        default: "none for the job; a worker may have one",
+        bounds: "over 0 to 365 days",
+        ..NONE
+    },
+    Field {
+        name: "retention",
+        json: &["retention"],
+        cli: &["--retention"],
+        packed: &["rn"],
+        words: &["RETENTION"],
+        default: "0: a completed job is dropped, only its tombstone stays for two minutes",
+        default_json: Some("\"0s\""),
+        bounds: "up to the year 9999",
+        ..NONE
+    },
+    Field {
+        name: "wait_for",
+        json: &["wait_for"],
+        cli: &["--wait-for"],
+        packed: &["w"],
+        words: &["WAIT_FOR"],
+        default: "none",
+        bounds: "64 names of 1 to 256 bytes",
+        ..NONE
+    },
+    Field {
+        name: "history",
+        packed: &["hi"],
+        default: "none: only an import has it",
+        ..NONE
+    },
+];
+
+/// Headers that have a property of their own in JSON: the gateway writes them.
+pub const HEADERS: &[&str] = &["target", "callback"];
+
+/// What an engine adds, in the order of `JobRecord`: properties in JSON.
+pub const KEPT: &[&[&str]] = &[
+    &["state"],
+    &["due"],
+    &["attempt"],
+    &["failures"],
+    &["crashes"],
+    &["enqueued_at"],
+    &["started_at"],
+    &["finished_at"],
+    &["last_error"],
+    &["result", "result_base64"],
+    &["progress", "progress_base64"],
+    &["cancel_requested"],
+    &["cancelled"],
+    &["dead"],
+    &["stopped"],
+    &["worker"],
+    &["lease_until"],
+    &["attempts"],
+    &["log"],
+];
+
+/// The field of that name.
+pub fn field(name: &str) -> Option<&'static Field> {
+    SENT.iter().find(|field| field.name == name)
+}
+
+/// A default or a bound of a field that code needs as a constant.
+#[derive(Debug)]
+pub struct Constant {
+    /// Its name in Lua and in Rust.
+    pub name: &'static str,
+    /// Its type in Rust.
+    pub rust: &'static str,
+    /// Its value, as Rust writes it.
+    pub value: &'static str,
+    /// Whether the packed forms need it in Rust.
+    pub is_packed: bool,
+    /// Whether a user of the library sees it.
+    pub is_public: bool,
+    /// What it is.
+    pub gloss: &'static str,
+}
+
+const fn constant(
+    name: &'static str,
+    rust: &'static str,
+    value: &'static str,
+    gloss: &'static str,
+) -> Constant {
+    let (is_packed, is_public) = (false, false);
+    Constant {
+        name,
+        rust,
+        value,
+        is_packed,
+        is_public,
+        gloss,
+    }
+}
+
+/// Defaults and bounds of fields; those of numbers are checked against [`SENT`].
+pub const CONSTANTS: &[Constant] = &[
+    Constant {
+        is_public: true,
+        ..constant("PRIORITY_MAX", "u8", "9", "the last priority")
+    },
+    constant(
+        "PRIORITY_DEFAULT",
+        "u8",
+        "5",
+        "the priority of a job that names none",
+    ),
+    Constant {
+        is_packed: true,
+        ..constant(
+            "MAX_ATTEMPTS_DEFAULT",
+            "u32",
+            "20",
+            "failures after which a job that names no number is dead",
+        )
+    },
+    Constant {
+        is_packed: true,
+        ..constant(
+            "CONTENT_TYPE_DEFAULT",
+            "&str",
+            "\"application/json\"",
+            "what a payload is if the job does not say",
+        )
+    },
+    constant(
+        "RETRY_BASE_MS",
+        "u64",
+        "1_000",
+        "milliseconds before the first retry",
+    ),
+    constant(
+        "RETRY_FACTOR",
+        "f64",
+        "2.0",
+        "by what each next wait is longer",
+    ),
+    constant(
+        "RETRY_CAP_MS",
+        "u64",
+        "3_600_000",
+        "milliseconds of the longest wait by default",
+    ),
+];

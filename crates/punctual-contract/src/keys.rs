@@ -1,0 +1,338 @@
+//! Keys of a namespace shard on Redis. All begin with the base, `punctual:{NAMESPACE/SHARD}`.
+
+/// One kind of key.
+#[derive(Debug)]
+pub struct Key {
+    /// What follows the base and a colon, for a key of the shard or in front of a queue's name.
+    pub name: &'static str,
+    /// What makes keys of this name.
+    pub scope: Scope,
+    /// The type on Redis.
+    pub kind: Kind,
+    /// What it holds.
+    pub gloss: &'static str,
+    /// The files of the functions that write it; none if an operator does.
+    pub written_by: &'static [&'static str],
+}
+
+/// How many keys there are of a name, and how the rest of their name is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// One a shard; its name is made once.
+    Shard,
+    /// One a shard; functions that need it make its name.
+    ShardSeldom,
+    /// One a queue.
+    Queue,
+    /// One a queue and priority.
+    QueuePriority,
+    /// One a queue and lane.
+    QueueLane,
+    /// One a queue and settled state.
+    QueueState,
+    /// One a queue and number, found from another key.
+    QueueNumber,
+    /// One a queue, left of a queue that was deleted.
+    QueueWakeup,
+    /// One for each of the named things.
+    Each(&'static str),
+    /// An operator's.
+    Operator,
+}
+
+/// A type on Redis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A string.
+    Text,
+    /// A hash.
+    Hash,
+    /// A list.
+    List,
+    /// A sorted set.
+    Sorted,
+}
+
+impl Kind {
+    /// What a page calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "string",
+            Self::Hash => "hash",
+            Self::List => "list",
+            Self::Sorted => "sorted set",
+        }
+    }
+
+    /// The command that asks a key of the type for something without harm.
+    pub fn probe(self) -> &'static str {
+        match self {
+            Self::Text => "GET",
+            Self::Hash => "HGET",
+            Self::List => "LLEN",
+            Self::Sorted => "ZSCORE",
+        }
+    }
+}
+
+use self::Kind::{Hash, List, Sorted, Text};
+use self::Scope::{
+    Each, Operator, Queue, QueueLane, QueueNumber, QueuePriority, QueueState, QueueWakeup, Shard,
+    ShardSeldom,
+};
+
+const fn key(
+    name: &'static str,
+    scope: Scope,
+    kind: Kind,
+    gloss: &'static str,
+    written_by: &'static [&'static str],
+) -> Key {
+    Key {
+        name,
+        scope,
+        kind,
+        gloss,
+        written_by,
+    }
+}
+
+/// Every key, in the order of the pages.
+pub const KEYS: &[Key] = &[
+    key(
+        "s",
+        Shard,
+        Hash,
+        "`m` the shard; `q` + queue its row; `w` + worker; `a` + worker the tokens of its leases (after flag 64); `n` number of shards; `f` when workers were last removed; `h` cursor of the repair after lost records",
+        &["shard", "heal", "stats"],
+    ),
+    key(
+        "b",
+        Shard,
+        Hash,
+        "id to record, of every state; a tombstone or a reference to a bundle stands in the record's place",
+        &["record", "bundle", "enqueue", "settled", "edit"],
+    ),
+    key(
+        "r",
+        QueuePriority,
+        List,
+        "ready jobs in order, in chunks: stamp, kind, size if each job were as large as the largest, ids or a run of a bundle",
+        &["line"],
+    ),
+    key(
+        "x",
+        QueueLane,
+        Sorted,
+        "overflow set: ready jobs out of order, suspects, and groups that can be claimed",
+        &["line", "group"],
+    ),
+    key(
+        "sh",
+        Shard,
+        Hash,
+        "heads of bundles; under `~` and the number, what has changed",
+        &["bundle"],
+    ),
+    key("sd", Shard, Hash, "payloads of bundles", &["bundle"]),
+    key(
+        "n",
+        Queue,
+        Sorted,
+        "hot window: scheduled jobs that are due soon, by due",
+        &["due", "purge"],
+    ),
+    key(
+        "t",
+        QueueNumber,
+        List,
+        "cold bucket: ids of scheduled jobs due in one span of 2^32 us",
+        &["due"],
+    ),
+    key("tb", Queue, Sorted, "numbers of the cold buckets", &["due"]),
+    key("ts", Queue, Hash, "stale entries by bucket", &["due"]),
+    key("h", Queue, Sorted, "held jobs", &["place"]),
+    key(
+        "g",
+        Queue,
+        Hash,
+        "group to its row: active job, holding job, ready jobs, members",
+        &["group"],
+    ),
+    key(
+        "l",
+        Queue,
+        Sorted,
+        "the lines of all groups, by group, priority, position and due",
+        &["group"],
+    ),
+    key(
+        "gm",
+        Queue,
+        Sorted,
+        "unsettled members of groups",
+        &["group"],
+    ),
+    key(
+        "u",
+        Shard,
+        Hash,
+        "unique key to its holder, the end of its period and the follower",
+        &["unique", "control"],
+    ),
+    key(
+        "up",
+        Shard,
+        Sorted,
+        "ends of the periods of unique keys",
+        &["unique", "sweep", "control"],
+    ),
+    key(
+        "pg",
+        Shard,
+        Hash,
+        "token to lease; under `~` and the token, what has changed; `n`, worker and nonce to tokens",
+        &["lease"],
+    ),
+    key(
+        "e",
+        Shard,
+        Sorted,
+        "deadlines of leases, with the first and last due of their jobs",
+        &["lease"],
+    ),
+    key("xp", Shard, Sorted, "jobs by `expires_at`", &["place"]),
+    key(
+        "k",
+        QueueState,
+        Sorted,
+        "retained settled jobs, by finish",
+        &["settled", "purge"],
+    ),
+    key("kp", Shard, Sorted, "ends of retention", &["settled"]),
+    key(
+        "mp",
+        Shard,
+        List,
+        "tombstones in order of finish",
+        &["settled"],
+    ),
+    key(
+        "md",
+        Shard,
+        Hash,
+        "one entry for jobs that completed together; their records are 8 and a reference",
+        &["settled"],
+    ),
+    key("rv", Shard, Hash, "ids that were used again", &["settled"]),
+    key(
+        "w",
+        Shard,
+        Sorted,
+        "queues by their earliest due",
+        &["shard"],
+    ),
+    key("rec", Shard, Hash, "records of `control`", &["control"]),
+    key(
+        "hi",
+        Queue,
+        List,
+        "minute counters of closed minutes, a day of them",
+        &["stats"],
+    ),
+    key(
+        "hb",
+        Queue,
+        Hash,
+        "samples of the current minute",
+        &["stats"],
+    ),
+    key(
+        "z",
+        Queue,
+        Text,
+        "[ends](#ends): the last 100 jobs that ended",
+        &["ends"],
+    ),
+    key(
+        "d",
+        QueueWakeup,
+        Sorted,
+        "wakeup of a queue, at most one member",
+        &["shard"],
+    ),
+    key(
+        "p",
+        Each("PROCESS"),
+        Sorted,
+        "wakeup of a process",
+        &["shard"],
+    ),
+    key("ws", Shard, Hash, "watched jobs", &["shard", "wait"]),
+    key("f", Shard, List, "feed of changes", &["shard", "wait"]),
+    key(
+        "fw",
+        Shard,
+        Hash,
+        "watchers of the feed",
+        &["shard", "wait"],
+    ),
+    key(
+        "o",
+        ShardSeldom,
+        Hash,
+        "outbox: entry to kind, target and effect",
+        &["outbox"],
+    ),
+    key(
+        "oz",
+        Each("TARGET"),
+        Sorted,
+        "entries of a target by time",
+        &["outbox"],
+    ),
+    key(
+        "ot",
+        ShardSeldom,
+        Sorted,
+        "targets that have entries",
+        &["outbox"],
+    ),
+    key(
+        "oi",
+        Each("SOURCE"),
+        Sorted,
+        "applied entries of another shard",
+        &["outbox"],
+    ),
+    key(
+        "of",
+        ShardSeldom,
+        Hash,
+        "up to when ids of a source are forgotten",
+        &["outbox"],
+    ),
+    key(
+        "limits",
+        Operator,
+        Text,
+        "bounds that differ from the defaults (mp map), read when the shard is created",
+        &[],
+    ),
+];
+
+impl Key {
+    /// The name as pages write it, such as `:r:PRIORITY:QUEUE`.
+    pub fn pattern(&self) -> String {
+        let rest = match self.scope {
+            Shard | ShardSeldom | Operator => "",
+            Queue | QueueWakeup => ":QUEUE",
+            QueuePriority => ":PRIORITY:QUEUE",
+            QueueLane => ":LANE:QUEUE",
+            QueueState => ":STATE:QUEUE",
+            QueueNumber => ":NUMBER:QUEUE",
+            Each(what) => return format!(":{}:{what}", self.name),
+        };
+        format!(":{}{rest}", self.name)
+    }
+}

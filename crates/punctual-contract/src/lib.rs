@@ -1,0 +1,22 @@
+//! The contract as tables: fields of a job, numbers of stored and sent forms, errors, limits, keys.
+//!
+//! Every other copy is generated: constants of Rust and of the functions, and tables in pages. After
+//! a change of a table run `cargo run -p punctual-contract`; a test fails while a copy differs.
+//!
+//! ```
+//! use punctual_contract::fields;
+//!
+//! let priority = fields::field("priority").expect("a field");
+//! assert_eq!((priority.min, priority.max), (Some(0), Some(9)));
+//! ```
+
+pub mod errors;
+pub mod fields;
+pub mod keys;
+pub mod limits;
+pub mod numbers;
+pub mod output;
+pub mod texts;
+
+/// How the copies are renewed.
+pub const COMMAND: &str = "cargo run -p punctual-contract";

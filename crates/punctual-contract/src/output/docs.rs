@@ -1,0 +1,187 @@
+//! Tables of the pages.
+
+use super::Output;
+use crate::errors::{ERRORS, Origin};
+use crate::fields::{Field, SENT};
+use crate::keys::KEYS;
+use crate::limits::LIMITS;
+use crate::numbers::{GROUPS, Number, Value};
+
+const WIRE: &str = "docs/wire-protocol.md";
+const HTTP: &str = "docs/http-api.md";
+const REDIS: &str = "docs/engines/redis.md";
+
+/// Every table with its page.
+pub(super) fn parts() -> Vec<Output> {
+    let mut parts = vec![
+        part(HTTP, "errors", errors()),
+        part(HTTP, "job-defaults", defaults()),
+        part(WIRE, "codes", codes()),
+        part(WIRE, "limits", limits()),
+        part(WIRE, "job-fields", fields()),
+        part(WIRE, "keys", keys()),
+        part(REDIS, "keys-by-name", keys_by_name()),
+    ];
+    for group in GROUPS {
+        if let Some(marker) = group.table {
+            parts.push(part(WIRE, marker, numbers(group.rows)));
+        }
+    }
+    parts
+}
+
+fn part(path: &'static str, marker: &'static str, text: String) -> Output {
+    let marker = Some(marker);
+    Output { path, marker, text }
+}
+
+fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut out = row(heads);
+    out += &row(&vec!["---"; heads.len()]);
+    for cells in rows {
+        out += &row(&cells.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    out
+}
+
+fn row(cells: &[&str]) -> String {
+    format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |")
+}
+
+fn code(text: &str) -> String {
+    format!("`{text}`")
+}
+
+fn codes_of(names: &[&str]) -> String {
+    names
+        .iter()
+        .map(|name| code(name))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn numbers(rows: &[Number]) -> String {
+    table(
+        &["value", "name", "meaning"],
+        rows.iter().map(|row| {
+            let value = match row.value {
+                Value::One(value) => value.to_string(),
+                Value::Bytes(first, last) => format!("{first} to {last}"),
+            };
+            vec![value, code(row.name), row.gloss.into()]
+        }),
+    )
+}
+
+/// Codes by status.
+fn errors() -> String {
+    let mut statuses: Vec<u16> = ERRORS.iter().filter_map(|error| error.http).collect();
+    statuses.dedup();
+    table(
+        &["status", "codes"],
+        statuses.into_iter().map(|status| {
+            let of = ERRORS.iter().filter(|error| error.http == Some(status));
+            let told = of.map(|error| match error.note {
+                "" => code(error.code),
+                note => format!("{} ({note})", code(error.code)),
+            });
+            vec![status.to_string(), told.collect::<Vec<_>>().join(", ")]
+        }),
+    )
+}
+
+/// Codes that the functions answer.
+fn codes() -> String {
+    let answered = |origin| matches!(origin, Origin::Functions | Origin::KindAndFunctions);
+    let rows = ERRORS.iter().filter(|error| answered(error.origin));
+    table(
+        &["code", "note"],
+        rows.map(|error| vec![code(error.code), error.note.into()]),
+    )
+}
+
+fn limits() -> String {
+    table(
+        &["limit", "value", "what it bounds", "set by `Limits`"],
+        LIMITS.iter().map(|limit| {
+            let set = if limit.is_adjustable { "yes" } else { "" };
+            vec![
+                code(limit.name),
+                limit.text.into(),
+                limit.gloss.into(),
+                set.into(),
+            ]
+        }),
+    )
+}
+
+/// Fields over HTTP, with what an engine takes for one that is left out.
+fn defaults() -> String {
+    let rows = SENT.iter().filter(|field| !field.json.is_empty());
+    table(
+        &["field", "default", "bounds"],
+        rows.map(|field| {
+            vec![
+                codes_of(field.json),
+                field.default.into(),
+                field.bounds.into(),
+            ]
+        }),
+    )
+}
+
+/// Names of every field in every form.
+fn fields() -> String {
+    let names = |names: &[&str]| names.iter().map(|name| code(name)).collect::<Vec<_>>();
+    table(
+        &["field", "JSON", "command", "packed", "words", "compared"],
+        SENT.iter().map(|field: &Field| {
+            vec![
+                code(field.name),
+                names(field.json).join(" "),
+                names(field.cli).join(" "),
+                names(field.packed).join(" "),
+                names(field.words).join(" "),
+                if field.is_compared {
+                    "yes".into()
+                } else {
+                    String::new()
+                },
+            ]
+        }),
+    )
+}
+
+fn keys() -> String {
+    table(
+        &["key", "type", "what it holds", "written by"],
+        KEYS.iter().map(|key| {
+            let files = key.written_by.iter().map(|file| format!("`{file}.lua`"));
+            let files = files.collect::<Vec<_>>().join(", ");
+            let files = if files.is_empty() {
+                "the operator".into()
+            } else {
+                files
+            };
+            vec![
+                code(&key.pattern()),
+                key.kind.name().into(),
+                key.gloss.into(),
+                files,
+            ]
+        }),
+    )
+}
+
+/// Keys in the order of their names, for a person who meets one.
+fn keys_by_name() -> String {
+    let mut keys: Vec<_> = KEYS.iter().collect();
+    keys.sort_by_key(|key| key.name);
+    table(
+        &["key", "type", "what it holds"],
+        keys.into_iter().map(|key| {
+            let gloss = key.gloss.replace("(#ends)", "(../wire-protocol.md#ends)");
+            vec![code(&key.pattern()), key.kind.name().into(), gloss]
+        }),
+    )
+}

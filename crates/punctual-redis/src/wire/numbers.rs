@@ -1,0 +1,85 @@
+//! Numbers of the packed forms of `docs/wire-protocol.md`.
+//!
+//! Generated from `punctual-contract`; change the tables there and run `cargo run -p
+//! punctual-contract`.
+
+use std::ops::Range;
+
+/// Due and hash.
+pub(crate) const REC_CORE: Range<usize> = 11..27;
+/// Waits, without an ext.
+pub(crate) const TAG_PLAIN: u8 = 1;
+/// Dead; up to here it is a record.
+pub(crate) const TAG_DEAD: u8 = 6;
+/// A tombstone; from here on the job is settled or stored elsewhere.
+pub(crate) const TAG_TOMBSTONE: u8 = 7;
+/// Opts follow.
+pub(crate) const SPEC_OPTS: u8 = 1;
+/// The functions look into opts.
+pub(crate) const SPEC_EXAMINED: u8 = 2;
+/// At once.
+pub(crate) const DUE_NOW: u8 = 0;
+/// After a span.
+pub(crate) const DUE_AFTER: u8 = 1;
+/// At an instant.
+pub(crate) const DUE_AT: u8 = 2;
+/// Some id appears twice in this call.
+pub(crate) const ENQUEUE_TWICE: u8 = 1;
+/// *uniform*: due, priority and queue of all jobs are the same.
+pub(crate) const ENQUEUE_UNIFORM: u8 = 2;
+/// The jobs come in bundles.
+pub(crate) const ENQUEUE_BUNDLES: u8 = 4;
+/// The worker runs nothing else now.
+pub(crate) const CLAIM_ALONE: u8 = 1;
+/// Queues in turns.
+pub(crate) const CLAIM_TURNS: u8 = 2;
+/// A wakeup caused this claim.
+pub(crate) const CLAIM_WOKEN: u8 = 4;
+/// The claimer can read records itself.
+pub(crate) const CLAIM_READS: u8 = 8;
+/// The claimer comes again at `wake_at` by itself.
+pub(crate) const CLAIM_RETURNS: u8 = 16;
+/// The claimer can read bundles too.
+pub(crate) const CLAIM_BUNDLES: u8 = 32;
+/// Suspects wait.
+pub(crate) const CLAIMED_SUSPECTS: u8 = 1;
+/// *unseen*: the lease ends after its ids, and the client reads the records with `HMGET BASE:b
+/// id...`.
+pub(crate) const CLAIMED_UNSEEN: u8 = 2;
+/// Only after flag 16: another worker claims at `wake_at`, so this one may sleep on and `listen` at
+/// times.
+pub(crate) const CLAIMED_ANOTHER: u8 = 4;
+/// Only with 2 and after flag 32: all jobs of the lease are in bundles.
+pub(crate) const CLAIMED_BUNDLES: u8 = 8;
+/// `span u64`.
+pub(crate) const HAS_SPAN: u8 = 1;
+/// `len u32, result`.
+pub(crate) const HAS_RESULT: u8 = 2;
+/// `len u32, error`.
+pub(crate) const HAS_ERROR: u8 = 4;
+/// `stopped u8`.
+pub(crate) const HAS_STOPPED: u8 = 8;
+/// `effects u16`, each `kind u8`, `len u32, bytes`.
+pub(crate) const HAS_EFFECTS: u8 = 16;
+/// `len u32`, a mp list of lines to log.
+pub(crate) const HAS_LOG: u8 = 32;
+/// A clear of a job that this shard does not know.
+pub(crate) const VERDICT_NOT_HERE: u8 = 253;
+/// It is in the outbox for another shard.
+pub(crate) const VERDICT_POSTED: u8 = 254;
+/// A clear.
+pub(crate) const VERDICT_CLEARED: u8 = 255;
+/// Settings of a queue.
+pub(crate) const VALUE_SETTINGS: u8 = 0;
+/// Opaque bytes.
+pub(crate) const VALUE_OPAQUE: u8 = 1;
+/// The least jobs that are stored as a bundle.
+pub(crate) const BUNDLE_MIN: usize = 8;
+/// Jobs of one bundle at most.
+pub(crate) const BUNDLE_JOBS_MAX: usize = 100;
+/// Bytes of one bundle at most: a job that runs for long keeps the payloads of its bundle.
+pub(crate) const BUNDLE_BYTES_MAX: usize = 65_535;
+/// Failures after which a job that names no number is dead.
+pub(crate) const MAX_ATTEMPTS_DEFAULT: u32 = 20;
+/// What a payload is if the job does not say.
+pub(crate) const CONTENT_TYPE_DEFAULT: &str = "application/json";

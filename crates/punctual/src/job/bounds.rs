@@ -1,0 +1,85 @@
+//! Limits, defaults of a job's fields, and texts of refusals.
+//!
+//! Generated from `punctual-contract`; change the tables there and run `cargo run -p
+//! punctual-contract`.
+
+/// Bytes of one payload: keep blobs elsewhere and send a reference.
+pub(crate) const PAYLOAD_BYTES: usize = 262_144;
+/// Bytes of all header names and values of one job.
+pub(crate) const HEADER_BYTES: usize = 8192;
+/// Bytes of a result, a progress note or an error text that the engine keeps.
+pub(crate) const RESULT_BYTES: usize = 8192;
+/// Items of one call: jobs, targets, leases, settlements, samples of each kind.
+pub(crate) const BATCH_ITEMS: usize = 1000;
+/// Bytes of all payloads of one call, those of effects too.
+pub(crate) const BATCH_BYTES: usize = 4_194_304;
+/// Names that one held job may wait for.
+pub(crate) const WAIT_FOR_NAMES: usize = 64;
+/// Effects of one settlement.
+pub(crate) const EFFECTS: usize = 64;
+/// Waiting jobs that one call moves, rescues, expires or prunes besides its own work.
+pub(crate) const SWEEP: usize = 500;
+/// Tombstones kept at the same time.
+pub(crate) const TOMBSTONES: usize = 1_000_000;
+/// Settled jobs kept per queue and state, besides their retention in time.
+pub(crate) const RETAINED: usize = 10_000;
+/// Bytes of settled jobs kept per queue and state.
+pub(crate) const RETAINED_BYTES: usize = 67_108_864;
+/// Changes that the feed remembers.
+pub(crate) const FEED: usize = 16_384;
+/// How long a tombstone is kept, so that a resend is recognised.
+pub(crate) const SETTLED_WINDOW_MS: u64 = 120_000;
+/// How long a cancelled job is kept.
+pub(crate) const CANCELLED_RETENTION_MS: u64 = 86_400_000;
+/// How long a dead job is kept.
+pub(crate) const DEAD_RETENTION_MS: u64 = 2_592_000_000;
+/// Queues that one claim or wait may name.
+pub const CLAIM_QUEUES_MAX: usize = 64;
+/// Jobs that one wait may name.
+pub const WAIT_JOBS_MAX: usize = 1000;
+/// Bytes of one opaque record.
+pub const RECORD_BYTES_MAX: usize = 65_536;
+/// Bytes of a name of a namespace, queue, kind, worker or record.
+pub const NAME_BYTES_MAX: usize = 128;
+/// Bytes of a unique key, a group key or a name that a held job waits for.
+pub const KEY_BYTES_MAX: usize = 256;
+/// Spans of one `list` retry policy.
+pub const RETRY_SPANS_MAX: usize = 64;
+/// Milliseconds that a retry policy waits at most.
+pub(crate) const RETRY_SPAN_MAX_MS: u64 = 7_776_000_000;
+/// Milliseconds of the longest timeout of an attempt.
+pub(crate) const TIMEOUT_MAX_MS: u64 = 31_536_000_000;
+/// Milliseconds of the shortest lease.
+pub(crate) const LEASE_MIN_MS: u64 = 1;
+/// Milliseconds of the longest lease.
+pub(crate) const LEASE_MAX_MS: u64 = 86_400_000;
+/// Log lines of one job that are kept, and that one call brings.
+pub const LOG_LINES_KEPT: usize = 100;
+/// Bytes of these lines.
+pub const LOG_BYTES_KEPT: usize = 16_384;
+/// Past attempts of one job that are kept: the first and the last ones.
+pub const ATTEMPTS_KEPT: usize = 10;
+/// Bytes of the error of a past attempt.
+pub const ATTEMPT_ERROR_BYTES: usize = 1024;
+/// The last priority.
+pub const PRIORITY_MAX: u8 = 9;
+/// The priority of a job that names none.
+pub(crate) const PRIORITY_DEFAULT: u8 = 5;
+/// Failures after which a job that names no number is dead.
+pub(crate) const MAX_ATTEMPTS_DEFAULT: u32 = 20;
+/// What a payload is if the job does not say.
+pub(crate) const CONTENT_TYPE_DEFAULT: &str = "application/json";
+/// Milliseconds before the first retry.
+pub(crate) const RETRY_BASE_MS: u64 = 1_000;
+/// By what each next wait is longer.
+pub(crate) const RETRY_FACTOR: f64 = 2.0;
+/// Milliseconds of the longest wait by default.
+pub(crate) const RETRY_CAP_MS: u64 = 3_600_000;
+/// A priority is over the last one.
+pub(crate) const TEXT_PRIORITY: &str = "priority is out of range; use 0 (first) to 9 (last)";
+/// A lease is too short or too long.
+pub(crate) const TEXT_LEASE_DURATION: &str = "lease_duration is out of range; use 1 ms to 1 day";
+/// The rule of names.
+pub(crate) const TEXT_NAME_RULE: &str = "use 1 to 128 of a-z A-Z 0-9 . _ - : /";
+/// The rule of keys.
+pub(crate) const TEXT_KEY_RULE: &str = "use 1 to 256 bytes of printable text";
