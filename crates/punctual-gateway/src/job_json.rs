@@ -52,6 +52,7 @@ pub struct JobJson {
     pub payload_base64: Option<String>,
     /// What the payload is.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(default = "application/json")]
     pub content_type: Option<String>,
     /// The URL to which it is posted when it is due; its queue then begins with `http:`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,25 +69,27 @@ pub struct JobJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 9)]
+    #[schema(minimum = 0, maximum = 9, default = 5)]
     priority: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unique: Option<UniqueLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<GroupLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>, maximum = 4294967295i64)]
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 4294967295i64, default = 20)]
     max_attempts: Option<u32>,
     /// Crashes after which it is dead, 3 by default; with 1 it runs alone from its first attempt
     /// on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>, minimum = 1, maximum = 4294967295i64)]
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 4294967295i64, default = 3)]
     max_crashes: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(default = json!({"policy": "exponential", "base": "1s", "factor": 2.0, "cap": "1h", "jitter": true}))]
     retry: Option<RetryLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(default = "0s")]
     retention: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_for: Option<Vec<String>>,

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use punctual_contract::fields::{HEADERS, KEPT, SENT};
+use serde_json::Value;
+
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
@@ -70,5 +73,43 @@ fn every_reference_in_the_description_leads_somewhere() {
             description.pointer(pointer).is_some(),
             "{pointer} leads nowhere"
         );
+    }
+}
+
+/// What the description says of a job.
+fn job_properties() -> Value {
+    let json = open_api().to_json().expect("a description");
+    let description: Value = serde_json::from_str(&json).expect("JSON");
+    description["components"]["schemas"]["Job"]["properties"].clone()
+}
+
+#[test]
+fn properties_of_a_job_are_the_fields_of_the_contract() {
+    let properties = job_properties();
+    let described = properties.as_object().expect("properties").keys();
+    let described: BTreeSet<&str> = described.map(String::as_str).collect();
+    let sent = SENT.iter().flat_map(|field| field.json);
+    let kept = KEPT.iter().copied().flatten();
+    let told = sent.chain(kept).chain(HEADERS).copied();
+    assert_eq!(described, told.collect());
+}
+
+#[test]
+fn defaults_and_bounds_are_those_of_the_contract() {
+    let properties = job_properties();
+    for field in SENT {
+        let [name] = field.json else { continue };
+        let property = &properties[name];
+        let default = field
+            .default_json
+            .map(|json| serde_json::from_str(json).expect(name));
+        assert_eq!(
+            property.get("default").cloned(),
+            default,
+            "{name}: {property}"
+        );
+        let bound = |key: &str| property.get(key).and_then(Value::as_u64);
+        assert_eq!(bound("minimum"), field.min, "minimum of {name}");
+        assert_eq!(bound("maximum"), field.max, "maximum of {name}");
     }
 }
