@@ -26,15 +26,6 @@ impl Marker {
         Self { instance, format }
     }
 
-    /// Raises the format of a directory that an older program wrote: this one adds rows that an
-    /// older one cannot read.
-    pub(crate) fn raise(self, disk: &dyn Disk) -> io::Result<()> {
-        match self.format {
-            FORMAT => Ok(()),
-            _ => Self::new(self.instance).write(disk),
-        }
-    }
-
     /// The file.
     pub(crate) const NAME: &str = "format";
 

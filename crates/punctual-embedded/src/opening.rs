@@ -108,7 +108,6 @@ fn reopen(
             machine.replay(step)
         },
     )?;
-    marker.raise(&*disk).map_err(failed)?;
     ready(disk, store, machine, log, replayed, cut, options)
 }
 

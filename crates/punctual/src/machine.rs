@@ -191,7 +191,6 @@ impl Machine {
             rows,
             derived: Derived::default(),
             counters: Counters {
-                seq: 0,
                 fence: 0,
                 version: 0,
                 names: 0,
@@ -267,9 +266,8 @@ impl Machine {
     /// The next number of a queue, which only grows. Each queue counts its own, so that no number in
     /// a cursor depends on what another tenant does.
     fn next_seq(&mut self, queue: u32) -> Result<u64> {
-        let shared = self.counters.seq;
         let row = &mut self.queue_mut(queue)?.row;
-        row.seq = row.seq.max(shared) + 1;
+        row.seq += 1;
         Ok(row.seq)
     }
 

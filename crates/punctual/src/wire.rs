@@ -1,6 +1,6 @@
 //! The twelve verbs as bytes: what a gateway and those who call it speak with each other.
 //!
-//! MessagePack with named fields. It is for the same version on both ends; other programs speak
+//! A version and MessagePack with named fields. It is for the same version on both ends; other programs speak
 //! the JSON of the gateway.
 
 pub mod socket;
@@ -143,20 +143,33 @@ impl From<Failed> for Error {
     }
 }
 
-/// The bytes of a call or an answer.
+/// The version of calls and answers: their first byte.
+pub const VERSION: u8 = 1;
+
+/// The bytes of a call or an answer: its version, then MessagePack.
 pub fn encode(value: &impl Serialize) -> Result<Vec<u8>> {
-    rmp_serde::to_vec_named(value).map_err(|error| {
-        Error::new(ErrorKind::Codec, "a call could not be written as bytes").source(error)
-    })
+    let mut bytes = vec![VERSION];
+    match rmp_serde::encode::write_named(&mut bytes, value) {
+        Ok(()) => Ok(bytes),
+        Err(error) => {
+            let message = "a call could not be written as bytes";
+            Err(Error::new(ErrorKind::Codec, message).source(error))
+        }
+    }
 }
 
-/// The call or answer that these bytes are.
+/// The call or answer that these bytes are; another version than [`VERSION`] is refused.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    rmp_serde::from_slice(bytes).map_err(|error| {
-        let message = "the other end does not speak this version's calls; \
-                       run the same version of punctual on both";
-        Error::new(ErrorKind::Codec, message).source(error)
-    })
+    let message = "the other end does not speak this version's calls; \
+                   run the same version of punctual on both";
+    match bytes.split_first() {
+        Some((&VERSION, bytes)) => rmp_serde::from_slice(bytes)
+            .map_err(|error| Error::new(ErrorKind::Codec, message).source(error)),
+        first => {
+            let version = first.map_or("none".into(), |(version, _)| version.to_string());
+            Err(Error::new(ErrorKind::Codec, message).with("version", version))
+        }
+    }
 }
 
 #[cfg(test)]

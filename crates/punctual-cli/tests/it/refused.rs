@@ -68,7 +68,7 @@ fn a_directory_of_a_newer_version_is_left_alone() {
     let punctual = Punctual::with_data();
     let marker = punctual.path("punctual-data/format");
     let written = fs::read_to_string(&marker).expect("a marker");
-    let newer = written.replace("format 2\n", "format 3\n");
+    let newer = written.replace("format 1\n", "format 2\n");
     assert_ne!(newer, written, "{written}");
     fs::write(&marker, &newer).expect("a marker");
     for args in [

@@ -5,7 +5,7 @@ use punctual::injected::{Bug, is_injected};
 
 const MAGIC: &[u8; 8] = b"PUNCTUAL";
 /// The version of everything that `FORMAT.md` describes.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 1;
 /// Bytes of a segment before its first record.
 pub(crate) const HEADER_BYTES: usize = 56;
 /// Bytes of a record before its payload.

@@ -210,7 +210,7 @@ async fn check(sample: &Path) {
     }
     let crashed = get(&engine, id(4)).await;
     assert_eq!(crashed.crashes, 1, "its lease ran out");
-    // The row of the sample knows of no attempts, the one that was written now does.
+    // The row of the sample has no past attempt, the one that was written now does.
     assert_eq!(crashed.attempts.len(), 1);
     assert_eq!(crashed.attempts[0].worker, Some(WORKER.0));
 }

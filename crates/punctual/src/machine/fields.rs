@@ -365,8 +365,9 @@ macro_rules! key {
     };
 }
 
-/// Makes a value of a table: a version byte, then the fields in order. The first field after `then` is of
-/// version 2, the next of version 3: while the last ones have their defaults the row is written without them.
+/// Makes a value of a table: a version byte, then the fields in order. Fields after `then` are what few
+/// rows have: while the last ones have their defaults they are not written, and the version is 1 more than
+/// the number of those that are.
 macro_rules! row {
     (
         $(#[$doc:meta])*

@@ -17,6 +17,9 @@ use crate::job::{
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 
+/// The version of values that have no fields of their own.
+const VERSION: u8 = 1;
+
 key!(
     /// A job of a namespace.
     JobKey { namespace: u32, id: JobId }
@@ -83,11 +86,11 @@ row!(
         settled: Option<(u32, u64)>,
     }
     then {
-        /// Past attempts, the oldest first; not there in rows of before there were any.
+        /// Past attempts, the oldest first.
         attempts: Vec<PastAttempt>
     }
     then {
-        /// The last lines logged; not there in rows without any.
+        /// The last lines logged.
         log: Vec<LogLine>
     }
 );
@@ -167,17 +170,21 @@ impl DueKey {
 
 impl Value for JobId {
     fn write(&self, to: &mut Writer) {
+        to.u8(VERSION);
         to.id(*self);
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
+        from.version(VERSION)?;
         from.id()
     }
 }
 
 impl Value for () {
-    fn write(&self, _: &mut Writer) {}
-    fn read(_: &mut Reader<'_>) -> Result<Self> {
-        Ok(())
+    fn write(&self, to: &mut Writer) {
+        to.u8(VERSION);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        from.version(VERSION)
     }
 }
 
@@ -216,6 +223,7 @@ pub(crate) enum Place {
 
 impl Value for Place {
     fn write(&self, to: &mut Writer) {
+        to.u8(VERSION);
         match self {
             Self::Job(id) => {
                 to.u8(0);
@@ -228,6 +236,7 @@ impl Value for Place {
         }
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
+        from.version(VERSION)?;
         match from.u8()? {
             0 => from.id().map(Self::Job),
             1 => from.text().map(Self::Group),
@@ -400,10 +409,8 @@ row!(
         kept_bytes: Vec<u64>,
         /// Places by lane.
         lanes: Vec<u32>,
-    }
-    then {
-        /// The last number that the queue gave out; not there in rows of before queues counted.
-        seq: u64
+        /// The last number that the queue gave out.
+        seq: u64,
     }
 );
 
@@ -425,6 +432,7 @@ pub(crate) struct RecordRow {
 
 impl Value for RecordRow {
     fn write(&self, to: &mut Writer) {
+        to.u8(VERSION);
         to.varint(self.version);
         match &self.value {
             RecordValue::Queue(settings) => {
@@ -439,6 +447,7 @@ impl Value for RecordRow {
         }
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
+        from.version(VERSION)?;
         let version = from.varint()?;
         let value = match from.u8()? {
             0 => {
@@ -487,8 +496,6 @@ pub(crate) struct EndRun {
 row!(
     /// What only grows: one row.
     Counters {
-        /// The last number given out before each queue counted its own: theirs are above it.
-        seq: u64,
         fence: u64,
         version: u64,
         names: u32,
@@ -500,9 +507,11 @@ row!(
 
 impl Value for u32 {
     fn write(&self, to: &mut Writer) {
+        to.u8(VERSION);
         to.u32(*self);
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
+        from.version(VERSION)?;
         from.u32()
     }
 }

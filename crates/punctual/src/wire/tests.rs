@@ -45,6 +45,12 @@ fn errors_keep_kind_words_and_values() {
 
 #[test]
 fn strange_bytes_are_told_apart_from_calls() {
-    let error = decode::<Call>(b"\xc1").expect_err("no call");
-    assert!(error.to_string().contains("same version"), "{error}");
+    for strange in [&b""[..], b"\x01\xc1", b"\xc1"] {
+        let error = decode::<Call>(strange).expect_err("no call");
+        assert!(error.to_string().contains("same version"), "{error}");
+    }
+    let mut later = encode(&Call::Info).expect("bytes");
+    later[0] += 1;
+    let error = decode::<Call>(&later).expect_err("a later version");
+    assert!(error.to_string().contains("version: 2"), "{error}");
 }
