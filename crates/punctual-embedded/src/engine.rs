@@ -404,19 +404,13 @@ impl Engine for EmbeddedEngine {
                 }
             };
         health.of_namespaces = waiting;
-        Ok(Info {
-            engine: "embedded",
-            version: env!("CARGO_PKG_VERSION"),
-            capabilities: Capability::ALL.to_vec(),
-            durability: self.durability,
-            limits: self.limits,
-            settled_window: self.settled_window,
-            clock_jumps: silences + self.clock.steps_back(),
-            store_bytes: Some(recent_bytes + self.activity.bytes()),
-            shards: 1,
-            health,
-            now,
-        })
+        let mut info = Info::new("embedded", env!("CARGO_PKG_VERSION"), self.durability, now);
+        info.limits = self.limits;
+        info.settled_window = self.settled_window;
+        info.clock_jumps = silences + self.clock.steps_back();
+        info.store_bytes = Some(recent_bytes + self.activity.bytes());
+        info.health = health;
+        Ok(info)
     }
 }
 

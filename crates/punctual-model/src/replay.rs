@@ -94,13 +94,13 @@ impl<'a> Walk<'a> {
             tokens: [None; 2],
             versions: 0,
         };
-        let jobs = [0, 1].map(|job| NewJob {
-            id: walk.jobs[job],
-            max_attempts: u32::from(MAX_ATTEMPTS),
-            retry: RetryPolicy::fixed(millis(0)),
-            retention: hours(1),
-            due: Due::After(HALF * u32::from(walk.world.jobs[job].wait)),
-            ..NewJob::new(QUEUES[job], "{}")
+        let jobs = [0, 1].map(|job| {
+            NewJob::new(QUEUES[job], "{}")
+                .id(walk.jobs[job])
+                .max_attempts(u32::from(MAX_ATTEMPTS))
+                .retry(RetryPolicy::fixed(millis(0)))
+                .retention(hours(1))
+                .due(Due::After(HALF * u32::from(walk.world.jobs[job].wait)))
         });
         let sent = walk.engine().enqueue(&walk.namespace, jobs.to_vec()).await;
         sent.expect("an engine takes two jobs");
@@ -201,13 +201,8 @@ impl<'a> Walk<'a> {
 
     async fn extend(&mut self, worker: usize) -> punctual::Result<Answer> {
         let held = (0..2).filter(|job| self.world.workers[worker][*job].is_some());
-        let extend = Extend {
-            token: self.tokens[worker].expect("it claimed"),
-            lease_duration: HALF * 2,
-            log: Vec::new(),
-            progress: Vec::new(),
-            jobs: held.map(|job| self.jobs[job]).collect(),
-        };
+        let extend = Extend::new(self.tokens[worker].expect("it claimed"), HALF * 2)
+            .jobs(held.map(|job| self.jobs[job]).collect());
         let extended = self.engine().extend(&self.namespace, vec![extend]).await?;
         Ok(match &extended.verdicts[..] {
             [
@@ -268,10 +263,7 @@ impl<'a> Walk<'a> {
     /// The job that the effect of another one makes.
     fn follower(&self, job: usize) -> NewJob {
         let id = JobId::derived("punctual model, effect of", &self.jobs[job].to_string());
-        NewJob {
-            id,
-            ..NewJob::new("followers", "{}")
-        }
+        NewJob::new("followers", "{}").id(id)
     }
 
     async fn cancel(&mut self, job: usize) -> punctual::Result<Answer> {

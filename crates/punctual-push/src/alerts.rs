@@ -10,8 +10,8 @@ use punctual::engine::{
 };
 use punctual::time::{days, format_span, minutes, pause, seconds};
 use punctual::{
-    Due, Engine, Error, ErrorKind, Group, JobId, JobRecord, Namespace, NewJob, OnRetry, Result,
-    State, Unique, UniquePolicy, push,
+    Due, Engine, Error, ErrorKind, JobId, JobRecord, Namespace, NewJob, Result, State,
+    UniquePolicy, push,
 };
 use serde_json::{Value, json};
 
@@ -239,15 +239,11 @@ impl Alerts {
         namespace: &Namespace,
         trouble: &Trouble,
     ) -> Result<Option<JobId>> {
-        let clear = |id, policy| NewJob {
-            id,
-            unique: Some(Unique {
-                key: key.to_owned(),
-                policy,
-                hold: Default::default(),
-            }),
-            wait_for: vec!["over".to_owned()],
-            ..self.message(key, namespace, trouble, "resolved")
+        let clear = |id, policy| {
+            self.message(key, namespace, trouble, "resolved")
+                .id(id)
+                .unique_with(key.to_owned(), policy, Default::default())
+                .wait_for(vec!["over".to_owned()])
         };
         let new = JobId::new();
         let id = match self.put(clear(new, UniquePolicy::Keep)).await? {
@@ -270,11 +266,10 @@ impl Alerts {
         };
         // Its id is that of the all-clear, so that of several watchers one is heard, and one that
         // was killed between the two is not missed.
-        let alert = NewJob {
-            id: alert_of(id),
-            retention: ALERT_KEPT,
-            ..self.message(key, namespace, trouble, "firing")
-        };
+        let alert = self
+            .message(key, namespace, trouble, "firing")
+            .id(alert_of(id))
+            .retention(ALERT_KEPT);
         if self.put(alert).await? == EnqueueVerdict::Created {
             tracing::warn!(namespace = %namespace, queue = trouble.queue, "{}", trouble.message);
         }
@@ -317,14 +312,9 @@ impl Alerts {
             "value": trouble.value,
             "limit": trouble.limit,
         });
-        let mut job = NewJob {
-            kind: "alert".to_owned(),
-            group: Some(Group {
-                key: key.to_owned(),
-                on_retry: OnRetry::Hold,
-            }),
-            ..NewJob::new(push::ALERT_QUEUE, payload.to_string())
-        };
+        let mut job = NewJob::new(push::ALERT_QUEUE, payload.to_string())
+            .kind("alert")
+            .group(key.to_owned());
         push::set(&mut job, push::TARGET, &self.url);
         job
     }

@@ -403,24 +403,24 @@ impl Engine for RedisEngine {
         of_namespaces.extend(infos.iter().flat_map(|info| info.problems.iter().cloned()));
         of_namespaces.extend(self.calls.uninitialised().await);
         let now = infos.iter().map(|info| info.now).max();
-        Ok(Info {
-            engine: "redis",
-            version: env!("CARGO_PKG_VERSION"),
-            capabilities: Capability::ALL.to_vec(),
-            durability: self.durability,
-            limits: *self.calls.limits(),
-            settled_window: self.calls.limits().settled_window,
-            clock_jumps: infos.iter().map(|info| info.clock_jumps).sum(),
-            // Whatever else they hold included.
-            shards: self.calls.shards.most(),
-            store_bytes: Some(server_infos.iter().map(|it| it.used_memory).sum()),
-            health: Health {
-                ok: problems.is_empty(),
-                problems,
-                of_namespaces,
-                loops: vec![self.maintenance.health()],
-            },
-            now: now.unwrap_or_else(|| self.calls.clock.now()),
-        })
+        let mut info = Info::new(
+            "redis",
+            env!("CARGO_PKG_VERSION"),
+            self.durability,
+            now.unwrap_or_else(|| self.calls.clock.now()),
+        );
+        info.limits = *self.calls.limits();
+        info.settled_window = self.calls.limits().settled_window;
+        info.clock_jumps = infos.iter().map(|info| info.clock_jumps).sum();
+        // Whatever else they hold included.
+        info.shards = self.calls.shards.most();
+        info.store_bytes = Some(server_infos.iter().map(|it| it.used_memory).sum());
+        info.health = Health {
+            ok: problems.is_empty(),
+            problems,
+            of_namespaces,
+            loops: vec![self.maintenance.health()],
+        };
+        Ok(info)
     }
 }

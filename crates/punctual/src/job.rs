@@ -3,6 +3,7 @@
 //! The lifecycle is one table, [`TRANSITIONS`]; the engines' tests and `docs/job-lifecycle.md` read it.
 
 pub(crate) mod bounds;
+mod build;
 mod id;
 mod limits;
 mod log;

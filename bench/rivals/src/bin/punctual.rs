@@ -38,10 +38,7 @@ async fn main() {
         }
         Order::Schedule { rate, seconds } => {
             schedule(rate, seconds, async |dues| {
-                let job = |due| NewJob {
-                    due: Due::At(Timestamp::from_micros(due)),
-                    ..NewJob::new(QUEUE, "{}")
-                };
+                let job = |due| NewJob::new(QUEUE, "{}").due(Due::At(Timestamp::from_micros(due)));
                 let jobs = dues.into_iter().map(job);
                 queue.enqueue_many(jobs).await.expect("an answer");
             })
@@ -49,10 +46,10 @@ async fn main() {
         }
         Order::Fill { jobs } => {
             fill(jobs, async |delays| {
-                let job = |delay: Option<u64>| NewJob {
-                    kind: KIND.into(),
-                    due: delay.map_or(Due::Now, |us| Due::After(Duration::from_micros(us))),
-                    ..NewJob::new(QUEUE, payload())
+                let job = |delay: Option<u64>| {
+                    NewJob::new(QUEUE, payload())
+                        .kind(KIND)
+                        .due(delay.map_or(Due::Now, |us| Due::After(Duration::from_micros(us))))
                 };
                 let jobs = delays.into_iter().map(job);
                 queue.enqueue_many(jobs).await.expect("an answer");

@@ -66,10 +66,7 @@ async fn enqueue(engine: &EmbeddedEngine, jobs: usize) {
     let mut random = Random::new(1);
     let mut waiting = || {
         let after = seconds(3_600 + random.next_u64() % 2_592_000);
-        NewJob {
-            due: Due::After(after),
-            ..NewJob::new("orders", payload(&mut random))
-        }
+        NewJob::new("orders", payload(&mut random)).due(Due::After(after))
     };
     for _ in 0..jobs / BATCH {
         let jobs = (0..BATCH).map(|_| waiting()).collect();

@@ -75,10 +75,7 @@ impl Args {
         loop {
             let list = List {
                 by: ListBy::All,
-                filter: Filter {
-                    queue: self.queue.clone(),
-                    ..Filter::default()
-                },
+                filter: Filter::default().queue(self.queue.clone()),
                 cursor,
                 limit: 1_000,
                 payloads: true,

@@ -25,36 +25,25 @@ fn id(n: u8) -> JobId {
 
 /// Every field that is not at its default, so that each is read back.
 fn full() -> NewJob {
-    NewJob {
-        id: id(1),
-        kind: "orders.remind".into(),
-        headers: vec![("trace".into(), "00-1".into())],
-        due: Due::After(hours(2)),
-        expires_at: Some(START + hours(9)),
-        priority: 3,
-        unique: Some(Unique {
-            key: "order:1".into(),
-            policy: UniquePolicy::Replace,
-            hold: Hold::UntilSettled,
-        }),
-        group: Some(Group {
-            key: "rider:7".into(),
-            on_retry: OnRetry::Pass,
-        }),
-        max_attempts: 9,
-        retry: RetryPolicy::fixed(seconds(11)),
-        timeout: Some(minutes(3)),
-        retention: hours(5),
-        ..NewJob::new("reminders", r#"{"order":1}"#)
-    }
+    NewJob::new("reminders", r#"{"order":1}"#)
+        .id(id(1))
+        .kind("orders.remind")
+        .headers(vec![("trace".into(), "00-1".into())])
+        .due(Due::After(hours(2)))
+        .expires_at(START + hours(9))
+        .priority(3)
+        .unique_with("order:1", UniquePolicy::Replace, Hold::UntilSettled)
+        .group_with("rider:7", OnRetry::Pass)
+        .max_attempts(9)
+        .retry(RetryPolicy::fixed(seconds(11)))
+        .timeout(minutes(3))
+        .retention(hours(5))
 }
 
 fn plain(n: u8, queue: &str) -> NewJob {
-    NewJob {
-        id: id(n),
-        retention: hours(1),
-        ..NewJob::new(queue, vec![n; 40])
-    }
+    NewJob::new(queue, vec![n; 40])
+        .id(id(n))
+        .retention(hours(1))
 }
 
 /// A directory with a job in every state, a tombstone, a lease, a pause and records.
@@ -63,14 +52,8 @@ async fn make(path: &Path) {
     let options = options.durability(Durability::Os).reserve_bytes(0);
     let engine = EmbeddedEngine::open(path, options).expect("it is new");
     let namespace = Namespace::default();
-    let held = NewJob {
-        wait_for: vec!["paid".into()],
-        ..plain(2, "held")
-    };
-    let bare = NewJob {
-        retention: hours(0),
-        ..plain(8, "tombstones")
-    };
+    let held = plain(2, "held").wait_for(["paid"]);
+    let bare = plain(8, "tombstones").retention(hours(0));
     let jobs = vec![
         full(),
         held,
@@ -90,12 +73,10 @@ async fn make(path: &Path) {
         ("tombstones", Some(Outcome::Completed)),
     ];
     for (nonce, (queue, outcome)) in (1..).zip(outcomes) {
-        let claim = Claim {
-            in_process: false,
-            lease_duration: hours(20),
-            nonce,
-            ..Claim::new(WORKER, queue, 1)
-        };
+        let claim = Claim::new(WORKER, queue, 1)
+            .in_process(false)
+            .lease_duration(hours(20))
+            .nonce(nonce);
         let lease = engine
             .claim(&namespace, claim)
             .await

@@ -7,12 +7,10 @@ use punctual::{Effect, JobId, NewJob, Outcome};
 use punctual_fuzz::fuzz;
 
 fn job() -> NewJob {
-    NewJob {
-        id: JobId::derived("punctual fuzz", "job"),
-        headers: vec![("traceparent".into(), "00-1-1-01".into())],
-        wait_for: vec!["paid".into()],
-        ..NewJob::new("orders", "{\"order\":7}")
-    }
+    NewJob::new("orders", "{\"order\":7}")
+        .id(JobId::derived("punctual fuzz", "job"))
+        .headers(vec![("traceparent".into(), "00-1-1-01".into())])
+        .wait_for(["paid"])
 }
 
 /// What is read as a call or an answer is written and read again as the same.
@@ -24,13 +22,7 @@ fn calls_over_the_wire_are_read_or_refused() {
     let leases = vec![LeaseReport::new(token, vec![settlement])];
     let mut claim = Claim::new(WorkerId(5), "orders", 10);
     claim.nonce = 11;
-    let extend = Extend {
-        token,
-        lease_duration: seconds(10),
-        log: Vec::new(),
-        progress: Vec::new(),
-        jobs: vec![job().id],
-    };
+    let extend = Extend::new(token, seconds(10)).jobs(vec![job().id]);
     let calls = [
         Call::Enqueue(vec![job()]),
         Call::Claim(claim),

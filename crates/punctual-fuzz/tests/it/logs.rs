@@ -58,28 +58,16 @@ pub(crate) fn disk_with_log(runtime: &Runtime) -> (ForgetfulDisk, String, Vec<u8
 /// Some jobs of every kind, of which one is claimed and settled with an effect.
 async fn live(engine: &EmbeddedEngine) {
     let here = Namespace::default();
-    let job = |no: usize| NewJob {
-        id: ids()[no],
-        retention: hours(1),
-        ..NewJob::new("orders", "{\"order\":7}")
+    let job = |no: usize| {
+        NewJob::new("orders", "{\"order\":7}")
+            .id(ids()[no])
+            .retention(hours(1))
     };
-    let kept_apart = NewJob {
-        unique: Some(Unique {
-            key: "order:7".into(),
-            policy: UniquePolicy::Keep,
-            hold: Hold::UntilSettled,
-        }),
-        group: Some(Group {
-            key: "ann".into(),
-            on_retry: OnRetry::Hold,
-        }),
-        expires_at: Some(NOW + hours(2)),
-        ..job(1)
-    };
-    let held = NewJob {
-        wait_for: vec!["paid".into()],
-        ..job(2)
-    };
+    let kept_apart = job(1)
+        .unique("order:7")
+        .group("ann")
+        .expires_at(NOW + hours(2));
+    let held = job(2).wait_for(["paid"]);
     for job in [job(0), kept_apart, held, job(3)] {
         engine.enqueue(&here, vec![job]).await.expect("enqueue");
     }

@@ -39,13 +39,7 @@ fn recorded() -> Vec<Vec<u8>> {
             .await
             .expect("claim");
         let lease = &claimed.leases[0];
-        let extend = Extend {
-            token: lease.token,
-            lease_duration: seconds(10),
-            log: Vec::new(),
-            progress: Vec::new(),
-            jobs: Vec::new(),
-        };
+        let extend = Extend::new(lease.token, seconds(10));
         engine.extend(&here, vec![extend]).await.expect("extend");
         let end = Settlement::new(lease.jobs[0].id, 1, Outcome::Completed);
         let leases = vec![LeaseReport::new(lease.token, vec![end])];

@@ -7,11 +7,9 @@ use super::*;
 use crate::http::Caller;
 
 fn cancel(text: &str) -> Entry {
-    let filter = Filter {
-        queue: Some("mail".into()),
-        text: Some(text.into()),
-        ..Filter::default()
-    };
+    let filter = Filter::default()
+        .queue("mail".to_owned())
+        .text(text.to_owned());
     let select = Select::Filter {
         filter,
         cursor: None,

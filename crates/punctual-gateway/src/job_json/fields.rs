@@ -232,11 +232,7 @@ impl UniqueLine {
             PolicyLine::Replace => UniquePolicy::Replace,
             PolicyLine::After => UniquePolicy::After,
         };
-        Unique {
-            key,
-            policy,
-            hold: hold.0,
-        }
+        Unique::new(key).policy(policy).hold(hold.0)
     }
 }
 
@@ -279,17 +275,11 @@ pub(crate) enum OnRetryLine {
 impl GroupLine {
     pub(super) fn into_group(self) -> Group {
         match self {
-            Self::Key(key) => Group {
-                key,
-                on_retry: OnRetry::Hold,
-            },
-            Self::Whole { key, on_retry } => Group {
-                key,
-                on_retry: match on_retry {
-                    OnRetryLine::Hold => OnRetry::Hold,
-                    OnRetryLine::Pass => OnRetry::Pass,
-                },
-            },
+            Self::Key(key) => Group::new(key).on_retry(OnRetry::Hold),
+            Self::Whole { key, on_retry } => Group::new(key).on_retry(match on_retry {
+                OnRetryLine::Hold => OnRetry::Hold,
+                OnRetryLine::Pass => OnRetry::Pass,
+            }),
         }
     }
 }

@@ -155,44 +155,24 @@ struct Past {
 
 impl Past {
     fn of(self, job: &NewJob) -> JobRecord {
-        JobRecord {
-            id: job.id,
-            queue: job.queue.clone(),
-            kind: job.kind.clone(),
-            payload: job.payload.clone(),
-            content_type: job.content_type.clone(),
-            headers: job.headers.clone(),
-            expires_at: job.expires_at,
-            priority: job.priority,
-            unique: job.unique.clone(),
-            group: job.group.clone(),
-            max_attempts: job.max_attempts,
-            max_crashes: job.max_crashes,
-            retry: job.retry.clone(),
-            timeout: job.timeout,
-            retention: job.retention,
-            wait_for: job.wait_for.clone(),
-            state: self.state,
-            due: self.due,
-            attempt: self.attempt,
-            failures: self.failures,
-            crashes: self.crashes,
-            enqueued_at: self.enqueued_at,
-            started_at: self.started_at,
-            finished_at: self.finished_at,
-            last_error: self.last_error,
-            result: self.result,
-            progress: self.progress,
-            cancel_requested: self.cancel_requested,
-            cancelled: self.cancelled,
-            dead: self.dead,
-            stopped: self.stopped,
-            // A lease does not travel: an active job arrives ready.
-            worker: None,
-            lease_until: None,
-            attempts: self.attempts,
-            log: self.log,
-        }
+        let mut record = JobRecord::new(job.clone(), self.due, self.enqueued_at);
+        record.state = self.state;
+        record.attempt = self.attempt;
+        record.failures = self.failures;
+        record.crashes = self.crashes;
+        record.started_at = self.started_at;
+        record.finished_at = self.finished_at;
+        record.last_error = self.last_error;
+        record.result = self.result;
+        record.progress = self.progress;
+        record.cancel_requested = self.cancel_requested;
+        record.cancelled = self.cancelled;
+        record.dead = self.dead;
+        record.stopped = self.stopped;
+        record.attempts = self.attempts;
+        record.log = self.log;
+        // A lease does not travel: an active job arrives ready.
+        record
     }
 }
 

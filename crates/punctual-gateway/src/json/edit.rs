@@ -178,16 +178,15 @@ impl FilterLine {
             name.iter().try_for_each(|name| check_name(what, name))?;
         }
         let state: Option<State> = self.state.map(|state| state.parse()).transpose()?;
-        Ok(Filter {
-            queue: self.queue,
-            state,
-            kind: self.kind,
-            text: self.text,
-            due_from: self.due_from.map(|at| at.0),
-            due_before: self.due_before.map(|at| at.0),
-            error: self.error,
-            older_than: self.older_than.map(|span| span.0),
-        })
+        Ok(Filter::default()
+            .queue(self.queue)
+            .state(state)
+            .kind(self.kind)
+            .text(self.text)
+            .due_from(self.due_from.map(|at| at.0))
+            .due_before(self.due_before.map(|at| at.0))
+            .error(self.error)
+            .older_than(self.older_than.map(|span| span.0)))
     }
 }
 

@@ -140,17 +140,7 @@ impl Weighted {
 impl Minute {
     fn at(minute: Timestamp) -> Self {
         Self {
-            counts: MinuteStats {
-                minute,
-                enqueued: 0,
-                claimed: 0,
-                completed: 0,
-                failed: 0,
-                dead: 0,
-                cancelled: 0,
-                lateness_us: None,
-                run_time_us: None,
-            },
+            counts: MinuteStats::new(minute),
             lateness: Weighted::default(),
             run_time: Weighted::default(),
         }
@@ -174,10 +164,9 @@ impl Minute {
     }
 
     fn sum(self) -> MinuteStats {
-        MinuteStats {
-            lateness_us: self.lateness.told(),
-            run_time_us: self.run_time.told(),
-            ..self.counts
-        }
+        let mut minute = self.counts;
+        minute.lateness_us = self.lateness.told();
+        minute.run_time_us = self.run_time.told();
+        minute
     }
 }

@@ -53,10 +53,7 @@ impl Waiting {
 
     /// Puts jobs into queues, each due that much later.
     async fn put(&self, jobs: &[(&str, std::time::Duration)]) -> Vec<JobId> {
-        let job = |(queue, delay): &(&str, _)| NewJob {
-            due: Due::After(*delay),
-            ..NewJob::new(*queue, "1")
-        };
+        let job = |(queue, delay): &(&str, _)| NewJob::new(*queue, "1").due(Due::After(*delay));
         let jobs: Vec<NewJob> = jobs.iter().map(job).collect();
         let ids = jobs.iter().map(|job| job.id).collect();
         let namespace = Namespace::default();

@@ -169,10 +169,7 @@ async fn steady_callbacks_do_not_walk_through_the_history_at_every_look() {
         };
         let mut quiet = NewJob::new("reports", "");
         quiet.retention = hours(24);
-        let history = (0..HISTORY).map(|_| NewJob {
-            id: JobId::new(),
-            ..quiet.clone()
-        });
+        let history = (0..HISTORY).map(|_| quiet.clone().id(JobId::new()));
         let history: Vec<NewJob> = history.collect();
         let space = Namespace::default();
         for some in history.chunks(1_000) {
@@ -225,11 +222,11 @@ async fn expired(under: &Under) -> JobId {
 
 async fn replaced(under: &Under) -> JobId {
     let keyed = |mut job: NewJob| {
-        job.unique = Some(Unique {
-            key: "order:7".to_owned(),
-            policy: UniquePolicy::Replace,
-            hold: Default::default(),
-        });
+        job.unique = Some(
+            Unique::new("order:7".to_owned())
+                .policy(UniquePolicy::Replace)
+                .hold(Default::default()),
+        );
         job
     };
     let id = under.send(keyed(asking("mail"))).await;

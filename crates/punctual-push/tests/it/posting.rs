@@ -131,11 +131,9 @@ async fn a_job_of_another_namespace_is_left_alone() {
 async fn the_end_of_a_job_is_told_once_whoever_ran_it() {
     let server = Server::start(204).await;
     let under = Under::new(server.guard());
-    let mut asking = NewJob {
-        max_attempts: 2,
-        retry: RetryPolicy::fixed(seconds(10)),
-        ..NewJob::new("reports", "{}")
-    };
+    let mut asking = NewJob::new("reports", "{}")
+        .max_attempts(2)
+        .retry(RetryPolicy::fixed(seconds(10)));
     push::set(&mut asking, push::CALLBACK, &server.url());
     let id = under.send(asking).await;
     let worker = Worker::new(under.engine.clone())

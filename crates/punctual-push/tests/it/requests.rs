@@ -12,23 +12,14 @@ async fn a_job_is_posted_with_its_fields_as_headers() {
     let under = Under::new(server.guard());
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let sent = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let mut new = NewJob {
-        kind: "mail.send".into(),
-        content_type: "text/plain; charset=utf-8".into(),
-        payload: "grüße".into(),
-        unique: Some(Unique {
-            key: "mail:7".into(),
-            policy: Default::default(),
-            hold: Default::default(),
-        }),
-        group: Some(Group {
-            key: "ann".into(),
-            on_retry: Default::default(),
-        }),
-        priority: 3,
-        max_attempts: 7,
-        ..job(&server.url())
-    };
+    let mut new = job(&server.url())
+        .kind("mail.send")
+        .content_type("text/plain; charset=utf-8")
+        .payload("grüße".into())
+        .unique_with("mail:7", Default::default(), Default::default())
+        .group_with("ann", Default::default())
+        .priority(3)
+        .max_attempts(7);
     new.headers.extend([
         sent("traceparent", trace),
         sent("X-Shop", "eu"),
@@ -114,10 +105,10 @@ const SIGNED_AT_START: &str = "v1,7j4fVDGK7cRueQ98FVdaShkDsrx/ap2oXXnSTVPQ8RQ= v
 #[tokio::test]
 async fn a_job_without_a_target_goes_to_that_of_the_worker_or_is_delayed() {
     let server = Server::start(204).await;
-    let aimless = || NewJob {
-        queue: "http:mail".into(),
-        retention: seconds(60),
-        ..NewJob::new("mail", "")
+    let aimless = || {
+        NewJob::new("mail", "")
+            .queue("http:mail".into())
+            .retention(seconds(60))
     };
     // Its own URL is the operator's: it needs no opening.
     let under = Under::new(Guard::new()).with(|pusher| pusher.target(server.url()));

@@ -259,11 +259,9 @@ impl Under {
 
 /// A job for that URL. One draw of a thousand would have it tried again at once.
 pub(crate) fn job(url: &str) -> NewJob {
-    let mut job = NewJob {
-        retention: seconds(3_600),
-        retry: RetryPolicy::fixed(seconds(1)),
-        ..NewJob::new("mail", r#"{"to":"ann"}"#)
-    };
+    let mut job = NewJob::new("mail", r#"{"to":"ann"}"#)
+        .retention(seconds(3_600))
+        .retry(RetryPolicy::fixed(seconds(1)));
     punctual::push::aim(&mut job, url);
     job
 }

@@ -69,16 +69,15 @@ fn worker_record(worker: &WorkerRecord, limit: usize) -> Vec<u8> {
 /// What a worker said of itself.
 pub(super) fn read_worker(id: WorkerId, bytes: &[u8]) -> Result<WorkerRecord> {
     let map = Mp::read(bytes)?;
-    Ok(WorkerRecord {
-        id,
-        // What a worker leaves out is as if it had said nothing of it.
-        host: map.get("h").some(Mp::text)?.unwrap_or_default(),
-        version: map.get("v").some(Mp::text)?.unwrap_or_default(),
-        queues: texts(map.get("q"))?,
-        kinds: texts(map.get("k"))?,
-        slots: map.get("s").some(number_32)?.unwrap_or_default(),
-        busy: map.get("b").some(number_32)?.unwrap_or_default(),
-    })
+    let mut worker = WorkerRecord::new(id);
+    // What a worker leaves out is as if it had said nothing of it.
+    worker.host = map.get("h").some(Mp::text)?.unwrap_or_default();
+    worker.version = map.get("v").some(Mp::text)?.unwrap_or_default();
+    worker.queues = texts(map.get("q"))?;
+    worker.kinds = texts(map.get("k"))?;
+    worker.slots = map.get("s").some(number_32)?.unwrap_or_default();
+    worker.busy = map.get("b").some(number_32)?.unwrap_or_default();
+    Ok(worker)
 }
 
 /// What was claimed. The jobs of an unseen lease are to be read before it is whole.

@@ -7,13 +7,12 @@ use punctual::engine::{Got, WorkerId};
 use punctual::job::{CancelReason, DeadReason, LogLine, PastAttempt, PastOutcome, Stop};
 use punctual::time::Timestamp;
 use punctual::{
-    Group, Hold, JobId, JobRecord, OnRetry, Result, RetryPolicy, State, Unique, UniquePolicy,
+    Group, Hold, JobId, JobRecord, NewJob, OnRetry, Result, RetryPolicy, State, Unique,
+    UniquePolicy,
 };
 
 use super::mp::{Mp, read_instant};
-use super::numbers::{
-    CONTENT_TYPE_DEFAULT, MAX_ATTEMPTS_DEFAULT, SPEC_OPTS, TAG_DEAD, TAG_PLAIN, TAG_TOMBSTONE,
-};
+use super::numbers::{SPEC_OPTS, TAG_DEAD, TAG_PLAIN, TAG_TOMBSTONE};
 use super::{Reader, damaged};
 
 /// Who holds a job, and until when.
@@ -103,54 +102,59 @@ pub(crate) fn read_record(
     };
     let count = |key| ext.get(key).some(number_32);
     let active = holder.is_some();
-    Ok(JobRecord {
-        id,
-        kind: if kind.is_empty() { queue.clone() } else { kind },
-        payload: Bytes::copy_from_slice(reader.0),
-        content_type: (options.get("ct").some(Mp::text)?)
-            .unwrap_or_else(|| CONTENT_TYPE_DEFAULT.into()),
-        headers: headers(options.get("hd"))?,
-        expires_at: match ext.get("ex") {
-            Mp::Nil => options.get("ex").some(read_instant)?,
-            Mp::Bytes(none) if none.is_empty() => None,
-            at => Some(read_instant(at)?),
-        },
-        priority,
-        unique: unique(&options)?,
-        group: group(&options)?,
-        max_attempts: options
-            .get("ma")
-            .some(number_32)?
-            .unwrap_or(MAX_ATTEMPTS_DEFAULT),
-        max_crashes: options.get("mc").some(number_32)?,
-        retry: options.get("rt").some(retry)?.unwrap_or_default(),
-        timeout: options.get("to").some(span)?,
-        retention: options.get("rn").some(span)?.unwrap_or_default(),
-        wait_for: texts(ext.get("w"))?,
-        queue,
-        state,
-        due,
-        attempt: count("a")?.unwrap_or(0) + u32::from(active),
-        failures: count("f")?.unwrap_or(0),
-        crashes: count("c")?.unwrap_or(0),
-        enqueued_at: ext.get("en").some(read_instant)?.unwrap_or(enqueued),
-        started_at: match holder {
-            Some(holder) => Some(holder.started),
-            None => ext.get("s").some(read_instant)?,
-        },
-        finished_at: ext.get("fi").some(read_instant)?,
-        last_error: ext.get("er").some(Mp::text)?,
-        result: ext.get("re").some(note)?,
-        progress: ext.get("po").some(note)?,
-        cancel_requested: ext.get("cr").is_set(),
-        cancelled: ext.get("cd").some(|it| one_of(it, &CancelReason::ALL))?,
-        dead: ext.get("dr").some(|it| one_of(it, &DeadReason::ALL))?,
-        stopped: ext.get("sp").some(|it| one_of(it, &Stop::ALL))?,
-        worker: holder.map(|holder| holder.worker.0),
-        lease_until: holder.map(|holder| holder.deadline),
-        attempts: past_attempts(ext.get("at"))?,
-        log: log_lines(ext.get("lg"))?,
-    })
+    let mut job = NewJob::with_id(id, queue, Bytes::copy_from_slice(reader.0));
+    job.priority = priority;
+    job.wait_for = texts(ext.get("w"))?;
+    job.expires_at = match ext.get("ex") {
+        Mp::Nil => options.get("ex").some(read_instant)?,
+        Mp::Bytes(none) if none.is_empty() => None,
+        at => Some(read_instant(at)?),
+    };
+    if !kind.is_empty() {
+        job.kind = kind;
+    }
+    read_options(&mut job, &options)?;
+    let enqueued_at = ext.get("en").some(read_instant)?.unwrap_or(enqueued);
+    let mut record = JobRecord::new(job, due, enqueued_at);
+    record.state = state;
+    record.attempt = count("a")?.unwrap_or(0) + u32::from(active);
+    record.failures = count("f")?.unwrap_or(0);
+    record.crashes = count("c")?.unwrap_or(0);
+    record.started_at = match holder {
+        Some(holder) => Some(holder.started),
+        None => ext.get("s").some(read_instant)?,
+    };
+    record.finished_at = ext.get("fi").some(read_instant)?;
+    record.last_error = ext.get("er").some(Mp::text)?;
+    record.result = ext.get("re").some(note)?;
+    record.progress = ext.get("po").some(note)?;
+    record.cancel_requested = ext.get("cr").is_set();
+    record.cancelled = ext.get("cd").some(|it| one_of(it, &CancelReason::ALL))?;
+    record.dead = ext.get("dr").some(|it| one_of(it, &DeadReason::ALL))?;
+    record.stopped = ext.get("sp").some(|it| one_of(it, &Stop::ALL))?;
+    record.worker = holder.map(|holder| holder.worker.0);
+    record.lease_until = holder.map(|holder| holder.deadline);
+    record.attempts = past_attempts(ext.get("at"))?;
+    record.log = log_lines(ext.get("lg"))?;
+    Ok(record)
+}
+
+/// What a job's opts say; what they leave out stands at its default.
+fn read_options(job: &mut NewJob, options: &Mp) -> Result<()> {
+    if let Some(content_type) = options.get("ct").some(Mp::text)? {
+        job.content_type = content_type;
+    }
+    job.headers = headers(options.get("hd"))?;
+    job.unique = unique(options)?;
+    job.group = group(options)?;
+    if let Some(most) = options.get("ma").some(number_32)? {
+        job.max_attempts = most;
+    }
+    job.max_crashes = options.get("mc").some(number_32)?;
+    job.retry = options.get("rt").some(retry)?.unwrap_or_default();
+    job.timeout = options.get("to").some(span)?;
+    job.retention = options.get("rn").some(span)?.unwrap_or_default();
+    Ok(())
 }
 
 /// `[attempt, started, ended, outcome, worker (empty if it is not known), error?]` of each
@@ -236,7 +240,7 @@ fn unique(options: &Mp) -> Result<Option<Unique>> {
         Some(0) => Hold::UntilStarted,
         Some(span) => Hold::For(Duration::from_micros(span - 1)),
     };
-    Ok(Some(Unique { key, policy, hold }))
+    Ok(Some(Unique::new(key).policy(policy).hold(hold)))
 }
 
 fn group(options: &Mp) -> Result<Option<Group>> {
@@ -247,7 +251,7 @@ fn group(options: &Mp) -> Result<Option<Group>> {
         true => OnRetry::Pass,
         false => OnRetry::Hold,
     };
-    Ok(Some(Group { key, on_retry }))
+    Ok(Some(Group::new(key).on_retry(on_retry)))
 }
 
 fn retry(value: &Mp) -> Result<RetryPolicy> {

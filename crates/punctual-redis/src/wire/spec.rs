@@ -102,7 +102,10 @@ fn first_group(options: &mut MapWriter, job: &NewJob) {
 /// What the functions look into.
 fn second_group(options: &mut MapWriter, job: &NewJob) {
     options.put_some("ex", job.expires_at.map(instant));
-    if let Some(Unique { key, policy, hold }) = &job.unique {
+    if let Some(Unique {
+        key, policy, hold, ..
+    }) = &job.unique
+    {
         options.put("u", key);
         options.put(
             "up",
@@ -122,7 +125,7 @@ fn second_group(options: &mut MapWriter, job: &NewJob) {
             }
         }
     }
-    if let Some(Group { key, on_retry }) = &job.group {
+    if let Some(Group { key, on_retry, .. }) = &job.group {
         options.put("g", key);
         if *on_retry == OnRetry::Pass {
             options.put("gp", 1_u8);

@@ -55,19 +55,20 @@ fn queue(value: &Mp) -> Result<QueueStats> {
     let oldest = part(parts, 3)?.int()?;
     let due = part(parts, 4)?.list()?.iter().map(bucket);
     let history = part(parts, 5)?.list()?.iter().map(minute);
-    Ok(QueueStats {
-        // Earlier functions answer none.
-        ends: match parts.get(6) {
-            Some(ends) => super::ends::read(&name, ends.bytes()?)?,
-            None => Default::default(),
-        },
-        queue: name,
-        counts: Counts(counts.try_into().map_err(|_| damaged())?),
-        paused: part(parts, 2)?.is_set(),
-        oldest_due: u64::try_from(oldest).ok().map(Duration::from_micros),
-        due: due.collect::<Result<_>>()?,
-        history: history.collect::<Result<_>>()?,
-    })
+    let mut stats = QueueStats::new(
+        name.as_str(),
+        Counts(counts.try_into().map_err(|_| damaged())?),
+    );
+    // Earlier functions answer none.
+    stats.ends = match parts.get(6) {
+        Some(ends) => super::ends::read(&name, ends.bytes()?)?,
+        None => Default::default(),
+    };
+    stats.paused = part(parts, 2)?.is_set();
+    stats.oldest_due = u64::try_from(oldest).ok().map(Duration::from_micros);
+    stats.due = due.collect::<Result<_>>()?;
+    stats.history = history.collect::<Result<_>>()?;
+    Ok(stats)
 }
 
 fn bucket(value: &Mp) -> Result<DueBucket> {
@@ -88,17 +89,16 @@ fn minute(value: &Mp) -> Result<MinuteStats> {
         let (median, most) = (u64::try_from(median).ok(), u64::try_from(most).ok());
         Ok::<_, punctual::Error>(median.zip(most))
     };
-    Ok(MinuteStats {
-        minute: read_instant(part(parts, 0)?)?,
-        enqueued: count(1)?,
-        claimed: count(2)?,
-        completed: count(3)?,
-        failed: count(4)?,
-        dead: count(5)?,
-        cancelled: count(6)?,
-        lateness_us: measured(7)?,
-        run_time_us: measured(9)?,
-    })
+    let mut minute = MinuteStats::new(read_instant(part(parts, 0)?)?);
+    minute.enqueued = count(1)?;
+    minute.claimed = count(2)?;
+    minute.completed = count(3)?;
+    minute.failed = count(4)?;
+    minute.dead = count(5)?;
+    minute.cancelled = count(6)?;
+    minute.lateness_us = measured(7)?;
+    minute.run_time_us = measured(9)?;
+    Ok(minute)
 }
 
 /// `[id 16, seen_at, leased, worker record]`

@@ -292,10 +292,7 @@ async fn any_bytes_are_a_payload() {
     let engine = connect(&server.address()).await;
     let payloads: [&[u8]; 4] = [b"", b"\0", b"a\0b\r\n\xff\xfe\x80", &[0xff; 300]];
     for payload in payloads {
-        let sent = NewJob {
-            payload: payload.to_vec().into(),
-            ..job()
-        };
+        let sent = job().payload(payload.to_vec().into());
         engine.enqueue(&here(), vec![sent]).await.expect("enqueue");
         let lease = crate::client::claim(&engine, 1)
             .await

@@ -118,10 +118,10 @@ impl Place {
 
 /// Jobs that differ in nothing but id and payload.
 pub(crate) fn alike(count: usize) -> Vec<NewJob> {
-    let job = |number| NewJob {
-        kind: "orders.close".into(),
-        headers: vec![("trace".into(), "a".into())],
-        ..NewJob::new(QUEUE, format!("{{\"order\":{number}}}"))
+    let job = |number| {
+        NewJob::new(QUEUE, format!("{{\"order\":{number}}}"))
+            .kind("orders.close")
+            .headers(vec![("trace".into(), "a".into())])
     };
     (0..count).map(job).collect()
 }
@@ -339,10 +339,7 @@ async fn jobs_of_a_bundle_whose_worker_died_are_rescued_in_order() {
     let place = Place::new().await;
     let jobs = alike(15);
     place.enqueue(&jobs).await;
-    let dies = Claim {
-        lease_duration: seconds(1),
-        ..Claim::new(WorkerId::random(), QUEUE, 10)
-    };
+    let dies = Claim::new(WorkerId::random(), QUEUE, 10).lease_duration(seconds(1));
     let died = claim_as(&place.engine, dies.clone()).await.expect("claim");
     let again = claim_as(&place.engine, dies).await.expect("claim");
     assert_eq!(again[0].jobs, died[0].jobs, "its answer may have been lost");

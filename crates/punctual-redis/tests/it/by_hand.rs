@@ -16,15 +16,12 @@ fn job_in_words() -> (NewJob, Vec<String>) {
     job.kind = "mail.welcome".into();
     job.due = Due::At("2030-01-02T03:04:05.678Z".parse().expect("an instant"));
     job.priority = 2;
-    job.unique = Some(Unique {
-        key: "ann: welcome é".into(),
-        policy: UniquePolicy::After,
-        hold: Hold::For(millis(1_500)),
-    });
-    job.group = Some(Group {
-        key: "ann".into(),
-        on_retry: OnRetry::Pass,
-    });
+    job.unique = Some(
+        Unique::new("ann: welcome é")
+            .policy(UniquePolicy::After)
+            .hold(Hold::For(millis(1_500))),
+    );
+    job.group = Some(Group::new("ann").on_retry(OnRetry::Pass));
     job.max_attempts = 7;
     job.max_crashes = Some(4);
     job.timeout = Some(seconds(9));
@@ -108,25 +105,16 @@ async fn a_pushed_job_is_what_the_library_sends() {
     // The same content: the hash of the functions is that of the crate.
     assert_eq!(verdict(&hand, &job).await, EnqueueVerdict::Duplicate);
     assert_eq!(hand.call("push", &words)["verdict"], "duplicate");
-    let other = NewJob {
-        id: JobId::new(),
-        unique: None,
-        ..job.clone()
-    };
+    let other = job.clone().id(JobId::new());
     assert_eq!(verdict(&hand, &other).await, EnqueueVerdict::Created);
     let sent = record(&hand, other.id).await;
-    let same = JobRecord {
-        id: sent.id,
-        unique: None,
-        enqueued_at: sent.enqueued_at,
-        ..pushed.clone()
-    };
+    let mut same = pushed.clone();
+    same.id = sent.id;
+    same.unique = None;
+    same.enqueued_at = sent.enqueued_at;
     assert_eq!(same, sent);
     assert_eq!(pushed.unique, job.unique);
-    let changed = NewJob {
-        payload: "{}".into(),
-        ..job
-    };
+    let changed = job.payload("{}".into());
     assert_eq!(verdict(&hand, &changed).await, EnqueueVerdict::IdConflict);
 }
 

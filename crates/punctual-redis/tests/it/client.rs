@@ -67,10 +67,7 @@ pub(crate) async fn enqueue(engine: &RedisEngine) -> Result<JobId> {
 
 /// One lease of at most so many jobs.
 pub(crate) async fn claim(engine: &RedisEngine, limit: usize) -> Result<Vec<Claimed>> {
-    let claim = Claim {
-        lease_duration: seconds(30),
-        ..Claim::new(WorkerId::random(), QUEUE, limit)
-    };
+    let claim = Claim::new(WorkerId::random(), QUEUE, limit).lease_duration(seconds(30));
     claim_as(engine, claim).await
 }
 
@@ -126,13 +123,7 @@ impl Claimed {
     }
 
     pub(crate) fn extension(&self) -> Extend {
-        Extend {
-            token: self.token,
-            lease_duration: seconds(30),
-            log: Vec::new(),
-            progress: Vec::new(),
-            jobs: Vec::new(),
-        }
+        Extend::new(self.token, seconds(30))
     }
 }
 

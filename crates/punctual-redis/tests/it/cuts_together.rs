@@ -229,11 +229,9 @@ async fn a_cut_walk_ends_with_everything_done() {
         three_wait().await;
         let cancel = Edit {
             select: Select::Filter {
-                filter: Filter {
-                    queue: Some(QUEUE.into()),
-                    state: Some(State::Ready),
-                    ..Filter::default()
-                },
+                filter: Filter::default()
+                    .queue(QUEUE.to_owned())
+                    .state(Some(State::Ready)),
                 cursor: None,
                 limit: 100,
             },

@@ -29,19 +29,13 @@ async fn a_worker_whose_clock_is_a_day_off_is_on_time_and_never_early() {
     let engine = engine.expect("connect");
     let here_is = Clock::now(&SystemClock);
     for _ in 0..3 {
-        let job = NewJob {
-            due: Due::After(millis(400)),
-            ..job()
-        };
+        let job = job().due(Due::After(millis(400)));
         let sent = engine.enqueue(&here(), vec![job]).await.expect("enqueue");
         let due = sent.receipts[0].due;
         assert!(due > here_is + days(1), "the servers' clock counts");
         let watch = Stopwatch::start();
         let (lease, now) = loop {
-            let wants = Claim {
-                lease_duration: millis(600),
-                ..Claim::new(WorkerId::random(), QUEUE, 1)
-            };
+            let wants = Claim::new(WorkerId::random(), QUEUE, 1).lease_duration(millis(600));
             let mut claimed = engine.claim(&here(), wants).await.expect("claim");
             if let Some(lease) = claimed.leases.pop() {
                 break (lease, claimed.now);
@@ -340,10 +334,8 @@ async fn a_stopped_server_expires_nobody() {
         enqueue(&engine).await.expect("enqueue");
     }
     let lease_duration = millis(300);
-    let wants = Claim {
-        lease_duration,
-        ..Claim::new(WorkerId::random(), crate::client::QUEUE, 50)
-    };
+    let wants =
+        Claim::new(WorkerId::random(), crate::client::QUEUE, 50).lease_duration(lease_duration);
     let lease = claim_as(&engine, wants).await.expect("claim").remove(0);
     assert_eq!(lease.jobs.len(), 50);
     server.stop();

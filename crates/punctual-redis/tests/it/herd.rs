@@ -19,10 +19,7 @@ use tokio::task::JoinSet;
 use crate::client::{QUEUE, connect, here, job, options};
 
 fn due_in(delay: std::time::Duration) -> NewJob {
-    NewJob {
-        due: Due::After(delay),
-        ..job()
-    }
+    job().due(Due::After(delay))
 }
 
 /// Enqueues jobs, and hears what wakes them.
@@ -227,10 +224,7 @@ async fn a_worker_that_does_not_return_never_leads() {
     let server = TestServer::start();
     let engine = still(&server).await;
     enqueue(&engine, vec![due_in(minutes(5))]).await;
-    let by_hand = Claim {
-        in_process: false,
-        ..Claim::new(WorkerId(1), QUEUE, 8)
-    };
+    let by_hand = Claim::new(WorkerId(1), QUEUE, 8).in_process(false);
     let told = engine.claim(&here(), by_hand).await.expect("claim");
     assert!(!told.another_wakes);
     assert!(!claim(&engine, WorkerId(2), 8).await.another_wakes);

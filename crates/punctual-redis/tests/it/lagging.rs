@@ -49,10 +49,7 @@ impl Lag {
 
     async fn far(&self, jobs: usize) {
         let due = |nth: usize| Due::At(Self::begins() + minutes(5) + seconds(nth as u64 % 60));
-        let job = |nth| NewJob {
-            due: due(nth),
-            ..NewJob::new(QUEUE, "{}")
-        };
+        let job = |nth| NewJob::new(QUEUE, "{}").due(due(nth));
         let jobs = (0..jobs).map(job).collect();
         let sent = self.engine.enqueue(&here(), jobs).await;
         sent.expect("enqueue");
@@ -142,20 +139,11 @@ impl Lag {
 }
 
 fn grouped() -> NewJob {
-    NewJob {
-        group: Some(Group {
-            key: "one".into(),
-            on_retry: OnRetry::default(),
-        }),
-        ..NewJob::new(QUEUE, "{}")
-    }
+    NewJob::new(QUEUE, "{}").group("one")
 }
 
 fn far_alone() -> NewJob {
-    NewJob {
-        due: Due::At(Lag::begins() + minutes(6)),
-        ..NewJob::new(QUEUE, "{}")
-    }
+    NewJob::new(QUEUE, "{}").due(Due::At(Lag::begins() + minutes(6)))
 }
 
 #[tokio::test]
@@ -221,10 +209,7 @@ async fn all_cancelled() -> Lag {
 async fn a_cancelled_job_in_line_stays_cancelled_behind_cold_ones() {
     let lag = all_cancelled().await;
     let in_line = lag.put(NewJob::new(QUEUE, "{}")).await;
-    let soon = NewJob {
-        due: Due::At(lag.clock.now() + seconds(1)),
-        ..NewJob::new(QUEUE, "{}")
-    };
+    let soon = NewJob::new(QUEUE, "{}").due(Due::At(lag.clock.now() + seconds(1)));
     let soon = lag.put(soon).await;
     lag.edit(in_line, Action::Cancel).await;
     let stats = lag.engine.stats(&here(), StatsRequest::default()).await;
@@ -241,10 +226,7 @@ async fn a_cancelled_job_in_line_stays_cancelled_behind_cold_ones() {
 async fn lists_of_cancelled_jobs_are_gone_with_the_next_far_ones() {
     let lag = all_cancelled().await;
     let later = lag.clock.now() + hours(5);
-    let far = NewJob {
-        due: Due::At(later),
-        ..NewJob::new(QUEUE, "{}")
-    };
+    let far = NewJob::new(QUEUE, "{}").due(Due::At(later));
     let far = lag.put(far).await;
     lag.set_time(later).await;
     assert_eq!(lag.done().await, [far]);
@@ -260,11 +242,7 @@ async fn a_purge_spares_a_new_job_of_another_queue_under_an_old_id() {
     let once = lag.put(far_alone()).await;
     lag.edit(once, Action::Cancel).await;
     lag.edit(once, Action::Delete).await;
-    let elsewhere = NewJob {
-        id: once,
-        queue: "another".into(),
-        ..far_alone()
-    };
+    let elsewhere = far_alone().id(once).queue("another");
     lag.put(elsewhere).await;
     assert_eq!(lag.purge().await, LONG);
     let got = lag.engine.get(&here(), vec![once.into()], false).await;

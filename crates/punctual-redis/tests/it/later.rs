@@ -79,10 +79,7 @@ async fn settles(engine: &RedisEngine, lease: &Claimed, outcome: Outcome) {
 async fn what_nobody_knows_of_a_record_outlives_each_rewrite() {
     let server = TestServer::start();
     let engine = connect(&server.address()).await;
-    let job = NewJob {
-        retention: hours(1),
-        ..job()
-    };
+    let job = job().retention(hours(1));
     let sent = engine.enqueue(&here(), vec![job.clone()]).await;
     sent.expect("enqueue");
     assert_eq!(evaluates(&server, ADDS), "OK");
@@ -103,11 +100,7 @@ async fn what_nobody_knows_of_a_record_outlives_each_rewrite() {
     edits(&engine, &job, Action::RunNow).await;
     is_kept("run now", true);
     let lease = claim(&engine, 1).await.expect("claim").remove(0);
-    let extend = Extend {
-        log: Vec::new(),
-        progress: vec![(job.id, "half".into())],
-        ..lease.extension()
-    };
+    let extend = lease.extension().progress(vec![(job.id, "half".into())]);
     let extended = engine.extend(&here(), vec![extend]).await;
     extended.expect("extend");
     is_kept("progress", true);

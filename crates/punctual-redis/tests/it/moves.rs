@@ -54,13 +54,10 @@ async fn produces(engine: Arc<RedisEngine>, told: Arc<Known>) {
     let mut number = 0;
     while !told.enough.load(SeqCst) {
         number += 1;
-        let job = NewJob {
-            due: match number % 2 {
-                0 => Due::Now,
-                _ => Due::After(millis(50)),
-            },
-            ..job()
-        };
+        let job = job().due(match number % 2 {
+            0 => Due::Now,
+            _ => Due::After(millis(50)),
+        });
         loop {
             match engine.enqueue(&here(), vec![job.clone()]).await {
                 Ok(sent) => {
@@ -83,10 +80,7 @@ async fn works(engine: Arc<RedisEngine>, told: Arc<Known>) {
 
 /// Claims and settles once, the settle until it is answered; how many jobs.
 async fn work(engine: &RedisEngine, told: &Known) -> usize {
-    let wants = Claim {
-        lease_duration: seconds(60),
-        ..Claim::new(WorkerId::random(), QUEUE, 50)
-    };
+    let wants = Claim::new(WorkerId::random(), QUEUE, 50).lease_duration(seconds(60));
     let claimed = loop {
         match engine.claim(&here(), wants.clone()).await {
             Ok(claimed) => break claimed,
@@ -217,9 +211,9 @@ async fn a_slot_of_thousands_of_jobs_moves_within_the_default_deadline() {
     let (producer, worker) = (by_default().await, by_default().await);
     let mut waiting = Vec::new();
     for _ in 0..WAITING / 500 {
-        let jobs = (0..500).map(|number| NewJob {
-            due: Due::After(seconds(3_600 + number % 7)),
-            ..NewJob::new(format!("q{}", number % 100), "{}")
+        let jobs = (0..500).map(|number| {
+            NewJob::new(format!("q{}", number % 100), "{}")
+                .due(Due::After(seconds(3_600 + number % 7)))
         });
         let jobs: Vec<_> = jobs.collect();
         waiting.extend(jobs.iter().map(|job| job.id));

@@ -22,20 +22,14 @@ const FOLLOWERS: &str = "followers";
 
 pub(crate) fn follower(number: usize) -> NewJob {
     let mut job = NewJob::new(FOLLOWERS, "{}");
-    job.unique = Some(Unique {
-        key: format!("follower:{number}"),
-        policy: UniquePolicy::Keep,
-        hold: Hold::UntilSettled,
-    });
+    job.unique = Some(Unique::new(format!("follower:{number}")));
     job
 }
 
 pub(crate) fn ends_with(lease: &Claimed, effects: Vec<Effect>) -> Settle {
     let job = &lease.jobs[0];
-    let settlement = Settlement {
-        effects,
-        ..Settlement::new(job.id, job.attempt, Outcome::Completed)
-    };
+    let mut settlement = Settlement::new(job.id, job.attempt, Outcome::Completed);
+    settlement.effects = effects;
     let leases = vec![LeaseReport::new(lease.token, vec![settlement])];
     Settle { leases }
 }
@@ -121,10 +115,7 @@ async fn effects_under_keys_of_every_shard_are_caused_at_once() {
 async fn dies_at(server: &TestServer, now: Timestamp, way: Way, bytes: usize) -> (bool, Timestamp) {
     let proxy = Proxy::to(server.port()).await;
     let dying = Timed::at(&proxy.address(), now).await;
-    let held = NewJob {
-        wait_for: vec!["paid".into()],
-        ..follower(100)
-    };
+    let held = follower(100).wait_for(["paid"]);
     let sent = vec![NewJob::new("orders", "{}"), held.clone()];
     dying.engine.enqueue(&here(), sent).await.expect("enqueue");
     let lease = claim(&dying.engine, 1).await.expect("claim").remove(0);

@@ -51,10 +51,7 @@ async fn works(engine: &RedisEngine, namespace: &Namespace, what: &str) {
         edited.unwrap_or_else(|error| panic!("{what}: edit: {error}"));
         for queue in &queues {
             for alone in [false, true] {
-                let claim = Claim {
-                    alone,
-                    ..Claim::new(WorkerId::random(), queue.queue.clone(), 10)
-                };
+                let claim = Claim::new(WorkerId::random(), queue.queue.clone(), 10).alone(alone);
                 let claimed = engine.claim(namespace, claim).await;
                 let claimed = claimed.unwrap_or_else(|error| panic!("{what}: claim: {error}"));
                 for lease in claimed.leases {
@@ -298,13 +295,8 @@ async fn a_settled_job_is_known_whatever_was_settled_beside_it() {
     let engine = connect(&server.address()).await;
     let plain = |queue: &str| (0..8).map(|_| NewJob::new(queue, "{}")).collect::<Vec<_>>();
     let (first, last) = (plain("first"), plain("last"));
-    let grouped = (0..510).map(|nth| NewJob {
-        group: Some(punctual::Group {
-            key: format!("group {}", nth % 255),
-            on_retry: punctual::OnRetry::Hold,
-        }),
-        ..NewJob::new("grouped", "{}")
-    });
+    let grouped =
+        (0..510).map(|nth| NewJob::new("grouped", "{}").group(format!("group {}", nth % 255)));
     let all = [first.clone(), grouped.collect(), last.clone()].concat();
     engine.enqueue(&here(), all).await.expect("enqueue");
     let mut leases: Vec<Claimed> = Vec::new();

@@ -59,9 +59,10 @@ impl Pile {
     async fn enqueue_within(&mut self, span: Duration, jobs: usize, from: Timestamp) {
         let apart = span.as_micros() as usize;
         for first in (0..jobs).step_by(ENQUEUED) {
-            let batch = (first..jobs.min(first + ENQUEUED)).map(|number| NewJob {
-                due: Due::At(from + Duration::from_micros((number * apart / jobs) as u64)),
-                ..NewJob::new(QUEUE, vec![b'x'; 100])
+            let batch = (first..jobs.min(first + ENQUEUED)).map(|number| {
+                NewJob::new(QUEUE, vec![b'x'; 100]).due(Due::At(
+                    from + Duration::from_micros((number * apart / jobs) as u64),
+                ))
             });
             let jobs = batch.collect();
             let namespace = here();
@@ -227,10 +228,7 @@ async fn piles_of_paused_queues_keep_no_other_from_its_time() {
     let midnight = START + minutes(1);
     for paused in 0..25 {
         let queue = format!("paused-{paused}");
-        let job = |_| NewJob {
-            due: Due::At(midnight),
-            ..NewJob::new(queue.as_str(), "{}")
-        };
+        let job = |_| NewJob::new(queue.as_str(), "{}").due(Due::At(midnight));
         let jobs = (0..BATCH).map(job).collect();
         pile.engine.enqueue(&here(), jobs).await.expect("enqueue");
         let pause = Control::Pause { queue };
@@ -240,10 +238,7 @@ async fn piles_of_paused_queues_keep_no_other_from_its_time() {
         .await;
     let others: Vec<String> = (0..9).map(|number| format!("other-{number}")).collect();
     for queue in &others {
-        let job = NewJob {
-            due: Due::At(midnight + seconds(1)),
-            ..NewJob::new(queue.as_str(), "{}")
-        };
+        let job = NewJob::new(queue.as_str(), "{}").due(Due::At(midnight + seconds(1)));
         let sent = pile.engine.enqueue(&here(), vec![job]).await;
         sent.expect("enqueue");
     }
@@ -253,20 +248,16 @@ async fn piles_of_paused_queues_keep_no_other_from_its_time() {
     assert_eq!(answer.leases.len(), 1, "it waits for piles of others");
     // Claims that leave together have theirs, too, wherever a claim names it.
     let claims = others[3..].iter().map(async |queue| {
-        let order = Claim {
-            queues: vec!["nothing".into(), queue.clone()],
-            ..Claim::new(WorkerId::random(), QUEUE, 1)
-        };
+        let order =
+            Claim::new(WorkerId::random(), QUEUE, 1).queues(vec!["nothing".into(), queue.clone()]);
         pile.engine.claim(&here(), order).await.expect("claim")
     });
     for answer in join_all(claims).await {
         assert_eq!(answer.leases.len(), 1, "it waits for piles of others");
     }
     // Who works on a pile too has the others all the same, and no call takes long.
-    let order = Claim {
-        queues: ["other-1", "other-2", QUEUE].map(String::from).to_vec(),
-        ..Claim::new(WorkerId::random(), QUEUE, BATCH)
-    };
+    let order = Claim::new(WorkerId::random(), QUEUE, BATCH)
+        .queues(["other-1", "other-2", QUEUE].map(String::from).to_vec());
     let namespace = here();
     let claimed = pile.engine.claim(&namespace, order);
     let answer = pile.meter.bounded("claim", claimed).await.expect("claim");
@@ -277,24 +268,14 @@ async fn piles_of_paused_queues_keep_no_other_from_its_time() {
 
 /// A job that has to be looked at.
 fn keyed(number: usize) -> NewJob {
-    NewJob {
-        unique: Some(Unique {
-            key: format!("order-{number}"),
-            policy: UniquePolicy::default(),
-            hold: Hold::default(),
-        }),
-        ..NewJob::new(QUEUE, vec![b'x'; 100])
-    }
+    NewJob::new(QUEUE, vec![b'x'; 100]).unique(format!("order-{number}"))
 }
 
 /// The same holds when they become due: one call moves few of them, and says when to come again.
 #[tokio::test]
 async fn jobs_with_keys_are_moved_a_hundred_and_some_at_a_time() {
     let pile = Pile::new().await;
-    let later = |number| NewJob {
-        due: Due::After(seconds(10)),
-        ..keyed(number)
-    };
+    let later = |number| keyed(number).due(Due::After(seconds(10)));
     let jobs = (0..BATCH).map(later).collect();
     pile.engine.enqueue(&here(), jobs).await.expect("enqueue");
     pile.set_time(START + seconds(10)).await;
@@ -346,10 +327,7 @@ async fn jobs_with_keys_are_claimed_a_few_hundred_at_a_time() {
 async fn a_claim_settles_few_of_the_expired_jobs_that_it_meets() {
     let mut pile = Pile::new().await;
     let expires_at = Some(START + seconds(1));
-    let expiring = |_| NewJob {
-        expires_at,
-        ..NewJob::new(QUEUE, vec![b'x'; 100])
-    };
+    let expiring = |_| NewJob::new(QUEUE, vec![b'x'; 100]).expires_at(expires_at);
     for _ in 0..3 {
         let jobs = (0..BATCH).map(expiring).collect();
         pile.engine.enqueue(&here(), jobs).await.expect("enqueue");

@@ -21,27 +21,19 @@ fn calls(server: &TestServer) -> u64 {
 async fn a_purge_takes_250_plain_jobs_a_call_and_leaves_nothing() {
     let server = TestServer::start();
     let engine = connect(&server.address()).await;
-    let delayed = |after| NewJob {
-        due: Due::After(after),
-        ..job()
+    let delayed = |after| job().due(Due::After(after));
+    let unique = |nth: usize| {
+        job().unique_with(
+            format!("key {nth}"),
+            UniquePolicy::Keep,
+            punctual::Hold::UntilSettled,
+        )
     };
-    let unique = |nth: usize| NewJob {
-        unique: Some(Unique {
-            key: format!("key {nth}"),
-            policy: UniquePolicy::Keep,
-            hold: punctual::Hold::UntilSettled,
-        }),
-        ..job()
+    let kept = |job: NewJob| {
+        job.retention(hours(1))
+            .headers(vec![("trace".into(), "1".into())])
     };
-    let kept = |job: NewJob| NewJob {
-        retention: hours(1),
-        headers: vec![("trace".into(), "1".into())],
-        ..job
-    };
-    let held = NewJob {
-        wait_for: vec!["paid".into()],
-        ..job()
-    };
+    let held = job().wait_for(["paid"]);
     let mut jobs = Vec::new();
     jobs.extend((0..2_000).map(|_| job()));
     jobs.extend((0..500).map(|_| delayed(minutes(10))));

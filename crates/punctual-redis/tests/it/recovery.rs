@@ -77,10 +77,7 @@ async fn a_server_that_stood_still_for_two_leases() {
     let mut at_work = AtWork::on(&server.address()).await;
     let holder = connect_for(&server.address(), 2 * LEASE_DURATION).await;
     enqueue(&holder).await.expect("enqueue");
-    let wants = Claim {
-        lease_duration: LEASE_DURATION,
-        ..Claim::new(WorkerId::random(), QUEUE, 1)
-    };
+    let wants = Claim::new(WorkerId::random(), QUEUE, 1).lease_duration(LEASE_DURATION);
     let lease = claim_as(&holder, wants).await.expect("claim").remove(0);
     block_in_place(|| server.stop());
     // It fails after two leases; the worker looks each second, and fails too.
@@ -122,10 +119,7 @@ async fn a_server_whose_memory_was_full() {
     let mut at_work = AtWork::on(&server.address()).await;
     let caller = connect(&server.address()).await;
     let sets = |bytes| assert_eq!(server.cli(&["CONFIG", "SET", "maxmemory", bytes]), "OK");
-    let soon = NewJob {
-        due: Due::After(millis(300)),
-        ..NewJob::new(MAIL, "{}")
-    };
+    let soon = NewJob::new(MAIL, "{}").due(Due::After(millis(300)));
     enqueue_surely(&caller, &soon).await;
     block_in_place(|| sets("1"));
     // What is there already goes on.

@@ -227,10 +227,7 @@ async fn a_job_is_on_time_and_never_early() {
     // Who asks of the same namespace would cause what is due.
     let elsewhere = Namespace::new("elsewhere").expect("a good name");
     for delay in [millis(40), millis(90), millis(150)] {
-        let job = NewJob {
-            due: Due::After(delay),
-            ..job()
-        };
+        let job = job().due(Due::After(delay));
         let sent = producer.enqueue(&here(), vec![job]).await.expect("enqueue");
         let due = sent.receipts[0].due;
         let asked = Cell::new(0);
@@ -263,10 +260,7 @@ async fn a_job_is_on_time_and_never_early() {
     // What is due within the next millisecond does not come along with what is due.
     for _ in 0..20 {
         let spans = [millis(5), millis(5) + millis(1) / 2];
-        let jobs = spans.map(|span| NewJob {
-            due: Due::After(span),
-            ..job()
-        });
+        let jobs = spans.map(|span| job().due(Due::After(span)));
         let sent = producer.enqueue(&here(), jobs.to_vec()).await;
         let mut left: Vec<_> = sent.expect("enqueue").receipts;
         while !left.is_empty() {
@@ -291,10 +285,8 @@ async fn a_poll_finds_a_suspect() {
     let watch = Stopwatch::start();
     loop {
         assert!(watch.elapsed() < LIMIT, "nobody suspects it");
-        let claim = punctual::engine::Claim {
-            lease_duration: millis(1),
-            ..punctual::engine::Claim::new(Default::default(), QUEUE, 1)
-        };
+        let claim =
+            punctual::engine::Claim::new(Default::default(), QUEUE, 1).lease_duration(millis(1));
         let claimed = crashes.claim(&here(), claim).await.expect("claim");
         if claimed.suspects {
             break;
@@ -346,21 +338,15 @@ async fn expiries_of_other_queues_wake_seldom() {
     let clock = ManualClock::new(START);
     let engine = RedisEngine::connect_with_clock(options(&server.address()), clock.clone());
     let engine = engine.await.expect("the server is there");
-    let in_group = || NewJob {
-        group: Some(Group {
-            key: "a".into(),
-            on_retry: OnRetry::Hold,
-        }),
-        ..job()
-    };
-    let expires = |number: u64| NewJob {
-        expires_at: Some(START + millis(10 * number)),
-        unique: Some(Unique {
-            key: number.to_string(),
-            policy: UniquePolicy::Keep,
-            hold: Hold::For(millis(10 * number)),
-        }),
-        ..NewJob::new("otp", "{}")
+    let in_group = || job().group("a");
+    let expires = |number: u64| {
+        NewJob::new("otp", "{}")
+            .expires_at(START + millis(10 * number))
+            .unique_with(
+                number.to_string(),
+                UniquePolicy::Keep,
+                Hold::For(millis(10 * number)),
+            )
     };
     let mut jobs: Vec<NewJob> = (1..=FOREIGN).map(expires).collect();
     jobs.extend([in_group(), in_group()]);

@@ -45,10 +45,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
                     queue: QUEUE.into(),
                     state,
                 }),
-                filter: Filter {
-                    text,
-                    ..Filter::default()
-                },
+                filter: Filter::default().text(text),
                 cursor: None,
                 limit: BATCH,
                 payloads: true,
@@ -188,10 +185,7 @@ async fn all_of_those_that_wait_long_are_listed_once_and_purged() {
         let here = here();
         let mut sent = BTreeSet::new();
         let mut put = async |due: Due, jobs: usize| {
-            let job = |_| NewJob {
-                due,
-                ..NewJob::new(QUEUE, "{}")
-            };
+            let job = |_| NewJob::new(QUEUE, "{}").due(due);
             let jobs: Vec<NewJob> = (0..jobs).map(job).collect();
             sent.extend(jobs.iter().map(|job| job.id));
             pile.engine.enqueue(&here, jobs).await.expect("enqueue");
@@ -218,10 +212,7 @@ async fn a_job_of_a_long_list_that_is_moved_forward_runs_when_it_is_due() {
     let here = here();
     let mut moved = None;
     for (hours_ahead, jobs) in [(2, 300), (20, 1_200)] {
-        let job = |_| NewJob {
-            due: Due::After(hours(hours_ahead)),
-            ..NewJob::new(QUEUE, "{}")
-        };
+        let job = |_| NewJob::new(QUEUE, "{}").due(Due::After(hours(hours_ahead)));
         let jobs: Vec<NewJob> = (0..jobs).map(job).collect();
         moved = Some(jobs[7].id);
         for some in jobs.chunks(BATCH) {
@@ -255,10 +246,7 @@ async fn a_job_of_a_long_list_that_is_moved_forward_runs_when_it_is_due() {
 async fn jobs_of_a_long_list_that_were_changed_are_listed_once() {
     let mut pile = Pile::new().await;
     let here = here();
-    let job = |_| NewJob {
-        due: Due::After(hours(24)),
-        ..NewJob::new(QUEUE, "{}")
-    };
+    let job = |_| NewJob::new(QUEUE, "{}").due(Due::After(hours(24)));
     let jobs: Vec<NewJob> = (0..1_900).map(job).collect();
     for some in jobs.chunks(BATCH) {
         let sent = pile.engine.enqueue(&here, some.to_vec()).await;
@@ -291,11 +279,9 @@ impl Filtered {
 
     fn next(&self) -> Select {
         Select::Filter {
-            filter: Filter {
-                queue: Some(QUEUE.into()),
-                state: Some(self.state),
-                ..Filter::default()
-            },
+            filter: Filter::default()
+                .queue(QUEUE.to_owned())
+                .state(Some(self.state)),
             cursor: self.cursor.clone(),
             limit: BATCH,
         }

@@ -90,13 +90,8 @@ async fn take_again(begun: &Begun, queue: &str, over: &Lease) -> punctual::Resul
 /// Prolongs and settles what a lease held, though its lease has ended.
 async fn act_late(begun: &Begun, random: &mut Rng, lease: &Lease) -> punctual::Result<()> {
     let namespace = Namespace::default();
-    let extend = Extend {
-        token: lease.token,
-        lease_duration: LEASE_DURATION,
-        log: Vec::new(),
-        progress: Vec::new(),
-        jobs: lease.jobs.iter().map(|job| job.id).collect(),
-    };
+    let extend = Extend::new(lease.token, LEASE_DURATION)
+        .jobs(lease.jobs.iter().map(|job| job.id).collect());
     begun.engine.extend(&namespace, vec![extend]).await?;
     let ends = lease.jobs.iter().map(|job| {
         let outcome = if random.bool() {
@@ -127,13 +122,9 @@ async fn forge(begun: &Begun, lease: &Lease) -> punctual::Result<()> {
     };
     let jobs = lease.jobs.iter().map(|job| job.id).collect();
     let (lease_duration, progress) = (LEASE_DURATION * 8, Vec::new());
-    let extend = Extend {
-        token,
-        lease_duration,
-        log: Vec::new(),
-        progress,
-        jobs,
-    };
+    let extend = Extend::new(token, lease_duration)
+        .progress(progress)
+        .jobs(jobs);
     let namespace = Namespace::default();
     begun.engine.extend(&namespace, vec![extend]).await?;
     let ends = lease.jobs.iter();

@@ -8,7 +8,7 @@ use punctual::backoff::Backoff;
 use punctual::engine::{Action, Edit, Enqueued, QueueStats, Select, StatsRequest, Target};
 use punctual::time::{Stopwatch, millis, pause, seconds, within};
 use punctual::{
-    Due, Group, Hold, JobId, Namespace, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
+    Due, Group, JobId, Namespace, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
 };
 
 use super::{Begun, Failed};
@@ -157,10 +157,7 @@ fn job(setting: &Arc<Setting>, random: &mut Rng) -> NewJob {
         job.unique = Some(unique(random));
     } else if random.u32(0..20) == 0 && scripted != ScriptedOutcome::AbortsAlways {
         let key = format!("group-{}", random.u32(0..8));
-        job.group = Some(Group {
-            key,
-            on_retry: OnRetry::Pass,
-        });
+        job.group = Some(Group::new(key).on_retry(OnRetry::Pass));
     }
     job
 }
@@ -171,9 +168,5 @@ fn unique(random: &mut Rng) -> Unique {
         1 => UniquePolicy::After,
         _ => UniquePolicy::Keep,
     };
-    Unique {
-        key: format!("key-{}", random.u32(0..50)),
-        policy,
-        hold: Hold::UntilSettled,
-    }
+    Unique::new(format!("key-{}", random.u32(0..50))).policy(policy)
 }

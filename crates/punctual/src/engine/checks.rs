@@ -26,7 +26,7 @@ pub const SETTINGS_PREFIX: &str = "queue/";
 ///
 /// let limits = Limits::default();
 /// let checks = Checks::new(&limits, Timestamp::now());
-/// let job = NewJob { priority: 10, ..NewJob::new("orders", "{}") };
+/// let job = NewJob::new("orders", "{}").priority(10);
 /// let error = checks.jobs(&[job]).unwrap_err();
 /// assert!(error.to_string().contains("priority is out of range"), "{error}");
 /// ```

@@ -34,6 +34,7 @@ impl fmt::Debug for WorkerId {
 
 /// What a worker says of itself with every claim; engines show those of the last minute.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WorkerRecord {
     /// Its id.
     pub id: WorkerId,
@@ -52,6 +53,14 @@ pub struct WorkerRecord {
 }
 
 impl WorkerRecord {
+    /// A worker of that id, of which nothing else is known.
+    pub fn new(id: WorkerId) -> Self {
+        Self {
+            id,
+            ..Self::default()
+        }
+    }
+
     /// The slots that engines count: a worker that does not report any has as many as it claims for.
     ///
     /// # Examples
@@ -105,6 +114,7 @@ pub enum ClaimOrder {
 
 /// A request for due jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Claim {
     /// Who asks.
     pub worker: WorkerRecord,
@@ -150,6 +160,62 @@ impl Claim {
             in_process: true,
         }
     }
+
+    /// Says who claims.
+    #[must_use]
+    pub fn worker(mut self, worker: WorkerRecord) -> Self {
+        self.worker = worker;
+        self
+    }
+
+    /// Names the queues.
+    #[must_use]
+    pub fn queues(mut self, queues: Vec<String>) -> Self {
+        self.queues = queues;
+        self
+    }
+
+    /// Sets which queue comes first.
+    #[must_use]
+    pub fn order(mut self, order: ClaimOrder) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Bounds the bytes of payloads; a lease has one job at least.
+    #[must_use]
+    pub fn max_bytes(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Sets how long the lease lasts: 1 ms to 1 day.
+    #[must_use]
+    pub fn lease_duration(mut self, lease_duration: Duration) -> Self {
+        self.lease_duration = lease_duration;
+        self
+    }
+
+    /// Sets the nonce: the same claim with it answers the same lease.
+    #[must_use]
+    pub fn nonce(mut self, nonce: u64) -> Self {
+        self.nonce = nonce;
+        self
+    }
+
+    /// Says whether the worker runs nothing else now.
+    #[must_use]
+    pub fn alone(mut self, alone: bool) -> Self {
+        self.alone = alone;
+        self
+    }
+
+    /// Says whether the worker ends with the engine.
+    #[must_use]
+    pub fn in_process(mut self, in_process: bool) -> Self {
+        self.in_process = in_process;
+        self
+    }
 }
 
 /// The answer to a claim.
@@ -183,6 +249,7 @@ pub struct Lease {
 
 /// A request to prolong one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Extend {
     /// The lease.
     pub token: Token,
@@ -196,6 +263,40 @@ pub struct Extend {
     pub log: Vec<(JobId, Vec<String>)>,
     /// The jobs the worker still works on; answers name those it lost. Empty asks about none.
     pub jobs: Vec<JobId>,
+}
+
+impl Extend {
+    /// Prolongs a whole lease by that span from now on.
+    pub fn new(token: Token, lease_duration: Duration) -> Self {
+        Self {
+            token,
+            lease_duration,
+            progress: Vec::new(),
+            log: Vec::new(),
+            jobs: Vec::new(),
+        }
+    }
+
+    /// Sets notes of progress, by job.
+    #[must_use]
+    pub fn progress(mut self, progress: Vec<(JobId, Bytes)>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Appends lines to the logs of jobs.
+    #[must_use]
+    pub fn log(mut self, log: Vec<(JobId, Vec<String>)>) -> Self {
+        self.log = log;
+        self
+    }
+
+    /// Asks which of these jobs the lease has lost.
+    #[must_use]
+    pub fn jobs(mut self, jobs: Vec<JobId>) -> Self {
+        self.jobs = jobs;
+        self
+    }
 }
 
 /// The answer to an extend, one verdict per lease in order.

@@ -105,6 +105,7 @@ type Label = &'static str;
 
 /// What an engine is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Info {
     /// Its name, such as `memory` or `embedded`.
     #[serde(deserialize_with = "interned")]
@@ -131,6 +132,28 @@ pub struct Info {
     pub health: Health,
     /// Engine time.
     pub now: Timestamp,
+}
+
+impl Info {
+    /// An engine that is well and has every capability, at that instant of its time.
+    pub fn new(engine: Label, version: Label, durability: Durability, now: Timestamp) -> Self {
+        Self {
+            engine,
+            version,
+            capabilities: Capability::ALL.into(),
+            durability,
+            limits: Limits::default(),
+            settled_window: crate::time::minutes(2),
+            clock_jumps: 0,
+            store_bytes: None,
+            shards: 1,
+            health: Health {
+                ok: true,
+                ..Health::default()
+            },
+            now,
+        }
+    }
 }
 
 /// What an engine says that knows of no shards.

@@ -234,6 +234,7 @@ pub enum ListBy {
 
 /// What must hold for a job to be listed or edited; an empty filter matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Filter {
     /// Its queue.
     pub queue: Option<String>,
@@ -257,6 +258,62 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Only jobs of this queue.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<Option<String>>) -> Self {
+        self.queue = queue.into();
+        self
+    }
+
+    /// Only jobs in this state.
+    #[must_use]
+    pub fn state(mut self, state: impl Into<Option<State>>) -> Self {
+        self.state = state.into();
+        self
+    }
+
+    /// Only jobs of this kind.
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<Option<String>>) -> Self {
+        self.kind = kind.into();
+        self
+    }
+
+    /// Only jobs whose payload contains this text.
+    #[must_use]
+    pub fn text(mut self, text: impl Into<Option<String>>) -> Self {
+        self.text = text.into();
+        self
+    }
+
+    /// Only jobs that are due then or later.
+    #[must_use]
+    pub fn due_from(mut self, due_from: impl Into<Option<Timestamp>>) -> Self {
+        self.due_from = due_from.into();
+        self
+    }
+
+    /// Only jobs that are due before.
+    #[must_use]
+    pub fn due_before(mut self, due_before: impl Into<Option<Timestamp>>) -> Self {
+        self.due_before = due_before.into();
+        self
+    }
+
+    /// Only jobs whose last error contains this text.
+    #[must_use]
+    pub fn error(mut self, error: impl Into<Option<String>>) -> Self {
+        self.error = error.into();
+        self
+    }
+
+    /// Only jobs that settled, or else came, at least that long ago.
+    #[must_use]
+    pub fn older_than(mut self, older_than: impl Into<Option<Duration>>) -> Self {
+        self.older_than = older_than.into();
+        self
+    }
+
     /// Whether a job passes at that engine time.
     pub fn matches(&self, job: &JobRecord, now: Timestamp) -> bool {
         let since = job.finished_at.unwrap_or(job.enqueued_at);
@@ -397,6 +454,7 @@ const SEEN_JUST_NOW: Duration = Duration::from_secs(5);
 
 /// One queue in numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct QueueStats {
     /// Its name.
     pub queue: String,
@@ -413,6 +471,21 @@ pub struct QueueStats {
     /// The last [`ENDS_KEPT`](super::ENDS_KEPT) jobs that ended, the newest first, if asked for.
     #[serde(default)]
     pub ends: Vec<JobEnd>,
+}
+
+impl QueueStats {
+    /// A queue with these jobs by state, of which nothing else is known.
+    pub fn new(queue: impl Into<String>, counts: Counts) -> Self {
+        Self {
+            queue: queue.into(),
+            counts,
+            paused: false,
+            oldest_due: None,
+            due: Vec::new(),
+            history: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
 }
 
 /// Jobs by state.
@@ -444,6 +517,7 @@ pub struct DueBucket {
 
 /// One minute of one queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MinuteStats {
     /// Its first instant.
     pub minute: Timestamp,
@@ -463,4 +537,21 @@ pub struct MinuteStats {
     pub lateness_us: Option<(u64, u64)>,
     /// Run time: median and 99th percentile, in microseconds.
     pub run_time_us: Option<(u64, u64)>,
+}
+
+impl MinuteStats {
+    /// A minute in which nothing happened.
+    pub const fn new(minute: Timestamp) -> Self {
+        Self {
+            minute,
+            enqueued: 0,
+            claimed: 0,
+            completed: 0,
+            failed: 0,
+            dead: 0,
+            cancelled: 0,
+            lateness_us: None,
+            run_time_us: None,
+        }
+    }
 }

@@ -49,6 +49,7 @@ impl LeaseReport {
 
 /// How one attempt ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Settlement {
     /// The job.
     pub id: JobId,

@@ -14,6 +14,7 @@ use crate::time::Timestamp;
 ///
 /// Equality is on every field: the conformance suite compares engines with its model by it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct JobRecord {
     /// Its id.
     pub id: JobId,

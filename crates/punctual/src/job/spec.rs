@@ -54,6 +54,7 @@ pub enum Hold {
 
 /// A key that at most one unsettled job of the queue holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Unique {
     /// The key: 1 to 256 bytes of printable text, compared byte by byte, per queue.
     pub key: String,
@@ -75,6 +76,7 @@ pub enum OnRetry {
 
 /// A serial group: at most one of its jobs is active, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Group {
     /// The key: 1 to 256 bytes of printable text, compared byte by byte, per queue.
     pub key: String,
@@ -87,11 +89,12 @@ pub struct Group {
 /// ```
 /// use punctual::{Due, NewJob, time::minutes};
 ///
-/// let job = NewJob { due: Due::After(minutes(30)), ..NewJob::new("orders", r#"{"order":7}"#) };
+/// let job = NewJob::new("orders", r#"{"order":7}"#).due(Due::After(minutes(30)));
 /// job.check(&Default::default())?;
 /// # Ok::<(), punctual::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct NewJob {
     /// Its id, made before the first send.
     pub id: JobId,
@@ -153,9 +156,14 @@ pub fn content_headers(headers: &[(String, String)]) -> impl Iterator<Item = &(S
 impl NewJob {
     /// A job for a queue, due at once, with a fresh id and every default.
     pub fn new(queue: impl Into<String>, payload: impl Into<Bytes>) -> Self {
+        Self::with_id(JobId::new(), queue, payload)
+    }
+
+    /// The same with an id that is known already.
+    pub fn with_id(id: JobId, queue: impl Into<String>, payload: impl Into<Bytes>) -> Self {
         let queue = queue.into();
         Self {
-            id: JobId::new(),
+            id,
             kind: queue.clone(),
             queue,
             payload: payload.into(),

@@ -41,16 +41,11 @@ async fn every_option_arrives() {
     assert_eq!((job.queue.as_str(), job.kind.as_str()), ("others", "pong"));
     assert_eq!(job.content_type, "application/x-ping");
     assert_eq!(job.priority, 2);
-    let unique = Unique {
-        key: "ping:7".into(),
-        policy: UniquePolicy::Replace,
-        hold: Hold::UntilStarted,
-    };
+    let unique = Unique::new("ping:7")
+        .policy(UniquePolicy::Replace)
+        .hold(Hold::UntilStarted);
     assert_eq!(job.unique, Some(unique));
-    let group = Group {
-        key: "rider:7".into(),
-        on_retry: OnRetry::Pass,
-    };
+    let group = Group::new("rider:7").on_retry(OnRetry::Pass);
     assert_eq!(job.group, Some(group));
     assert_eq!(job.expires_at, Some(expires));
     assert_eq!(job.max_attempts, 3);

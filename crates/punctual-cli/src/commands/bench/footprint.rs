@@ -80,14 +80,14 @@ impl Args {
         while sent < self.jobs {
             let until = (sent + 1_000).min(self.jobs);
             let batch: Vec<NewJob> = (sent..until)
-                .map(|nth| NewJob {
-                    kind: KIND.into(),
-                    content_type: "text/plain".into(),
-                    due: match (self.due_within, nth % 2) {
-                        (None, 0) => Due::Now,
-                        _ => Due::After(Duration::from_micros(dice.below(within.max(1)))),
-                    },
-                    ..NewJob::new("bench", payload.clone())
+                .map(|nth| {
+                    NewJob::new("bench", payload.clone())
+                        .kind(KIND)
+                        .content_type("text/plain")
+                        .due(match (self.due_within, nth % 2) {
+                            (None, 0) => Due::Now,
+                            _ => Due::After(Duration::from_micros(dice.below(within.max(1)))),
+                        })
                 })
                 .collect();
             queue.enqueue_many(batch).await?;

@@ -6,9 +6,7 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use punctual::time::{Timestamp, hours, millis};
 use punctual::worker::Verdict;
-use punctual::{
-    Context, Due, Group, Hold, JobId, JobRecord, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy,
-};
+use punctual::{Context, Due, Group, JobId, JobRecord, NewJob, RetryPolicy, Unique};
 
 use super::Dice;
 
@@ -78,10 +76,7 @@ impl Kind {
 impl Recipe {
     /// The job of that number.
     pub(super) fn job(&self, nth: u64, dice: &mut Dice) -> NewJob {
-        let mut job = NewJob {
-            content_type: "text/plain".into(),
-            ..NewJob::new(QUEUE, self.payload.clone())
-        };
+        let mut job = NewJob::new(QUEUE, self.payload.clone()).content_type("text/plain");
         if self.kind.has_dues() {
             let ahead = self.ahead.as_micros() as u64;
             job.due = Due::After(Duration::from_micros(ahead + dice.below(ahead.max(1))));
@@ -109,18 +104,11 @@ impl Recipe {
 }
 
 fn unique(key: String) -> Unique {
-    Unique {
-        key,
-        policy: UniquePolicy::default(),
-        hold: Hold::default(),
-    }
+    Unique::new(key)
 }
 
 fn group(number: u64) -> Group {
-    Group {
-        key: format!("g{number}"),
-        on_retry: OnRetry::default(),
-    }
+    Group::new(format!("g{number}"))
 }
 
 /// The unique key of the job of that number.
@@ -131,11 +119,9 @@ pub(super) fn key(nth: u64) -> String {
 /// A job that releases held ones, whose ids are its payload.
 pub(super) fn release(held: &[JobId]) -> NewJob {
     let ids: Vec<u8> = held.iter().flat_map(|id| *id.as_bytes()).collect();
-    NewJob {
-        kind: RELEASE.into(),
-        content_type: "application/octet-stream".into(),
-        ..NewJob::new(QUEUE, ids)
-    }
+    NewJob::new(QUEUE, ids)
+        .kind(RELEASE)
+        .content_type("application/octet-stream")
 }
 
 /// What a handler does with a job of that kind, and whether the job ends with it.

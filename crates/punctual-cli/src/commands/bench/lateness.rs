@@ -149,9 +149,10 @@ impl Args {
             let from = base + slice * nth as u32;
             // Rates that do not divide by the slices come out right in the sum.
             let until = self.rate * (nth + 1) / SLICES_PER_SECOND;
-            let mut job = |_| NewJob {
-                due: Due::At(from + Duration::from_micros(dice.below(slice.as_micros() as u64))),
-                ..NewJob::new("bench", "{}")
+            let mut job = |_| {
+                NewJob::new("bench", "{}").due(Due::At(
+                    from + Duration::from_micros(dice.below(slice.as_micros() as u64)),
+                ))
             };
             let batch: Vec<NewJob> = (sent..until).map(&mut job).collect();
             sent = until;

@@ -123,14 +123,7 @@ impl FromFile<'_> {
                         .map_err(|error| format!("is not JSON: {error}; --text sends it as text"))?
                         .into(),
                 };
-                return Ok((
-                    NewJob {
-                        payload,
-                        content_type,
-                        ..defaults
-                    },
-                    false,
-                ));
+                return Ok((defaults.payload(payload).content_type(content_type), false));
             }
             let read = JobJson::parse(text)?;
             let has_id = read.id.is_some();

@@ -147,21 +147,20 @@ impl Options {
             job.expires_at = Some(expiry(expires, now)?);
         }
         job.priority = self.priority.unwrap_or(job.priority);
-        job.unique = self.unique.clone().map(|key| Unique {
-            key,
-            policy: match self.unique_policy {
-                None | Some(Policy::Keep) => UniquePolicy::Keep,
-                Some(Policy::Replace) => UniquePolicy::Replace,
-                Some(Policy::After) => UniquePolicy::After,
-            },
-            hold: self.unique_hold.unwrap_or_default(),
+        job.unique = self.unique.clone().map(|key| {
+            Unique::new(key)
+                .policy(match self.unique_policy {
+                    None | Some(Policy::Keep) => UniquePolicy::Keep,
+                    Some(Policy::Replace) => UniquePolicy::Replace,
+                    Some(Policy::After) => UniquePolicy::After,
+                })
+                .hold(self.unique_hold.unwrap_or_default())
         });
-        job.group = self.group.clone().map(|key| Group {
-            key,
-            on_retry: match self.group_on_retry {
+        job.group = self.group.clone().map(|key| {
+            Group::new(key).on_retry(match self.group_on_retry {
                 None | Some(GroupRetry::Hold) => OnRetry::Hold,
                 Some(GroupRetry::Pass) => OnRetry::Pass,
-            },
+            })
         });
         job.max_attempts = self.max_attempts.unwrap_or(job.max_attempts);
         job.max_crashes = self.max_crashes;

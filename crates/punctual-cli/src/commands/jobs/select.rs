@@ -82,16 +82,15 @@ pub(super) struct Where {
 
 impl Where {
     pub(super) fn filter(&self, queue: Option<&str>) -> Filter {
-        Filter {
-            queue: queue.map(Into::into),
-            state: self.state,
-            kind: self.kind.clone(),
-            text: self.text.clone(),
-            due_from: self.due_from,
-            due_before: self.due_before,
-            error: self.error.clone(),
-            older_than: self.older_than,
-        }
+        Filter::default()
+            .queue(queue.map(str::to_owned))
+            .state(self.state)
+            .kind(self.kind.clone())
+            .text(self.text.clone())
+            .due_from(self.due_from)
+            .due_before(self.due_before)
+            .error(self.error.clone())
+            .older_than(self.older_than)
     }
 }
 

@@ -30,12 +30,10 @@ pub(super) async fn run(
     let mut changed = 0;
     let progress = Progress::new(session.out, 0, "jobs");
     for state in states {
-        let filter = Filter {
-            queue: Some(queue.to_owned()),
-            state: Some(state),
-            older_than,
-            ..Filter::default()
-        };
+        let filter = Filter::default()
+            .queue(queue.to_owned())
+            .state(Some(state))
+            .older_than(older_than);
         let report = |done| progress.set(changed + done);
         changed += edit_all(session, filter, &action, !yes, report).await?;
     }
@@ -68,11 +66,7 @@ pub(super) async fn all(session: &Session, queue: &str) -> Result<()> {
     let mut changed = 0;
     let progress = Progress::new(session.out, 0, "jobs");
     for (state, action) in waiting.into_iter().chain(settled) {
-        let filter = Filter {
-            queue: Some(queue.to_owned()),
-            state: Some(state),
-            ..Filter::default()
-        };
+        let filter = Filter::default().queue(queue.to_owned()).state(Some(state));
         let report = |done| progress.set(changed + done);
         changed += edit_all(session, filter, &action, false, report).await?;
     }

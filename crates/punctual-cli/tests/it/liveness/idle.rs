@@ -57,10 +57,7 @@ async fn a_hundred_idle_workers_on_redis_make_few_calls_and_still_listen() {
         assert!(rate < CALLS_MAX, "{rate} in minute {minute}");
     }
 
-    let job = NewJob {
-        retention: seconds(3_600),
-        ..NewJob::new(QUEUE, "{}")
-    };
+    let job = NewJob::new(QUEUE, "{}").retention(seconds(3_600));
     let id = job.id;
     asker.enqueue(&here(), vec![job]).await.expect("enqueue");
     let completed = within(seconds(5), async {

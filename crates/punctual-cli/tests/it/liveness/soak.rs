@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual::conformance::START;
 use punctual::engine::{Claim, Durability, Lease, LeaseReport, Settle, Settlement, WorkerId};
-use punctual::job::{Group, OnRetry, Unique, UniquePolicy};
+use punctual::job::{Group, OnRetry, Unique};
 use punctual::time::{
     ManualClock, Stopwatch, Timestamp, days, hours, millis, minutes, pause, seconds,
 };
@@ -68,10 +68,7 @@ trait Soaked: Send {
 async fn soak<S: Soaked>(mut soaked: S) {
     let wave = wave();
     let far = START + LAPSE * (2 * WAVES as u32);
-    let standing = |number| NewJob {
-        due: Due::At(far),
-        ..NewJob::new(QUEUE, payload(number))
-    };
+    let standing = |number| NewJob::new(QUEUE, payload(number)).due(Due::At(far));
     enqueue(&*soaked.engine(), 0..STANDING * wave, standing).await;
 
     let mut base = soaked.taken().await;
@@ -157,17 +154,11 @@ fn job(number: usize) -> NewJob {
     let mut job = NewJob::new(QUEUE, payload(number));
     match number % 10 {
         0 => {
-            job.unique = Some(Unique {
-                key: format!("order-{number}"),
-                policy: UniquePolicy::Keep,
-                hold: Default::default(),
-            });
+            job.unique = Some(Unique::new(format!("order-{number}")).hold(Default::default()));
         }
         1 => {
-            job.group = Some(Group {
-                key: format!("customer-{}", number / 100),
-                on_retry: OnRetry::Hold,
-            });
+            job.group =
+                Some(Group::new(format!("customer-{}", number / 100)).on_retry(OnRetry::Hold));
         }
         2 => job.retention = hours(1),
         3 => job.kind = "fails".into(),

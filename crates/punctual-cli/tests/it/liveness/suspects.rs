@@ -68,10 +68,10 @@ async fn one_of_64_dies(address: &str) {
 }
 
 async fn enqueue(engine: &dyn Engine) -> Vec<JobId> {
-    let job = |number| NewJob {
-        kind: if number == 40 { POISON } else { QUEUE }.into(),
-        retention: seconds(3_600),
-        ..NewJob::new(QUEUE, "{}")
+    let job = |number| {
+        NewJob::new(QUEUE, "{}")
+            .kind(if number == 40 { POISON } else { QUEUE })
+            .retention(seconds(3_600))
     };
     let jobs: Vec<NewJob> = (0..JOBS).map(job).collect();
     let ids = jobs.iter().map(|job| job.id).collect();

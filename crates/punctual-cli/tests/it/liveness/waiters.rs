@@ -71,10 +71,7 @@ impl Gateways {
     }
 
     async fn enqueue(&self, due: Due) {
-        let job = NewJob {
-            due,
-            ..NewJob::new(QUEUE, "{}")
-        };
+        let job = NewJob::new(QUEUE, "{}").due(due);
         self.engine
             .enqueue(&here(), vec![job])
             .await

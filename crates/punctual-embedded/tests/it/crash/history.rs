@@ -144,10 +144,7 @@ impl Caller {
             _ => Due::Now,
         };
         let payload = vec![b'x'; 1 + self.roll(200) as usize];
-        NewJob {
-            due,
-            ..NewJob::new(self.queue.clone(), payload)
-        }
+        NewJob::new(self.queue.clone(), payload).due(due)
     }
 
     /// A full disk refuses a call as a whole: it has changed nothing.
@@ -314,7 +311,7 @@ impl Caller {
         for alone in [false, true] {
             loop {
                 let claim = Claim::new(WorkerId::random(), self.queue.clone(), 100);
-                let claim = Claim { alone, ..claim };
+                let claim = claim.alone(alone);
                 let answer = engine.claim(&Namespace::default(), claim).await;
                 let leases = answer.expect("claim").leases;
                 if leases.is_empty() {

@@ -64,16 +64,15 @@ impl ClaimRequest {
         if let Some(nonce) = &self.nonce {
             claim.nonce = hex(nonce).ok_or_else(|| not(nonce, "nonce", "16 hexadecimal digits"))?;
         }
-        claim.worker = WorkerRecord {
-            id,
-            host: self.worker.host,
-            version: self.worker.version,
-            queues: self.queues.clone(),
-            kinds: self.worker.kinds,
-            // The engine takes the limit of the claim then.
-            slots: self.worker.slots.unwrap_or(0),
-            busy: self.worker.busy,
-        };
+        let mut worker = WorkerRecord::new(id);
+        worker.host = self.worker.host;
+        worker.version = self.worker.version;
+        worker.queues = self.queues.clone();
+        worker.kinds = self.worker.kinds;
+        // The engine takes the limit of the claim then.
+        worker.slots = self.worker.slots.unwrap_or(0);
+        worker.busy = self.worker.busy;
+        claim.worker = worker;
         claim.queues = self.queues;
         claim.order = match self.order {
             OrderLine::Strict => ClaimOrder::Strict,

@@ -34,13 +34,13 @@ impl ExtendRequest {
                 .map(|(id, note)| Ok((id.parse()?, String::from(Box::<str>::from(note)).into())));
             let log = line.log.into_iter();
             let log = log.map(|(id, lines)| Ok((id.parse()?, lines)));
-            Ok(Extend {
-                log: log.collect::<punctual::Result<_>>()?,
-                token: token_of(&line.token)?,
-                lease_duration: line.lease_duration.map_or(seconds(10), |span| span.0),
-                progress: progress.collect::<punctual::Result<_>>()?,
-                jobs: jobs?,
-            })
+            Ok(Extend::new(
+                token_of(&line.token)?,
+                line.lease_duration.map_or(seconds(10), |span| span.0),
+            )
+            .log(log.collect::<punctual::Result<_>>()?)
+            .progress(progress.collect::<punctual::Result<_>>()?)
+            .jobs(jobs?))
         };
         let leases = self.leases.into_iter().enumerate();
         leases

@@ -135,15 +135,14 @@ impl SettlementLine {
                 },
             })
         });
-        Ok(Settlement {
-            effects: effects.collect::<Result<_>>()?,
-            result: either(&self.result, &self.result_base64, "result")
-                .map_err(|why| Problem::invalid(format!("a settlement {why}")))?,
-            error: self.error,
-            log: self.log,
-            stopped: stopped.transpose()?,
-            ..Settlement::new(settled, self.attempt, outcome)
-        })
+        let mut settlement = Settlement::new(settled, self.attempt, outcome);
+        settlement.effects = effects.collect::<Result<_>>()?;
+        settlement.result = either(&self.result, &self.result_base64, "result")
+            .map_err(|why| Problem::invalid(format!("a settlement {why}")))?;
+        settlement.error = self.error;
+        settlement.log = self.log;
+        settlement.stopped = stopped.transpose()?;
+        Ok(settlement)
     }
 }
 

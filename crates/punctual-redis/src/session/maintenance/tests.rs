@@ -101,10 +101,7 @@ async fn cold_jobs_are_spread_ahead_of_their_time_after_a_recent_poll() {
     let width = 1 << 32;
     let begins = Timestamp::from_micros((START + hours(5)).as_micros() / width * width);
     for _ in 0..FAR {
-        let job = |_| NewJob {
-            due: Due::At(begins + seconds(1)),
-            ..NewJob::new("mail", "{}")
-        };
+        let job = |_| NewJob::new("mail", "{}").due(Due::At(begins + seconds(1)));
         let jobs = (0..BATCH).map(job).collect();
         engine.enqueue(&here, jobs).await.expect("enqueue");
     }

@@ -13,12 +13,10 @@ fn the_hash_is_as_in_the_vectors() {
             let (name, value) = header.split_once('=').expect("name=value");
             (name.to_owned(), value.to_owned())
         };
-        let job = NewJob {
-            kind: fields[1].into(),
-            content_type: fields[3].into(),
-            headers: headers.map(header).collect(),
-            ..NewJob::new(fields[0], fields[2].to_owned())
-        };
+        let job = NewJob::new(fields[0], fields[2].to_owned())
+            .kind(fields[1])
+            .content_type(fields[3])
+            .headers(headers.map(header).collect());
         assert_eq!(format!("{:016x}", content_hash(&job)), fields[5], "{line}");
         compared += 1;
     }

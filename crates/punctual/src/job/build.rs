@@ -1,0 +1,128 @@
+//! Setters of a job as sent, of its unique key and of its group: each takes and returns the whole.
+
+use bytes::Bytes;
+
+use super::{Due, Group, Hold, JobRecord, NewJob, OnRetry, State, Unique, UniquePolicy};
+use crate::time::Timestamp;
+
+/// What programs that pass jobs on set; the options of a producer are in `queue`.
+impl NewJob {
+    /// Sets the payload.
+    #[must_use]
+    pub fn payload(mut self, payload: Bytes) -> Self {
+        self.payload = payload;
+        self
+    }
+
+    /// Sets the names and values that the handler gets.
+    #[must_use]
+    pub fn headers(mut self, headers: Vec<(String, String)>) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    /// Sets when it may first run.
+    #[must_use]
+    pub fn due(mut self, due: Due) -> Self {
+        self.due = due;
+        self
+    }
+
+    /// Tells what an import knows of its past.
+    #[must_use]
+    pub fn history(mut self, history: JobRecord) -> Self {
+        self.history = Some(Box::new(history));
+        self
+    }
+}
+
+impl Unique {
+    /// A key with the policy [`UniquePolicy::Keep`], held until the job settles.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            policy: UniquePolicy::default(),
+            hold: Hold::default(),
+        }
+    }
+
+    /// Sets what happens while another job holds the key.
+    #[must_use]
+    pub fn policy(mut self, policy: UniquePolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets how long the key is held.
+    #[must_use]
+    pub fn hold(mut self, hold: Hold) -> Self {
+        self.hold = hold;
+        self
+    }
+}
+
+impl Group {
+    /// A group that a job which is to be retried holds back.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            on_retry: OnRetry::default(),
+        }
+    }
+
+    /// Sets what a job that is to be retried does to the rest.
+    #[must_use]
+    pub fn on_retry(mut self, on_retry: OnRetry) -> Self {
+        self.on_retry = on_retry;
+        self
+    }
+}
+
+impl JobRecord {
+    /// The record of a job as an engine took it: nothing has become of it yet.
+    ///
+    /// The job is held if it waits for names, else scheduled.
+    pub fn new(job: NewJob, due: Timestamp, enqueued_at: Timestamp) -> Self {
+        let state = match job.wait_for.is_empty() {
+            true => State::Scheduled,
+            false => State::Held,
+        };
+        Self {
+            id: job.id,
+            queue: job.queue,
+            kind: job.kind,
+            payload: job.payload,
+            content_type: job.content_type,
+            headers: job.headers,
+            expires_at: job.expires_at,
+            priority: job.priority,
+            unique: job.unique,
+            group: job.group,
+            max_attempts: job.max_attempts,
+            max_crashes: job.max_crashes,
+            retry: job.retry,
+            timeout: job.timeout,
+            retention: job.retention,
+            wait_for: job.wait_for,
+            state,
+            due,
+            attempt: 0,
+            failures: 0,
+            crashes: 0,
+            enqueued_at,
+            started_at: None,
+            finished_at: None,
+            last_error: None,
+            result: None,
+            progress: None,
+            cancel_requested: false,
+            cancelled: None,
+            dead: None,
+            stopped: None,
+            worker: None,
+            lease_until: None,
+            attempts: Vec::new(),
+            log: Vec::new(),
+        }
+    }
+}
