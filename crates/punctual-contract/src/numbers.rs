@@ -117,6 +117,8 @@ pub const GROUPS: &[Group] = &[
     ),
     plain("Verdicts of effects that no enqueue has.", VERDICTS),
     plain("Flags of a queue's row.", ROW),
+    plain("Flags of a lease.", LEASE),
+    plain("The last byte of a shard.", SHARD),
     plain("The first byte of the value of a `control` record.", VALUES),
     plain("Bundles.", BUNDLE),
 ];
@@ -297,7 +299,17 @@ const ROW: &[Number] = &[
         "a full queue dead-letters its oldest job",
     ),
     lua("ROW_BOUNDED", 8, "the queue has a `max_pending`"),
+    lua("ROW_LATER", 16, "from here on a later version"),
 ];
+
+const LEASE: &[Number] = &[
+    lua("LEASE_ALONE", 1, "its only job is a suspect"),
+    lua("LEASE_PLAIN", 2, "all its jobs are plain"),
+    lua("LEASE_BUNDLES", 4, "and in bundles"),
+    lua("LEASE_LATER", 8, "from here on a later version"),
+];
+
+const SHARD: &[Number] = &[lua("SHARD_LATER", 2, "from here on a later version")];
 
 const VALUES: &[Number] = &[
     both("VALUE_SETTINGS", 0, "settings of a queue"),

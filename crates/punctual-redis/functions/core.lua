@@ -29,6 +29,11 @@ local function refuse(code, message)
   error({err = 'PUNCTUAL ' .. code .. ' ' .. message})
 end
 
+-- Ends a call that has met what a later library has written.
+local function refuse_later(what)
+  refuse('data_damaged', what .. ' is of a later version; use a newer library')
+end
+
 -- Runs one of several calls: whether it went well, and its answer or the refusal, a table.
 local function attempt(f, argument)
   local ok, answer = pcall(f, argument)

@@ -5,7 +5,7 @@
 -- in hand finds its lease though nothing was written to it.
 do
 
-local ALONE, PLAIN, IN_BUNDLES = 1, 2, 4
+local ALONE, PLAIN, IN_BUNDLES = %LEASE_ALONE%, %LEASE_PLAIN%, %LEASE_BUNDLES%
 
 local function lease_member(p) return p.lo .. p.hi .. p.token .. p.q end
 
@@ -72,7 +72,8 @@ function Lease.load(token)
   local flags, n, ql
   p.started, p.lease_duration = unp('>I8I8', blob, 17)
   flags, n, ql = unp('>BI2I2', blob, 49)
-  p.alone, p.plain, p.n = flags % 2 == 1, flags >= PLAIN, n
+  if flags >= %LEASE_LATER% then refuse_later('a lease') end
+  p.alone, p.plain, p.n = %flags has LEASE_ALONE%, flags >= PLAIN, n
   p.q, p.at = sub(blob, 54, 53 + ql), 54 + ql
   p.runs = flags >= IN_BUNDLES and sub(blob, p.at + 16 * n) or nil
   p.saved = changes and true

@@ -367,7 +367,7 @@ local function settle_small(blob)
   local lease = S.fetched[token]
   if not lease or S.fetched['~' .. token] or S.leases and S.leases[token] ~= nil then return nil end
   local flags, of, ql = unp('>BI2I2', lease, 49)
-  if flags ~= 2 or of ~= n or sub(lease, 54 + ql) ~= sub(blob, 38, 37 + 16 * n) then return nil end
+  if flags ~= %LEASE_PLAIN% or of ~= n or sub(lease, 54 + ql) ~= sub(blob, 38, 37 + 16 * n) then return nil end
   if M.watch >= S.now or M.feed >= S.now then return nil end
   local q = sub(lease, 54, 53 + ql)
   Shard.may_count(Row.of(q))

@@ -39,6 +39,7 @@ end
 local function read_shard(raw)
   local last, sub_, fence, tombstones, instance = unp(OFTEN, raw)
   local version, due, ends, expiry, kept, tombstone, period, lease_duration, watch, feed, change, jumps, reused, behind = unp(SELDOM, raw, OFTEN_BYTES + 1)
+  if behind >= %SHARD_LATER% then refuse_later('the shard') end
   return {last = last, sub = sub_, fence = fence, tombstones = tombstones, instance = instance, version = version, due = due, ends = ends,
     expiry = expiry, kept = kept, tombstone = tombstone, period = period, lease_duration = lease_duration, watch = watch, feed = feed, change = change,
     jumps = jumps, reused = reused, behind = behind, rest = sub(raw, OFTEN_BYTES + 1), limits_raw = #raw > SHARD_BYTES and sub(raw, SHARD_BYTES + 1) or nil}
@@ -102,6 +103,7 @@ local function read_row(name, raw)
   local r = new_row(name)
   local c, b, h, at = r.c, r.b, r.h, ROW_BYTES + 1
   r.flags, r.short, c[2], c[3], h[1], h[2], h[3] = unp(ROW_OFTEN, raw)
+  if r.flags >= %ROW_LATER% then refuse_later('the row of a queue') end
   r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6], r.hot_until, r.cold =
     unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
   r.rest, r.scheduled = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), Due.next_sweep(r)

@@ -6,7 +6,7 @@ use punctual::{Due, Engine, ErrorKind, NewJob, Outcome, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
-use crate::client::{Claimed, claim, connect, here, job, state};
+use crate::client::{Claimed, QUEUE, claim, connect, here, job, state};
 
 /// The one record of the shard, cut into its parts as `docs/wire-protocol.md` says.
 const PARTS: &str = "
@@ -159,5 +159,45 @@ async fn no_edit_writes_over_a_record_of_a_later_format() {
     }
     tags(1);
     let lease = claim(&engine, 1).await.expect("claim").remove(0);
+    assert!(lease.complete(&engine).await.expect("settle"));
+}
+
+/// Sets a byte of a field of a hash, and answers what it was.
+fn patch(server: &TestServer, key: &str, field: &str, at: i64, byte: u8) -> u8 {
+    let base = "punctual:{default/0}:";
+    let script = format!(
+        "local raw = redis.call('HGET', '{base}{key}', {field}) local at = {at} < 0 and #raw or {at} \
+         redis.call('HSET', '{base}{key}', {field}, string.sub(raw, 1, at - 1) .. string.char({byte}) .. string.sub(raw, at + 1)) \
+         return tostring(string.byte(raw, at))"
+    );
+    let before = server.cli(&["EVAL", &script, "0"]);
+    before.trim().parse().expect("a byte")
+}
+
+#[tokio::test]
+async fn rows_and_leases_of_a_later_format_are_refused() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let sent = engine.enqueue(&here(), vec![job(), job()]).await;
+    sent.expect("enqueue");
+    let lease = claim(&engine, 1).await.expect("claim").remove(0);
+    let row = format!("'q{QUEUE}'");
+    let token = "(function() for _, field in ipairs(redis.call('HKEYS', \
+                 'punctual:{default/0}:pg')) do if #field == 16 then return field end end end)()";
+    for (key, field, at, later) in [("s", row.as_str(), 1, 16), ("s", "'m'", -1, 2)] {
+        let before = patch(&server, key, field, at, later);
+        let error = engine.enqueue(&here(), vec![job()]).await;
+        let error = error.expect_err("of a later format");
+        assert_eq!(error.kind(), ErrorKind::DataDamaged, "{field}: {error}");
+        assert!(error.to_string().contains("newer library"), "{error}");
+        patch(&server, key, field, at, before);
+    }
+    let before = patch(&server, "pg", token, 49, 8);
+    let error = lease
+        .complete(&engine)
+        .await
+        .expect_err("of a later format");
+    assert_eq!(error.kind(), ErrorKind::DataDamaged, "{error}");
+    patch(&server, "pg", token, 49, before);
     assert!(lease.complete(&engine).await.expect("settle"));
 }
