@@ -29,7 +29,7 @@ pub(crate) use stored_job::json_or_base64;
 /// A job as JSON; missing fields take their defaults.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = Job)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub struct JobJson {
     /// Its id, a UUID.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct JobJson {
     #[schema(value_type = Option<Name>)]
     pub kind: Option<String>,
     /// Its payload, if that is JSON, byte for byte.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub payload: Option<Box<RawValue>>,
     /// Its payload in base64, if it is not JSON.
@@ -113,12 +113,12 @@ pub struct JobJson {
     finished_at: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
     #[schema(value_type = serde_json::Value, required = false)]
     result: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result_base64: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
     #[schema(value_type = serde_json::Value, required = false)]
     progress: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]

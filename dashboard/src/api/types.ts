@@ -1,4 +1,17 @@
-// The gateway's shapes, as docs/http-api.md has them. Instants are RFC 3339, spans text such as "30m".
+// The gateway's shapes, from its OpenAPI description; what the page knows more exactly is said here.
+// Instants are RFC 3339, spans text such as "30m".
+
+import type { components } from "./types.gen";
+
+type Described = components["schemas"];
+
+/** An object as an answer has it: a field is there with a value or is left out. `Always` names those that never are. */
+type Answer<T, Always extends keyof T = never> = { [K in Exclude<keyof T, Always>]?: NonNullable<T[K]> } & {
+  [K in Always]-?: NonNullable<T[K]>;
+};
+
+/** The same with other types for some of its fields, each of which must be described. */
+type With<T, More extends { [K in keyof More]: K extends keyof T ? unknown : never }> = Omit<T, keyof More> & More;
 
 export const STATES = ["held", "scheduled", "ready", "active", "completed", "cancelled", "dead"] as const;
 export type State = (typeof STATES)[number];
@@ -7,170 +20,64 @@ export const isPending = (state: State) => state === "held" || state === "schedu
 
 export type Counts = Record<State, number>;
 
-export interface Quantiles {
-  p50: number;
-  p99: number;
-}
+export type Quantiles = Described["Quantiles"];
 
 /** One minute; spans in microseconds. */
-export interface Minute {
-  minute: string;
-  enqueued: number;
-  claimed: number;
-  completed: number;
-  failed: number;
-  dead: number;
-  cancelled: number;
-  lateness_us?: Quantiles;
-  run_time_us?: Quantiles;
-}
+export type Minute = Answer<Described["MinuteLine"], "minute" | "enqueued" | "claimed" | "completed" | "failed" | "dead" | "cancelled">;
 
-export interface DueBucket {
-  from: string;
-  until?: string;
-  jobs: number;
-}
+export type DueBucket = Answer<Described["DueLine"], "from" | "jobs">;
 
-export interface QueueNow extends Counts {
-  queue: string;
-  paused: boolean;
-  oldest_due_ms?: number;
-  due?: DueBucket[];
-  history?: Minute[];
-  recent?: RecentCounts;
-  /** The jobs that ended last, if asked for. */
-  ends?: JobEnd[];
-}
+export type QueueNow = With<
+  Answer<Described["Queue"], "queue" | "paused" | State>,
+  { due?: DueBucket[]; history?: Minute[]; recent?: RecentCounts; ends?: JobEnd[] }
+>;
 
 /** The last five full minutes of a queue and the one that runs. */
-export interface RecentCounts {
-  enqueued: number;
-  claimed: number;
-  completed: number;
-  failed: number;
-  dead: number;
-  lateness_us?: Quantiles;
-}
+export type RecentCounts = Answer<Described["Recent"], "enqueued" | "claimed" | "completed" | "failed" | "dead">;
 
-export interface WorkerNow {
-  id: string;
-  host: string;
-  version: string;
-  queues: string[];
-  kinds: string[];
-  slots: number;
-  busy: number;
-  leased: number;
-  seen_at: string;
-}
+export type WorkerNow = Described["WorkerSeenLine"];
 
-export interface Stats {
-  queues: QueueNow[];
-  workers: WorkerNow[];
-  exact: boolean;
-  now: string;
-  /** All these queues as one, if asked for. */
-  total?: { history: Minute[]; due: DueBucket[] };
-}
+export type Stats = With<
+  Answer<Described["StatsAnswer"], "queues" | "workers" | "exact" | "now">,
+  { queues: QueueNow[]; workers: WorkerNow[]; total?: { history: Minute[]; due: DueBucket[] } }
+>;
 
-export interface QueueSettings {
-  queue: string;
-  max_pending?: number;
-  on_full: "refuse" | "dead_letter_oldest";
-  version: number;
-}
+export type QueueSettings = With<Answer<Described["SettingsLine"], "queue" | "version">, { on_full: Described["OnFullLine"] }>;
 
-export interface Unique {
-  key: string;
-  policy?: "keep" | "replace" | "after";
-  hold?: string;
-}
+export type Unique = Exclude<Described["UniqueLine"], string>;
 
-export interface Group {
-  key: string;
-  on_retry?: "hold" | "pass";
-}
+export type Group = Partial<Exclude<Described["GroupLine"], string>> & { key: string };
 
-export interface Job {
-  id: string;
-  queue: string;
-  kind: string;
-  state: State;
-  due: string;
-  priority: number;
-  attempt: number;
-  failures: number;
-  crashes: number;
-  max_attempts: number;
-  max_crashes?: number;
-  enqueued_at: string;
-  started_at?: string;
-  finished_at?: string;
-  expires_at?: string;
-  unique?: string | Unique;
-  group?: string | Group;
-  retry?: Record<string, unknown> & { policy: string };
-  timeout?: string;
-  retention?: string;
-  wait_for?: string[];
-  headers?: Record<string, string> | [string, string][];
-  content_type?: string;
-  payload?: unknown;
-  payload_base64?: string;
-  /** In lists: the first characters of the payload, if it is text, and how long it is. */
-  preview?: string;
-  payload_bytes?: number;
-  result?: unknown;
-  result_base64?: string;
-  progress?: unknown;
-  progress_base64?: string;
-  last_error?: string;
-  cancel_requested?: boolean;
-  cancelled?: string;
-  dead?: string;
-  stopped?: string;
-  worker?: string;
-  lease_until?: string;
-  attempts?: PastAttempt[];
-  /** Lines that workers logged, the oldest first. */
-  log?: { at: string; attempt: number; text: string }[];
+/** A job, or its tombstone. Sent fields that a job to send has and an answer has not are left out. */
+export type Job = With<
+  Answer<
+    Omit<Described["ListedJob"], "delay" | "at" | "target" | "callback">,
+    "id" | "queue" | "kind" | "due" | "priority" | "attempt" | "failures" | "crashes" | "max_attempts" | "enqueued_at"
+  >,
+  {
+    state: State;
+    unique?: string | Unique;
+    group?: string | Group;
+    retry?: Record<string, unknown> & { policy: string };
+    headers?: Record<string, string> | [string, string][];
+    attempts?: PastAttempt[];
+  }
+> & {
   /** Only a tombstone is left: most fields above are not there. */
   tombstone?: boolean;
-}
+};
 
 /** An attempt that did not complete its job. */
-export interface PastAttempt {
-  attempt: number;
-  started_at: string;
-  ended_at: string;
-  outcome: "retry" | "snooze" | "cancelled" | "dead" | "released" | "crashed";
-  worker?: string;
-  error?: string;
-}
+export type PastAttempt = With<
+  Answer<Described["PastAttempt"], "attempt" | "started_at" | "ended_at" | "outcome">,
+  { outcome: "retry" | "snooze" | "cancelled" | "dead" | "released" | "crashed" }
+>;
 
-export interface Reason {
-  reason: string;
-  text?: string;
-  [field: string]: unknown;
-}
+export type Reason = Answer<Described["Reason"], "reason"> & { [field: string]: unknown };
 
-export interface JobDetail extends Job {
-  explain?: Reason[];
-  now: string;
-}
+export type JobDetail = Job & { explain?: Reason[]; now: string };
 
-export interface Filter {
-  queue?: string;
-  state?: State;
-  kind?: string;
-  text?: string;
-  /** Text in the last error. */
-  error?: string;
-  due_from?: string;
-  due_before?: string;
-  /** An age: of settled jobs since their end, of others since their enqueue. */
-  older_than?: string;
-}
+export type Filter = With<Answer<Described["FilterLine"]>, { state?: State }>;
 
 /** What a list looks for: a filter, or a key of one queue. */
 export interface Query extends Filter {
@@ -178,104 +85,48 @@ export interface Query extends Filter {
   group?: string;
 }
 
-export interface Listing {
-  jobs: Job[];
-  examined: number;
-  cursor?: string;
-  now: string;
-}
+export type Listing = With<Answer<Described["JobList"], "examined" | "now">, { jobs: Job[] }>;
 
-export type Target = { id: string } | { queue: string; unique: string };
+export type Target = Described["TargetLine"];
 
-export type Simple = "cancel" | "run_now" | "redrive" | "delete";
-export type Action = Simple | { reschedule: { delay: string } | { at: string } } | { reprioritise: number };
+export type Simple = Extract<Action, string>;
+export type Action = Exclude<Described["ActionLine"], { reprioritise: number } | { reschedule: unknown } | { update_payload: unknown }> | { reschedule: { delay: string } | { at: string } } | { reprioritise: number };
 
-export interface Verdict {
-  target?: number;
-  id?: string;
-  verdict: string;
-  state?: State;
-  holder?: string;
-}
+export type Verdict = With<Answer<Described["EditedJob"], "verdict">, { state?: State }>;
 
-export interface Edited {
-  dry_run: boolean;
-  examined: number;
-  matched: number;
-  changed: number;
-  verdicts: Record<string, number>;
-  jobs: Verdict[];
-  cursor?: string;
-  now: string;
-}
+export type Edited = With<
+  Answer<Described["EditAnswer"], "dry_run" | "examined" | "matched" | "changed" | "now">,
+  { verdicts: Record<string, number>; jobs: Verdict[] }
+>;
 
 /** The jobs of one kind; without a name the jobs of every other kind. */
-export interface KindLine extends Counts {
-  kind?: string;
-  failures: number;
-  crashes: number;
-  oldest_due_ms?: number;
-}
+export type KindLine = Answer<Described["KindLine"], State | "failures" | "crashes">;
 
 /** How a job ended; of the job itself nothing else may be left. */
-export interface JobEnd {
-  id: string;
-  kind: string;
-  state: State;
-  at: string;
-}
+export type JobEnd = With<Described["JobEnd"], { state: State }>;
 
 /** Dead letters of one cause; numbers and ids within the error are written as `#`. */
-export interface DeadGroup {
-  queue: string;
-  kind: string;
-  error: string;
-  /** What a list looks for to find the jobs of the group. */
-  search?: string;
-  jobs: number;
-  first: string;
-  last: string;
-  example: string;
-}
+export type DeadGroup = Answer<Described["DeadGroup"], "queue" | "kind" | "error" | "jobs" | "first" | "last" | "example">;
 
-export interface DeadGroups {
-  groups: DeadGroup[];
-  /** Groups that are not in the answer. */
-  others: number;
-  examined: number;
-  complete: boolean;
-  now: string;
-}
+export type DeadGroups = With<Described["DeadAnswer"], { groups: DeadGroup[] }>;
 
 /** One change by a person. */
-export interface AuditEntry {
-  id: string;
-  at: string;
-  who: string;
-  action: string;
-  on: string;
-  phase: "begun" | "done" | "failed";
-  matched?: number;
-  error?: string;
-}
+export type AuditEntry = With<
+  Answer<Omit<Described["AuditEntry"], "namespace">, "id" | "at" | "who" | "action" | "on" | "phase">,
+  { phase: "begun" | "done" | "failed" }
+>;
 
-export interface Info {
-  engine: string;
-  version: string;
-  namespace: string;
-  durability: string;
-  clock_jumps: number;
-  store_bytes?: number;
-  capabilities?: string[];
-  limits?: Record<string, number>;
-  health: { ok: boolean; problems?: string[]; loops?: { name: string; age_ms: number; restarts: number }[] };
-  /** Only for who runs the server. */
-  shards?: number;
-  process?: { version: string; uptime_ms: number; memory_bytes?: number };
-  scopes: string[];
-  now: string;
-}
+export type Info = With<
+  Answer<Omit<Described["InfoAnswer"], "settled_window">, "engine" | "version" | "namespace" | "durability" | "clock_jumps" | "health" | "scopes" | "now">,
+  {
+    limits?: Record<string, number>;
+    capabilities?: string[];
+    health: { ok: boolean; problems?: string[]; loops?: { name: string; age_ms: number; restarts: number }[] };
+    process?: { version: string; uptime_ms: number; memory_bytes?: number };
+  }
+>;
 
+/** A change of a job's state, as the socket tells it: OpenAPI has no frames of sockets. */
 export interface Change {
   id: string;
   queue: string;
@@ -283,11 +134,4 @@ export interface Change {
   at: string;
 }
 
-export interface Receipt {
-  id: string;
-  verdict: string;
-  due: string;
-  late?: boolean;
-  holder?: string;
-  durability?: string;
-}
+export type Receipt = Answer<Described["ReceiptLine"], "id" | "verdict" | "due"> & { durability?: string };

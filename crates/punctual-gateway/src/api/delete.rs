@@ -22,7 +22,7 @@ pub(super) struct QueueDeleted {
 
 /// Deletes a queue that has no jobs, with its pause, settings and history
 #[utoipa::path(
-    post, path = "/v1/queues/delete", tag = "queues", request_body = QueueRequest,
+    post, path = "/v1/queues/delete", operation_id = "delete_queue", tag = "queues", request_body = QueueRequest,
     responses((status = 200, body = QueueDeleted), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn delete(

@@ -19,7 +19,7 @@ use crate::state::Shared;
 
 /// Counts the jobs of queues by state
 #[utoipa::path(
-    get, path = "/v1/queues", tag = "queues",
+    get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
     params(("queue" = Option<Vec<String>>, Query, description = "only these; all if omitted")),
     responses((status = 200, body = QueueList), (status = 304, description = "the `ETag` of an earlier answer"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]

@@ -113,3 +113,23 @@ fn defaults_and_bounds_are_those_of_the_contract() {
         assert_eq!(bound("maximum"), field.max, "maximum of {name}");
     }
 }
+
+#[test]
+fn each_operation_has_an_id_of_its_own() {
+    let json = open_api().to_json().expect("a description");
+    let description: Value = serde_json::from_str(&json).expect("JSON");
+    let paths = description["paths"].as_object().expect("paths").values();
+    let operations = paths.flat_map(|item| item.as_object().expect("methods").values());
+    let ids: Vec<&str> = operations
+        .map(|operation| operation["operationId"].as_str().expect("an id"))
+        .collect();
+    let unlike: BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!(unlike.len(), ids.len(), "{ids:?}");
+}
+
+#[test]
+fn the_dashboard_has_the_present_description() {
+    let json = open_api().to_pretty_json().expect("a description");
+    let there = include_str!("../../../../dashboard/openapi.json");
+    assert!(there.trim_end() == json, "run `just contract`");
+}
