@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::retry::even_draw;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, days};
 
 use super::builder::SpecBuilder;
 use super::clock::ZoneClock;
@@ -27,7 +27,9 @@ pub struct Spec {
     pub(super) clock: ZoneClock,
 }
 
-/// A search gives up after that many checks of an exclusion, within a tenth of a second.
+/// A search gives up after that long without an instant that is not excluded: eight years.
+const EXCLUDED_MAX: Duration = days(2_922);
+/// A search gives up after that many checks of an exclusion, about a tenth of a second.
 const CHECKS_MAX: usize = 100_000;
 const SECOND: u64 = 1_000_000;
 const MICROSECOND: Duration = Duration::from_micros(1);
@@ -188,11 +190,16 @@ impl Search<'_> {
         end: Timestamp,
         next: impl Fn(Timestamp) -> Option<Timestamp>,
     ) -> Option<Timestamp> {
+        let mut first_excluded = None;
         loop {
             let at = next(from).filter(|at| *at <= end)?;
             let Some(until) = self.excluded_until(at) else {
                 return Some(at);
             };
+            let first = *first_excluded.get_or_insert(at);
+            if at - first > EXCLUDED_MAX {
+                return None;
+            }
             let checks = self.spec.except.len();
             self.checks_left
                 .set(self.checks_left.get().checked_sub(checks)?);
