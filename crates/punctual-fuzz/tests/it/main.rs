@@ -1,5 +1,6 @@
 //! Everything that reads bytes from outside: whatever they are, it answers a value or an error.
 
+mod calendars;
 mod calls;
 mod http;
 mod logs;

@@ -137,7 +137,7 @@ impl Field {
             }
             if let Some((day, nth)) = part.split_once('#') {
                 let Some(nth) = number(nth).filter(|nth| (1..=5).contains(nth)) else {
-                    let what = "counts weekdays of a month from 1 to 5, such as 5#3 for the third";
+                    let what = "has no week after the #; write 1 to 5, such as 5#3 for the third";
                     return self.refused(part, what);
                 };
                 return Ok(format!("{}#{nth}", self.weekday(day)?));
@@ -171,7 +171,9 @@ impl Field {
                 );
                 return self.refused(part, &what);
             }
-            None => return self.refused(part, "has a step that is no number, such as */5"),
+            None => {
+                return self.refused(part, "has a step that is no number; write one such as */5");
+            }
         };
         let (first, last) = match range.split_once('-') {
             _ if range == "*" => return Ok(format!("*/{step}")),

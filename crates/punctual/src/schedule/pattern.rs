@@ -116,7 +116,7 @@ impl Pattern {
         let cron = parser.parse(&fields.join(" ")).map_err(|error| {
             Error::new(
                 ErrorKind::InvalidInput,
-                "cron: the pattern is not understood",
+                "cron: the pattern is not understood; write it in another way, and please report this",
             )
             .source(error)
         })?;

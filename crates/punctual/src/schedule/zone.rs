@@ -71,27 +71,28 @@ fn wrong(name: &str, what: &str) -> crate::Error {
     refuse(format!("zone {} {what}", shown(name)))
 }
 
+/// Letters that may be wrong in a name for another to be proposed.
+const WRONG_MAX: usize = 2;
+
 /// The name that was probably meant: of the same city, or with few letters wrong.
 fn nearest(name: &str, known: impl Iterator<Item = String>) -> Option<String> {
-    const NAME_BYTES_MAX: usize = 40;
-    const WRONG_MAX: usize = 2;
-    if name.len() > NAME_BYTES_MAX || name.contains("..") {
-        return None;
-    }
     let name = name.replace(' ', "_").to_ascii_lowercase();
-    let city = name.rsplit('/').next().unwrap_or_default();
-    let distance = |known: &String| {
+    let city = name.rsplit('/').next().filter(|city| !city.is_empty())?;
+    let distance = |known: &str| {
         let known = known.to_ascii_lowercase();
-        match known.rsplit('/').next() == Some(city) {
-            true => 0,
-            false => letters_wrong(&name, &known),
+        if known.rsplit('/').next() == Some(city) {
+            return Some(0);
         }
+        let is_near = known.len().abs_diff(name.len()) <= WRONG_MAX;
+        is_near
+            .then(|| letters_wrong(&name, &known))
+            .filter(|wrong| *wrong <= WRONG_MAX)
     };
     known
-        .filter(|known| known.contains('/') && present_name(known).is_none())
-        .map(|known| (distance(&known), known))
+        .filter(|known| known.contains('/'))
+        .filter_map(|known| Some((distance(&known)?, known)))
+        .filter(|(_, known)| present_name(known).is_none())
         .min()
-        .filter(|(wrong, _)| *wrong <= WRONG_MAX)
         .map(|(_, known)| known)
 }
 

@@ -326,7 +326,7 @@ fn a_bad_pattern_is_refused_with_field_value_and_remedy() {
         (Quartz, "0 0 12 29 2 ? 2005", "the pattern never runs"),
         (Cron, "0 0 ? * *", "has a ?, which is Quartz; write *"),
         (Cron, "0 0 * * L", "write 5L for the last Friday"),
-        (Cron, "0 0 * * 5#6", "from 1 to 5"),
+        (Cron, "0 0 * * 5#6", "write 1 to 5, such as 5#3"),
         (Cron, "0 0 L-31 * *", "write L-1 to L-30"),
         (Cron, "0 0 L,LW * *", "use two patterns"),
         (Cron, "0 0 * * +5", "is not understood"),
