@@ -54,7 +54,7 @@ impl Spec {
         }
     }
 
-    /// The parts that it was built from, with the zone as the database spells it.
+    /// The parts that it was built from, with the zone as the database writes it.
     pub fn parts(&self) -> &SpecBuilder {
         &self.parts
     }

