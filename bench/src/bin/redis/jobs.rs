@@ -1,6 +1,6 @@
 //! What each kind of job costs, beside raw list commands and the nearest equals of rivals.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ struct Lifecycle {
 }
 
 /// Microseconds of server CPU for a life of ours, pruning included.
-fn our_life(cli: &PathBuf, kind: &Kind, jobs: u64) -> Option<f64> {
+fn our_life(cli: &Path, kind: &Kind, jobs: u64) -> Option<f64> {
     let server = Server::start();
     let engine = format!("redis://127.0.0.1:{}", server.port());
     let [jobs, batch, callers] = [jobs, BATCH, CALLERS].map(|number| number.to_string());
@@ -189,11 +189,10 @@ fn life(side: &Side, kind: &Kind, jobs: u64) -> Option<f64> {
             &["job", kind.name, &count, &batch, &callers, &ahead],
         )?;
         let mut workers = side.work(&server, 1)?;
-        let seen = workers.until(jobs * kind.percent_run / 100, PATIENCE)?;
+        workers.until(jobs * kind.percent_run / 100, PATIENCE)?;
         // What was begun is settled a moment later; its CPU belongs to the jobs.
         pause(MOMENT);
-        Some((seen, server.cpu_us()))
+        Some(server.cpu_us())
     });
-    let (_, after) = done?;
-    Some((after - before - idle * took.as_secs_f64()) / jobs as f64)
+    Some((done? - before - idle * took.as_secs_f64()) / jobs as f64)
 }

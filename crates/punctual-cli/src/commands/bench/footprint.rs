@@ -19,8 +19,8 @@ Examples:
   punctual bench footprint --jobs 1000000 --payload-bytes 100
   punctual bench footprint --jobs 1000000 --due-within 1h
 
-Half of the jobs are ready, half fall due within 30 days; with --due-within none is ready. Their kind
-has 16 bytes. Sizes include the payload; null where the engine reports none.")]
+Half of the jobs are ready, half fall due within 30 days; with --due-within none is ready. Their
+kind has 16 bytes. Sizes include the payload; null where the engine reports none.")]
 pub(crate) struct Args {
     /// Jobs
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]

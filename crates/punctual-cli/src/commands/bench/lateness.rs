@@ -21,9 +21,9 @@ Examples:
   punctual bench lateness --rate 1000 --seconds 60
   punctual bench lateness --rate 1000 --seconds 10 -o json
 
-Each job is enqueued at least a second ahead. The handler does nothing. Its start counts by the engine's
-clock from the instant the claim was sent, so lateness is at most what is printed. Early, lost and
-duplicated must be 0.")]
+Each job is enqueued at least a second ahead. The handler does nothing. Its start counts by the
+engine's clock from the instant the claim was sent, so lateness is at most what is printed. Early,
+lost and duplicated must be 0.")]
 pub(crate) struct Args {
     /// Jobs per second
     #[arg(long, value_name = "R", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]

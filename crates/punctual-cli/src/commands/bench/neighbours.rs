@@ -24,10 +24,10 @@ Examples:
   punctual bench neighbours --queues 10000 --leases 10000 --engine $REDIS
   punctual bench neighbours --queues 0 --leases 0 --engine $REDIS
 
-Fills a namespace of its own with queues of one job each, and with leases of one job and an hour each.
-Then measures single calls: statistics of all queues, a claim of one job from one more queue, and a
-cancel of one job there. Medians in ms of CPU, user plus system: of the servers on Redis, of this process where
-the engine runs in it; null behind a gateway. Everything is removed at the end.")]
+Fills a namespace of its own with queues of one job each, and with leases of one job and an hour
+each. Then measures single calls: statistics of all queues, a claim of one job from one more queue,
+and a cancel of one job there. Medians in ms of CPU, user plus system: of the servers on Redis, of
+this process where the engine runs in it; null behind a gateway. Everything is removed at the end.")]
 pub(crate) struct Args {
     /// Queues with a job each
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
