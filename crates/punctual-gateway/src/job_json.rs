@@ -44,7 +44,11 @@ pub struct JobJson {
     #[schema(value_type = Option<Name>)]
     pub kind: Option<String>,
     /// Its payload, if that is JSON, byte for byte.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "raw"
+    )]
     #[schema(value_type = serde_json::Value, required = false)]
     pub payload: Option<Box<RawValue>>,
     /// Its payload in base64, if it is not JSON.
@@ -113,12 +117,20 @@ pub struct JobJson {
     finished_at: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "raw"
+    )]
     #[schema(value_type = serde_json::Value, required = false)]
     result: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result_base64: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "raw")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "raw"
+    )]
     #[schema(value_type = serde_json::Value, required = false)]
     progress: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,8 +10,8 @@ use punctual::engine::{
 };
 use punctual::time::{ManualClock, hours, minutes, seconds};
 use punctual::{
-    Due, Engine, Group, Hold, JobId, JobRecord, Limits, Namespace, NewJob, OnRetry, Outcome,
-    RetryPolicy, State, Unique, UniquePolicy,
+    Due, Engine, Hold, JobId, JobRecord, Limits, Namespace, NewJob, OnRetry, Outcome, RetryPolicy,
+    State, UniquePolicy,
 };
 use punctual_embedded::{EmbeddedEngine, Options, backup, restore};
 

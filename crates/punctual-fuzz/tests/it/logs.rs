@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use punctual::engine::{Claim, LeaseReport, Settle, Settlement, Target, WorkerId};
 use punctual::time::{ManualClock, Timestamp, hours};
-use punctual::{
-    Effect, Engine, ErrorKind, Group, Hold, JobId, Namespace, NewJob, OnRetry, Outcome, Unique,
-    UniquePolicy,
-};
+use punctual::{Effect, Engine, ErrorKind, JobId, Namespace, NewJob, Outcome};
 use punctual_embedded::disk::Disk;
 use punctual_embedded::testing::{ForgetfulDisk, MemoryStore};
 use punctual_embedded::{EmbeddedEngine, Options};

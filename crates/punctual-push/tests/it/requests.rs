@@ -1,7 +1,7 @@
 //! What a target is sent.
 
+use punctual::NewJob;
 use punctual::time::{minutes, seconds};
-use punctual::{Group, NewJob, Unique};
 use punctual_push::Guard;
 
 use crate::support::{START, Server, Under, job};
@@ -107,7 +107,7 @@ async fn a_job_without_a_target_goes_to_that_of_the_worker_or_is_delayed() {
     let server = Server::start(204).await;
     let aimless = || {
         NewJob::new("mail", "")
-            .queue("http:mail".into())
+            .queue("http:mail")
             .retention(seconds(60))
     };
     // Its own URL is the operator's: it needs no opening.

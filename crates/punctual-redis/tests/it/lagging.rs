@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual::conformance::START;
 use punctual::engine::{Action, Control, Controlled, Edit, Select, StatsRequest};
-use punctual::job::{Group, OnRetry, Outcome};
+use punctual::job::Outcome;
 use punctual::time::{Clock, ManualClock, Timestamp, hours, minutes, seconds};
 use punctual::{Due, Engine, JobId, Limits, NewJob, State};
 use punctual_redis::testing::TestServer;

@@ -1,6 +1,6 @@
 //! What a later version has added to a record is kept by this one, and what it cannot read is written over by no edit.
 
-use punctual::engine::{Action, Edit, Extend, Select, SettleVerdict, Target};
+use punctual::engine::{Action, Edit, Select, SettleVerdict, Target};
 use punctual::time::hours;
 use punctual::{Due, Engine, ErrorKind, NewJob, Outcome, State};
 use punctual_redis::RedisEngine;

@@ -8,9 +8,7 @@ use punctual::engine::{
     Claim, EnqueueVerdict, LeaseReport, Settle, SettleVerdict, Settlement, Target, WorkerId,
 };
 use punctual::time::{ManualClock, Stopwatch, Timestamp, minutes, seconds};
-use punctual::{
-    Effect, Engine, ErrorKind, Hold, JobId, NewJob, Outcome, State, Unique, UniquePolicy,
-};
+use punctual::{Effect, Engine, ErrorKind, JobId, NewJob, Outcome, State, Unique};
 use punctual_redis::testing::{TestCluster, TestProxy as Proxy, TestServer, Way};
 use punctual_redis::{Options, RedisEngine};
 

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use punctual::conformance::START;
 use punctual::engine::{Claim, Control, Controlled, WorkerId};
 use punctual::time::{Clock, ManualClock, Timestamp, hours, millis, minutes, seconds};
-use punctual::{Due, Engine, Hold, NewJob, Unique, UniquePolicy};
+use punctual::{Due, Engine, NewJob};
 use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
@@ -326,7 +326,7 @@ async fn jobs_with_keys_are_claimed_a_few_hundred_at_a_time() {
 #[tokio::test]
 async fn a_claim_settles_few_of_the_expired_jobs_that_it_meets() {
     let mut pile = Pile::new().await;
-    let expires_at = Some(START + seconds(1));
+    let expires_at = START + seconds(1);
     let expiring = |_| NewJob::new(QUEUE, vec![b'x'; 100]).expires_at(expires_at);
     for _ in 0..3 {
         let jobs = (0..BATCH).map(expiring).collect();

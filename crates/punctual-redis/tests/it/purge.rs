@@ -2,7 +2,7 @@
 
 use punctual::engine::{Control, Controlled, StatsRequest};
 use punctual::time::{hours, minutes};
-use punctual::{Due, Engine, NewJob, State, Unique, UniquePolicy};
+use punctual::{Due, Engine, NewJob, State, UniquePolicy};
 use punctual_redis::testing::TestServer;
 
 use crate::client::{QUEUE, connect, drain, here, job};

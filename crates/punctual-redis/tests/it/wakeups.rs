@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual::conformance::START;
 use punctual::engine::{Claim, StatsRequest, WaitFor, Waited, WorkerId};
-use punctual::job::{Group, Hold, OnRetry, Unique, UniquePolicy};
+use punctual::job::{Hold, UniquePolicy};
 use punctual::time::{Clock, ManualClock, Stopwatch, days, millis, seconds, within};
 use punctual::{Due, Engine, Namespace, NewJob};
 use punctual_redis::RedisEngine;

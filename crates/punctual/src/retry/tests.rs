@@ -1,6 +1,7 @@
 //! Unit tests of `retry`.
 
 use super::*;
+use crate::time::{days, hours, seconds};
 use crate::time::{millis, minutes};
 
 fn id(n: u128) -> JobId {
