@@ -10,14 +10,16 @@ use futures_util::future::join_all;
 use punctual::engine::*;
 use punctual::sync::Lock;
 use punctual::time::Timestamp;
-use punctual::{Error, ErrorKind, Namespace, NewJob, Result};
+use punctual::{Error, Namespace, NewJob, Result};
 
+use crate::health;
 use crate::library::Library;
 use crate::options::Options;
 use crate::policy::server_info::ServerInfo;
 use crate::session::calls::Calls;
 use crate::session::examine::{cpu, examine, replicas_of, rewrite_all};
 use crate::session::maintenance::Maintenance;
+use crate::session::shards::Shard;
 use crate::wakeup::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
 
@@ -216,7 +218,7 @@ impl RedisEngine {
 
     /// What each shard says that this process has talked to, or why it does not: one that is unavailable is asked beside
     /// the others.
-    async fn shard_infos(&self) -> Vec<Result<stats::ShardInfo>> {
+    async fn shard_infos(&self) -> Vec<(Arc<Shard>, Result<stats::ShardInfo>)> {
         let mut shards = self.calls.shards.contacted();
         if shards.is_empty() {
             // There is always one to ask for the time. It is not made by that: who makes it decides
@@ -224,13 +226,15 @@ impl RedisEngine {
             let first = self.calls.shards.first(&Namespace::default());
             if self.calls.options.clock.is_none() {
                 let reply = self.calls.peek(&first, "info").await;
-                return vec![reply.and_then(|reply| stats::info(&reply, &first))];
+                let info = reply.and_then(|reply| stats::info(&reply, &first));
+                return vec![(first, info)];
             }
             shards.push(first);
         }
-        let asked = shards.iter().map(async |shard| {
-            let reply = self.calls.read(shard, "info", MapWriter::default).await?;
-            stats::info(&reply, shard)
+        let asked = shards.into_iter().map(async |shard| {
+            let reply = self.calls.read(&shard, "info", MapWriter::default).await;
+            let info = reply.and_then(|reply| stats::info(&reply, &shard));
+            (shard, info)
         });
         join_all(asked).await
     }
@@ -353,55 +357,37 @@ impl Engine for RedisEngine {
         let (replies, (server_infos, silent)) =
             tokio::join!(self.shard_infos(), self.examine_now());
         let degraded = self.calls.servers.degraded();
-        let (mut infos, mut problems, mut unavailable) = (Vec::new(), Vec::new(), None);
-        for reply in replies {
+        let (mut infos, mut failed) = (Vec::new(), Vec::new());
+        for (shard, reply) in replies {
             match reply {
                 Ok(info) => infos.push(info),
-                Err(error) if error.kind() == ErrorKind::DataMissing => {
-                    problems.push(error.message().to_owned());
-                }
-                Err(error) => {
-                    let shard = error.context().find(|(name, _)| *name == "shard");
-                    let shard = shard.map_or("?", |(_, shard)| shard);
-                    problems.push(format!(
-                        "shard {shard} does not answer: {}",
-                        error.message()
-                    ));
-                    // One that is damaged counts more than one that is unavailable.
-                    let is_unavailable =
-                        |error: &Error| error.kind() == ErrorKind::EngineUnavailable;
-                    if unavailable.as_ref().is_none_or(is_unavailable) {
-                        unavailable = Some(error);
-                    }
-                }
+                Err(error) => failed.push((shard, error)),
             }
         }
-        match unavailable {
-            Some(error) if error.kind() != ErrorKind::EngineUnavailable => {
-                return Err(error.operation("info"));
-            }
-            // Nobody answers, for another reason than one that is known.
-            Some(error) if infos.is_empty() && degraded.is_none() => {
-                return Err(error.operation("info"));
-            }
-            Some(_) if infos.is_empty() => {
-                problems.retain(|problem| !problem.starts_with("shard "))
-            }
-            _ => {}
-        }
+        let missing = self.maintenance.missing();
+        let found = match infos.is_empty() {
+            false => health::while_others_answer(failed, missing),
+            true => health::when_none_answers(failed, missing, degraded.is_some())
+                .map_err(|error| error.operation("info"))?,
+        };
+        let mut problems = found.of_engine;
         problems.extend(degraded);
         problems.extend(silent.map(|error| error.message().to_owned()));
         let of_servers = server_infos
             .iter()
             .flat_map(|server_info| server_info.problems(self.durability));
         problems.extend(of_servers);
-        problems.extend(self.maintenance.problem());
         let mut seen = BTreeSet::new();
         problems.retain(|problem| seen.insert(problem.clone()));
         let late = infos.iter().flat_map(|info| info.late.iter().cloned());
         let mut of_namespaces = self.late_queues(late.collect()).await;
         of_namespaces.extend(infos.iter().flat_map(|info| info.problems.iter().cloned()));
         of_namespaces.extend(self.calls.uninitialised().await);
+        for problem in found.of_namespaces {
+            if !of_namespaces.contains(&problem) {
+                of_namespaces.push(problem);
+            }
+        }
         let now = infos.iter().map(|info| info.now).max();
         let mut info = Info::new(
             "redis",

@@ -22,6 +22,7 @@
 
 mod access;
 mod engine;
+mod health;
 mod library;
 mod options;
 mod policy;

@@ -1,13 +1,14 @@
 //! The maintenance loop of a process.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual::engine::LoopHealth;
+use punctual::engine::{LoopHealth, NamespaceProblem};
 use punctual::sync::Lock;
 use punctual::time::{Stopwatch, Timestamp, millis, minutes, pause, seconds};
-use punctual::{ErrorKind, Result};
+use punctual::{ErrorKind, Namespace, Result};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -28,8 +29,11 @@ pub(crate) struct Maintenance {
 struct Progress {
     last: Stopwatch,
     failures: u64,
-    missing: watch::Sender<Option<String>>,
+    missing: watch::Sender<Missing>,
 }
+
+/// Shards whose data are gone, and what to do about each.
+type Missing = BTreeMap<(Namespace, u16), String>;
 
 /// The pause between two runs; each is a bit shorter, so that many processes do not run in step.
 const INTERVAL: Duration = millis(3_500);
@@ -70,10 +74,17 @@ impl Maintenance {
         }
     }
 
-    /// What is wrong with the data.
-    pub(crate) fn problem(&self) -> Option<String> {
+    /// The namespaces whose data are gone.
+    pub(crate) fn missing(&self) -> Vec<NamespaceProblem> {
         let progress = self.progress.locked();
-        progress.missing.borrow().clone()
+        let missing = progress.missing.borrow();
+        let problem = |((namespace, _), text): (&(Namespace, u16), &String)| NamespaceProblem {
+            namespace: namespace.clone(),
+            text: text.clone(),
+        };
+        let mut problems: Vec<_> = missing.iter().map(problem).collect();
+        problems.dedup();
+        problems
     }
 }
 
@@ -99,11 +110,11 @@ async fn run(
         let round = Stopwatch::start();
         // Many shards that are busy or away take their time, one after the other.
         let report = || progress.locked().last = Stopwatch::start();
-        let are_missing = {
+        let known = {
             let progress = progress.locked();
-            progress.missing.borrow().is_some()
+            progress.missing.borrow().clone()
         };
-        let maintained = run_once(&calls, are_missing, report).await;
+        let (maintained, missing) = run_once(&calls, &known, report).await;
         // While cold jobs are looked up ahead of their time, all that do so take a third of the server's.
         next_pause = match maintained {
             Ok(Some(workers)) => (round.elapsed() * 2 * workers).min(INTERVAL),
@@ -118,39 +129,42 @@ async fn run(
         }
         let mut progress = progress.locked();
         progress.last = Stopwatch::start();
-        match maintained {
-            Ok(_) if are_missing => drop(progress.missing.send_replace(None)),
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::DataMissing => {
-                if progress.missing.borrow().is_none() {
-                    tracing::error!(%error, "the jobs are gone");
-                }
-                progress
-                    .missing
-                    .send_replace(Some(error.message().to_owned()));
-            }
-            Err(error) => {
-                progress.failures += 1;
-                tracing::debug!(%error, "maintenance failed; trying again");
-            }
+        if missing.keys().any(|shard| !known.contains_key(shard)) {
+            tracing::error!(shards = ?missing.keys(), "the jobs are gone");
+        }
+        if missing != known {
+            progress.missing.send_replace(missing);
+        }
+        if let Err(error) = maintained {
+            progress.failures += 1;
+            tracing::debug!(%error, "maintenance failed; trying again");
         }
     }
 }
 
 /// One round over the shards that this process has talked to. One that fails keeps no other from its
-/// turn; lost data are the worst that can be told. Once data were missing it is well when all were looked for.
-async fn run_once(calls: &Calls, are_missing: bool, report: impl Fn()) -> Result<Option<u32>> {
-    let mut result = Ok(None);
+/// turn. Also returns which lack their data: one that fails otherwise is as it was known before.
+async fn run_once(
+    calls: &Calls,
+    known: &Missing,
+    report: impl Fn(),
+) -> (Result<Option<u32>>, Missing) {
+    let (mut result, mut missing) = (Ok(None), Missing::new());
     for shard in calls.shards.contacted() {
-        match maintain_shard(calls, &shard, are_missing, &report).await {
+        let key = (shard.namespace.clone(), shard.index);
+        // Once data were missing, all is looked at.
+        match maintain_shard(calls, &shard, !known.is_empty(), &report).await {
             Ok(workers) => result = result.map(|most| workers.max(most)),
-            Err(error) if result.is_ok() || error.kind() == ErrorKind::DataMissing => {
-                result = Err(error);
+            Err(error) if error.kind() == ErrorKind::DataMissing => {
+                missing.insert(key, error.message().to_owned());
             }
-            Err(_) => {}
+            Err(error) => {
+                missing.extend(known.get(&key).map(|text| (key, text.clone())));
+                result = result.and(Err(error));
+            }
         }
     }
-    result
+    (result, missing)
 }
 
 /// The round of one shard; while it has cold jobs to look up still, how many workers there are whose processes may do the

@@ -33,7 +33,9 @@ async fn lost_data_are_noticed_within_five_seconds_without_calls() {
     let changed = within(seconds(30), missing.changed()).await;
     changed.expect("it looks").expect("it lives");
     assert!(watch.elapsed() < seconds(5), "{:?}", watch.elapsed());
-    assert!(maintenance.problem().expect("a problem").contains("lost"));
+    let problems = maintenance.missing();
+    assert!(problems.len() == 1 && problems[0].namespace == here);
+    assert!(problems[0].text.contains("lost"), "{problems:?}");
     assert_eq!(server.cli(&["DBSIZE"]), "0", "never a silent new queue");
 }
 
@@ -52,12 +54,12 @@ async fn data_that_are_back_are_no_problem_any_more() {
         .missing
         .subscribe();
     server.cli(&["SWAPDB", "0", "1"]);
-    let changed = within(seconds(30), missing.wait_for(Option::is_some)).await;
+    let changed = within(seconds(30), missing.wait_for(|shards| !shards.is_empty())).await;
     drop(changed.expect("it looks").expect("it lives"));
     server.cli(&["SWAPDB", "0", "1"]);
-    let changed = within(seconds(30), missing.wait_for(Option::is_none)).await;
+    let changed = within(seconds(30), missing.wait_for(Missing::is_empty)).await;
     drop(changed.expect("it looks again").expect("it lives"));
-    assert_eq!(maintenance.problem(), None);
+    assert_eq!(maintenance.missing(), []);
 }
 
 /// What a server is set up for is read again, here each round, and what has become wrong is told.
@@ -73,7 +75,8 @@ async fn a_server_that_is_set_up_otherwise_since_is_noticed() {
         of_servers.collect::<Vec<_>>()
     };
     assert_eq!(problems(), Vec::<String>::new());
-    let _keeper = Maintenance::with_examine_interval(Duration::ZERO, calls, server_infos.clone());
+    let _maintenance =
+        Maintenance::with_examine_interval(Duration::ZERO, calls, server_infos.clone());
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     let watch = Stopwatch::start();
     while problems().is_empty() && watch.elapsed() < seconds(30) {
