@@ -242,7 +242,7 @@ local function many(passes)
   end
 end
 local function is_limit(v) return is_number(v, 0, 2 ^ 64) end -- the verb says what its limit may be
-local FILTER = {q = is_name, s = up_to(6), k = is_name, te = is_string, df = is_bytes8, db = is_bytes8}
+local FILTER = {q = is_name, s = up_to(6), k = is_name, te = is_string, df = is_bytes8, db = is_bytes8, er = is_string, ol = is_span}
 local function is_filter(v) return type(v) == 'table' and not wrong_in(v, FILTER) end
 local function is_queue_settings(v)
   local map = read_map(sub(v, 2))
@@ -258,7 +258,7 @@ local MAPS = {
     li = is_limit, p = is_flag, any = is_flag},
   edit = {t = many(is_target), f = is_filter, cu = is_string, li = is_limit, a = up_to(255), dk = up_to(2), d = is_flag},
   stats = {q = many(is_name), h = is_flag, du = is_flag, en = is_flag, any = is_flag},
-  control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end},
+  control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2)},
   maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag},
   info = {any = is_flag},
   listen = {q = many(is_name), any = is_flag},
@@ -293,7 +293,10 @@ end
 function Check.control(map)
   local c, v = map.c, map.v
   if c == nil then refuse('invalid_input', 'no such control') end
-  if c < 3 then Check.name('queue', map.q) end
+  if c < 3 or c == 7 then Check.name('queue', map.q) end
+  if c == 7 and (map.st == nil or map.cu and not find(map.cu, '^%d+$')) then
+    refuse('invalid_input', 'a queue is deleted in steps: `st` of 0 to 2, and the `cu` of the last reply; see docs/wire-protocol.md')
+  end
   if c == 3 or c == 5 then Check.name('record', map.na) end
   if c == 4 and map.na ~= nil and map.na ~= '' then Check.name('record', map.na) end
   if c == 5 and v ~= nil then

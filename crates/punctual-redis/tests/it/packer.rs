@@ -119,16 +119,77 @@ pub(crate) fn history() -> Vec<u8> {
     map(&[("hi", &past)])
 }
 
+/// One job with these opts, its id 1.
+pub(crate) fn one_job(opts: &[u8], sflags: u8) -> Vec<u8> {
+    enqueue(&[packed_job(1, &front(sflags, "mail", opts), b"{}")])
+}
+
+/// A filter of which every key is there, and that the job of [`history`] passes.
+pub(crate) fn every_filter() -> Vec<u8> {
+    map(&[
+        ("q", b"\xa6orders"),
+        ("s", &[2]),
+        ("k", b"\xa4mail"),
+        ("te", b"\xa2{}"),
+        ("df", b"\xa8\0\0\0\0\0\0\0\0"),
+        ("db", b"\xa8\x7f\0\0\0\0\0\0\0"),
+        ("er", b"\xa0"),
+        ("ol", &[1]),
+    ])
+}
+
+/// A claim of at most so many jobs, by a worker of that record whose id is all ones.
+pub(crate) fn claim_of(limit: u8, record: &[u8]) -> Vec<u8> {
+    let mut out = [&ANY[..], &[1; 24], &10_000_000_u64.to_be_bytes()].concat();
+    out.extend([0, limit, 0, 1, 0, 0, 0, 1, QUEUE.len() as u8]);
+    out.extend(QUEUE.bytes());
+    [&out, record].concat()
+}
+
+/// A settle of one lease in a form: a token, no measurement, and the rest of the form.
+fn settle_in_form(form: u8, rest: &[u8]) -> Vec<u8> {
+    [&ANY[..], &[0, 1], &[7; 16], &[0, 0, 0, 0, form], rest].concat()
+}
+
+/// Settles in the forms in which all jobs completed.
+fn completed() -> Vec<Vec<u8>> {
+    let ids = [&[0, 0, 0, 1, 0, 1][..], &1_u128.to_be_bytes()].concat();
+    let cores = [&ids[..], &[0, 5, 0x7f, 0, 0, 0, 0, 0], &[9; 8]].concat();
+    let kinds = b"\x01\0\x01\x04mail";
+    vec![
+        settle_in_form(1, &ids),
+        settle_in_form(3, &cores),
+        settle_in_form(4, &[&ids[..], kinds].concat()),
+        settle_in_form(5, &[&cores[..], kinds].concat()),
+    ]
+}
+
+/// Two effects that were posted elsewhere: a job, and a name to clear.
+fn deliver() -> Vec<u8> {
+    let job = packed_job(3, &front(0, "mail", &[]), b"{}");
+    let job = [
+        &[0x93, 0xb0][..],
+        &[3; 16],
+        &[0, 0xd9, job.len() as u8],
+        &job,
+    ]
+    .concat();
+    let clear = [&[1; 16][..], b"paid"].concat();
+    let clear = [&[0x93, 0xb0][..], &[4; 16], &[1, 0xb4], &clear].concat();
+    let effects = [&[0x92][..], &job, &clear].concat();
+    map(&[
+        ("f", b"\xa6good/1"),
+        ("t", &[9]),
+        ("k", &[0x92, 8, 7]),
+        ("e", &effects),
+    ])
+}
+
 /// Calls by their function and arguments, that are good as they are.
 pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
-    let one = |opts: &[u8], sflags| enqueue(&[packed_job(1, &front(sflags, "mail", opts), b"{}")]);
+    let one = one_job;
     let of = |body: Vec<u8>| vec![[&ANY[..], &body].concat()];
-    let claim = {
-        let mut out = [&ANY[..], &[1; 24], &10_000_000_u64.to_be_bytes()].concat();
-        out.extend([0, 1, 0, 1, 0, 0, 0, 1, QUEUE.len() as u8]);
-        out.extend(QUEUE.bytes());
-        [out, map(&[("h", b"\xa1h"), ("s", &[1]), ("b", &[0])])].concat()
-    };
+    let claim = claim_of(1, &map(&[("h", b"\xa1h"), ("s", &[1]), ("b", &[0])]));
     let id = |last| [&[0; 15][..], &[last]].concat();
     let target = [&[0x91, 0x91, 0xb0][..], &id(1)].concat();
     let effect = packed_job(3, &front(0, "", &[]), b"{}");
@@ -138,7 +199,7 @@ pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     settle.push(effect.len() as u8);
     settle.extend(effect);
     let process: &[u8] = b"\xa8\x01\x02\x03\x04\x05\x06\x07\x08";
-    vec![
+    let mut calls = vec![
         ("enqueue", vec![one(&[], 0)]),
         ("enqueue", vec![one(&every_option(), 3)]),
         ("enqueue", vec![one(&history(), 3)]),
@@ -200,10 +261,38 @@ pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
                 ("un", &[9]),
             ])),
         ),
+        (
+            "control",
+            of(map(&[
+                ("c", &[7]),
+                ("q", b"\xa6orders"),
+                ("st", &[1]),
+                ("cu", b"\xa10"),
+            ])),
+        ),
+        ("deliver", of(deliver())),
+        (
+            "list",
+            of(map(&[("by", &[4]), ("f", &every_filter()), ("li", &[9])])),
+        ),
+        (
+            "edit",
+            of(map(&[
+                ("f", &every_filter()),
+                ("a", &[0]),
+                ("d", &[1]),
+                ("li", &[9]),
+            ])),
+        ),
         ("changes", of(map(&[("p", process)]))),
         (
             "stats",
-            of(map(&[("q", b"\x91\xa6orders"), ("h", &[1]), ("du", &[1])])),
+            of(map(&[
+                ("q", b"\x91\xa6orders"),
+                ("h", &[1]),
+                ("du", &[1]),
+                ("en", &[1]),
+            ])),
         ),
         ("listen", of(map(&[("q", b"\x91\xa6orders")]))),
         (
@@ -213,7 +302,9 @@ pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
                 ("li", &[9]),
             ])),
         ),
-    ]
+    ];
+    calls.extend(completed().into_iter().map(|call| ("settle", vec![call])));
+    calls
 }
 
 /// A function's answer, its first line.
