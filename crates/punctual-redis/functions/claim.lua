@@ -331,6 +331,9 @@ local function read_call(blob)
     may_be_alone = %flags has CLAIM_SUSPECTS%, queues = queues, record = sub(blob, at), asks = is_small and flags < %CLAIM_SUSPECTS% and queues[1] or nil}
 end
 
+-- What is kept of the worker of a call.
+local function seen_now(call_) return u8(S.now) .. pack('>I2', call_.limit) .. call_.record end
+
 -- Takes what a call asks for, by priority and turn: its lease.
 local function lease_of_any(rows, call_, alone, turns)
   Shard.may_all()
@@ -437,7 +440,7 @@ local function claim(call_)
       r.short = S.now
     end
   end
-  S.fields['w' .. call_.worker] = u8(S.now) .. call_.record
+  S.fields['w' .. call_.worker] = seen_now(call_)
   return {pack('>I8I8BB', S.now, wake, (suspects and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0) + (another_wakes and %CLAIMED_ANOTHER% or 0)
     + (lease and lease.bundles and %CLAIMED_BUNDLES% or 0) + (lease and lease.alone and %CLAIMED_ALONE% or 0), lease and 1 or 0), lease}
 end
@@ -479,7 +482,7 @@ local function claim_alike(calls, first, heads, leases)
     local lease = plain_lease(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi)
     lease.unread = not unseen and m or nil
     heads[k], leases[k], at = head, lease, at + 16 * m
-    S.fields['w' .. call_.worker] = u8(S.now) .. call_.record
+    S.fields['w' .. call_.worker] = seen_now(call_)
   end
   return last - first + 1
 end

@@ -120,17 +120,20 @@ local function everything()
   return S.all
 end
 
-local NOTHING = '\128' -- an empty map
-
 -- Workers that claimed in the last minute.
 function Stats.workers()
   if S.workers then return S.workers end
   local out, all = {}, everything()
   for i = 1, #all, 2 do
     if sub(all[i], 1, 1) == 'w' and at8(all[i + 1]) + MINUTE >= S.now then
-      local raw = sub(all[i + 1], 9)
+      local limit, raw = unp('>I2', all[i + 1], 9), sub(all[i + 1], 11)
       local record = Check.worker(raw)
-      out[#out + 1] = {id = sub(all[i], 2), seen = at8(all[i + 1]), raw = record and raw or NOTHING, record = record or {}}
+      if not record or (record.s or 0) == 0 then
+        record = record or {}
+        record.s = limit -- who names no slots has as many as it claimed
+        raw = mp.pack(record)
+      end
+      out[#out + 1] = {id = sub(all[i], 2), seen = at8(all[i + 1]), raw = raw, record = record}
     end
   end
   S.workers = out
@@ -271,7 +274,7 @@ local function problems()
     if oldest and S.now - oldest > 5e6 then
       local free = 0
       for _, w in ipairs(Stats.workers()) do
-        if w.seen + 5e6 >= S.now and (w.record.b or 0) < (w.record.s or 1) then
+        if w.seen + 5e6 >= S.now and (w.record.b or 0) < w.record.s then
           for _, q in ipairs(w.record.q or {}) do if q == name then free = free + 1 end end
         end
       end

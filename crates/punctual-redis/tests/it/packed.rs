@@ -11,8 +11,8 @@ use punctual_redis::testing::TestServer;
 use crate::client::{Claimed, QUEUE, claim_as, connect, drain, here};
 use crate::hand::raw;
 use crate::packer::{
-    ANY, base_of, bundle, call, enqueue, every_option, front, good_calls, history, map, one_job,
-    packed_job, uniform,
+    ANY, base_of, bundle, call, claim_of, enqueue, every_option, front, good_calls, history, map,
+    one_job, packed_job, uniform,
 };
 
 /// Whatever was stored is run and settled, every look at it is answered, and nothing is left that keeps workers awake.
@@ -213,6 +213,31 @@ async fn any_byte_of_a_packed_call_is_refused_or_works() {
         refused > 1_000 && taken > 1_000,
         "{refused} refused, {taken} taken"
     );
+}
+
+/// Else it would have none, or one, whatever it holds: it would be busy for ever, or free for ever.
+#[tokio::test]
+async fn a_worker_that_names_no_slots_has_as_many_as_it_claimed() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    drain(&engine).await;
+    let queues: &[u8] = b"\x91\xa6orders";
+    for (limit, record) in [
+        (7, map(&[("h", b"\xa1h"), ("q", queues)])),
+        (5, map(&[("s", &[0]), ("q", queues)])),
+        (3, b"no map".to_vec()),
+        (2, Vec::new()),
+    ] {
+        let claim = claim_of(limit, &record);
+        let said = call(&server, &base_of(&here()), "claim", &[claim]);
+        assert!(!said.starts_with('-'), "{limit}: {said}");
+        let stats = engine.stats(&here(), StatsRequest::default()).await;
+        let workers = stats.expect("stats").workers;
+        let by_hand = WorkerId(u128::from_be_bytes([1; 16]));
+        let seen = workers.iter().find(|seen| seen.worker.id == by_hand);
+        let slots = seen.expect("it was seen").worker.slots;
+        assert_eq!(slots, u32::from(limit), "{record:?}");
+    }
 }
 
 /// Each call of this kind once carried a priority that no lane has: its queue never came to rest.
