@@ -297,8 +297,15 @@ async fn explain_says_what_to_remove() {
     hand.call("claim", &["mail", "KIND", "other", "LIMIT", "1"]);
     assert_eq!(told(&first), ["active"]);
     assert_eq!(told(&second), ["group_active", "no_worker_for_kind"]);
+    let child = push(&["mail", "3", "WAIT_FOR", &later]);
+    assert_eq!(told(&child), ["waits_for_names"]);
     hand.call("cancel", &[&later]);
     assert_eq!(told(&later), ["cancelled"]);
+    assert_eq!(told(&child), ["never_released", "waits_for_names"]);
+    let reason = hand.call("explain", &[&child])["reasons"][0].clone();
+    assert_eq!(reason["by"], *later);
+    let sentence = text(&reason, "text");
+    assert!(sentence.starts_with("nothing will release it"), "{reason}");
     let nobody = JobId::new().to_string();
     assert!(hand.call("explain", &[&nobody])["job"].is_null());
 }

@@ -94,7 +94,7 @@ pub(super) async fn a_purge_goes_on_at_its_cursor(case: Case) {
 }
 
 /// Purges to the end, so many per call; answers how many were cancelled.
-async fn purge(case: &Case, limit: usize) -> usize {
+pub(super) async fn purge(case: &Case, limit: usize) -> usize {
     let (mut cursor, mut purged) = (None, 0);
     for _ in 0..200 {
         let queue = QUEUE.into();
@@ -262,7 +262,7 @@ const fn refuse(max_pending: u64) -> QueueSettings {
     }
 }
 
-const fn dead_letter(max_pending: u64) -> QueueSettings {
+pub(super) const fn dead_letter(max_pending: u64) -> QueueSettings {
     QueueSettings {
         max_pending: Some(max_pending),
         on_full: OnFull::DeadLetterOldest,

@@ -2,6 +2,7 @@
 
 use super::START;
 use super::case::*;
+use super::control::{dead_letter, purge};
 use crate::engine::{Action, Claim, Reason, WorkerId};
 use crate::job::{
     CancelReason, DeadReason, Effect, Group, JobId, NewJob, OnRetry, Outcome, State, Unique,
@@ -133,6 +134,72 @@ pub(super) async fn never_released_after_a_parent_that_ended(case: Case) {
     }
     case.edit(held[0], Action::RunNow).await;
     assert_claimed(&case, held[0]).await;
+}
+
+/// A job of another queue that waits for that one.
+async fn child_of(case: &Case, parent: JobId) -> JobId {
+    let child = NewJob {
+        wait_for: vec![parent.to_string()],
+        ..NewJob::new("children", "{}")
+    };
+    let id = case.enqueue(child).await;
+    assert_reason(case, id, waits_for_parent(parent)).await;
+    id
+}
+
+fn waits_for_parent(parent: JobId) -> Reason {
+    Reason::WaitsForNames {
+        names: vec![parent.to_string()],
+    }
+}
+
+/// The parent has ended so, and nothing releases the child.
+async fn assert_never_released(case: &Case, child: JobId, by: JobId, state: State) {
+    let expected = [Reason::NeverReleased { by, state }, waits_for_parent(by)];
+    assert_eq!(case.reasons(child).await, expected);
+}
+
+/// Nothing releases a job whose parent was purged.
+pub(super) async fn never_released_after_a_purge(case: Case) {
+    let parent = case.enqueue(job_in(seconds(60))).await;
+    let child = child_of(&case, parent).await;
+    assert_eq!(purge(&case, 10).await, 1);
+    assert_never_released(&case, child, parent, State::Cancelled).await;
+}
+
+/// Nothing releases a job whose parent was replaced.
+pub(super) async fn never_released_after_a_replacement(case: Case) {
+    let keyed = || NewJob {
+        unique: Some(Unique {
+            key: "k".into(),
+            policy: UniquePolicy::Replace,
+            hold: Default::default(),
+        }),
+        ..job_in(seconds(60))
+    };
+    let parent = case.enqueue(keyed()).await;
+    let child = child_of(&case, parent).await;
+    case.send(keyed()).await;
+    assert_never_released(&case, child, parent, State::Cancelled).await;
+}
+
+/// Nothing releases a job whose parent is dead of poison.
+pub(super) async fn never_released_after_poison(case: Case) {
+    let parent = case.suspect(job()).await;
+    let child = child_of(&case, parent).await;
+    assert_eq!(case.claim_alone().await[0].id(), parent);
+    case.leases_run_out().await;
+    case.maintain().await;
+    assert_never_released(&case, child, parent, State::Dead).await;
+}
+
+/// Nothing releases a job whose parent is dead of overflow.
+pub(super) async fn never_released_after_an_overflow(case: Case) {
+    case.configure(dead_letter(1), 0).await;
+    let parent = case.enqueue(job_in(seconds(60))).await;
+    let child = child_of(&case, parent).await;
+    case.enqueue(job_in(seconds(90))).await;
+    assert_never_released(&case, child, parent, State::Dead).await;
 }
 
 /// Waits for the holder of its key: the holder settles.
