@@ -4,14 +4,16 @@ mod buckets;
 mod exposition;
 mod metered_engine;
 mod registry;
+mod work;
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use metrics::{Counter, Histogram};
-use punctual::engine::SettleVerdict;
+use metrics::Counter;
+use punctual::Namespace;
 use punctual::sync::Lock;
-use punctual::{Namespace, Outcome};
+
+use self::work::Work;
 
 pub(crate) use self::exposition::Exposition;
 pub(crate) use self::metered_engine::MeteredEngine;
@@ -30,16 +32,15 @@ pub(crate) struct GatewayMetrics {
     pub(crate) sockets: metrics::Gauge,
     pub(crate) body_bytes: metrics::Gauge,
     claimed: Mutex<HashMap<Namespace, Claims>>,
-    settled: [Counter; OUTCOMES.len()],
-    retries: Counter,
-    lease_lost: Counter,
-    lateness: Histogram,
-    run_time: Histogram,
+    works: Mutex<HashMap<Namespace, Arc<Work>>>,
+    all_work: Arc<Work>,
 }
 
 /// What is shown to one caller of what all in this process count together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shown {
+    /// What is counted for all namespaces as one; if not, the same of the caller's namespace.
+    pub(crate) process: bool,
     /// What workers in this process count by queue.
     pub(crate) queues: bool,
     /// What the engine counts of its store.
@@ -52,15 +53,6 @@ const OF_THE_ENGINE: &str = "punctual_fsync_seconds";
 /// Jobs of a namespace that were claimed, by queue: nobody else sees its queues' names.
 type Claims = HashMap<String, u64>;
 
-const OUTCOMES: [&str; 6] = [
-    "completed",
-    "retry",
-    "snooze",
-    "cancelled",
-    "dead",
-    "released",
-];
-
 impl GatewayMetrics {
     pub(crate) fn new(registry: Registry) -> Self {
         let requests = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -71,12 +63,8 @@ impl GatewayMetrics {
             sockets: registry.gauge("punctual_sockets"),
             body_bytes: registry.gauge("punctual_body_bytes"),
             claimed: Mutex::default(),
-            settled: OUTCOMES
-                .map(|outcome| registry.count("punctual_settled_total", &[("outcome", outcome)])),
-            retries: registry.count("punctual_retries_total", &[]),
-            lease_lost: registry.count("punctual_lease_lost_total", &[]),
-            lateness: registry.spans("punctual_lateness_seconds", &[]),
-            run_time: registry.spans("punctual_run_time_seconds", &[]),
+            works: Mutex::default(),
+            all_work: Arc::new(Work::of(registry.clone())),
             registry,
         }
     }
@@ -105,31 +93,22 @@ impl GatewayMetrics {
         }
     }
 
-    /// Counts how an attempt ended, or that it had lost its lease.
-    fn settled(&self, outcome: &Outcome, verdict: &SettleVerdict) {
-        match verdict {
-            SettleVerdict::LeaseLost => return self.lease_lost.increment(1),
-            // It was counted the first time.
-            SettleVerdict::Repeated => return,
-            _ => {}
-        }
-        let at = match outcome {
-            Outcome::Completed => 0,
-            Outcome::Retry { .. } => 1,
-            Outcome::Snooze { .. } => 2,
-            Outcome::Cancelled => 3,
-            Outcome::Dead => 4,
-            Outcome::Released => 5,
-            _ => return,
-        };
-        self.settled[at].increment(1);
-        if at == 1 {
-            self.retries.increment(1);
-        }
+    /// Where it is counted what workers did: of all namespaces, and of this one.
+    fn work(&self, namespace: &Namespace) -> [Arc<Work>; 2] {
+        [self.all_work.clone(), self.work_of(namespace)]
     }
 
-    /// Adds everything that was counted in this process; queues are named to their own namespace alone.
-    ///
+    fn work_of(&self, namespace: &Namespace) -> Arc<Work> {
+        let mut works = self.works.locked();
+        if let Some(work) = works.get(namespace) {
+            return work.clone();
+        }
+        let work = Arc::new(Work::of(Registry::default()));
+        works.insert(namespace.clone(), work.clone());
+        work
+    }
+
+    /// Adds what was counted in this process; queues are named to their own namespace alone.
     pub(crate) fn write(&self, page: &mut Exposition, namespace: &Namespace, shown: Shown) {
         let claimed = self.claimed.locked();
         let claims = claimed.get(namespace).into_iter().flatten();
@@ -138,7 +117,10 @@ impl GatewayMetrics {
             .collect();
         claims.sort();
         drop(claimed);
-        self.registry
-            .write(page, ("punctual_claimed_total", claims), shown);
+        let registry = match shown.process {
+            true => self.registry.clone(),
+            false => self.work_of(namespace).registry.clone(),
+        };
+        registry.write(page, ("punctual_claimed_total", claims), shown);
     }
 }

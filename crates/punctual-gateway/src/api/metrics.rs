@@ -51,7 +51,9 @@ pub(super) async fn metrics(
             page.gauge("punctual_healthy", 0);
         }
     }
+    let sees_process = caller.allows(Scope::Operator) || !shared.tokens.are_of_many();
     let shown = Shown {
+        process: sees_process,
         // Workers in this process may run jobs of any namespace.
         queues: caller.sees_all() || caller.allows(Scope::Operator) && !shared.tokens.are_of_many(),
         engine: caller.allows(Scope::Operator),

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use metrics::Histogram;
 use punctual::engine::{
     Claim, Claimed, Control, Controlled, Edit, Edited, Enqueued, Extend, ExtendVerdict, Extended,
-    Got, Info, List, Listing, Maintained, SAMPLE_US_MAX, Settle, Settled, Stats, StatsRequest,
-    Target, WaitFor, Waited,
+    Got, Info, List, Listing, Maintained, Settle, Settled, Stats, StatsRequest, Target, WaitFor,
+    Waited,
 };
 use punctual::time::{Stopwatch, Timestamp};
 use punctual::{Engine, Namespace, NewJob, Outcome, Result};
@@ -88,7 +88,9 @@ impl Engine for MeteredEngine {
                 ExtendVerdict::Extended { lost, .. } => lost.len() as u64,
                 _ => 0,
             };
-            self.metrics.lease_lost.increment(lost);
+            for work in self.metrics.work(namespace) {
+                work.lease_lost(lost);
+            }
         }
         Ok(extended)
     }
@@ -105,16 +107,12 @@ impl Engine for MeteredEngine {
             .map(|lease| (lease.lateness_us.clone(), lease.run_time_us.clone()))
             .collect();
         let settled = self.timed(3, self.engine.settle(namespace, settle)).await?;
-        for (outcome, verdict) in outcomes.iter().zip(settled.verdicts.iter().flatten()) {
-            self.metrics.settled(outcome, verdict);
-        }
-        let seconds = |us: u64| us.min(SAMPLE_US_MAX) as f64 / 1e6;
-        for (lateness, run_time) in measured {
-            for us in lateness {
-                self.metrics.lateness.record(seconds(us));
+        for work in self.metrics.work(namespace) {
+            for (outcome, verdict) in outcomes.iter().zip(settled.verdicts.iter().flatten()) {
+                work.settled(outcome, verdict);
             }
-            for us in run_time {
-                self.metrics.run_time.record(seconds(us));
+            for (lateness, run_time) in &measured {
+                work.measured(lateness, run_time);
             }
         }
         Ok(settled)

@@ -12,19 +12,24 @@ use serde_json::{Value, json};
 
 use crate::standin::Standin;
 use crate::support::{
-    ADMIN, READER, START, Under, python, serve, serve_engine, serve_one_namespace, serving,
+    ADMIN, OPERATOR, OTHER, READER, START, Under, python, serve, serve_engine, serve_one_namespace,
+    serving,
 };
 
 /// What stands on `/metrics`, as the parser of Prometheus' own client for Python reads it:
 /// `[{"name", "type", "help", "samples": [[name, labels, value]]}]`.
 async fn scrape(under: &Under) -> Vec<Value> {
+    scrape_as(READER, under).await
+}
+
+async fn scrape_as(token: &str, under: &Under) -> Vec<Value> {
     const READ: &str = "\
 import json, sys
 from prometheus_client.parser import text_string_to_metric_families as families
 print(json.dumps([{'name': f.name, 'type': f.type, 'help': f.documentation,
                    'samples': [[s.name, s.labels, s.value] for s in f.samples]}
                   for f in families(sys.stdin.read())]))";
-    let text = under.send_as(READER, "GET", "/metrics", "").await.body;
+    let text = under.send_as(token, "GET", "/metrics", "").await.body;
     let mut parser = Command::new(python("prometheus_client"))
         .args(["-c", READ])
         .stdin(Stdio::piped())
@@ -108,13 +113,24 @@ async fn metrics_tell_what_happened_to_a_parser_that_is_not_ours() {
         json!({"le": "0.05"}),
         1.0,
     );
-    is(
-        "punctual_engine_seconds_count",
-        json!({"verb": "enqueue"}),
-        1.0,
-    );
     is("punctual_healthy", all.clone(), 1.0);
-    is("punctual_workers", all, 1.0);
+    is("punctual_workers", all.clone(), 1.0);
+    let seen = |name: &str| families.iter().any(|family| family["name"] == name);
+    assert!(!seen("punctual_engine_seconds") && !seen("punctual_sockets"));
+    // An operator of another namespace sees the sums, and what is of the process.
+    let families = scrape_as(OPERATOR, &under).await;
+    for (name, labels) in [
+        ("punctual_engine_seconds_count", json!({"verb": "enqueue"})),
+        ("punctual_retries_total", all.clone()),
+        ("punctual_lateness_seconds_count", all),
+    ] {
+        assert_eq!(sum(&families, name, &labels), 1.0, "{name}");
+    }
+    let of_other = under.send_as(OTHER, "GET", "/metrics", "").await.body;
+    assert!(
+        of_other.contains("punctual_retries_total 0\n"),
+        "{of_other}"
+    );
 }
 
 #[tokio::test]
@@ -124,7 +140,7 @@ async fn metrics_without_an_engine_show_the_process_as_unhealthy() {
     let under = serve_engine(engine.clone(), clock).await;
     under.send("POST", "/v1/jobs", r#"{"queue":"mail"}"#).await;
     engine.fail(ErrorKind::EngineUnavailable, "it is away");
-    let families = scrape(&under).await;
+    let families = scrape_as(OPERATOR, &under).await;
     for (name, labels, value) in [
         ("punctual_healthy", json!({}), 0.0),
         (

@@ -1,0 +1,81 @@
+//! How attempts ended and how long they took, of one namespace or of all.
+
+use metrics::{Counter, Histogram};
+use punctual::Outcome;
+use punctual::engine::{SAMPLE_US_MAX, SettleVerdict};
+
+use super::registry::Registry;
+
+/// Handles to what settles and extensions count.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) registry: Registry,
+    settled: [Counter; OUTCOMES.len()],
+    retries: Counter,
+    lease_lost: Counter,
+    lateness: Histogram,
+    run_time: Histogram,
+}
+
+const OUTCOMES: [&str; 6] = [
+    "completed",
+    "retry",
+    "snooze",
+    "cancelled",
+    "dead",
+    "released",
+];
+
+impl Work {
+    /// Counts into that registry.
+    pub(super) fn of(registry: Registry) -> Self {
+        Self {
+            settled: OUTCOMES
+                .map(|outcome| registry.count("punctual_settled_total", &[("outcome", outcome)])),
+            retries: registry.count("punctual_retries_total", &[]),
+            lease_lost: registry.count("punctual_lease_lost_total", &[]),
+            lateness: registry.spans("punctual_lateness_seconds", &[]),
+            run_time: registry.spans("punctual_run_time_seconds", &[]),
+            registry,
+        }
+    }
+
+    /// Counts how an attempt ended, or that it had lost its lease.
+    pub(super) fn settled(&self, outcome: &Outcome, verdict: &SettleVerdict) {
+        match verdict {
+            SettleVerdict::LeaseLost => return self.lease_lost(1),
+            // It was counted the first time.
+            SettleVerdict::Repeated => return,
+            _ => {}
+        }
+        let at = match outcome {
+            Outcome::Completed => 0,
+            Outcome::Retry { .. } => 1,
+            Outcome::Snooze { .. } => 2,
+            Outcome::Cancelled => 3,
+            Outcome::Dead => 4,
+            Outcome::Released => 5,
+            _ => return,
+        };
+        self.settled[at].increment(1);
+        if at == 1 {
+            self.retries.increment(1);
+        }
+    }
+
+    /// Counts answers that a lease was lost.
+    pub(super) fn lease_lost(&self, times: u64) {
+        self.lease_lost.increment(times);
+    }
+
+    /// Records what a worker measured, in microseconds.
+    pub(super) fn measured(&self, lateness_us: &[u64], run_time_us: &[u64]) {
+        let seconds = |us: &u64| (*us).min(SAMPLE_US_MAX) as f64 / 1e6;
+        for us in lateness_us {
+            self.lateness.record(seconds(us));
+        }
+        for us in run_time_us {
+            self.run_time.record(seconds(us));
+        }
+    }
+}
