@@ -330,7 +330,7 @@ async fn a_shard_that_is_away_holds_up_no_outcome_and_gets_its_effects_later() {
     let expected: BTreeSet<JobId> = followers.iter().map(|job| job.id).collect();
     let mut arrived = Vec::new();
     while arrived.len() < expected.len() {
-        // Maintenance is the slowest way.
+        // The slowest way is that of maintenance.
         match engine.maintain().await {
             Err(error) => assert!(error.is_retryable(), "{error}"),
             Ok(_) => arrived.extend(take_followers(&engine).await),

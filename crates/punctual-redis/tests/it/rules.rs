@@ -171,8 +171,8 @@ async fn looks_and_edits(engine: &RedisEngine, namespace: &Namespace) {
     assert_eq!(is, Some(State::Cancelled));
 }
 
-/// Maintenance of an engine has run since, and found nothing wrong.
-async fn keeper_goes_round(engine: &RedisEngine) {
+/// An engine's maintenance has run since, without an error.
+async fn maintenance_runs(engine: &RedisEngine) {
     let watch = Stopwatch::start();
     loop {
         let asked = watch.elapsed();
@@ -267,7 +267,7 @@ async fn the_rules_are_enough_and_minimal_on_a_cluster() {
     assert_eq!(state(&engine, id).await, Some(State::Ready));
     crate::client::drain(&other).await;
     does_it_all(&engine, &other, &here(), &ports).await;
-    keeper_goes_round(&engine).await;
+    maintenance_runs(&engine).await;
     // A replica takes its master's place.
     block_in_place(|| cluster.fail_over(SHARD));
     does_it_all(&engine, &other, &here(), &ports).await;
@@ -339,7 +339,7 @@ async fn the_rules_are_enough_behind_sentinels_and_with_replicas() {
     let engine = Arc::new(connect().await.expect("they are there"));
     let other = connect().await.expect("they are there");
     does_it_all(&engine, &other, &here(), &ports).await;
-    keeper_goes_round(&engine).await;
+    maintenance_runs(&engine).await;
     effects_cross(&address).await;
     let server_infos = RedisEngine::examine(options(&address))
         .await
