@@ -92,7 +92,7 @@ pub const ERRORS: &[Code] = &[
         "too_many_bodies",
         429,
         Gateway,
-        "the token's bodies take too many bytes at the same time; with `Retry-After`",
+        "the bodies of the token or of its namespace take too many bytes at the same time; with `Retry-After`",
     ),
     code(
         "too_many_connections",

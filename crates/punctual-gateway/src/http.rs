@@ -6,7 +6,7 @@ mod peer;
 mod problem;
 mod token;
 
-pub(crate) use self::caller::Caller;
+pub(crate) use self::caller::{BodyOwner, Caller};
 pub(crate) use self::context::RequestContext;
 pub(crate) use self::peer::Peer;
 pub(crate) use self::problem::{ErrorAnswer, Problem, ProblemBody, Result};

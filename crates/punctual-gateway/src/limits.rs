@@ -21,6 +21,8 @@ pub struct GatewayLimits {
     pub body: Duration,
     /// Bytes that bodies on their way may take at the same time; 16 KiB of each are not counted. 160 MiB.
     pub body_bytes: usize,
+    /// Those of all tokens of one namespace among them. 96 MiB.
+    pub body_bytes_per_namespace: usize,
     /// Those of one token among them. 64 MiB.
     pub body_bytes_per_token: usize,
     /// How long the reader of an answer may take nothing of it, and that of a socket take for one frame,
@@ -50,6 +52,7 @@ impl Default for GatewayLimits {
             head: seconds(10),
             body: seconds(30),
             body_bytes: 160 << 20,
+            body_bytes_per_namespace: 96 << 20,
             body_bytes_per_token: 64 << 20,
             reader: seconds(10),
             ping: seconds(30),

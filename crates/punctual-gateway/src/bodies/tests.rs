@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use super::{Bodies, UNCOUNTED};
-use crate::http::Peer;
+use super::{Bodies, BodyPermit, PER_NAMESPACE, PER_TOKEN, UNCOUNTED};
+use crate::http::{BodyOwner, Peer};
 use crate::listener::test_transport::TestTransport;
 use crate::{Gateway, GatewayLimits, Scope, Token, Tokens};
 
@@ -19,7 +19,15 @@ const MIB: usize = 1 << 20;
 fn bodies(each: usize, all: usize) -> Arc<Bodies> {
     let mut limits = GatewayLimits::default();
     (limits.body_bytes_per_token, limits.body_bytes) = (each, all);
+    limits.body_bytes_per_namespace = 100;
     Bodies::new(&limits, metrics::Gauge::noop())
+}
+
+fn begun_by(bodies: &Arc<Bodies>, namespace: &str, token: &str) -> BodyPermit {
+    bodies.begin(BodyOwner {
+        namespace: namespace.into(),
+        token: token.into(),
+    })
 }
 
 fn taken(bodies: &Bodies) -> usize {
@@ -29,8 +37,11 @@ fn taken(bodies: &Bodies) -> usize {
 #[test]
 fn a_token_and_the_process_have_a_bound_each_and_get_back_what_is_dropped() {
     let bodies = bodies(100, 150);
-    let of = |owner: &str| bodies.begin(owner.into());
-    let (mut one, mut two, mut other) = (of("a"), of("a"), of("b"));
+    let (mut one, mut two, mut other) = (
+        begun_by(&bodies, "a", "x"),
+        begun_by(&bodies, "a", "x"),
+        begun_by(&bodies, "b", "x"),
+    );
     one.takes(UNCOUNTED + 60).expect("there is room");
     let refused = two.takes(UNCOUNTED + 41).expect_err("over the token's");
     assert_eq!(
@@ -54,7 +65,30 @@ fn a_token_and_the_process_have_a_bound_each_and_get_back_what_is_dropped() {
     other.takes(UNCOUNTED + 51).expect("there is room again");
     drop((one, two, other));
     assert_eq!(taken(&bodies), 0);
-    assert!(bodies.taken.lock().expect("no panic").by_owner.is_empty());
+    let taken = bodies.taken.lock().expect("no panic");
+    assert!(taken.by_token.is_empty() && taken.by_namespace.is_empty());
+}
+
+#[test]
+fn several_tokens_of_a_namespace_leave_room_for_other_namespaces() {
+    let bodies = bodies(60, 150);
+    let mut permits = Vec::new();
+    for (token, room) in [("x", 60), ("y", 40), ("z", 0)] {
+        let mut permit = begun_by(&bodies, "a", token);
+        permit.takes(UNCOUNTED + room).expect("there is room");
+        let refused = permit.takes(UNCOUNTED + room + 1).expect_err("no more");
+        let name = if token == "x" {
+            PER_TOKEN
+        } else {
+            PER_NAMESPACE
+        };
+        let hint = refused.told_hint().expect("a hint");
+        assert!(hint.contains(name), "{token}: {hint}");
+        assert_eq!(refused.status.as_u16(), 429, "{token}");
+        permits.push(permit);
+    }
+    let mut other = begun_by(&bodies, "b", "x");
+    other.takes(UNCOUNTED + 50).expect("there is room");
 }
 
 const TOKEN: &str = "0123456789abcdef";

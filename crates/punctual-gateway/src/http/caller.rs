@@ -16,6 +16,13 @@ pub(crate) struct Caller {
     is_local: bool,
 }
 
+/// Whom the bytes of a body are counted for: a token of a namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct BodyOwner {
+    pub(crate) namespace: Arc<str>,
+    pub(crate) token: Arc<str>,
+}
+
 impl Caller {
     /// The owner of a token.
     pub(crate) fn with_token(token: Token) -> Self {
@@ -69,8 +76,11 @@ impl Caller {
     }
 
     /// Whom its bodies are counted for.
-    pub(crate) fn owner(&self) -> Arc<str> {
-        format!("{}/{}", self.namespace, self.who()).into()
+    pub(crate) fn owner(&self) -> BodyOwner {
+        BodyOwner {
+            namespace: self.namespace.as_str().into(),
+            token: self.who().into(),
+        }
     }
 
     pub(crate) fn allows(&self, scope: Scope) -> bool {

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use axum::http::Method;
 use punctual::sync::Lock;
 
+use super::BodyOwner;
+
 /// What a request is found by in the log; goes with it.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestContext {
@@ -16,7 +18,7 @@ pub(crate) struct RequestContext {
     /// Whether who asks may know what the engine says; not before its token was looked at.
     is_operators: Arc<AtomicBool>,
     /// Whose bytes its body are; not before its token was looked at.
-    owner: Arc<OnceLock<Arc<str>>>,
+    owner: Arc<OnceLock<BodyOwner>>,
     /// What its body takes until it is answered.
     body: Arc<Mutex<Option<Box<dyn Any + Send>>>>,
 }
@@ -34,13 +36,13 @@ impl RequestContext {
     }
 
     /// Who asks is known.
-    pub(crate) fn set_caller(&self, sees_engine: bool, owner: Arc<str>) {
+    pub(crate) fn set_caller(&self, sees_engine: bool, owner: BodyOwner) {
         self.is_operators.store(sees_engine, Ordering::Relaxed);
         let _ = self.owner.set(owner);
     }
 
     /// Whose bytes its body are.
-    pub(crate) fn owner(&self) -> Arc<str> {
+    pub(crate) fn owner(&self) -> BodyOwner {
         self.owner.get().cloned().unwrap_or_default()
     }
 

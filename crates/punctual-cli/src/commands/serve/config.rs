@@ -48,6 +48,7 @@ struct Limits {
     head: Option<Span>,
     body: Option<Span>,
     body_bytes: Option<usize>,
+    body_bytes_per_namespace: Option<usize>,
     body_bytes_per_token: Option<usize>,
     reader: Option<Span>,
     failures: Option<u32>,
@@ -167,8 +168,10 @@ impl Config {
         limits.head = told.head.as_ref().map_or(limits.head, |span| span.0);
         limits.body = told.body.as_ref().map_or(limits.body, |span| span.0);
         limits.body_bytes = told.body_bytes.unwrap_or(limits.body_bytes);
-        let each = told.body_bytes_per_token;
-        limits.body_bytes_per_token = each.unwrap_or(limits.body_bytes_per_token);
+        let namespace = told.body_bytes_per_namespace;
+        limits.body_bytes_per_namespace = namespace.unwrap_or(limits.body_bytes_per_namespace);
+        let token = told.body_bytes_per_token;
+        limits.body_bytes_per_token = token.unwrap_or(limits.body_bytes_per_token);
         limits.reader = told.reader.as_ref().map_or(limits.reader, |span| span.0);
         limits.failures = told.failures.unwrap_or(limits.failures);
         limits
