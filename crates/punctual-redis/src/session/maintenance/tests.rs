@@ -1,11 +1,11 @@
 //! Unit tests of `maintenance`.
 
+use std::collections::BTreeMap;
+
 use punctual::conformance::START;
 use punctual::engine::{Claim, Durability, Maintained, StatsRequest, WorkerId};
 use punctual::time::{ManualClock, hours, within};
 use punctual::{Due, Engine, Namespace, NewJob};
-
-use std::collections::BTreeMap;
 
 use super::*;
 use crate::RedisEngine;
