@@ -375,6 +375,8 @@ end
 -- Reply: now 8 | instance 8 | form 1 | receipts.
 function Enqueue.call(base, args)
   local blob = args[1]
+  local known = #args == 1 and Lone.enqueue(base, blob)
+  if known then return known end
   if #args ~= Enqueue.length(blob) then
     refuse('invalid_input', 'enqueue takes one packed call, as in docs/wire-protocol.md; for functions by hand see punctual_1_help')
   end

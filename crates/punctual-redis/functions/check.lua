@@ -257,7 +257,7 @@ local MAPS = {
   list = {by = function(v) return is_whole(v, 1, 4) end, q = is_name, s = up_to(6), k = is_key, f = is_filter, cu = is_string,
     li = is_limit, p = is_flag, any = is_flag},
   edit = {t = many(is_target), f = is_filter, cu = is_string, li = is_limit, a = up_to(255), dk = up_to(2), d = is_flag},
-  stats = {q = many(is_name), h = is_flag, du = is_flag, en = is_flag, any = is_flag},
+  stats = {q = many(is_name), af = is_string, li = is_limit, h = is_flag, du = is_flag, en = is_flag, any = is_flag},
   control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2)},
   maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag},
   info = {any = is_flag},

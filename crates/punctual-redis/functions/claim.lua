@@ -331,9 +331,6 @@ local function read_call(blob)
     may_be_alone = %flags has CLAIM_SUSPECTS%, queues = queues, record = sub(blob, at), asks = is_small and flags < %CLAIM_SUSPECTS% and queues[1] or nil}
 end
 
--- What is kept of the worker of a call.
-local function seen_now(call_) return u8(S.now) .. pack('>I2', call_.limit) .. call_.record end
-
 -- Takes what a call asks for, by priority and turn: its lease.
 local function lease_of_any(rows, call_, alone, turns)
   Shard.may_all()
@@ -426,7 +423,7 @@ local function claim(call_)
       if not ends and Line.has_work(r, alone) then left, r.notify = true, 2 end
     end
   end
-  local wake, another_wakes = left and S.now or Leader.wake_at(open), false
+  local wake, another_wakes = left and S.now or Leader.soon_enough(flags, open, Leader.wake_at(open)), false
   if ends then
     wake = ends
   elseif left or lease and lease.full then
@@ -440,7 +437,7 @@ local function claim(call_)
       r.short = S.now
     end
   end
-  S.fields['w' .. call_.worker] = seen_now(call_)
+  Workers.seen(call_.worker, call_.limit, call_.record)
   return {pack('>I8I8BB', S.now, wake, (suspects and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0) + (another_wakes and %CLAIMED_ANOTHER% or 0)
     + (lease and lease.bundles and %CLAIMED_BUNDLES% or 0) + (lease and lease.alone and %CLAIMED_ALONE% or 0), lease and 1 or 0), lease}
 end
@@ -482,7 +479,7 @@ local function claim_alike(calls, first, heads, leases)
     local lease = plain_lease(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi)
     lease.unread = not unseen and m or nil
     heads[k], leases[k], at = head, lease, at + 16 * m
-    S.fields['w' .. call_.worker] = seen_now(call_)
+    Workers.seen(call_.worker, call_.limit, call_.record)
   end
   return last - first + 1
 end
@@ -520,8 +517,10 @@ Claim.read = read_call
 -- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease_duration 8 | limit 2 | max_bytes 4 | flags 1 | queues |
 -- worker record. Reply: now 8 | wake_at 8 | flags 1 | leases 1 | leases.
 function Claim.call(base, blob)
+  local one = Lone.claim(base, blob)
+  if one then return one end
   local call_, replies = read_call(blob), {}
-  Shard.open(base, sub(blob, 1, 8), call_.queues, nil, nil, Shard.LEASES)
+  Shard.open(base, sub(blob, 1, 8), call_.queues, nil, nil, Shard.CLAIMS)
   Sweep.run()
   S.fetched = Lease.fetch(base, {Claim.known_as(blob)})
   Claim.run({call_}, {1}, replies)

@@ -215,6 +215,13 @@ function Due.refresh(r)
   if at_ > 0 then schedule('due', at_) end
 end
 
+-- No cold job is left: what stands in their lists is stale.
+local function forget_cold(r)
+  for _, key in ipairs(Due.cold_keys(r)) do call('DEL', key) end
+  call('DEL', cold_numbers(r))
+  call('DEL', stale_set(r))
+end
+
 -- Takes a job out; whether it was here.
 function Due.remove(r, j)
   if r.c[SCHEDULED] == 0 then return false end
@@ -230,6 +237,7 @@ function Due.remove(r, j)
       call('HINCRBY', stale_set(r), j.id .. fmt('%d', number), 1)
     end
     r.cold = max(0, r.cold - 1)
+    if r.cold == 0 then forget_cold(r) end
   end
   r.c[SCHEDULED], r.rest = r.c[SCHEDULED] - 1, nil
   if j.due <= r.head then Due.refresh(r) end

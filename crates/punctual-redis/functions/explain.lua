@@ -6,7 +6,7 @@ local AHEAD_MAX = 1000
 -- Workers of the last minute: whether one claims from the queue, and whether one of them takes the kind.
 local function takers(q, kind)
   local here, takes = false, false
-  for _, w in ipairs(Stats.workers()) do
+  for _, w in ipairs(Workers.all()) do
     for _, name in ipairs(w.record.q or {}) do
       if name == q then
         here = true

@@ -59,12 +59,7 @@ local PARTS = {'u', 'g', 'h', '4', '5', '6'}
 local WALKS = {g = walk_groups, h = walk_held, ['4'] = kept_walk(COMPLETED), ['5'] = kept_walk(CANCELLED), ['6'] = kept_walk(DEAD)}
 
 local function queue_after(name)
-  local first
-  for _, field in ipairs(call('HKEYS', S.k.s)) do
-    local q = sub(field, 2)
-    if sub(field, 1, 1) == 'q' and (not name or below(name, q)) and (not first or below(q, first)) then first = q end
-  end
-  return first
+  return call('ZRANGEBYLEX', S.k.qs, name and '(' .. name or '-', '+', 'LIMIT', 0, 1)[1]
 end
 
 -- Where the walk begins, in a part from a number on; nil at the end.

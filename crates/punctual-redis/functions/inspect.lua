@@ -206,8 +206,7 @@ end
 
 -- Active jobs, lease by lease in the order of their fences; cursor: token and place.
 local function active_ids(q, cursor, limit)
-  local tokens, out = {}, {}
-  for i, member in ipairs(call('ZRANGE', S.k.e, 0, -1)) do tokens[i] = sub(member, 17, 32) end
+  local tokens, out = Lease.tokens_of(q), {}
   table.sort(tokens, below)
   for _, token in ipairs(tokens) do
     if not cursor or not below(token, sub(cursor, 1, 16)) then

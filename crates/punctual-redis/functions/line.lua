@@ -218,6 +218,8 @@ local function put_back(key, chunk, first, n)
   call('LPUSH', key, chunk)
 end
 
+Line.put_back, Line.list_of = put_back, list_of
+
 function Line.hold() S.open_chunks = {} end
 
 function Line.let_go()

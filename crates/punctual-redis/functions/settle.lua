@@ -429,10 +429,12 @@ end
 -- settle. Key: base. Argument: instance 8 | leases 2 | per lease token, histograms, form, settlements.
 -- Reply: now 8, per lease 0 (all completed) or 1 and a verdict each.
 function Settle.call(base, blob)
+  local one = Lone.settle(base, blob)
+  if one then return one end
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
   local token = sub(blob, 11, 26)
   local fetched = Lease.fetch(base, {token, '~' .. token})
-  Shard.open(base, sub(blob, 1, 8), fetched[token] and {Lease.queue_of(fetched[token])}, nil, nil, Shard.LEASES)
+  Shard.open(base, sub(blob, 1, 8), fetched[token] and {Lease.queue_of(fetched[token])}, nil, nil, Shard.SETTLES)
   S.fetched = fetched
   Sweep.run()
   local reply = Settle.run(blob)

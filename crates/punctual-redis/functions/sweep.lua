@@ -134,7 +134,7 @@ function Sweep.maintain(base, args)
   Shard.open(base, instance)
   local cut = map.sh and Shard.cut(map.sh, map.ss == 1) or nil
   local moved, expired, rescued, pruned = Sweep.run(true)
-  Stats.forget_workers(MINUTE)
+  Row.forget_idle(Workers.forget(MINUTE))
   if S.lost then Heal.note() end
   S.heals = true -- what the walk meets begins no other
   local heals = Heal.walk()

@@ -14,10 +14,19 @@ use super::damaged;
 use super::mp::{MapWriter, Mp, read_instant};
 use crate::session::shards::Shard;
 
-pub(crate) fn request(request: &StatsRequest) -> MapWriter {
+/// Queues of one call: about a millisecond of the server.
+const PAGE: u32 = 100;
+
+/// What a call asks for: the queues that are named, or a page of all of them after a name.
+pub(crate) fn request(request: &StatsRequest, after: Option<&str>) -> MapWriter {
     let mut map = MapWriter::default();
     if !request.queues.is_empty() {
         map.put("q", request.queues.iter().map(Mp::from).collect::<Vec<_>>());
+    } else {
+        map.put("li", PAGE);
+    }
+    if let Some(after) = after {
+        map.put("af", after);
     }
     if request.history {
         map.put("h", 1_u8);
@@ -31,15 +40,18 @@ pub(crate) fn request(request: &StatsRequest) -> MapWriter {
     map
 }
 
-pub(crate) fn reply(reply: &Mp) -> Result<Stats> {
+/// A page, and the queue after which the next one begins.
+pub(crate) fn reply(reply: &Mp) -> Result<(Stats, Option<String>)> {
     let queues = reply.get("q").list()?.iter().map(queue);
     let workers = reply.get("w").list()?.iter().map(worker);
-    Ok(Stats {
+    let next = reply.get("cu").some(Mp::text)?;
+    let stats = Stats {
         queues: queues.collect::<Result<_>>()?,
         workers: workers.collect::<Result<_>>()?,
         exact: reply.get("e").is_set(),
         now: read_instant(reply.get("n"))?,
-    })
+    };
+    Ok((stats, next))
 }
 
 fn part(parts: &[Mp], index: usize) -> Result<&Mp> {

@@ -56,6 +56,8 @@ mod histories;
 mod lagging;
 /// Records that a later version has written.
 mod later;
+/// One job by itself.
+mod lone;
 /// Hears what is logged.
 mod logs;
 /// Settles whose answer is lost.
@@ -66,6 +68,8 @@ mod meter;
 mod midway;
 /// Slots of many keys that move.
 mod moves;
+/// What a call costs beside leases of others.
+mod neighbours;
 /// Effects for other shards.
 mod outbox;
 /// Packed calls by hand.
