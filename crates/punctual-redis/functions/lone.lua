@@ -33,7 +33,7 @@ end
 local function open(base, blob, q)
   local m = kept_shards[base]
   local r = m and m.rows[q]
-  if not r or m.feed > 0 or m.behind == 1 or r.flags % 4 > 1 or call('HGET', m.k.s, 'm') ~= m.raw then return nil end
+  if not r or m.behind == 1 or r.flags % 4 > 1 or call('HGET', m.k.s, 'm') ~= m.raw then return nil end
   local instance = sub(blob, 1, 8)
   if instance ~= m.instance and instance ~= BELOW then return nil end
   local now, head, next_ = clock(base), r.head, m.next
@@ -42,7 +42,7 @@ local function open(base, blob, q)
     m.next = next_
   end
   local gap = now - m.last
-  if gap <= 0 or now >= next_ or now - r.minute >= MINUTE or now < r.minute or head > 0 and head <= now then return nil end
+  if gap <= 0 or now >= next_ or m.feed >= now or now - r.minute >= MINUTE or now < r.minute or head > 0 and head <= now then return nil end
   if gap >= 1000 and m.lease_duration > 0 and gap * 2 > m.lease_duration then return nil end
   local s = r.alone
   if not s then
@@ -196,12 +196,12 @@ function Lone.claim(base, blob)
   local lane, live
   if r then lane, live = only_lane(r) end
   if not lane or limit > 1 and live > 1 then return nil end
-  m, r, now = open(base, blob, q)
-  if not m or m.expiry < NEVER or m.period < NEVER then return nil end
   if r.skips and r.skips > 0 then
     r.skips = r.skips - 1
     return nil
   end
+  m, r, now = open(base, blob, q)
+  if not m or m.expiry < NEVER or m.period < NEVER then return nil end
   local k, worker, nonce = m.k, sub(blob, 17, 32), sub(blob, 9, 16)
   local known_as, s, pg, w = 'n' .. worker .. nonce, k.s, k.pg, m.workers and m.workers[worker]
   if not w or call('HGET', pg, known_as) or not (allows('HSET', s) and allows('ZADD', s) and allows('LPUSH', s)) then return nil end

@@ -196,10 +196,22 @@ local function may(commands, base)
   end
 end
 
+-- All but those that the call has asked for, by these.
+local others = {}
+
+local function others_than(commands)
+  local rest, asked = {}, {}
+  for _, command in ipairs(commands) do asked[command] = true end
+  for _, command in ipairs(COMMANDS) do if not asked[command] then rest[#rest + 1] = command end end
+  return rest
+end
+
 -- Refuses a user who may not all that this library does; once a call.
 function Shard.may_all()
   if S.may_all then return end
-  may(COMMANDS, S.base)
+  local asked = S.asked
+  if asked and not others[asked] then others[asked] = others_than(asked) end
+  may(asked and others[asked] or COMMANDS, S.base)
   S.may_all = true
 end
 
@@ -294,7 +306,7 @@ function Row.forget(r)
   local keys = Due.cold_keys(r)
   for _, kind in ipairs(QUEUE_KEYS) do keys[#keys + 1] = S.base .. ':' .. kind .. ':' .. r.name end
   keys[#keys + 1] = S.base .. ':d:' .. r.name
-  for _, key in ipairs(keys) do call('DEL', key) end
+  for i = 1, #keys, 1000 do call('DEL', unpack_list(slice(keys, i, i + 999))) end
   call('ZREM', S.k.w, r.name)
   call('ZREM', S.k.e, r.name)
   call('ZREM', S.k.qs, r.name)
@@ -388,6 +400,7 @@ function Shard.open(base, instance, queues, is_read, any, commands)
     return s.now
   end
   if commands then may(commands, base) else Shard.may_all() end
+  s.asked = commands
   if not M then M = new_shard(base, now) end
   s.limits = limits_of(M)
   WINDOW = s.limits.settled_window

@@ -30,9 +30,21 @@ async fn the_life_of_a_lone_job_takes_thirty_commands() {
         // The first one reads what later ones know, and the meter counts its own questions.
         if nth > 0 {
             let asked = 1;
-            assert!(enqueued - before <= ENQUEUE + asked, "enqueue: {}", enqueued - before);
-            assert!(after_claim - enqueued <= CLAIM + asked, "claim: {}", after_claim - enqueued);
-            assert!(settled - after_claim <= SETTLE + asked, "settle: {}", settled - after_claim);
+            assert!(
+                enqueued - before <= ENQUEUE + asked,
+                "enqueue: {}",
+                enqueued - before
+            );
+            assert!(
+                after_claim - enqueued <= CLAIM + asked,
+                "claim: {}",
+                after_claim - enqueued
+            );
+            assert!(
+                settled - after_claim <= SETTLE + asked,
+                "settle: {}",
+                settled - after_claim
+            );
         }
     }
 }

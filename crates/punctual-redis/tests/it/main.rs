@@ -88,6 +88,8 @@ mod recovery;
 mod rules;
 /// The engine keeps the law over several shards, as far as it can.
 mod several;
+/// Callers of the functions alone.
+mod sleepers;
 /// Entries in line of jobs that have left it.
 mod stale;
 /// Machines without a server.

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
-use punctual::engine::{Action, Claim, Edit, Select, Target, WorkerId};
+use punctual::engine::{Action, Claim, Edit, Select, StatsRequest, Target, WorkerId};
 use punctual::time::{hours, millis};
 use punctual::{Engine, JobId, NewJob};
 use punctual_redis::RedisEngine;
@@ -12,7 +12,14 @@ use punctual_redis::testing::TestServer;
 use crate::client::{claim_as, connect, enqueue, here};
 
 /// Commands that read as many entries as there are.
-const READS: &[&str] = &["ZRANGE", "ZRANGEBYSCORE", "ZRANGEBYLEX", "LRANGE", "HGETALL", "HKEYS"];
+const READS: &[&str] = &[
+    "ZRANGE",
+    "ZRANGEBYSCORE",
+    "ZRANGEBYLEX",
+    "LRANGE",
+    "HGETALL",
+    "HKEYS",
+];
 
 /// What a server does for calls, by its MONITOR.
 struct Watch {
@@ -68,7 +75,10 @@ impl Watch {
 
     /// The commands of functions before a word that this sends itself.
     fn until(&mut self, word: &str) -> Vec<Vec<String>> {
-        let sent: String = redis::cmd("ECHO").arg(word).query(&mut self.asks).expect("it answers");
+        let sent: String = redis::cmd("ECHO")
+            .arg(word)
+            .query(&mut self.asks)
+            .expect("it answers");
         assert_eq!(sent, word);
         let mut commands = Vec::new();
         loop {
@@ -176,4 +186,25 @@ async fn a_short_lease_makes_no_call_read_the_others() {
     assert!(cost.longest < 10, "{cost:?}");
     let found = Target::Id(id);
     engine.get(&here(), vec![found], false).await.expect("get");
+}
+
+#[tokio::test]
+async fn stats_and_info_read_a_page_of_queues() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let jobs: Vec<NewJob> = (0..250)
+        .map(|nth| NewJob::new(format!("queue-{nth:03}"), "{}"))
+        .collect();
+    engine.enqueue(&here(), jobs).await.expect("enqueue");
+    let mut watch = Watch::of(&server);
+    let request = StatsRequest::default();
+    let (stats, cost) = watch.cost(engine.stats(&here(), request)).await;
+    let queues = stats.expect("stats").queues;
+    let names: Vec<String> = queues.into_iter().map(|queue| queue.queue).collect();
+    let expected: Vec<String> = (0..250).map(|nth| format!("queue-{nth:03}")).collect();
+    assert_eq!(names, expected);
+    assert!(cost.longest <= 101, "{cost:?}");
+    let (info, cost) = watch.cost(engine.info()).await;
+    info.expect("info");
+    assert!(cost.commands < 40, "{cost:?}");
 }
