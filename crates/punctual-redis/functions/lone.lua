@@ -116,7 +116,7 @@ function Lone.enqueue(base, blob)
     row = wait_for(base, m, r, now, id, '\1' .. now8 .. '\0\0' .. due8 .. sub(blob, at + 16), due)
     if not row then return nil end
   else
-    local record, c, wakes = '\1' .. now8 .. '\0\0' .. now8 .. sub(blob, at + 16), r.c, r.flags % 2 == 1
+    local record, c, wakes = '\1' .. now8 .. '\0\0' .. now8 .. sub(blob, at + 16), r.c, %r.flags has ROW_IDLE%
     if not allows('HSET', k.s) or wakes and not allows('ZADD', k.s) then return nil end
     begin(base)
     call('RPUSH', Line.list_of(r, prio), now8 .. '\0\0\1' .. sub(size4(#record), 2) .. id)
@@ -162,8 +162,8 @@ local function wake_of(r, now, deadline, was_active, worker, is_full, flags)
   end
   if is_full then
     Leader.resign(worker, {r}, wake)
-  elseif floor(flags / %CLAIM_RETURNS%) % 2 == 1 then
-    another = Leader.elect({worker = worker, woken = floor(flags / %CLAIM_WOKEN%) % 2 == 1, stays = true}, {r}, wake)
+  elseif %flags has CLAIM_RETURNS% then
+    another = Leader.elect({worker = worker, woken = %flags has CLAIM_WOKEN%, stays = true}, {r}, wake)
   end
   if r.flags % 2 == 0 then r.flags = r.flags + 1 end
   r.short = now
@@ -177,7 +177,7 @@ local function head_of(bytes)
   local head = heads[bytes]
   if head == nil then
     local lease_duration, limit, max_bytes, flags, count = unp('>I8I2I4BB', bytes)
-    head = count == 1 and flags % 4 == 0 and floor(flags / %CLAIM_READS%) % 2 == 1 and flags < %CLAIM_SUSPECTS% and limit > 0 and limit <= 1000 and lease_duration >= 1000
+    head = count == 1 and flags % 4 == 0 and %flags has CLAIM_READS% and flags < %CLAIM_SUSPECTS% and limit > 0 and limit <= 1000 and lease_duration >= 1000
       and lease_duration <= 86400e6 and {lease_duration, limit, max_bytes, flags, sub(bytes, 1, 8), sub(bytes, 9, 10)}
     if head_count > SIZES then heads, head_count = {}, 0 end
     heads[bytes], head_count = head, head_count + 1
