@@ -281,7 +281,7 @@ pub const KEYS: &[Key] = &[
         QueueWakeup,
         Sorted,
         "wakeup of a queue, at most one member",
-        &["shard"],
+        &["shard", "lone"],
     ),
     key(
         "p",
