@@ -40,18 +40,22 @@
 //! - Test with virtual time: [`time::ManualClock`] and [`MemoryEngine`].
 //! - Write an engine: the trait [`Engine`] and the module [`engine`], then the conformance suite.
 
+#[doc(hidden)]
 pub mod backoff;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod dead_letters;
 pub mod engine;
 pub mod error;
+#[doc(hidden)]
 pub mod injected;
 pub mod job;
+#[doc(hidden)]
 pub mod machine;
 pub mod memory;
 #[cfg(feature = "otel")]
 mod otel;
+#[doc(hidden)]
 pub mod push;
 pub mod queue;
 pub mod retry;
@@ -59,10 +63,13 @@ pub mod retry;
 pub mod schedule;
 #[doc(hidden)]
 pub mod sync;
+#[doc(hidden)]
 pub mod testing;
 pub mod time;
+#[doc(hidden)]
 pub mod trace;
 #[cfg(feature = "wire")]
+#[doc(hidden)]
 pub mod wire;
 pub mod worker;
 

@@ -56,10 +56,10 @@ mod histories;
 mod lagging;
 /// Records that a later version has written.
 mod later;
-/// One job by itself.
-mod lone;
 /// Hears what is logged.
 mod logs;
+/// One job by itself.
+mod lone;
 /// Settles whose answer is lost.
 mod lost_settles;
 /// What a server has done for a call.
