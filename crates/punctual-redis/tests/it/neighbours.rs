@@ -101,10 +101,7 @@ async fn lease(engine: &RedisEngine, queue: &str, count: usize) {
     for _ in 0..count {
         let job = NewJob::new(queue, "{}");
         engine.enqueue(&here(), vec![job]).await.expect("enqueue");
-        let claim = Claim {
-            lease_duration: hours(1),
-            ..Claim::new(WorkerId(7), queue, 1)
-        };
+        let claim = Claim::new(WorkerId(7), queue, 1).lease_duration(hours(1));
         let claimed = claim_as(engine, claim).await.expect("claim");
         assert_eq!(claimed.len(), 1, "{queue}");
     }
@@ -123,10 +120,7 @@ async fn cancel(engine: &RedisEngine, id: JobId) {
 async fn costs(engine: &RedisEngine, watch: &mut Watch) -> [Cost; 3] {
     lease(engine, "mine", 2).await;
     enqueue_to(engine, "mine").await;
-    let one = || Claim {
-        lease_duration: hours(1),
-        ..Claim::new(WorkerId(7), "mine", 1)
-    };
+    let one = || Claim::new(WorkerId(7), "mine", 1).lease_duration(hours(1));
     let (claimed, claims) = watch.cost(claim_as(engine, one())).await;
     assert_eq!(claimed.expect("claim").len(), 1);
     let (claimed, short) = watch.cost(claim_as(engine, one())).await;
@@ -175,10 +169,7 @@ async fn a_short_lease_makes_no_call_read_the_others() {
     lease(&engine, "other", 100).await;
     let mut watch = Watch::of(&server);
     let id = enqueue_to(&engine, "short").await;
-    let brief = Claim {
-        lease_duration: millis(1),
-        ..Claim::new(WorkerId(8), "short", 1)
-    };
+    let brief = Claim::new(WorkerId(8), "short", 1).lease_duration(millis(1));
     let claimed = claim_as(&engine, brief).await.expect("claim");
     assert_eq!(claimed.len(), 1);
     let mine = enqueue_to(&engine, "mine").await;
