@@ -66,6 +66,14 @@ local function expired_off_list(r, j)
   return true
 end
 
+-- Whether a record with an ext can be claimed as it stands: it has not expired, and keeps its key
+-- when it starts.
+local function may_start(raw)
+  local e, o, _, ex = Job.parts(raw)
+  if e.ex ~= nil then ex = e.ex ~= '' and e.ex end
+  return o.uh ~= 0 and not (ex and at8(ex) <= S.now)
+end
+
 -- Takes one job that is off its list; false if it does not fit.
 local function take_listed(take, r, id, raw)
   if ends(take) then return false end
@@ -75,6 +83,12 @@ local function take_listed(take, r, id, raw)
   end
   if byte(raw) == %TAG_PLAIN% then
     if not fits(take, raw) then return false end
+    add(take, r, id, raw)
+    return true
+  end
+  if byte(raw) == %TAG_WAITING% and may_start(raw) then
+    if not fits(take, raw) then return false end
+    take.plain = false
     add(take, r, id, raw)
     return true
   end
@@ -88,12 +102,21 @@ local function take_listed(take, r, id, raw)
   return true
 end
 
--- Takes one entry of a overflow set. Answers false if it does not fit.
-local function take_overflow(take, r, lane, member)
+-- Takes one entry of an overflow set; `known` has its record, if it is a job's, and `taken` those
+-- to be taken out of it. Answers false if it does not fit.
+local function take_overflow(take, r, lane, member, known, taken)
   if ends(take) then return false end
   local kind, rest = sub(member, 22, 22), sub(member, 23)
   local id = kind == 'J' and rest or Group.candidate(r, rest, lane)
-  local raw = id and Job.raw(id)
+  local raw
+  if kind == 'J' then raw = known[id] else raw = id and Job.raw(id) end
+  if kind == 'J' and raw and byte(raw) == %TAG_WAITING% and may_start(raw) then
+    if not fits(take, raw) then return false end
+    take.plain = false
+    add(take, r, id, raw)
+    taken[#taken + 1] = member
+    return true
+  end
   if not raw or byte(raw) > %TAG_WAITING% then -- its record was deleted by somebody else: its place goes too, and holds up no others
     Line.overflow_remove(r, lane, member)
     S.lost = true
@@ -125,6 +148,17 @@ local function all_plain(take, r, ids, records, n)
   return true
 end
 
+-- The records of the jobs that stand in an overflow set by themselves, by id.
+local function records_of(overflow)
+  local ids, records = {}, {}
+  for _, member in ipairs(overflow) do
+    if byte(member, 22) == 74 then ids[#ids + 1] = sub(member, 23) end
+  end
+  local raws = Job.raws(ids)
+  for i = 1, #ids do records[ids[i]] = raws[i] end
+  return records
+end
+
 -- Takes at most `most` jobs of a lane.
 local function take_lane(take, r, lane, most)
   local start = take.n
@@ -144,6 +178,7 @@ local function take_lane(take, r, lane, most)
     else
       local want = room()
       local overflow = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, want - 1)
+      local known, taken = records_of(overflow), {}
       local ids, records, stamps, n = {}, {}, {}, 0
       if lane < 10 then ids, records, stamps, n = Line.pop(r, lane, want) end
       local at, s = 1, 1
@@ -151,13 +186,14 @@ local function take_lane(take, r, lane, most)
         local raw = records[at]
         local first = raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%)
         if s <= #overflow and (not raw or below(sub(overflow[s], 1, 21), first)) then
-          if not take_overflow(take, r, lane, overflow[s]) then break end
+          if not take_overflow(take, r, lane, overflow[s], known, taken) then break end
           s = s + 1
         else
           if not take_listed(take, r, ids[at], raw) then break end
           at = at + 1
         end
       end
+      if #taken > 0 then Line.overflow_remove_many(r, lane, taken) end
       if at <= n then Line.unpop(r, lane, ids, stamps, at) end
       if #overflow == 0 and n == 0 then return end
     end
@@ -191,25 +227,32 @@ local function take_suspect(take, rows)
   return false
 end
 
+local function taken_of(r, n)
+  r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
+  note(r, 2, n)
+end
+
 -- Counts what was taken, opens its lease, and answers the lease: a list of strings.
 local function open_lease(take, alone, call_)
   local n, ids, records, rows = take.n, take.ids, take.records, take.rows
-  local first, plain, lo, hi = rows[1], take.plain and not alone, nil, nil
+  local first, plain = rows[1], take.plain and not alone
   local lengths, queues, seen = {}, first.name, {[first.name] = true}
-  lo, hi = '\255', ''
+  local low, high, earliest, latest = math.huge, -1, nil, nil -- over priorities and overflow sets the first is not the least
+  local same, since = first, 1
   for i = 1, n do
     local raw, r = records[i], rows[i]
-    local due8 = sub(raw, %REC_DUE%) -- over priorities and overflow sets the first is not the least
+    local due = unp('>I8', raw, %REC_DUE_AT%) -- it has passed: exact
     lengths[i] = #raw
-    if below(due8, lo) then lo = due8 end
-    if below(hi, due8) then hi = due8 end
-    if r ~= first then
-      plain = false
+    if due < low then low, earliest = due, raw end
+    if due > high then high, latest = due, raw end
+    if r ~= same then
+      taken_of(same, i - since)
+      same, since, plain = r, i, false
       if not seen[r.name] then seen[r.name], queues = true, queues .. '\0' .. r.name end
     end
-    r.c[READY], r.c[ACTIVE] = r.c[READY] - 1, r.c[ACTIVE] + 1
-    note(r, 2, 1)
   end
+  taken_of(same, n + 1 - since)
+  local lo, hi = sub(earliest, %REC_DUE%), sub(latest, %REC_DUE%)
   if M.feed >= S.now then
     for i = 1, n do changed(ids[i], rows[i].name, ACTIVE) end
   end
@@ -236,13 +279,14 @@ local function plain_lane(r, limit)
   return first, live
 end
 
--- Opens a lease of plain jobs of one queue; the lease without its records. `runs` if its jobs are in bundles.
-local function plain_lease(call_, r, all, n, lo, hi, runs)
+-- Opens a lease of jobs of one queue that were not looked at; the lease without its records. `runs`
+-- if its jobs are in bundles, `exts` if some may have an ext.
+local function plain_lease(call_, r, all, n, lo, hi, runs, exts)
   local fence = max(M.fence + 1, S.now)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
   local packed = runs and Bundle.pack_runs(runs)
-  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, true, packed)
+  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, not exts, packed)
   return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', bundles = runs}
 end
 
@@ -252,7 +296,7 @@ end
 local function lease_of_plain(r, call_)
   local first = plain_lane(r, call_.limit)
   if not first then return nil end
-  local all, n, size, lo, hi, runs, mixed = Line.take_unseen(r, first, call_.limit, call_.max_bytes, call_.limit >= UNSEEN_MIN and call_.flags >= %CLAIM_BUNDLES%)
+  local all, n, size, lo, hi, runs, mixed, exts = Line.take_unseen(r, first, call_.limit, call_.max_bytes, call_.limit >= UNSEEN_MIN and %call_.flags has CLAIM_BUNDLES%)
   if not all then return nil end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
@@ -260,8 +304,8 @@ local function lease_of_plain(r, call_)
     for _, run in ipairs(runs) do Bundle.take_out(run.no, run.from, run.n, run.of) end
     runs = nil
   end
-  local may_be_unseen = %call_.flags has CLAIM_READS%
-  local lease = plain_lease(call_, r, all, n, lo, hi, runs)
+  local may_be_unseen = %call_.flags has CLAIM_READS% and (not exts or call_.flags >= %CLAIM_READS_EXT%)
+  local lease = plain_lease(call_, r, all, n, lo, hi, runs, exts)
   lease.unread = not (may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES)) and n or nil
   lease.full = n >= call_.limit
   return lease, not lease.unread
@@ -328,7 +372,7 @@ local function read_call(blob)
   local is_small = limit < UNSEEN_MIN and #queues == 1 and %flags has CLAIM_READS% and flags % %CLAIM_WOKEN% == 0
   return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease_duration = lease_duration, limit = limit, max_bytes = max_bytes,
     flags = flags, woken = %flags has CLAIM_WOKEN%, stays = %flags has CLAIM_RETURNS%,
-    may_be_alone = %flags has CLAIM_SUSPECTS%, queues = queues, record = sub(blob, at), asks = is_small and flags < %CLAIM_SUSPECTS% and queues[1] or nil}
+    may_be_alone = %flags has CLAIM_SUSPECTS%, queues = queues, record = sub(blob, at), asks = is_small and flags % %CLAIM_READS_EXT% < %CLAIM_SUSPECTS% and queues[1] or nil}
 end
 
 -- Takes what a call asks for, by priority and turn: its lease.
@@ -460,11 +504,11 @@ local function claim_alike(calls, first, heads, leases)
     total, bytes, last = total + call_.limit, min(bytes, call_.max_bytes), k
   end
   if last <= first then return 0 end
-  local all, n, size, lo, hi = Line.take_unseen(r, lane, total, bytes)
+  local all, n, size, lo, hi, _, _, exts = Line.take_unseen(r, lane, total, bytes)
   if not all then return 0 end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
-  local at, unseen, left = 1, %lead.flags has CLAIM_READS% and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
+  local at, unseen, left = 1, not exts and %lead.flags has CLAIM_READS% and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
   local wake = left and S.now or Leader.wake_at({r})
   r.notify = left and 2 or nil
   for k = first, last do Leader.resign(calls[k].worker, {r}, left and 0 or wake) end
@@ -476,7 +520,7 @@ local function claim_alike(calls, first, heads, leases)
   for k = first, last do
     local call_ = calls[k]
     local m = call_.limit
-    local lease = plain_lease(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi)
+    local lease = plain_lease(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi, nil, exts)
     lease.unread = not unseen and m or nil
     heads[k], leases[k], at = head, lease, at + 16 * m
     Workers.seen(call_.worker, call_.limit, call_.record)

@@ -17,6 +17,8 @@ local function due_of(kind, given8, now8, index)
   local given = unp('>I8', given8)
   if kind > %DUE_AT% then refuse('invalid_input', 'due kind is out of range; use 0 to 2 index=' .. index) end
   if kind == 1 then
+    local soon = S.now + given
+    if soon < 9007199254740992 then return u8(soon), false, soon end -- that far sums are exact
     local due8 = given < DUE_MAX and plus(S.now, given8)
     local due = due8 and unp('>I8', due8)
     if not due or due > DUE_MAX then refuse('invalid_delay', 'delay reaches beyond the year 9999 index=' .. index) end
@@ -128,7 +130,8 @@ local function store(j, late, follows)
   elseif r.head > 0 and r.head <= S.now then -- a pile is being moved: behind it
     Due.add(r, j)
   else
-    Line.push(r, j.prio, {j.id}, 0)
+    local kind = j.tag == %TAG_PLAIN% and 1 or o.uh == 0 and 0 or %CHUNK_EXT%
+    Line.push(r, j.prio, {j.id}, kind, {j.size})
     r.c[READY] = r.c[READY] + 1
     changed(j.id, j.q, READY)
   end

@@ -15,6 +15,8 @@ local function tombstone_of(core, state, late, finished, attempt, token, result)
   return '\%TAG_TOMBSTONE%' .. core .. char(state + (late and 8 or 0)) .. u8(finished) .. pack('>I4', attempt) .. token .. (result or '')
 end
 
+Settled.RETENTION, Settled.NO_TOKEN, Settled.tombstone_of = RETENTION, NO_TOKEN, tombstone_of
+
 -- Whether a tombstone still counts.
 function Settled.tombstone_counts(raw) return unp('>I8', raw, %TOMB_FINISHED%) + WINDOW > S.now end
 
@@ -165,12 +167,6 @@ function Settled.unkeep(j)
   r.b[state] = max(0, r.b[state] - kept_bytes(j))
 end
 
--- Removes a kept job's record; within the settled window its tombstone stays.
-function Settled.forget(j)
-  Settled.unkeep(j)
-  Settled.drop(j, j.ext.fi or 0)
-end
-
 -- Forgets the oldest kept jobs of a queue in a state while there are more, or more bytes of them, than are kept. Those of one
 -- look are forgotten together.
 function Settled.forget_oldest(r, state)
@@ -266,19 +262,37 @@ function Settled.expire_if_late(j)
   return true
 end
 
--- Removes kept jobs past their retention; how many.
+-- Removes kept jobs past their retention, which is no shorter than the settled window, unless that
+-- has grown since: mostly no tombstone of them is left. How many.
 function Settled.prune_kept(limit)
   local key = S.k.kp
   local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
+  local raws, gone, members, sets = Job.raws(ids), {}, {}, {}
   for i = 1, #ids do
-    local j = Job.load(ids[i])
-    if j and j.tag > %TAG_HELD% then
-      Settled.forget(j)
-    else
-      call('ZREM', key, ids[i])
-      if not Job.raw(ids[i]) then S.lost = true end
+    local raw = raws[i]
+    local state = raw and byte(raw)
+    if state and state > %TAG_HELD% and state < %TAG_TOMBSTONE% then
+      local length = unp('>I4', raw, %REC_BODY%)
+      local at, finished = 36 + length, Job.read_ext(raw, length).fi or 0
+      local q = sub(raw, at + 1, at + byte(raw, at))
+      local r, set = Row.of(q), kept_set(q, state)
+      if not members[set] then members[set], sets[#sets + 1] = {}, set end
+      table.insert(members[set], sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i])
+      r.c[state], r.rest = r.c[state] - 1, nil
+      r.b[state] = max(0, r.b[state] - Job.payload_bytes(raw, at, byte(raw, %REC_FLAGS%)) - 256)
+      if finished + WINDOW > S.now then
+        Settled.drop(Job.parse(ids[i], raw), finished)
+      else
+        Bundle.leave(ids[i])
+        gone[#gone + 1] = ids[i]
+      end
+    elseif not raw then
+      S.lost = true
     end
   end
+  call_many('ZREM', key, ids)
+  for _, set in ipairs(sets) do call_many('ZREM', set, members[set]) end
+  call_many('HDEL', S.k.b, gone)
   return #ids
 end
 

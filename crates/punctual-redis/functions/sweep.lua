@@ -118,7 +118,7 @@ function Sweep.run(all)
   end
   if now >= m.kept then
     m.kept = NEVER
-    pruned = pruned + Settled.prune_kept(min(limit, SLICE))
+    pruned = pruned + Settled.prune_kept(min(limit, BESIDE))
     schedule_first('kept', ':kp')
   end
   return moved, expired, rescued, pruned
