@@ -1,5 +1,7 @@
 //! Tests of the public interface, on servers of their own.
 
+/// A call of many does what calls of one do.
+mod alike;
 /// What is wrong from the start.
 mod bad_input;
 /// Jobs of one call that are stored together.
@@ -34,6 +36,8 @@ mod elected;
 mod failover;
 /// Servers that are killed, stopped, emptied, filled.
 mod faults;
+/// How many commands a call takes.
+mod few_commands;
 /// Functions that go while many call.
 mod flushes;
 /// Workers that are gone.
