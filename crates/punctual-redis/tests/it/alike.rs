@@ -59,11 +59,10 @@ impl Draws {
                 Hold::UntilStarted,
                 Hold::For(minutes(1)),
             ];
-            job.unique = Some(Unique {
-                key: format!("key {}", self.below(40)),
-                policy: self.one_of(&[Keep, Keep, Replace, After]),
-                hold: self.one_of(&holds),
-            });
+            let mut unique = Unique::new(format!("key {}", self.below(40)));
+            unique.policy = self.one_of(&[Keep, Keep, Replace, After]);
+            unique.hold = self.one_of(&holds);
+            job.unique = Some(unique);
         }
         if self.below(4) == 0 {
             let spans = [minutes(20), hours(2)];
@@ -124,10 +123,7 @@ impl Side<'_> {
         let mut leases = Vec::new();
         for queue in [QUEUE, "mail"] {
             loop {
-                let claim = Claim {
-                    lease_duration: hours(1),
-                    ..Claim::new(WORKER, queue, 100)
-                };
+                let claim = Claim::new(WORKER, queue, 100).lease_duration(hours(1));
                 let claimed = self.engine.claim(&self.namespace, claim).await;
                 let claimed = claimed.expect("claim");
                 let is_all = claimed.leases.is_empty();

@@ -9,7 +9,7 @@ use punctual::engine::{
     Target,
 };
 use punctual::time::{ManualClock, hours, minutes, seconds};
-use punctual::{Due, Effect, Engine, JobId, NewJob, Outcome, State, Unique, UniquePolicy};
+use punctual::{Due, Effect, Engine, JobId, NewJob, Outcome, State, Unique};
 use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
@@ -123,28 +123,21 @@ fn plain(_: usize) -> NewJob {
 }
 
 fn keyed(number: usize) -> NewJob {
-    NewJob {
-        unique: Some(Unique {
-            key: format!("order-{number}"),
-            policy: UniquePolicy::Keep,
-            hold: punctual::Hold::UntilSettled,
-        }),
-        ..plain(number)
-    }
+    let mut job = plain(number);
+    job.unique = Some(Unique::new(format!("order-{number}")));
+    job
 }
 
 fn expiring(number: usize) -> NewJob {
-    NewJob {
-        expires_at: Some(START + hours(1) + seconds(number as u64)),
-        ..plain(number)
-    }
+    let mut job = plain(number);
+    job.expires_at = Some(START + hours(1) + seconds(number as u64));
+    job
 }
 
 fn retained(number: usize) -> NewJob {
-    NewJob {
-        retention: hours(1),
-        ..plain(number)
-    }
+    let mut job = plain(number);
+    job.retention = hours(1);
+    job
 }
 
 /// Of so many jobs, and of as few as are worth it, the same.
@@ -202,9 +195,10 @@ async fn jobs_that_failed_are_retried_with_a_few_commands_a_call() {
         place.enqueue((0..count).map(plain).collect()).await;
         let lease = place.claim(count).await;
         place.look();
-        let failed = |job: &punctual::JobRecord| Settlement {
-            error: Some("no connection".into()),
-            ..Settlement::new(job.id, job.attempt, Outcome::Retry { after: None })
+        let failed = |job: &punctual::JobRecord| {
+            let mut failed = Settlement::new(job.id, job.attempt, Outcome::Retry { after: None });
+            failed.error = Some("no connection".into());
+            failed
         };
         let report = LeaseReport::new(lease.token, lease.jobs.iter().map(failed).collect());
         let settle = Settle {
@@ -227,9 +221,10 @@ async fn jobs_that_failed_are_retried_with_a_few_commands_a_call() {
 
 /// Jobs with a key, due after that span.
 fn orders(after: std::time::Duration, count: usize) -> Vec<NewJob> {
-    let order = |number| NewJob {
-        due: Due::After(after),
-        ..keyed(number)
+    let order = |number| {
+        let mut job = keyed(number);
+        job.due = Due::After(after);
+        job
     };
     (0..count).map(order).collect()
 }
@@ -282,9 +277,10 @@ async fn held_jobs_are_released_together() {
     let mut counts = Vec::new();
     for count in [10, 60] {
         let mut place = Place::new().await;
-        let held = |number| NewJob {
-            wait_for: vec!["paid".into()],
-            ..plain(number)
+        let held = |number| {
+            let mut job = plain(number);
+            job.wait_for = vec!["paid".into()];
+            job
         };
         let held: Vec<NewJob> = (0..count).map(held).collect();
         let clear = |job: &NewJob| Effect::Clear {
@@ -299,10 +295,8 @@ async fn held_jobs_are_released_together() {
         let lease = place.claim(1).await;
         place.look();
         let job = &lease.jobs[0];
-        let done = Settlement {
-            effects,
-            ..Settlement::new(job.id, job.attempt, Outcome::Completed)
-        };
+        let mut done = Settlement::new(job.id, job.attempt, Outcome::Completed);
+        done.effects = effects;
         let settle = Settle {
             leases: vec![LeaseReport::new(lease.token, vec![done])],
         };

@@ -79,7 +79,8 @@ async fn workers_that_come_and_go_are_never_more_than_those_of_some_minutes() {
 #[tokio::test]
 async fn an_idle_queue_is_forgotten_after_a_day() {
     let claimers = Claimers::new().await;
-    let far = NewJob::new("idle", "{}").due(Due::After(days(20)));
+    let mut far = NewJob::new("idle", "{}");
+    far.due = Due::After(days(20));
     let id = far.id;
     let engine = &claimers.engine;
     engine.enqueue(&here(), vec![far]).await.expect("enqueue");

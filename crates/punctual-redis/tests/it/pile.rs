@@ -268,11 +268,9 @@ async fn piles_of_paused_queues_keep_no_other_from_its_time() {
 
 /// A job that has to be looked at when it starts: its key is free then.
 fn keyed(number: usize) -> NewJob {
-    let mut job = NewJob::new(QUEUE, vec![b'x'; 100]).unique(format!("order-{number}"));
-    job.unique = job.unique.map(|unique| Unique {
-        hold: Hold::UntilStarted,
-        ..unique
-    });
+    let unique = Unique::new(format!("order-{number}")).hold(Hold::UntilStarted);
+    let mut job = NewJob::new(QUEUE, vec![b'x'; 100]);
+    job.unique = Some(unique);
     job
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual::conformance::START;
 use punctual::engine::ExtendVerdict;
 use punctual::time::{ManualClock, seconds};
-use punctual::{Engine, Hold, NewJob, State, Unique, UniquePolicy};
+use punctual::{Engine, NewJob, State, Unique};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy, TestServer, Weather};
 
@@ -23,6 +23,21 @@ async fn connect(address: &str, clock: &ManualClock) -> RedisEngine {
 /// Seed 1 of `redis-clock` at 7f206c6 had three jobs answered so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_ended_before_its_records_were_read_is_not_returned() {
+    a_lease_ends_before_it_is_read(|_| job()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_of_keyed_jobs_that_ended_unread_is_not_returned() {
+    a_lease_ends_before_it_is_read(|number| {
+        let mut keyed = job();
+        keyed.unique = Some(Unique::new(format!("order-{number}")));
+        keyed
+    })
+    .await;
+}
+
+/// No job is answered with the attempt after that of its lease.
+async fn a_lease_ends_before_it_is_read(job: fn(usize) -> NewJob) {
     let server = TestServer::start();
     let proxy = TestProxy::to(server.port()).await;
     let clock = ManualClock::new(START);
