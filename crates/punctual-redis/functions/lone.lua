@@ -254,7 +254,7 @@ end
 -- Form 5, of a first attempt, for one job.
 local ALONE_COMPLETED = '\5\0\0\0\1\0\1'
 
--- A settle of one plain job that was claimed alone and completed: its answer.
+-- A settle of one plain job that was claimed alone and completed: its answer; else nil, and the lease if it was read.
 function Lone.settle(base, blob)
   local m, size = kept_shards[base], #blob
   if not m or size < 70 or size > 500 then return nil end
@@ -277,16 +277,16 @@ function Lone.settle(base, blob)
   local pg, s = k.pg, k.s
   local lease = call('HGET', pg, token)
   local ql = lease and byte(lease, 53)
-  if not lease or sub(lease, 49, 52) ~= '\2\0\1\0' or sub(lease, 54 + ql) ~= id or call('HGET', pg, '~' .. token) then return nil end
+  if not lease or sub(lease, 49, 52) ~= '\2\0\1\0' or sub(lease, 54 + ql) ~= id or call('HGET', pg, '~' .. token) then return nil, lease end
   local q = sub(lease, 54, 53 + ql)
   local m_, r, now = open(base, blob, q)
-  if not m_ or m.watch >= now or m.tombstones >= S.limits.tombstones then return nil end
+  if not m_ or m.watch >= now or m.tombstones >= S.limits.tombstones then return nil, lease end
   if kind == q then kind = '' end
   local worker = sub(lease, 1, 16)
   local w = m.workers and m.workers[worker]
-  if not w or w.held == 0 then return nil end
+  if not w or w.held == 0 then return nil, lease end
   local timed = late + run > 0
-  if not (allows('RPUSH', s) and allows('HDEL', s) and allows('ZREM', s) and allows('APPEND', s)) then return nil end
+  if not (allows('RPUSH', s) and allows('HDEL', s) and allows('ZREM', s) and allows('APPEND', s)) then return nil, lease end
   begin(base)
   local now8, c, h = u8(now), r.c, r.h
   call('HSET', k.b, id, '\7' .. sub(blob, at + 23, at + 38) .. '\4' .. now8 .. '\0\0\0\1' .. sub(token, 1, 12))

@@ -438,11 +438,16 @@ end
 -- settle. Key: base. Argument: instance 8 | leases 2 | per lease token, histograms, form, settlements.
 -- Reply: now 8, per lease 0 (all completed) or 1 and a verdict each.
 function Settle.call(base, blob)
-  local one = Lone.settle(base, blob)
+  local one, lease = Lone.settle(base, blob)
   if one then return one end
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
   local token = sub(blob, 11, 26)
-  local fetched = Lease.fetch(base, {token, '~' .. token})
+  local fetched
+  if lease == nil then
+    fetched = Lease.fetch(base, {token, '~' .. token})
+  else -- it may be long
+    fetched = {[token] = lease, ['~' .. token] = call('HGET', base .. ':pg', '~' .. token)}
+  end
   Shard.open(base, sub(blob, 1, 8), fetched[token] and {Lease.queue_of(fetched[token])}, nil, nil, Shard.SETTLES)
   S.fetched = fetched
   Sweep.run()
