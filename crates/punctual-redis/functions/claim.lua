@@ -102,15 +102,24 @@ local function take_listed(take, r, id, raw)
   return true
 end
 
--- Takes one entry of an overflow set; `known` has its record, if it is a job's, and `taken` those
--- to be taken out of it. Answers false if it does not fit.
-local function take_overflow(take, r, lane, member, known, taken)
+-- The jobs that entries of an overflow set stand for: their ids, records and groups.
+local function candidates_of(r, lane, overflow)
+  local groups, of, ids = {}, {}, {}
+  for s = 1, #overflow do
+    local group = Group.of_place(overflow[s])
+    of[s] = group or false
+    if group then groups[#groups + 1] = group end
+  end
+  if #groups > 0 then Group.fetch(r, groups) end
+  for s = 1, #overflow do ids[s] = of[s] and Group.candidate(r, of[s], lane) or not of[s] and sub(overflow[s], 23) or '' end
+  return ids, Job.raws(ids), of
+end
+
+-- Takes one entry of an overflow set: what stands there, and its job with its record and group; `taken` has the jobs to be
+-- taken out of the set. Answers false if it does not fit.
+local function take_overflow(take, r, lane, member, id, raw, group, taken)
   if ends(take) then return false end
-  local kind, rest = sub(member, 22, 22), sub(member, 23)
-  local id = kind == 'J' and rest or Group.candidate(r, rest, lane)
-  local raw
-  if kind == 'J' then raw = known[id] else raw = id and Job.raw(id) end
-  if kind == 'J' and raw and byte(raw) == %TAG_WAITING% and may_start(raw) then
+  if not group and raw and byte(raw) == %TAG_WAITING% and may_start(raw) then
     if not fits(take, raw) then return false end
     take.plain = false
     add(take, r, id, raw)
@@ -120,7 +129,7 @@ local function take_overflow(take, r, lane, member, known, taken)
   if not raw or byte(raw) > %TAG_WAITING% then -- its record was deleted by somebody else: its place goes too, and holds up no others
     Line.overflow_remove(r, lane, member)
     S.lost = true
-    if kind == 'J' or Group.lost(r, rest, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
+    if not group or Group.lost(r, group, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
     return true
   end
   local j = Job.parse(id, raw)
@@ -130,7 +139,7 @@ local function take_overflow(take, r, lane, member, known, taken)
     return true
   end
   if not fits(take, raw) then return false end
-  if kind == 'J' then Line.overflow_remove(r, lane, member) else Group.started(r, j) end
+  if group then Group.started(r, j) else Line.overflow_remove(r, lane, member) end
   take_one(take, r, j, raw)
   return true
 end
@@ -148,22 +157,12 @@ local function all_plain(take, r, ids, records, n)
   return true
 end
 
--- The records of the jobs that stand in an overflow set by themselves, by id.
-local function records_of(overflow)
-  local ids, records = {}, {}
-  for _, member in ipairs(overflow) do
-    if byte(member, 22) == 74 then ids[#ids + 1] = sub(member, 23) end
-  end
-  local raws = Job.raws(ids)
-  for i = 1, #ids do records[ids[i]] = raws[i] end
-  return records
-end
-
 -- Takes at most `most` jobs of a lane.
 local function take_lane(take, r, lane, most)
   local start = take.n
   local function room() return min(take.limit - take.n, most - (take.n - start)) end
   while not take.full and room() > 0 do
+    if S.changed_groups then Group.flush() end
     if (r.X[lane] or 0) == 0 then
       if (r.L[lane] or 0) == 0 then return end
       local ids, records, stamps, n = Line.pop(r, lane, room())
@@ -178,7 +177,8 @@ local function take_lane(take, r, lane, most)
     else
       local want = room()
       local overflow = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, want - 1)
-      local known, taken = records_of(overflow), {}
+      local stand, raws, groups = candidates_of(r, lane, overflow)
+      local taken = {}
       local ids, records, stamps, n = {}, {}, {}, 0
       if lane < 10 then ids, records, stamps, n = Line.pop(r, lane, want) end
       local at, s = 1, 1
@@ -186,7 +186,7 @@ local function take_lane(take, r, lane, most)
         local raw = records[at]
         local first = raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%)
         if s <= #overflow and (not raw or below(sub(overflow[s], 1, 21), first)) then
-          if not take_overflow(take, r, lane, overflow[s], known, taken) then break end
+          if not take_overflow(take, r, lane, overflow[s], stand[s], raws[s], groups[s], taken) then break end
           s = s + 1
         else
           if not take_listed(take, r, ids[at], raw) then break end
@@ -204,6 +204,7 @@ end
 local function take_from(take, r, most)
   local start = take.n
   if not r or flag(r, %ROW_PAUSED%) then return 0 end
+  if S.changed_groups then Group.flush() end
   local lanes = {}
   for lane, n in pairs(r.L) do if n > 0 then lanes[lane] = true end end
   for lane, n in pairs(r.X) do if n > 0 and lane < 10 then lanes[lane] = true end end
@@ -266,6 +267,7 @@ end
 
 -- The lane whose list has what a claim of so many jobs of a queue is to be answered; nothing if it has to look further.
 local function plain_lane(r, limit)
+  if S.changed_groups then Group.flush() end
   if flag(r, %ROW_PAUSED%) or M.feed >= S.now then return nil end
   for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
   local first, live, other = 10, 0, false
@@ -379,6 +381,7 @@ end
 local function lease_of_any(rows, call_, alone, turns)
   Shard.may_all()
   Line.let_go()
+  if S.changed_groups then Group.flush() end
   local limit = min(call_.limit, EXAMINED_MAX)
   local take = new_take(limit, call_.max_bytes)
   local suspect = alone and take_suspect(take, rows)
@@ -399,6 +402,7 @@ local function lease_of_any(rows, call_, alone, turns)
   end
   local lease = take.n > 0 and open_lease(take, suspect, call_) or nil
   if lease then lease.full, lease.alone = alone or take.full or take.n >= limit, suspect end
+  if S.changed_groups then Group.flush() end -- what is left is counted
   Line.hold()
   return lease
 end

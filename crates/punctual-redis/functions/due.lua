@@ -378,6 +378,7 @@ function Due.move(r, limit)
       if j then
         lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
         if not in_order then Line.up(r, j) end
+        if j.opts.g then Group.waits(r, j, false) end
       else -- its record was deleted by somebody else: one lost job is no reason to stop all others
         in_order, lost, S.lost = false, lost + 1, true
       end

@@ -38,7 +38,6 @@ local function redrive(j, dry)
   e.cd, e.sp, e.fo = nil, nil, nil
   Job.save(j)
   Unique.take(j)
-  if o.g then Group.member(Row.of(j.q), j, true) end
   Place.watch_expiry(j)
   Place.put(j)
   return DONE, READY

@@ -34,6 +34,7 @@ function Enqueue.pending(r) return r.c[HELD] + r.c[SCHEDULED] + r.c[READY] end
 -- The first jobs of a lane in order, at most k.
 local function first_of(r, lane, k)
   local found = {}
+  if S.changed_groups then Group.flush() end
   if lane < 10 then
     local ids, records, stamps, n = Line.pop(r, lane, k)
     if n > 0 then Line.unpop(r, lane, ids, stamps, 1) end
@@ -44,8 +45,8 @@ local function first_of(r, lane, k)
   end
   if (r.X[lane] or 0) > 0 then
     for _, member in ipairs(call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, k - 1)) do
-      local rest = sub(member, 23)
-      found[#found + 1] = {sub(member, 1, 21), sub(member, 22, 22) == 'J' and rest or Group.candidate(r, rest, lane)}
+      local group = Group.of_place(member)
+      found[#found + 1] = {sub(member, 1, 21), group and Group.candidate(r, group, lane) or sub(member, 23)}
     end
   end
   table.sort(found, function(a, b) return below(a[1], b[1]) end)
@@ -68,6 +69,7 @@ local function oldest_pending(r, except)
   for _, member in ipairs(call('ZRANGE', S.base .. ':n:' .. r.name, 0, k - 1)) do
     if passes(sub(member, 13, 28)) then return sub(member, 13, 28) end
   end
+  Group.write_lines()
   for _, member in ipairs(call('ZRANGEBYLEX', S.base .. ':l:' .. r.name, '-', '+', 'LIMIT', 0, k)) do
     if passes(sub(member, -16)) then return sub(member, -16) end
   end
@@ -117,7 +119,6 @@ local function store(j, late, follows)
     if j.tag > %TAG_HELD% then return Settled.keep(j, j.ext.fi) end
   end
   Job.save(j)
-  if o.g then Group.member(r, j, true) end
   if follows then
     Unique.follow(j.q, o.u, j.id)
     notify(r) -- whoever sleeps was not told when what it follows ends by itself

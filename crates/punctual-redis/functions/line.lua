@@ -92,6 +92,16 @@ function Line.overflow_add(r, lane, member)
   notify(r)
 end
 
+-- Places of groups go into a lane's overflow set, each behind a 0, or leave it.
+function Line.places_taken(r, lane, members)
+  r.X[lane] = (r.X[lane] or 0) + call_many('ZADD', overflow_of(r, lane), members)
+  notify(r)
+end
+
+function Line.places_left(r, lane, members)
+  r.X[lane] = max(0, (r.X[lane] or 0) - call_many('ZREM', overflow_of(r, lane), members))
+end
+
 function Line.overflow_remove(r, lane, member)
   if (r.X[lane] or 0) == 0 or call('ZREM', overflow_of(r, lane), member) == 0 then return false end
   r.X[lane] = r.X[lane] - 1

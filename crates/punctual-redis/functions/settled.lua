@@ -236,7 +236,7 @@ function Settled.as(j, state)
   e.fi, e.fr = S.now, nil
   local r = Row.of(j.q)
   Unique.free(j)
-  if j.opts.g then Group.member(r, j, false) end
+  if j.opts.g then Group.settled(r, j) end
   Place.forget_expiry(j)
   note(r, NOTED[state], 1)
   Ends.add(r, state, j.kind ~= j.q and j.kind or '', j.id, 1)

@@ -518,6 +518,7 @@ function Shard.commit()
   if S.tombstones then Settled.flush_tombstones() end
   if S.changed_bundles then Bundle.flush() end
   if S.changed_groups then Group.flush() end
+  if S.gathered then Group.write_lines() end
   if S.settled and M.watch >= S.now then notify_watchers() end
   if S.changes then write_changes() end
   if S.lost and not S.heals then Heal.note() end

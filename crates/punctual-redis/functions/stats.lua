@@ -137,8 +137,9 @@ local function oldest_due(r)
       local member = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, 0)[1]
       if member then
         local due = at8(member, 2)
-        if sub(member, 22, 22) == 'G' then
-          local id = Group.candidate(r, sub(member, 23), lane)
+        local group = Group.of_place(member)
+        if group then
+          local id = Group.candidate(r, group, lane)
           local j = id and Job.load(id)
           due = j and j.due or due
         end

@@ -121,6 +121,7 @@ function Sweep.run(all)
     pruned = pruned + Settled.prune_kept(min(limit, BESIDE))
     schedule_first('kept', ':kp')
   end
+  if S.changed_groups then Group.flush() end -- what the call itself does finds them where they belong
   return moved, expired, rescued, pruned
 end
 
