@@ -182,22 +182,23 @@ pub const KEYS: &[Key] = &[
         "g",
         Queue,
         Hash,
-        "group to its row: active job, holding job, ready jobs, members",
+        "group to its row: active and holding jobs, ready jobs by priority and the first of them",
         &["group"],
     ),
     key(
         "l",
         Queue,
         Sorted,
-        "the lines of all groups, by group, priority, position and due",
+        "the lines of all groups, by group, priority, position and due; who is alone in a group that \
+         can be claimed stands only in its row",
         &["group"],
     ),
     key(
         "gm",
         Queue,
         Sorted,
-        "unsettled members of groups",
-        &["group"],
+        "held and scheduled members of groups, by group and enqueue",
+        &["group", "heal"],
     ),
     key(
         "u",

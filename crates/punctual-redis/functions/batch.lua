@@ -1,4 +1,5 @@
--- enqueue: calls of jobs, one or several at once. Plain jobs are stored together, whoever sent them.
+-- enqueue: calls of jobs, one or several at once. Plain jobs are stored together, whoever sent
+-- them.
 do
 
 -- Whether a pile of due jobs is being moved: what is new goes behind it.
@@ -15,13 +16,15 @@ local function lane_of_part(lanes, r, prio)
   return lane
 end
 
--- Puts the jobs of one lane and due in line: at the places `at` of the batch, or all of it. Due ones are gathered in `lanes`.
+-- Puts the jobs of one lane and due in line: at the places `at` of the batch, or all of it. Due
+-- ones are gathered in `lanes`.
 local function line_up(batch, part, lanes)
   local r, ids, at, kv = part.row, batch.ids, part.at, batch.kv
   local k = part.n
   note(r, 1, k)
   local waits = part.later or has_pile(r)
   if part.held then return Enqueue.hold(batch, part) end
+  if part.grouped then return Enqueue.line_up_groups(batch, part) end
   if waits then
     local dues, these, records, examined = {}, at and {} or ids, {}, nil
     for i = 1, k do
@@ -95,8 +98,8 @@ local function head_of(blob)
   return sub(blob, 12, 22 + ql), ql
 end
 
--- Reads a call whose jobs are all plain, of one due, priority and queue, as its head says; into the batch before if
--- that has the same head.
+-- Reads a call whose jobs are all plain, of one due, priority and queue, as its head says; into the
+-- batch before if that has the same head.
 local function read_uniform(blob, k, n, last)
   local head, ql = head_of(blob)
   local batch = last and last.head == head and last or nil
@@ -109,7 +112,8 @@ local function read_uniform(blob, k, n, last)
   return batch
 end
 
--- Reads a call whose jobs are in bundles, as its head says; each is two arguments. Its only part is of one lane.
+-- Reads a call whose jobs are in bundles, as its head says; each is two arguments. Its only part is
+-- of one lane.
 local function read_bundles(args, at, k, n)
   local blob, shared = args[at], nil
   local head, ql = head_of(blob)
@@ -162,13 +166,13 @@ local function read_jobs(args, at, k, last)
     one.plain = false
     return one
   end
-  local ids, kv, dues, dues8, lates, looks, keys, ends, due_of = batch.ids, batch.kv, {}, {}, {}, {}, {}, {}, Enqueue.due_of
-  batch.dues, batch.dues8, batch.lates, batch.looks, batch.keys, batch.ends = dues, dues8, lates, looks, keys, ends
+  local ids, kv, dues, dues8, lates, looks, keys, ends, groups, due_of = batch.ids, batch.kv, {}, {}, {}, {}, {}, {}, {}, Enqueue.due_of
+  batch.dues, batch.dues8, batch.lates, batch.looks, batch.keys, batch.ends, batch.groups = dues, dues8, lates, looks, keys, ends, groups
   local now, now8, size = S.now, u8(S.now), #blob
   at = 12
   local stamp = now8 .. S.sub
   local last_kind, last_given8, last_lane, due8, late, due, later, prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
-  local last_opts, last_held
+  local last_opts, last_held, last_grouped
   for i = 1, n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length
@@ -183,7 +187,7 @@ local function read_jobs(args, at, k, last)
     local front = at + 43 + ql + (byte(blob, at + 42 + ql) or size)
     if front > last + 1 then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
     local lane = sub(blob, at + 39, front - 1)
-    local o, key, ex, held, _
+    local o, key, ex, group, held, _
     if lane ~= last_lane then
       _, o, key, ex = Check.front(blob, at + 39, last, i - 1)
       flags_of = byte(lane, 2)
@@ -198,18 +202,21 @@ local function read_jobs(args, at, k, last)
         if not Enqueue.goes_along(o) then batch.plain = false end
       end
       if ex and at8(ex) <= now then batch.plain = false end
-      looks[i], keys[i], ends[i] = o, key, ex
+      group = o.g
+      looks[i], keys[i], ends[i], groups[i] = o, key, ex, group
       kv[2 * i] = Enqueue.record_of(prefix, sub(blob, at + 29, at + 40), held and o, sub(blob, at + 41, last))
     else
       kv[2 * i] = '\%TAG_PLAIN%' .. prefix .. sub(blob, at + 29, last)
     end
-    if lane ~= last_lane or held ~= last_held then
+    local grouped = group ~= nil
+    if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped then
       if part then part.n = places end
-      last_lane, last_held = lane, held
+      last_lane, last_held, last_grouped = lane, held, grouped
       local name = held and 'h' .. sub(lane, 4, 3 + ql) or later and sub(lane, 4, 3 + ql) or sub(lane, 1, 1) .. sub(lane, 3, 3 + ql)
+      if grouped then name = 'g' .. name end
       part = parts[name]
       if not part then
-        part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, held = held, kind = 1, at = {}, n = 0}
+        part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, held = held, grouped = grouped, kind = 1, at = {}, n = 0}
         parts[name] = part
         batch.parts[#batch.parts + 1] = part
       end
@@ -343,7 +350,8 @@ local function alone(batch, call_)
     parts = {{prio = part.prio, q = part.q, due = part.due, later = part.later, n = n}}}
 end
 
--- Stores batches whatever is with their jobs, in their order; `answers` by call. A refusal is a call's own.
+-- Stores batches whatever is with their jobs, in their order; `answers` by call. A refusal is a
+-- call's own.
 local function store_all(batches, answers)
   if #batches == 0 then return end
   local plain, ok, room = true, attempt(have_room, batches)
@@ -387,8 +395,8 @@ function Enqueue.length(blob)
   return 1 + 2 * (byte(blob, 23 + (byte(blob, 22) or 0)) or 0)
 end
 
--- enqueue. Key: base. Arguments: instance 8 | flags 1 | count 2 | jobs, or with flags 6 their bundles behind it.
--- Reply: now 8 | instance 8 | form 1 | receipts.
+-- enqueue. Key: base. Arguments: instance 8 | flags 1 | count 2 | jobs, or with flags 6 their
+-- bundles behind it. Reply: now 8 | instance 8 | form 1 | receipts.
 function Enqueue.call(base, args)
   local blob = args[1]
   local known = #args == 1 and Lone.enqueue(base, blob)
@@ -407,8 +415,8 @@ function Enqueue.call(base, args)
   return u8(S.now) .. M.instance .. (answers[1] or FINE)
 end
 
--- Several calls of one instance, each beginning with one of the arguments: the reply of each, or what refuses it and it
--- alone.
+-- Several calls of one instance, each beginning with one of the arguments: the reply of each, or
+-- what refuses it and it alone.
 function Enqueue.calls(base, args, starts)
   open(base, args[1])
   Sweep.run()

@@ -2,11 +2,12 @@
 do
 
 
--- A lease of fewer jobs and bytes is answered with its records: one more round trip would cost more.
+-- A lease of fewer jobs and bytes is answered with its records: one more round trip would cost
+-- more.
 local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 --SMALL UNSEEN_MIN = 3
--- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that there are more. So do
--- those that it meets expired, and settles.
+-- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that
+-- there are more. So do those that it meets expired, and settles.
 local EXAMINED_MAX, EXPIRED_MAX = 250, 125
 
 -- Bytes that a worker may say of itself.
@@ -67,11 +68,11 @@ local function expired_off_list(r, j)
 end
 
 -- Whether a record with an ext can be claimed as it stands: it has not expired, and keeps its key
--- when it starts.
+-- when it starts. Then its ext, and whether it may be a suspect.
 local function may_start(raw)
   local e, o, _, ex = Job.parts(raw)
   if e.ex ~= nil then ex = e.ex ~= '' and e.ex end
-  return o.uh ~= 0 and not (ex and at8(ex) <= S.now)
+  return o.uh ~= 0 and not (ex and at8(ex) <= S.now), e, e.c or o.mc
 end
 
 -- Takes one job that is off its list; false if it does not fit.
@@ -115,15 +116,17 @@ local function candidates_of(r, lane, overflow)
   return ids, Job.raws(ids), of
 end
 
--- Takes one entry of an overflow set: what stands there, and its job with its record and group; `taken` has the jobs to be
--- taken out of the set. Answers false if it does not fit.
+-- Takes one entry of an overflow set: what stands there, and its job with its record and group;
+-- `taken` has the jobs to be taken out of the set. Answers false if it does not fit.
 local function take_overflow(take, r, lane, member, id, raw, group, taken)
   if ends(take) then return false end
-  if not group and raw and byte(raw) == %TAG_WAITING% and may_start(raw) then
+  local starts, e, may_be_suspect
+  if raw and byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect = may_start(raw) end
+  if starts and not (group and may_be_suspect) then
     if not fits(take, raw) then return false end
+    if group then Group.started(r, group, id, raw, e.fr) else taken[#taken + 1] = member end
     take.plain = false
     add(take, r, id, raw)
-    taken[#taken + 1] = member
     return true
   end
   if not raw or byte(raw) > %TAG_WAITING% then -- its record was deleted by somebody else: its place goes too, and holds up no others
@@ -139,7 +142,7 @@ local function take_overflow(take, r, lane, member, id, raw, group, taken)
     return true
   end
   if not fits(take, raw) then return false end
-  if group then Group.started(r, j) else Line.overflow_remove(r, lane, member) end
+  if group then Group.started(r, group, id, raw, nil, j) else Line.overflow_remove(r, lane, member) end
   take_one(take, r, j, raw)
   return true
 end
@@ -265,7 +268,8 @@ local function open_lease(take, alone, call_)
   return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
 end
 
--- The lane whose list has what a claim of so many jobs of a queue is to be answered; nothing if it has to look further.
+-- The lane whose list has what a claim of so many jobs of a queue is to be answered; nothing if it
+-- has to look further.
 local function plain_lane(r, limit)
   if S.changed_groups then Group.flush() end
   if flag(r, %ROW_PAUSED%) or M.feed >= S.now then return nil end
@@ -292,9 +296,9 @@ local function plain_lease(call_, r, all, n, lo, hi, runs, exts)
   return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', bundles = runs}
 end
 
--- Takes plain jobs of one queue off the list of its first priority, and opens a lease of them without a
--- look at each. Answers the lease, whose records are `unread`, and whether the claimer is to read them itself; nothing
--- if jobs must be looked at.
+-- Takes plain jobs of one queue off the list of its first priority, and opens a lease of them
+-- without a look at each. Answers the lease, whose records are `unread`, and whether the claimer is
+-- to read them itself; nothing if jobs must be looked at.
 local function lease_of_plain(r, call_)
   local first = plain_lane(r, call_.limit)
   if not first then return nil end
@@ -407,8 +411,8 @@ local function lease_of_any(rows, call_, alone, turns)
   return lease
 end
 
--- What a worker that may be given suspects holds, `a` and its id to tokens in `BASE:s`: those of its leases that have not
--- ended, and the end of one that is of a suspect alone.
+-- What a worker that may be given suspects holds, `a` and its id to tokens in `BASE:s`: those of
+-- its leases that have not ended, and the end of one that is of a suspect alone.
 local function held_by(call_)
   local raw, tokens, out, ends = call('HGET', S.k.s, 'a' .. call_.worker) or '', {}, {}, nil
   for at = 1, #raw, 16 do tokens[#tokens + 1] = sub(raw, at, at + 15) end
@@ -422,11 +426,12 @@ local function held_by(call_)
   return out, ends
 end
 
--- Whether a shard is all there is of its namespace: of others it does not know what a worker holds there.
+-- Whether a shard is all there is of its namespace: of others it does not know what a worker holds
+-- there.
 local function is_whole() return (tonum(call('HGET', S.k.s, 'n') or nil) or 1) == 1 end
 
--- The lease of a claim whose worker may be given a suspect, and when its lease of one ends: so long it is given nothing.
--- One that holds nothing is given a suspect before anything else.
+-- The lease of a claim whose worker may be given a suspect, and when its lease of one ends: so long
+-- it is given nothing. One that holds nothing is given a suspect before anything else.
 local function lease_of_own(rows, call_, alone, turns)
   local tokens, ends = held_by(call_)
   local lease, unseen
@@ -490,8 +495,8 @@ local function claim(call_)
     + (lease and lease.bundles and %CLAIMED_BUNDLES% or 0) + (lease and lease.alone and %CLAIMED_ALONE% or 0), lease and 1 or 0), lease}
 end
 
--- Claims of a few plain jobs of the same queue, one after the other, as one: their leases share a range of dues. Answers
--- how many of the calls from `first` on it has run.
+-- Claims of a few plain jobs of the same queue, one after the other, as one: their leases share a
+-- range of dues. Answers how many of the calls from `first` on it has run.
 local function claim_alike(calls, first, heads, leases)
   local lead = calls[first]
   local r = lead.asks and Row.find(lead.asks) and Row.of(lead.asks)
@@ -535,7 +540,8 @@ end
 -- The field of `BASE:pg` that tells whether a claim was answered before.
 function Claim.known_as(blob) return 'n' .. sub(blob, 17, 32) .. sub(blob, 9, 16) end
 
--- Runs claims, the shard being open, its leases fetched; puts the answer of each in `replies`, at the places told.
+-- Runs claims, the shard being open, its leases fetched; puts the answer of each in `replies`, at
+-- the places told.
 function Claim.run(calls, places, replies)
   S.fields = S.fields or {}
   Line.hold()
@@ -562,8 +568,9 @@ end
 
 Claim.read = read_call
 
--- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease_duration 8 | limit 2 | max_bytes 4 | flags 1 | queues |
--- worker record. Reply: now 8 | wake_at 8 | flags 1 | leases 1 | leases.
+-- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease_duration 8 | limit 2 |
+-- max_bytes 4 | flags 1 | queues | worker record. Reply: now 8 | wake_at 8 | flags 1 | leases 1 |
+-- leases.
 function Claim.call(base, blob)
   local one = Lone.claim(base, blob)
   if one then return one end

@@ -8,8 +8,8 @@ do
 
 local WIDTH, LEAD = 4294967296, 300e6
 local SLICE = 250 -- ids of a cold bucket spread at a time
--- A list of at most so many is listed by due, and what leaves it is taken out of it. What leaves a longer one stays as a
--- stale entry, counted: it is listed by place, and places hold.
+-- A list of at most so many is listed by due, and what leaves it is taken out of it. What leaves a
+-- longer one stays as a stale entry, counted: it is listed by place, and places hold.
 local SORTED = 1000
 local LREM_MAX = SORTED
 --SMALL LREM_MAX = 2
@@ -20,7 +20,8 @@ local function due_set(r) return S.base .. ':n:' .. r.name end
 local function cold_bucket(r, number) return S.base .. ':t:' .. fmt('%d', number) .. ':' .. r.name end
 local function cold_numbers(r) return S.base .. ':tb:' .. r.name end
 
--- `BASE:ts:QUEUE`: id and number of a cold bucket to how many of its entries there are stale; the earlier ones are.
+-- `BASE:ts:QUEUE`: id and number of a cold bucket to how many of its entries there are stale; the
+-- earlier ones are.
 local function stale_set(r) return S.base .. ':ts:' .. r.name end
 
 -- How many of these ids are stale in a list of that number; nil if nothing is in any.
@@ -74,15 +75,16 @@ function Due.head_at_most(r, due)
   end
 end
 
--- When the sweep is to look at a queue: its earliest due, or the time to spread its next cold bucket.
+-- When the sweep is to look at a queue: its earliest due, or the time to spread its next cold
+-- bucket.
 function Due.next_sweep(r)
   local at = r.head
   if r.cold > 0 and (at == 0 or r.hot_until - LEAD < at) then at = r.hot_until - LEAD end
   return at
 end
 
--- From where on jobs are cold. It stands still while there are any, and never falls: of jobs in line none is due behind it
--- unless a list whose time has come is being spread.
+-- From where on jobs are cold. It stands still while there are any, and never falls: of jobs in
+-- line none is due behind it unless a list whose time has come is being spread.
 local function hot_until_of(r)
   if r.cold == 0 then
     local hot_until = (floor((S.now + LEAD) / WIDTH) + 1) * WIDTH
@@ -163,13 +165,15 @@ function Due.add(r, j)
   add_many(r, {j.due}, {member_of(j)}, {j.id})
 end
 
--- Whether a record is of a queue: what was deleted here may have come again in another one under its id.
+-- Whether a record is of a queue: what was deleted here may have come again in another one under
+-- its id.
 local function is_of(r, raw)
   local at = byte(raw) == %TAG_PLAIN% and 32 or 36 + unp('>I4', raw, %REC_BODY%)
   return sub(raw, at + 1, at + byte(raw, at)) == r.name
 end
 
--- Spreads a slice of the first cold bucket into the hot window, if its time comes or `now_` is told.
+-- Spreads a slice of the first cold bucket into the hot window, if its time comes or `now_` is
+-- told.
 local function spread(r, now_)
   local number = call('ZRANGE', cold_numbers(r), 0, 0)[1]
   if not number then
@@ -378,7 +382,7 @@ function Due.move(r, limit)
       if j then
         lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
         if not in_order then Line.up(r, j) end
-        if j.opts.g then Group.waits(r, j, false) end
+        if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, false) end
       else -- its record was deleted by somebody else: one lost job is no reason to stop all others
         in_order, lost, S.lost = false, lost + 1, true
       end
@@ -407,7 +411,8 @@ function Due.move(r, limit)
   return n
 end
 
--- The entries of a cold bucket that count, between two places: due and seq 12 + id of each, with the place.
+-- The entries of a cold bucket that count, between two places: due and seq 12 + id of each, with
+-- the place.
 local function entries(r, number, from, to)
   local ids, found, seen = call('LRANGE', cold_bucket(r, number), from, to), {}, {}
   local records = get_many(S.k.b, ids)
@@ -427,10 +432,11 @@ function Due.cold_from(r)
   return tonum(call('ZRANGE', cold_numbers(r), 0, 0)[1] or '0') * WIDTH
 end
 
--- Cold jobs of a queue, at most so many after a cursor: ids with the cursor after each. List by list; one of
--- at most `SORTED` entries by due (cursor: DUE | seq, id; s before it for who takes them out), a longer one as they came
--- (p NUMBER | place), also after a cursor by due, of a job that was hot. One that becomes longer meanwhile begins anew.
--- Who takes them out has a longer one from its end: what is spread meanwhile goes from its front, and shifts the places.
+-- Cold jobs of a queue, at most so many after a cursor: ids with the cursor after each. List by
+-- list; one of at most `SORTED` entries by due (cursor: DUE | seq, id; s before it for who takes
+-- them out), a longer one as they came (p NUMBER | place), also after a cursor by due, of a job
+-- that was hot. One that becomes longer meanwhile begins anew. Who takes them out has a longer one
+-- from its end: what is spread meanwhile goes from its front, and shifts the places.
 function Due.cold_page(r, cursor, limit, takes)
   local letter = takes and 's' or ''
   local out, kind, number, due, rest = {}, nil, '-inf', nil, nil
@@ -481,8 +487,8 @@ function Due.cold_page(r, cursor, limit, takes)
   return out
 end
 
--- Counts cold jobs by due into a histogram: exactly in lists of at most `COUNTED` entries, while `budget` lasts;
--- others as if due when their list begins. Calls count(due, jobs).
+-- Counts cold jobs by due into a histogram: exactly in lists of at most `COUNTED` entries, while
+-- `budget` lasts; others as if due when their list begins. Calls count(due, jobs).
 function Due.cold_counts(r, budget, count)
   if r.cold == 0 then return end
   for _, text in ipairs(call('ZRANGE', cold_numbers(r), 0, -1)) do

@@ -1,22 +1,29 @@
--- Serial groups. `BASE:g:QUEUE`: group to its row; `BASE:l:QUEUE`: the lines of all groups, ordered by group, priority,
--- position, due, enqueue; `BASE:gm:QUEUE`: members that are held or scheduled, by group and enqueue. A group that may be
--- claimed from has a place in the overflow sets of its lanes. Its only ready job may be alone in its row, in no line.
--- A row: version 1 | flags 1 | [active jobs 2 | last of them 16] | [holding id 16 | its lane if it is ready, else 255] |
--- [tat 8 | virtual time 8] | per priority with ready jobs: priority and bits 1 | [ready jobs 4] | [first 16] | [place 12].
+-- Serial groups. `BASE:g:QUEUE`: group to its row; `BASE:l:QUEUE`: the lines of all groups, ordered
+-- by group, priority, position, due, enqueue; `BASE:gm:QUEUE`: members that are held or scheduled,
+-- by group and enqueue. A group that may be claimed from has a place in the overflow sets of its
+-- lanes. Its only ready job may be alone in its row, in no line. A row: version and flags 1 |
+-- [active jobs 2 | last of them 16] | [holding id 16 | its lane if it is ready, else 255] | [tat 8
+-- | virtual time 8] | per priority with ready jobs: priority and bits 1 | [ready jobs 4 | known
+-- ones 1] | the known ones, first in line, 16 each | [place 10]. Who is alone is known.
 do
 
-local ROW_VERSION = 1
--- Flags of a row, and bits beside a priority.
-local HAS_ACTIVE, HAS_HOLDING, HAS_LIMIT = 1, 2, 4
-local KNOWS_FIRST, OF_SUSPECTS, ALONE, HAS_PLACE = 16, 32, 64, 128
--- Jobs of a group that may be active at a time.
-local ACTIVE_MAX = 1
+-- The first byte of a row: its version times eight, and flags.
+local ROW_VERSION, HAS_ACTIVE, HAS_HOLDING, HAS_LIMIT = 1, 1, 2, 4
+-- Bits beside a priority.
+local OF_SUSPECTS, ALONE, HAS_PLACE = 16, 32, 64
+-- Jobs of a group that may be active at a time, and of a line that its row knows.
+local ACTIVE_MAX, KNOWN_MAX = 1, 8
 
 local function line_key(r) return S.base .. ':l:' .. r.name end
 local function later_key(r) return S.base .. ':gm:' .. r.name end
 
 local function line_member(j)
   return j.opts.g .. '\0' .. char(j.prio) .. (j.ext.fr and '\0' or '\1') .. Job.key(j) .. (is_suspect(j) and '\1' or '\0') .. j.id
+end
+
+-- The same of a record, unless its job is a suspect.
+local function member_of_record(group, id, raw, in_front)
+  return group .. '\0' .. sub(raw, %REC_PRIORITY%, %REC_PRIORITY%) .. (in_front and '\0' or '\1') .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. '\0' .. id
 end
 
 -- A member goes into a sorted set, or out of it, with the others of this call.
@@ -37,7 +44,7 @@ local function gather(key, member, goes_in)
   end
   local n = set.n
   if goes_in then
-    set[n + 1], set[n + 2], set.n = 0, member, n + 2
+    set[n + 1], set[n + 2], set.n = '0', member, n + 2
   else
     set[n + 1], set.n = member, n + 1
   end
@@ -51,14 +58,13 @@ function Group.write_lines()
 end
 
 local function read_row(row, raw)
-  local version, flags = byte(raw, 1, 2)
-  if version ~= ROW_VERSION then refuse('data_damaged', 'a group has a row of a version that this library does not know; use a newer one') end
-  local at, size = 3, #raw
-  if flags % 2 == HAS_ACTIVE then
+  local flags, at, size = byte(raw) - 8 * ROW_VERSION, 2, #raw
+  if flags < 0 or flags > 7 then refuse('data_damaged', 'a group has a row of a version that this library does not know; use a newer one') end
+  if flags % (2 * HAS_ACTIVE) >= HAS_ACTIVE then
     row.n, row.a = unp('>I2c16', raw, at)
     at = at + 18
   end
-  if floor(flags / HAS_HOLDING) % 2 == 1 then
+  if flags % (2 * HAS_HOLDING) >= HAS_HOLDING then
     row.h, row.h_lane = unp('>c16B', raw, at)
     if row.h_lane == 255 then row.h_lane = nil end
     at = at + 17
@@ -69,22 +75,20 @@ local function read_row(row, raw)
   end
   while at <= size do
     local bits = byte(raw, at)
-    local prio, line = bits % 16, {n = 1}
-    local suspect = floor(bits / OF_SUSPECTS) % 2 == 1
+    local prio, suspect, n, known, ids = bits % 16, bits % (2 * OF_SUSPECTS) >= OF_SUSPECTS, 1, 1, {}
     at = at + 1
-    if floor(bits / ALONE) % 2 == 1 then
+    if bits % (2 * ALONE) >= ALONE then
       row.alone = prio
     else
-      line.n = unp('>I4', raw, at)
-      at = at + 4
+      n, known = unp('>I4B', raw, at)
+      at = at + 5
     end
-    if floor(bits / KNOWS_FIRST) % 2 == 1 then
-      line.id, line.suspect = sub(raw, at, at + 15), suspect
-      at = at + 16
-    end
+    for k = 1, known do ids[k] = sub(raw, at + 16 * k - 16, at + 16 * k - 1) end
+    at = at + 16 * known
+    local line = {n = n, ids = ids, suspect = suspect}
     if bits >= HAS_PLACE then
-      line.place, line.lane = sub(raw, at, at + 11), suspect and prio + 10 or prio
-      at = at + 12
+      line.place, line.lane = sub(raw, at, at + 9), suspect and prio + 10 or prio
+      at = at + 10
     end
     row.lines[prio] = line
   end
@@ -101,14 +105,17 @@ local function write_row(row)
   if row.limit then
     flags, head = flags + HAS_LIMIT, head .. row.limit
   end
-  local raw = char(ROW_VERSION, flags) .. head
+  local raw = char(8 * ROW_VERSION + flags) .. head
   for prio, line in pairs(row.lines) do
-    local id, place = not row.h and line.id, line.place
-    local suspect
-    if place then suspect = line.lane >= 10 else suspect = id and line.suspect end
-    local alone = row.alone == prio
-    raw = raw .. char(prio + (id and KNOWS_FIRST or 0) + (suspect and OF_SUSPECTS or 0) + (alone and ALONE or 0) + (place and HAS_PLACE or 0))
-      .. (alone and '' or pack('>I4', line.n)) .. (id or '') .. (place or '')
+    local ids, place, bits = line.ids, line.place, prio
+    if row.h then ids = {} end -- the place is of the holding one
+    if place then bits = bits + HAS_PLACE end
+    if place and line.lane >= 10 or not place and ids[1] and line.suspect then bits = bits + OF_SUSPECTS end
+    if row.alone == prio then
+      raw = raw .. char(bits + ALONE) .. ids[1] .. (place or '')
+    else
+      raw = raw .. char(bits) .. pack('>I4B', line.n, #ids) .. concat(ids) .. (place or '')
+    end
   end
   return raw
 end
@@ -162,33 +169,38 @@ local function changes(row)
   changed_rows[#changed_rows + 1] = row
 end
 
--- The first of a group's line in a priority, as a member of it.
-local function first_member(r, group, prio)
+-- The first of a group's line in a priority, as members of it.
+local function first_members(r, group, prio, limit)
   Group.write_lines()
   local from = group .. '\0' .. char(prio)
-  return call('ZRANGEBYLEX', line_key(r), '[' .. from, '(' .. group .. '\0' .. char(prio + 1), 'LIMIT', 0, 1)[1]
+  return call('ZRANGEBYLEX', line_key(r), '[' .. from, '(' .. group .. '\0' .. char(prio + 1), 'LIMIT', 0, limit)
 end
 
--- The first of a priority of a group; nil if there is none.
+-- The first of a priority of a group; nil if there is none. A suspect is known only while it is the
+-- first.
 local function first_of(r, row, prio, line)
-  if not line.id then
-    local member = first_member(r, row.group, prio)
-    if member then line.id, line.suspect, line.member = sub(member, -16), byte(member, -17) == 1, member end
+  local ids = line.ids
+  if ids[1] then return ids[1] end
+  for k, member in ipairs(first_members(r, row.group, prio, min(line.n, KNOWN_MAX))) do
+    local suspect = byte(member, -17) == 1
+    if k == 1 then line.suspect = suspect elseif suspect or line.suspect then break end
+    ids[k] = sub(member, -16)
   end
-  return line.id
+  return ids[1]
 end
 
 -- Whether a job that is there waits or runs in a group.
 local function is_of(j, r, group) return j and j.tag < %TAG_HELD% and j.q == r.name and j.opts.g == group end
 
--- A place of a group as a member of an overflow set: behind the jobs that were due before it came up.
+-- A place of a group as a member of an overflow set: behind the jobs that were due before it came
+-- up.
 local function member_of(place, group)
-  return '\1' .. sub(place, 1, 8) .. '\255' .. sub(place, 9) .. group
+  return '\1\0' .. sub(place, 1, 7) .. '\255' .. sub(place, 8) .. group
 end
 
 -- The group whose place a member of an overflow set is; nil if it is a job.
 function Group.of_place(member)
-  if byte(member, 10) == 255 then return sub(member, 15) end
+  if byte(member, 10) == 255 then return sub(member, 14) end
 end
 
 local function leave_place(row, line)
@@ -218,13 +230,13 @@ local function lane_list(lists, lane)
   return list
 end
 
--- Puts the groups that the call has changed in the lanes they may be claimed from, where one that has its turn keeps it,
--- and writes their rows.
+-- Puts the groups that the call has changed in the lanes they may be claimed from, where one that
+-- has its turn keeps it, and writes their rows.
 function Group.flush()
   local changed_rows, queues = S.changed_groups, {}
   S.changed_groups = nil
   Group.write_lines()
-  local stamp = u8(S.now) .. S.sub
+  local stamp = sub(u8(S.now), 2)
   for i = 1, #changed_rows do
     local row = changed_rows[i]
     row.dirty = nil
@@ -237,10 +249,10 @@ function Group.flush()
       local lane = wanted_lane(of.r, row, prio, line)
       if line.place and line.lane ~= lane then leave_place(row, line) end
       if lane and not line.place then
-        S.part = min(S.part + 1, 65535) -- behind the jobs of this step; so many groups are in no order
-        line.lane, line.place = lane, stamp .. pack('>I2', S.part)
+        S.part = min(S.part + 1, 65535) -- so many groups, and writes of a microsecond, are in no order
+        line.lane, line.place = lane, stamp .. pack('>I3', min(M.sub, 4095) * 4096 + S.part % 4096)
         local to = lane_list(of.to, lane)
-        to[#to + 1], to[#to + 2] = 0, member_of(line.place, row.group)
+        to[#to + 1], to[#to + 2] = '0', member_of(line.place, row.group)
       end
     end
     local left = row.left
@@ -271,68 +283,82 @@ local function join_line(r, row)
   local prio = row.alone
   local line = row.lines[prio]
   row.alone = nil
-  if not line.member then
-    local j = Job.load(line.id)
-    if is_of(j, r, row.group) then line.member = line_member(j) end
+  local member
+  if line.raw then
+    member = member_of_record(row.group, line.ids[1], line.raw)
+  else
+    local j = Job.load(line.ids[1])
+    if is_of(j, r, row.group) then member = line_member(j) end
   end
-  if line.member then return gather(line_key(r), line.member, true) end
+  if member then return gather(line_key(r), member, true) end
   r.c[READY], S.lost = max(0, r.c[READY] - 1), true -- its record was deleted by somebody else
   leave_place(row, line)
   row.lines[prio] = nil
 end
 
--- Puts a job in the line of its group: it was enqueued now, or not; `suspect` if it is.
-function Group.stand(r, row, prio, id, suspect, member, is_new)
+-- Whether a group has nothing to do: what comes up may be alone in its row.
+local function is_idle(row) return row.n == 0 and not row.h and next(row.lines) == nil end
+
+function Group.up(r, j)
+  local row, prio = Group.row(r, j.opts.g), j.prio
+  if row.h == j.id then row.h_lane = lane_of(j) end
   if row.alone then join_line(r, row) end
-  local lines = row.lines
-  local line = lines[prio]
+  local line = row.lines[prio]
+  if is_idle(row) then row.alone = prio else gather(line_key(r), line_member(j), true) end
   if not line then
-    if row.n == 0 and not row.h and next(lines) == nil then
-      row.alone = prio
-    else
-      gather(line_key(r), member, true)
-    end
-    lines[prio] = {n = 1, id = id, suspect = suspect, member = member}
+    row.lines[prio] = {n = 1, ids = {j.id}, suspect = is_suspect(j)}
   else
-    gather(line_key(r), member, true)
-    line.n = line.n + 1
-    if line.id and not is_new then -- one enqueued now is behind all that wait
-      if not line.member then
-        line.id = nil
-      elseif below(member, line.member) then
-        line.id, line.suspect, line.member = id, suspect, member
-      end
-    end
+    line.n, line.ids = line.n + 1, {} -- it may stand anywhere in it
   end
   changes(row)
 end
 
-function Group.up(r, j)
-  local row = Group.row(r, j.opts.g)
-  if row.h == j.id then row.h_lane = lane_of(j) end
-  Group.stand(r, row, j.prio, j.id, is_suspect(j), line_member(j), false)
+-- Puts jobs of groups that were enqueued now, in their order, at the end of their lines: ids,
+-- records and groups.
+function Group.line_up(r, ids, raws, groups)
+  local rows, key = Group.fetch(r, groups), line_key(r)
+  for i = 1, #ids do
+    local row, raw = rows[groups[i]], raws[i]
+    if row.alone then join_line(r, row) end
+    local prio = byte(raw, %REC_PRIORITY%)
+    local line = row.lines[prio]
+    if not line and is_idle(row) then
+      row.alone, row.lines[prio] = prio, {n = 1, ids = {ids[i]}, suspect = false, raw = raw}
+    else
+      gather(key, member_of_record(groups[i], ids[i], raw), true)
+      if not line then
+        row.lines[prio] = {n = 1, ids = {ids[i]}, suspect = false}
+      else
+        local known = line.ids
+        if #known == line.n and line.n < KNOWN_MAX and not line.suspect then known[line.n + 1] = ids[i] end
+        line.n = line.n + 1
+      end
+    end
+    changes(row)
+  end
+  r.c[READY] = r.c[READY] + #ids
 end
 
-local function is_alone(row, j) return row.alone == j.prio and row.lines[j.prio].id == j.id end
+local function is_alone(row, prio, id) return row.alone == prio and row.lines[prio].ids[1] == id end
 
 function Group.has(r, j)
-  if is_alone(Group.row(r, j.opts.g), j) then return true end
+  if is_alone(Group.row(r, j.opts.g), j.prio, j.id) then return true end
   Group.write_lines()
   return call('ZSCORE', line_key(r), line_member(j)) and true
 end
 
--- Takes a ready job out of its group's line.
-local function take_out(r, row, j)
-  local prio = j.prio
+-- A ready job has left its group's line.
+local function left_line(row, prio, id)
   local line = row.lines[prio]
-  if is_alone(row, j) then
-    row.alone = nil
-  else
-    gather(line_key(r), line_member(j), false)
-  end
   if line then
     line.n = line.n - 1
-    if line.id == j.id then line.id, line.member = nil, nil end
+    for k, known in ipairs(line.ids) do
+      if known == id then
+        table.remove(line.ids, k)
+        line.suspect = line.suspect and k > 1
+        break
+      end
+    end
     if line.n <= 0 then
       leave_place(row, line)
       row.lines[prio] = nil
@@ -344,7 +370,8 @@ end
 function Group.down(r, j)
   local row = Group.row(r, j.opts.g)
   if row.h == j.id then row.h_lane = nil end
-  take_out(r, row, j)
+  if is_alone(row, j.prio, j.id) then row.alone = nil else gather(line_key(r), line_member(j), false) end
+  left_line(row, j.prio, j.id)
 end
 
 -- The job that a group's place in a lane stands for.
@@ -356,31 +383,37 @@ function Group.candidate(r, group, lane)
 end
 
 -- The only ready job of a group, if it is in no line.
-function Group.alone(row) return row.alone and row.lines[row.alone].id end
+function Group.alone(row) return row.alone and row.lines[row.alone].ids[1] end
 
--- A claimed job: its group is busy.
-function Group.started(r, j)
-  local row = Group.row(r, j.opts.g)
+-- A job was claimed: its group is busy. `j` is given if it is a suspect.
+function Group.started(r, group, id, raw, in_front, j)
+  local row, prio = Group.row(r, group), byte(raw, %REC_PRIORITY%)
   row.h, row.h_lane = nil, nil
-  row.n, row.a = row.n + 1, j.id
-  take_out(r, row, j)
+  row.n, row.a = row.n + 1, id
+  if is_alone(row, prio, id) then
+    row.alone = nil
+  else
+    gather(line_key(r), j and line_member(j) or member_of_record(group, id, raw, in_front), false)
+  end
+  left_line(row, prio, id)
 end
 
--- The job of a group's place in a lane is gone without a word: the next one stands there. Whether it stood in line.
+-- The job of a group's place in a lane is gone without a word: the next one stands there. Whether
+-- it stood in line.
 function Group.lost(r, group, lane, id)
   local row, prio = Group.row(r, group), lane % 10
   local line, stood = row.lines[prio], false
   if row.h == id then row.h, row.h_lane = nil, nil end
   if line then
     line.place = nil
-    local is_only = row.alone == prio and line.id == id
-    local first = not is_only and first_member(r, group, prio)
+    local is_only = is_alone(row, prio, id)
+    local first = not is_only and first_members(r, group, prio, 1)[1]
     stood = is_only or first and sub(first, -16) == id
     if is_only then row.alone = nil end
     if stood and first then gather(line_key(r), first, false) end
     if stood then line.n = line.n - 1 end
     if line.n <= 0 then row.lines[prio] = nil end
-    line.id, line.member = nil, nil
+    line.ids = {}
   end
   S.lost = true
   changes(row)
@@ -395,33 +428,40 @@ function Group.heal(r, group)
   changes(row)
 end
 
-local function leave(row, j)
-  if row.a == j.id then row.n, row.a = row.n - 1, nil end
+local function leave(row, id)
+  if row.a == id then row.n, row.a = row.n - 1, nil end
 end
 
 -- The attempt of an active job is over and the job waits again; `holds` keeps the others back.
 function Group.ended(r, j, holds)
   local row = Group.row(r, j.opts.g)
-  leave(row, j)
+  leave(row, j.id)
   row.h, row.h_lane = holds and j.id or nil, nil
   changes(row)
 end
 
 -- A job of a group has settled.
-function Group.settled(r, j)
-  local row = Group.row(r, j.opts.g)
-  if row.a ~= j.id and row.h ~= j.id then return end
-  leave(row, j)
-  if row.h == j.id then row.h, row.h_lane = nil, nil end
+function Group.settled(r, group, id)
+  local row = Group.row(r, group)
+  if row.a ~= id and row.h ~= id then return end
+  leave(row, id)
+  if row.h == id then row.h, row.h_lane = nil, nil end
   changes(row)
 end
 
--- A job of a group is held or scheduled, or is so no longer.
-function Group.waits(r, j, does)
-  gather(later_key(r), j.opts.g .. '\0' .. Job.seq(j) .. j.id, does)
+-- The same of jobs that settled together.
+function Group.settled_many(r, groups, ids)
+  Group.fetch(r, groups)
+  for i = 1, #groups do Group.settled(r, groups[i], ids[i]) end
 end
 
--- Unsettled jobs of a group after a cursor, each with the cursor after it: the active one, those in line, others.
+-- A job of a group, whose order of enqueue is `seq`, is held or scheduled, or is so no longer.
+function Group.waits(r, group, seq, id, does)
+  gather(later_key(r), group .. '\0' .. seq .. id, does)
+end
+
+-- Unsettled jobs of a group after a cursor, each with the cursor after it: the active one, those in
+-- line, others.
 function Group.members(r, group, cursor, limit)
   local start, out, part, after = group .. '\0', {}, 1, nil
   if cursor then

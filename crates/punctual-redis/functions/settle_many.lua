@@ -7,14 +7,15 @@ local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
 
 -- Jobs of a queue that are settled together as lists: all ids; ids and cores of those that leave a
 -- tombstone like others; of those that leave one of their own, and of those that are kept; fields
--- of unique keys; who expires.
+-- of unique keys; who expires; groups.
 local function new_list(r, state)
-  return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, kinds = {}}
+  return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, kinds = {}}
 end
 
--- Takes apart which of these jobs can be settled together as `state`: waiting ones of no group,
--- whose attempt was `attempt` if that is told, and that `passes`. `places`: true, or of which by
--- place. Answers lists, one for each queue, and by place in which a job is.
+-- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no group
+-- unless they were active, whose attempt was `attempt` if that is told, and that `passes`.
+-- `places`: true, or of which by place. Answers lists, one for each queue, and by place in which a
+-- job is.
 function Settled.gather(ids, raws, places, state, attempt, results, passes)
   local lists, by_queue, taken = {}, {}, {}
   local list, front, width, q, kind = nil, '\0', 1, nil, nil
@@ -49,12 +50,16 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
         o, key, ex = Job.read_opts(raw, from + 4, from + 3 + length)
         from = from + 4 + length
       end
-      if not o.g and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex)) then
+      if (not o.g or attempt) and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex)) then
         local id, n = ids[i], list.n + 1
         list.n, list.ids[n], list.kinds[n], taken[i] = n, id, kind, list
         if key then
           local k = #list.fields + 1
           list.fields[k], list.holders[k] = q .. '\0' .. key, id
+        end
+        if o.g then
+          local k = #list.groups + 1
+          list.groups[k], list.members[k] = o.g, id
         end
         if ex then list.expiring[#list.expiring + 1] = id end
         local retention = bound or o.rn or 0
@@ -168,6 +173,7 @@ function Settled.many(list, said)
   end
   if #list.fields > 0 then Unique.free_many(list) end
   call_many('ZREM', S.k.xp, list.expiring)
+  if #list.groups > 0 then Group.settled_many(list.r, list.groups, list.members) end
   if #list.alike > 0 then leave_alike(list.alike, list.cores, said) end
   if #list.own > 0 then leave_own(list.own, list.state, said) end
   if #list.kept > 0 then keep(list, said) end

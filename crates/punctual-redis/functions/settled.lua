@@ -1,8 +1,9 @@
--- What becomes of a settled job: kept whole (`BASE:k:STATE:QUEUE` by finish, `BASE:kp` by the end of its
--- retention) or reduced to a tombstone in its record's place. Tombstones of jobs that completed together refer (tag 8 |
--- finished 8 | sub 2 | no 1) to what is said once of all of them: `BASE:md`, finished 8 | sub 2 | no 1 to
--- attempt 4 | token 12 | n 2 | ids | due and hash of each. `BASE:mp` has all tombstones in order: finished 8 and
--- ids, or finished 8 | sub 2 | no 1 and, once a part was pruned, | how many 2; or finished 8 | number 11 of a bundle.
+-- What becomes of a settled job: kept whole (`BASE:k:STATE:QUEUE` by finish, `BASE:kp` by the end
+-- of its retention) or reduced to a tombstone in its record's place. Tombstones of jobs that
+-- completed together refer (tag 8 | finished 8 | sub 2 | no 1) to what is said once of all of them:
+-- `BASE:md`, finished 8 | sub 2 | no 1 to attempt 4 | token 12 | n 2 | ids | due and hash of each.
+-- `BASE:mp` has all tombstones in order: finished 8 and ids, or finished 8 | sub 2 | no 1 and, once
+-- a part was pruned, | how many 2; or finished 8 | number 11 of a bundle.
 do
 
 local RETENTION = {[CANCELLED] = 'cancelled_retention', [DEAD] = 'dead_retention'} -- of S.limits
@@ -42,8 +43,8 @@ local BLOCKS_MAX = 256
 -- Whether one more block may be written in this step.
 function Settled.has_block() return (S.blocks or 0) < BLOCKS_MAX end
 
--- Tombstones jobs that completed together: ids as a list and a string, cores as a string; all of one
--- attempt under one token. No other thing counts these blocks: two of one number would be one.
+-- Tombstones jobs that completed together: ids as a list and a string, cores as a string; all of
+-- one attempt under one token. No other thing counts these blocks: two of one number would be one.
 function Settled.tombstone_many(ids, n, all, cores, attempt, token)
   S.blocks = (S.blocks or 0) + 1
   local no = u8(S.now) .. S.sub .. char(S.blocks - 1)
@@ -74,7 +75,8 @@ function Settled.flush_tombstones()
   if ids then Settled.tombstones(S.now, concat(ids), #ids, true) end
 end
 
--- An id whose tombstone is in the order of tombstones stands for something else now: the prune passes it over once.
+-- An id whose tombstone is in the order of tombstones stands for something else now: the prune
+-- passes it over once.
 function Settled.reuse(id)
   if Bundle.leave(id) then return end
   call('HINCRBY', S.k.rv, id, 1)
@@ -167,8 +169,8 @@ function Settled.unkeep(j)
   r.b[state] = max(0, r.b[state] - kept_bytes(j))
 end
 
--- Forgets the oldest kept jobs of a queue in a state while there are more, or more bytes of them, than are kept. Those of one
--- look are forgotten together.
+-- Forgets the oldest kept jobs of a queue in a state while there are more, or more bytes of them,
+-- than are kept. Those of one look are forgotten together.
 function Settled.forget_oldest(r, state)
   local key, limits = kept_set(r.name, state), S.limits
   while r.c[state] > limits.retained or r.b[state] > limits.retained_bytes do
@@ -236,7 +238,7 @@ function Settled.as(j, state)
   e.fi, e.fr = S.now, nil
   local r = Row.of(j.q)
   Unique.free(j)
-  if j.opts.g then Group.settled(r, j) end
+  if j.opts.g then Group.settled(r, j.opts.g, j.id) end
   Place.forget_expiry(j)
   note(r, NOTED[state], 1)
   Ends.add(r, state, j.kind ~= j.q and j.kind or '', j.id, 1)

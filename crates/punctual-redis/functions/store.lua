@@ -1,7 +1,7 @@
 -- enqueue: jobs that the functions look into. Mostly all of a call are stored together, with a few
 -- commands for all. Else a call's jobs are stored in their order: those that nothing stands in the
--- way of together; each of the others (known, its key taken, of a group, imported, late) by itself,
--- after those before it.
+-- way of together; each of the others (known, its key taken, imported, late) by itself, after those
+-- before it.
 do
 
 -- The ext of a job that waits for names, of the opts that were asked for last: the jobs of a call
@@ -25,10 +25,10 @@ local function spec_of(raw)
   return sub(raw, 20, 31) .. sub(raw, 36 + unp('>I4', raw, 32))
 end
 
--- Whether such jobs can be stored together with others: theirs are no group, no past and no crash
--- limit of one.
+-- Whether such jobs can be stored together with others: theirs are no past and no crash limit of
+-- one.
 function Enqueue.goes_along(o)
-  return not o.g and not o.hi and (o.mc == nil or type(o.mc) == 'number' and o.mc > 1)
+  return not o.hi and (o.mc == nil or type(o.mc) == 'number' and o.mc > 1)
 end
 
 -- Refuses a user who may not all that storing such batches takes.
@@ -98,6 +98,26 @@ function Enqueue.hold_keys(batches)
   call_many('ZADD', S.k.xp, expiring)
 end
 
+-- Remembers a held or scheduled job of a group by its record, if it is of one.
+local function wait_in_group(r, group, id, raw)
+  if group then Group.waits(r, group, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%), id, true) end
+end
+
+-- Puts the jobs of a part of a batch in the lines of their groups, or where they become due.
+function Enqueue.line_up_groups(batch, part)
+  local r, ids, raws, groups, dues, examined = part.row, {}, {}, {}, {}, {}
+  for i = 1, part.n do
+    local at = part.at[i]
+    ids[i], raws[i], groups[i] = batch.ids[at], batch.kv[2 * at], batch.groups[at]
+    changed(ids[i], r.name, part.later and SCHEDULED or READY)
+    if part.later then
+      dues[i], examined[i] = batch.dues[at], true
+      wait_in_group(r, groups[i], ids[i], raws[i])
+    end
+  end
+  if part.later then Due.add_many(r, dues, ids, raws, nil, examined) else Group.line_up(r, ids, raws, groups) end
+end
+
 -- Holds the jobs of a part of a batch back.
 function Enqueue.hold(batch, part)
   local r, members = part.row, {}
@@ -105,6 +125,7 @@ function Enqueue.hold(batch, part)
     local at = part.at[i]
     local raw = batch.kv[2 * at]
     members[2 * i - 1], members[2 * i] = '0', sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. batch.ids[at]
+    wait_in_group(r, batch.groups[at], batch.ids[at], raw)
     changed(batch.ids[at], r.name, HELD)
   end
   call_many('ZADD', S.base .. ':h:' .. r.name, members)
@@ -118,7 +139,7 @@ local function nothing_yet() return {n = 0, kv = {}, keys = {}, periods = {}, en
 local function place_of(all, r)
   local place = all.places[r]
   if not place then
-    place = {n = 0, lanes = {}, ids = {}, dues = {}, records = {}, examined = {}, held = {}}
+    place = {n = 0, lanes = {}, ids = {}, dues = {}, records = {}, examined = {}, held = {}, grouped = {ids = {}, raws = {}, groups = {}}}
     all.places[r] = place
     all.places[#all.places + 1] = r
   end
@@ -138,8 +159,8 @@ local function gather_ready(place, id, raw, o)
 end
 
 -- Adds a job that nothing stands in the way of; `field` is that of its unique key, `ex` when it
--- expires.
-local function gather(all, r, id, raw, due, o, field, ex)
+-- expires, `group` its group.
+local function gather(all, r, id, raw, due, o, field, ex, group)
   local n = all.n + 1
   all.n, all.kv[2 * n - 1], all.kv[2 * n] = n, id, raw
   if field then
@@ -162,10 +183,16 @@ local function gather(all, r, id, raw, due, o, field, ex)
   if byte(raw) == %TAG_HELD% then
     local k = #place.held
     place.held[k + 1], place.held[k + 2] = '0', sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
+    wait_in_group(r, group, id, raw)
     changed(id, r.name, HELD)
+  elseif group and due <= S.now then
+    local of, k = place.grouped, #place.grouped.ids + 1
+    of.ids[k], of.raws[k], of.groups[k] = id, raw, group
+    changed(id, r.name, READY)
   elseif due > S.now or r.head > 0 and r.head <= S.now then -- or a pile is being moved: behind it
     local k = #place.ids + 1
-    place.ids[k], place.dues[k], place.records[k], place.examined[k] = id, due, raw, o and o.uh == 0
+    place.ids[k], place.dues[k], place.records[k], place.examined[k] = id, due, raw, o and (o.uh == 0 or group ~= nil)
+    wait_in_group(r, group, id, raw)
     if due > S.now then changed(id, r.name, SCHEDULED) end
   else
     gather_ready(place, id, raw, o)
@@ -189,6 +216,7 @@ local function store_gathered(all)
       r.c[HELD], r.rest = r.c[HELD] + held, nil
     end
     if #place.ids > 0 then Due.add_many(r, place.dues, place.ids, place.records, nil, place.examined) end
+    if #place.grouped.ids > 0 then Group.line_up(r, place.grouped.ids, place.grouped.raws, place.grouped.groups) end
     for prio, lane in pairs(place.lanes) do
       Line.push(r, prio, lane.ids, lane.kind, lane.sizes)
       r.c[READY] = r.c[READY] + #lane.ids
@@ -228,14 +256,14 @@ function Enqueue.each(batch)
   local known = Job.raws(ids)
   for i = 1, n do Job.check(known[i]) end -- before anything is changed
   local rows = batch.has_room and rows_of(batch)
-  local ends, fields, taken, seen, out, all, form = batch.ends or {}, {}, {}, {}, {}, nothing_yet(), 0
+  local ends, groups, fields, taken, seen, out, all, form = batch.ends or {}, batch.groups or {}, {}, {}, {}, {}, nothing_yet(), 0
   if rows and batch.keys then fields, taken = fields_of(batch.keys, rows, n) end
   S.sub = batch.sub
   for i = 1, n do
     local id, o, field, late = ids[i], looks[i], fields[i], batch.late or lates[i]
     local due8 = batch.due8 or batch.dues8[i]
     if rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and (not o or Enqueue.goes_along(o)) and not (ends[i] and at8(ends[i]) <= S.now) then
-      gather(all, rows[i], id, kv[2 * i], batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i])
+      gather(all, rows[i], id, kv[2 * i], batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i], groups[i])
       out[i] = false
     else
       store_gathered(all)

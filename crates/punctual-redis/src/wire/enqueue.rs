@@ -70,7 +70,7 @@ pub(crate) fn cost_us(jobs: &[&NewJob]) -> usize {
             (true, Due::Now, _) => 2,
             (true, _, _) => 5,
             (false, _, None) => 6,
-            (false, _, Some(_)) => 30,
+            (false, _, Some(_)) => 12,
         };
         look + job.payload.len() / 128
     };

@@ -1,5 +1,5 @@
-//! Calls of jobs with a key, an expiry, a retention or a retry take as few commands as calls of
-//! plain ones: a number that does not grow with the jobs of the call.
+//! Calls of jobs with a key, an expiry, a retention, a group or a retry take as few commands as
+//! calls of plain ones: a number that does not grow with the jobs of the call.
 
 use std::collections::BTreeMap;
 
@@ -134,6 +134,10 @@ fn expiring(number: usize) -> NewJob {
     job
 }
 
+fn in_group(number: usize) -> NewJob {
+    plain(number).group(format!("customer-{number}"))
+}
+
 fn retained(number: usize) -> NewJob {
     let mut job = plain(number);
     job.retention = hours(1);
@@ -162,6 +166,38 @@ async fn expiring_jobs_take_a_few_commands_a_call() {
 #[tokio::test]
 async fn retained_jobs_take_a_few_commands_a_call() {
     assert_eq!(life_of(retained).await, [6, 13, 10]);
+}
+
+#[tokio::test]
+async fn jobs_of_groups_take_a_few_commands_a_call() {
+    let [enqueue, claim, settle] = life_of(in_group).await;
+    assert!(enqueue <= 9, "{enqueue}");
+    assert!(claim <= 16, "{claim}");
+    assert!(settle <= 14, "{settle}");
+}
+
+/// A group knows who comes next without a look at its line.
+#[tokio::test]
+async fn groups_of_several_jobs_take_a_few_commands_a_call() {
+    const MEMBERS: usize = 4;
+    let mut counts = Vec::new();
+    for groups in [10, 40] {
+        let mut place = Place::new().await;
+        let jobs = (0..MEMBERS * groups).map(|nth| in_group(nth % groups));
+        place.enqueue(jobs.collect()).await;
+        let mut commands = vec![place.commands()];
+        for _ in 0..MEMBERS {
+            let lease = place.claim(groups).await;
+            commands.push(place.commands());
+            place.end(&lease, Outcome::Completed).await;
+            let settling = place.look();
+            assert_eq!(settling.get("zrangebylex"), None);
+            commands.push(settling.values().sum());
+        }
+        counts.push(commands);
+    }
+    assert_eq!(counts[0], counts[1], "it grows with the jobs");
+    assert!(counts[1].iter().all(|count| *count <= 16), "{counts:?}");
 }
 
 #[tokio::test]
