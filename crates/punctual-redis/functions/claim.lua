@@ -6,12 +6,18 @@ do
 -- more.
 local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 --SMALL UNSEEN_MIN = 3
+-- From so many bytes on a claim of plain jobs is answered as many as fit by the sums of their
+-- chunks, not one by one.
+local ROUGH_BYTES = 65536
+-- Records that are read together at first, and then: more could be many times the bytes that the
+-- claim may take.
+local POP_FIRST, POP_MAX = 16, 64
 -- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that
 -- there are more. So do those that it meets expired, and settles.
 local EXAMINED_MAX, EXPIRED_MAX = 250, 125
 
--- Bytes that a worker may say of itself.
-local RECORD_MAX = %WORKER_BYTES_MAX%
+-- Bytes that a worker may say of itself, and of payload that one claim returns whatever it asks for.
+local RECORD_MAX, BYTES_MAX = %WORKER_BYTES_MAX%, 4194304
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
@@ -160,6 +166,13 @@ local function all_plain(take, r, ids, records, n)
   return true
 end
 
+-- How many records to read next: as many as may fit, by the mean of those before.
+local function pop_most(take)
+  if take.n == 0 then return POP_FIRST end
+  local left = take.left or take.bytes - take.size
+  return max(1, min(POP_MAX, 1 + floor(left * take.n / max(1, take.size))))
+end
+
 -- Takes at most `most` jobs of a lane.
 local function take_lane(take, r, lane, most)
   local start = take.n
@@ -168,17 +181,18 @@ local function take_lane(take, r, lane, most)
     if S.changed_groups then Group.flush() end
     if (r.X[lane] or 0) == 0 then
       if (r.L[lane] or 0) == 0 then return end
-      local ids, records, stamps, n = Line.pop(r, lane, room())
+      local ids, records, stamps, n = Line.pop(r, lane, min(room(), pop_most(take)))
       if n == 0 then return end
-      if take.n == 0 and all_plain(take, r, ids, records, n) then return end
-      for i = 1, n do
-        if not take_listed(take, r, ids[i], records[i]) then
-          Line.unpop(r, lane, ids, stamps, i)
-          break
+      if take.n > 0 or not all_plain(take, r, ids, records, n) then
+        for i = 1, n do
+          if not take_listed(take, r, ids[i], records[i]) then
+            Line.unpop(r, lane, ids, stamps, i)
+            break
+          end
         end
       end
     else
-      local want = room()
+      local want = min(room(), pop_most(take))
       local overflow = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, want - 1)
       local stand, raws, groups = candidates_of(r, lane, overflow)
       local taken = {}
@@ -302,7 +316,11 @@ end
 local function lease_of_plain(r, call_)
   local first = plain_lane(r, call_.limit)
   if not first then return nil end
-  local all, n, size, lo, hi, runs, mixed, exts = Line.take_unseen(r, first, call_.limit, call_.max_bytes, call_.limit >= UNSEEN_MIN and %call_.flags has CLAIM_BUNDLES%)
+  local in_bundles, bytes = call_.limit >= UNSEEN_MIN and %call_.flags has CLAIM_BUNDLES%, call_.max_bytes
+  local all, n, size, lo, hi, runs, mixed, exts = Line.take_unseen(r, first, call_.limit, bytes, in_bundles)
+  if not all and bytes >= ROUGH_BYTES and (n or 0) > 0 then -- so many do fit
+    all, n, size, lo, hi, runs, mixed, exts = Line.take_unseen(r, first, n, bytes, in_bundles)
+  end
   if not all then return nil end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
@@ -376,7 +394,7 @@ local function read_call(blob)
   if at > #blob + 1 or #blob - at >= RECORD_MAX then refuse('invalid_input', 'the call is cut short, or its worker record is over 64 KiB') end
   Check.lease_duration(lease_duration)
   local is_small = limit < UNSEEN_MIN and #queues == 1 and %flags has CLAIM_READS% and flags % %CLAIM_WOKEN% == 0
-  return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease_duration = lease_duration, limit = limit, max_bytes = max_bytes,
+  return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease_duration = lease_duration, limit = limit, max_bytes = min(max_bytes, BYTES_MAX),
     flags = flags, woken = %flags has CLAIM_WOKEN%, stays = %flags has CLAIM_RETURNS%,
     may_be_alone = %flags has CLAIM_SUSPECTS%, queues = queues, record = sub(blob, at), asks = is_small and flags % %CLAIM_READS_EXT% < %CLAIM_SUSPECTS% and queues[1] or nil}
 end

@@ -325,17 +325,18 @@ end
 -- Takes at most `want` jobs of a lane unseen, at most `bytes` of records: a string of ids, how
 -- many, how many bytes at most, and their earliest and latest due; runs of those that are in
 -- bundles, if they may be, and whether others are not; whether some may have an ext. Nothing if a
--- chunk must be looked at.
+-- chunk must be looked at, or if these are more bytes: then, how many are not.
 function Line.take_unseen(r, lane, want, bytes, in_bundles)
   local live = r.L[lane] or 0
   if live == 0 or (r.T[lane] or 0) > 0 then return nil end
   local key = list_of(r, lane)
   local pieces, k = take_chunks(r, lane, min(want, live), in_bundles)
-  local size, lo, hi, ids, runs, may_expire, exts = 0, nil, nil, {}, nil, S.now >= M.expiry, false
+  local size, lo, hi, ids, runs, may_expire, exts, fit = 0, nil, nil, {}, nil, S.now >= M.expiry, false, 0
   for p = 1, #pieces do
     local one, skip, n = unpack_list(pieces[p])
     local kind, of = unp('>BI3', one, 11)
     size = size + of * n / count_of(one)
+    if kind > 0 and size > bytes then fit = fit + max(0, n + floor((bytes - size) * count_of(one) / of)) else fit = fit + n end
     if kind == 0 or size > bytes or may_expire and kind >= %CHUNK_EXT% then -- as they were
       if S.open_chunks then
         Line.let_go()
@@ -345,7 +346,7 @@ function Line.take_unseen(r, lane, want, bytes, in_bundles)
         local it = pieces[back]
         put_back(key, it[1], it[2], it[3])
       end
-      return nil
+      return nil, kind > 0 and size > bytes and fit or 0
     end
     local first, last
     exts = exts or kind >= %CHUNK_EXT%

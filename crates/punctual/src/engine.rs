@@ -9,6 +9,7 @@
 //! the item's `index` in the error; each well-formed item gets a verdict of its own. Engine time,
 //! never the caller's, decides what is due and what has expired.
 
+mod call_size;
 mod checks;
 mod claim;
 mod control;
@@ -22,6 +23,7 @@ mod wait;
 
 use std::fmt;
 
+pub use call_size::{CALL_BYTES, CallSize};
 pub use checks::{Checks, SETTINGS_PREFIX};
 pub use claim::{
     Claim, ClaimOrder, Claimed, Extend, ExtendVerdict, Extended, Lease, Token, WorkerId,

@@ -33,7 +33,7 @@ impl Calls {
         let count = shards.len();
         let first = (asked.nonce >> 32) as usize % count;
         let mut claim = asked.clone();
-        claim.max_bytes = claim.max_bytes.min(self.limits().batch_bytes);
+        claim.max_bytes = self.limits().claim_bytes(claim.max_bytes);
         let mut claimed = Claimed {
             leases: Vec::new(),
             now: Timestamp::ZERO,

@@ -133,6 +133,7 @@ macro_rules! __laws {
                 a_job_is_claimed_once,
                 a_claim_answers_at_most_its_limit,
                 a_claim_answers_at_most_its_bytes,
+                a_claim_answers_at_most_four_mebibytes,
                 the_same_nonce_answers_the_same_lease,
                 the_same_nonce_answers_what_is_left,
                 a_nonce_is_of_one_worker,

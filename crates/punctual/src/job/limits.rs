@@ -68,6 +68,25 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Bytes of payload that a claim returns at most: what it wants, [`CLAIM_BYTES_MAX`], and what
+    /// one call may carry, whichever is least. Every engine asks here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let limits = punctual::Limits::default();
+    /// assert_eq!(limits.claim_bytes(1_000), 1_000);
+    /// assert_eq!(limits.claim_bytes(usize::MAX), punctual::job::CLAIM_BYTES_MAX);
+    /// ```
+    pub fn claim_bytes(&self, wanted: usize) -> usize {
+        wanted.min(self.batch_bytes).min(CLAIM_BYTES_MAX)
+    }
+}
+
+/// Bytes of payload that one claim returns, whatever it asks for; the first job comes whatever its
+/// size.
+pub const CLAIM_BYTES_MAX: usize = 4 << 20;
 /// The longest timeout of an attempt.
 pub const TIMEOUT_MAX: Duration = millis(bounds::TIMEOUT_MAX_MS);
 
