@@ -186,6 +186,14 @@ const TOMBSTONE: &[Number] = &[
     lua("TOMB_ATTEMPT", 27, "where the attempt begins"),
     bytes("TOMB_TOKEN", 31, 42, "token of the lease"),
     lua("TOMB_RESULT", 43, "where the result begins"),
+    lua("TOMB_REMEMBERED", 16, "in its state: it is remembered"),
+    lua("TOMB_UNTIL", 43, "then until when, before the result"),
+    lua("TOMB_UNTIL_RESULT", 51, "and then the result begins"),
+    lua(
+        "TOMB_BYTES",
+        256,
+        "what one counts against the bound besides its result",
+    ),
 ];
 
 const TOMBSTONE_REF: &[Number] = &[

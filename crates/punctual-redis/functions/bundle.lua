@@ -130,7 +130,7 @@ function Bundle.leave(id)
     local mask = note_.mask or rep('1', s.n)
     note_.mask, note_.n = sub(mask, 1, i - 1) .. '0' .. sub(mask, i + 1), note_.n - 1
     if note_.n == 0 then table.remove(s.notes, k) end
-    M.tombstones = max(0, M.tombstones - 1)
+    M.tombstones = max(0, M.tombstones - %TOMB_BYTES%)
   else
     s.left = s.left - 1
   end

@@ -153,7 +153,7 @@ end
 local FIRST = {ct = function(v) return is_header(v) and #v > 0 and #v <= 128 end, hd = are_headers,
   ma = function(v) return is_whole(v, 1, COUNT_MAX) end, rt = is_retry, to = function(v) return is_number(v, 1, 31536000e6) end}
 local SECOND = {ex = is_instant8, u = is_key, up = up_to(2), uh = function(v) return is_number(v, 0, INSTANT_MAX + 1) end,
-  g = is_key, gp = function(v) return v == 1 end, rn = is_span, w = are_keys, hi = is_past}
+  g = is_key, gp = function(v) return v == 1 end, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
 
 -- One MessagePack map and nothing behind it; nil if the bytes are none.
 local function read_map(bytes)
@@ -287,8 +287,8 @@ local function is_queue_settings(v)
   local map = read_map(sub(v, 2))
   return map and (map.mp == nil or is_number(map.mp, 0, 2 ^ 53)) and (map.of == nil or is_flag(map.of))
 end
-local LIMITS_OF = {sweep = is_limit, tombstones = is_span, retained = is_span, retained_bytes = is_span, feed = is_span,
-  settled_window = is_span, cancelled_retention = is_span, dead_retention = is_span}
+local LIMITS_OF = {sweep = is_limit, tombstone_bytes = is_span, retained = is_span, retained_bytes = is_span, feed = is_span,
+  namespace_retained_bytes = is_span, settled_window = is_span, cancelled_retention = is_span, dead_retention = is_span}
 
 -- The fields of each verb's map.
 local MAPS = {
@@ -297,7 +297,8 @@ local MAPS = {
     li = is_limit, p = is_flag, any = is_flag},
   edit = {t = many(is_target), f = is_filter, cu = is_string, li = is_limit, a = up_to(255), dk = up_to(2), d = is_flag},
   stats = {q = many(is_name), af = is_string, li = is_limit, h = is_flag, du = is_flag, en = is_flag, any = is_flag},
-  control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2)},
+  control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2),
+    dy = is_flag, fo = is_flag},
   maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag},
   info = {any = is_flag},
   listen = {q = many(is_name), any = is_flag},

@@ -200,6 +200,8 @@ local function take_lane(take, r, lane, most)
       if lane < 10 then ids, records, stamps, n = Line.pop(r, lane, want) end
       local at, s = 1, 1
       while (at <= n or s <= #overflow) and room() > 0 do
+        -- Behind what was read of one order there may be more of it, before the next of the other.
+        if at > n and n >= want or s > #overflow and #overflow >= want then break end
         local raw = records[at]
         local first = raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%)
         if s <= #overflow and (not raw or below(sub(overflow[s], 1, 21), first)) then

@@ -18,7 +18,7 @@ local function edit_tombstone(id, raw, action, dry)
   if action ~= 5 then return WRONG_STATE, state end
   if not dry then
     call('HDEL', S.k.b, id)
-    Settled.reuse(id)
+    Settled.reuse(id, raw)
   end
   return DONE, state
 end

@@ -146,14 +146,14 @@ function Enqueue.one(id, due8, late, spec, bounded)
     raw = Settled.tombstone(id, raw)
     if not raw or not Settled.tombstone_counts(raw) then
       call('HDEL', S.k.b, id) -- nothing may be stored in its place
-      Settled.reuse(id)
+      Settled.reuse(id, raw)
       raw = nil
     end
   end
   if raw then
     local first_due, first_late, hash
     if byte(raw) == %TAG_TOMBSTONE% then
-      first_due, hash, first_late = sub(raw, %TOMB_DUE%), sub(raw, %TOMB_HASH%), byte(raw, %TOMB_STATE%) >= 8
+      first_due, hash, first_late = sub(raw, %TOMB_DUE%), sub(raw, %TOMB_HASH%), byte(raw, %TOMB_STATE%) % 16 >= 8
     else
       local known = Job.parse(id, raw)
       first_due, hash, first_late = known.ext.rd or known.due8, known.hash, known.ext.la == 1

@@ -33,7 +33,7 @@ end
 local function open(base, blob, q)
   local m = kept_shards[base]
   local r = m and m.rows[q]
-  if not r or m.behind == 1 or r.flags % 4 > 1 or call('HGET', m.k.s, 'm') ~= m.raw then return nil end
+  if not r or m.behind > 0 or r.flags % 4 > 1 or call('HGET', m.k.s, 'm') ~= m.raw then return nil end
   local instance = sub(blob, 1, 8)
   if instance ~= m.instance and instance ~= BELOW then return nil end
   local now, head, next_ = clock(base), r.head, m.next
@@ -280,7 +280,7 @@ function Lone.settle(base, blob)
   if not lease or sub(lease, 49, 52) ~= '\2\0\1\0' or sub(lease, 54 + ql) ~= id or call('HGET', pg, '~' .. token) then return nil, lease end
   local q = sub(lease, 54, 53 + ql)
   local m_, r, now = open(base, blob, q)
-  if not m_ or m.watch >= now or m.tombstones >= S.limits.tombstones then return nil, lease end
+  if not m_ or m.watch >= now or m.tombstones + %TOMB_BYTES% > S.limits.tombstone_bytes then return nil, lease end
   if kind == q then kind = '' end
   local worker = sub(lease, 1, 16)
   local w = m.workers and m.workers[worker]
@@ -294,7 +294,7 @@ function Lone.settle(base, blob)
   call('HDEL', pg, token, 'n' .. worker .. sub(token, 9), 'j' .. id)
   call('ZREM', S.ends, token)
   Ends.append(r, now8 .. char(COMPLETED, 1, #kind) .. kind .. id)
-  m.tombstones = m.tombstones + 1
+  m.tombstones = m.tombstones + %TOMB_BYTES%
   if now + WINDOW + 1e6 < m.tombstone then m.tombstone, m.rest = now + WINDOW + 1e6, nil end
   c[ACTIVE], h[3] = c[ACTIVE] - 1, h[3] + 1
   if timed then Stats.gather(q, blob, 27, times) end

@@ -32,6 +32,7 @@ local function cancel_plain(r, ids, records)
   Ends.completed(r, all, n, Ends.kinds(all, n, records), CANCELLED)
   note(r, 6, n)
   r.c[CANCELLED], r.b[CANCELLED], r.rest = r.c[CANCELLED] + n, r.b[CANCELLED] + bytes, nil
+  Settled.bound_kept(bytes)
   Settled.forget_oldest(r, CANCELLED)
 end
 

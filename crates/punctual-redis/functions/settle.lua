@@ -130,14 +130,15 @@ local function tombstone_plain(p, ids, n, all, cores, results)
   if n >= 8 and not results and Settled.has_block() then
     Settled.tombstone_many(ids, n, all, cores, 1, p.token)
   else
-    local kv = {}
+    local kv, bytes = {}, 0
     local finish = char(COMPLETED) .. u8(S.now) .. '\0\0\0\1' .. sub(p.token, 1, 12)
     for i = 1, n do
       kv[2 * i - 1] = ids[i]
-      kv[2 * i] = '\%TAG_TOMBSTONE%' .. sub(cores, 16 * i - 15, 16 * i) .. finish .. (results and results[i] or '')
+      local result = results and results[i] or ''
+      kv[2 * i], bytes = '\%TAG_TOMBSTONE%' .. sub(cores, 16 * i - 15, 16 * i) .. finish .. result, bytes + #result
     end
     call_many('HSET', S.k.b, kv)
-    Settled.tombstones(S.now, all, n)
+    Settled.tombstones(S.now, all, n, nil, bytes)
   end
   return records
 end

@@ -12,8 +12,8 @@ local function new_list(r, state)
   return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, kinds = {}}
 end
 
--- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no group
--- unless they were active, whose attempt was `attempt` if that is told, and that `passes`.
+-- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no `remember`,
+-- and of no group unless they were active, whose attempt was `attempt` if that is told, and that `passes`.
 -- `places`: true, or of which by place. Answers lists, one for each queue, and by place in which a
 -- job is.
 function Settled.gather(ids, raws, places, state, attempt, results, passes)
@@ -50,7 +50,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
         o, key, ex = Job.read_opts(raw, from + 4, from + 3 + length)
         from = from + 4 + length
       end
-      if (not o.g or attempt) and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex)) then
+      if (not o.g or attempt) and not o.rm and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex)) then
         local id, n = ids[i], list.n + 1
         list.n, list.ids[n], list.kinds[n], taken[i] = n, id, kind, list
         if key then
@@ -92,17 +92,17 @@ end
 -- Leaves a tombstone of each job that has more to say: that it was late, its result, that it did
 -- not complete.
 local function leave_own(jobs, state, said)
-  local kv, ids = {}, {}
+  local kv, ids, bytes = {}, {}, 0
   for k, job in ipairs(jobs) do
     local id, raw, e, result = job[1], job[2], job[3], job[4]
     local core = (e.rd or sub(raw, %REC_DUE%)) .. sub(raw, %REC_HASH%)
     if not said.sa then result = e.re end
     kv[2 * k - 1] = id
     kv[2 * k] = Settled.tombstone_of(core, state, e.la, S.now, said.sa or e.sa or 0, said.sk or e.sk or Settled.NO_TOKEN, result)
-    ids[k] = id
+    ids[k], bytes = id, bytes + #(result or '')
   end
   call_many('HSET', S.k.b, kv)
-  Settled.tombstones(S.now, concat(ids), #ids)
+  Settled.tombstones(S.now, concat(ids), #ids, nil, bytes)
 end
 
 -- An ext with what is said at the end, and its length before it.
@@ -141,6 +141,7 @@ local function keep(list, said)
   call_many('ZADD', S.base .. ':k:' .. list.state .. ':' .. r.name, order)
   call_many('ZADD', S.k.kp, ends)
   r.c[list.state], r.b[list.state], r.rest = r.c[list.state] + #list.kept, r.b[list.state] + list.bytes, nil
+  Settled.bound_kept(list.bytes)
   Settled.forget_oldest(r, list.state)
 end
 

@@ -8,7 +8,8 @@ local M      -- its `m`: numbers by name
 -- rows of a shard (`rows`, all of them counted) are trusted as long.
 local kept_shards, kept_shard_count, kept_count = {}, 0, 0
 
-local LIMITS = {sweep = %LIMIT_SWEEP%, tombstones = %LIMIT_TOMBSTONES%, retained = %LIMIT_RETAINED%, retained_bytes = %LIMIT_RETAINED_BYTES%, feed = %LIMIT_FEED%,
+local LIMITS = {sweep = %LIMIT_SWEEP%, tombstone_bytes = %LIMIT_TOMBSTONE_BYTES%, retained = %LIMIT_RETAINED%, retained_bytes = %LIMIT_RETAINED_BYTES%,
+  namespace_retained_bytes = %LIMIT_NAMESPACE_RETAINED_BYTES%, feed = %LIMIT_FEED%,
   settled_window = %LIMIT_SETTLED_WINDOW%, cancelled_retention = %LIMIT_CANCELLED_RETENTION%, dead_retention = %LIMIT_DEAD_RETENTION%} -- spans in us
 -- `m` is written by every call: what changes often first, then the rest as it was read if nothing
 -- of it changed (M.rest), then limits.
@@ -182,7 +183,8 @@ local LEASES = {'APPEND', 'DEL', 'GET', 'HSET', 'HDEL', 'HINCRBY', 'RPUSH', 'LPU
 local CLAIMS = {'HSET', 'HDEL', 'LPUSH', 'LPOP', 'ZADD', 'ZRANGE'}
 local SETTLES = {'APPEND', 'DEL', 'HSET', 'HDEL', 'RPUSH', 'ZADD', 'ZREM'}
 -- What they give besides where jobs expire or keys are held for a period, and where tombstones are many.
-local WAKES, PRUNES = {'ZRANGEBYSCORE', 'EXISTS'}, {'LINDEX', 'LPOP', 'LPUSH', 'HDEL', 'HINCRBY'}
+local WAKES = {'ZRANGEBYSCORE', 'EXISTS'}
+local PRUNES = {'LINDEX', 'LPOP', 'LPUSH', 'HDEL', 'HGET', 'HINCRBY', 'ZRANGE', 'ZREM'}
 Shard.ENQUEUES, Shard.CLAIMS, Shard.SETTLES, Shard.LEASES = ENQUEUES, CLAIMS, SETTLES, LEASES
 
 -- Refuses a user who may not all of these, before anything is changed: a call that is denied its second write has made
@@ -366,6 +368,22 @@ local function read_rows(queues)
   for i = 1, #names do rows[names[i]] = raws[i] and read_row(names[i], raws[i]) end
 end
 
+-- The number of the first write of a microsecond: another after engine time was set back, as its instants come once more and
+-- what was numbered by them may still be there.
+function Shard.first_write() return (M.behind - M.behind % 2) * 7500 end
+
+-- Sets engine time back to the server's. Leases must be gone: it is as if nothing had been written since.
+function Shard.set_back(now)
+  M.behind = (M.behind - M.behind % 2 + 2) % 8
+  M.last, M.sub, M.jumps = now, Shard.first_write(), M.jumps + 1
+  M.expiry, M.ends, M.due, M.period, M.tombstone, M.kept, M.rest = 0, 0, 0, 0, 0, 0, nil
+  M.watch, M.feed = min(M.watch, now + MINUTE), min(M.feed, now + MINUTE)
+  S.now, S.sub = now, pack('>I2', M.sub)
+end
+
+-- By how much engine time is ahead of the server's.
+function Shard.ahead() return M.last - clock(S.base) end
+
 -- Opens the shard for a call. `queues` are read with it. A read changes nothing, and asks for
 -- `maintain` first (touch) where a write would have swept. `commands`: what a call of plain jobs gives, else all.
 function Shard.open(base, instance, queues, is_read, any, commands)
@@ -406,13 +424,15 @@ function Shard.open(base, instance, queues, is_read, any, commands)
   WINDOW = s.limits.settled_window
   if M.feed >= now or M.watch >= now then Shard.may_all() end
   if commands and (M.expiry < NEVER or M.period < NEVER) then may(WAKES, base) end
-  if commands and M.tombstones + 10000 > s.limits.tombstones then may(PRUNES, base) end
+  if commands and M.tombstones + 10000 * %TOMB_BYTES% > s.limits.tombstone_bytes then may(PRUNES, base) end
   local last = M.last
-  local behind = now < last and (M.behind == 1 or last - now >= 1000) and 1 or 0
-  if behind ~= M.behind then M.behind, M.jumps, M.rest = behind, M.jumps + behind, nil end
+  local was = M.behind % 2
+  local behind = now < last and (was == 1 or last - now >= 1000) and 1 or 0
+  if behind ~= was then M.behind, M.jumps, M.rest = M.behind - was + behind, M.jumps + behind, nil end
   if now < last then now = last + 1 end
-  if now == last then M.sub = M.sub + 1 else M.sub = 0 end
-  if M.sub > 60000 then now, M.sub = now + 1, 0 end -- leaves room for the steps of one call
+  local first = Shard.first_write()
+  if now == last then M.sub = M.sub + 1 else M.sub = first end
+  if M.sub > 60000 then now, M.sub = now + 1, first end -- leaves room for the steps of one call
   M.last, s.now, s.sub, s.part = now, now, pack('>I2', M.sub), 61440
   s.since = last
   return now
@@ -516,6 +536,7 @@ function Shard.commit()
   if S.small then Settle.flush() end
   if S.opened or S.closed then Lease.flush() end
   if S.tombstones then Settled.flush_tombstones() end
+  if S.kept_more then Settled.flush_kept() end
   if S.changed_bundles then Bundle.flush() end
   if S.changed_groups then Group.flush() end
   if S.gathered then Group.write_lines() end

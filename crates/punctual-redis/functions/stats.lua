@@ -263,11 +263,11 @@ local function problems()
   return out
 end
 
--- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, n, i}.
+-- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, ob, te, n, i}.
 function Stats.info(base, blob)
   local map = Check.map('info', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
-  return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, ma = M.tombstones})
+  return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, te = not S.empty and call('HGET', S.k.s, 'te') or nil})
 end
 
 end

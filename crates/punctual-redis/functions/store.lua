@@ -25,10 +25,10 @@ local function spec_of(raw)
   return sub(raw, 20, 31) .. sub(raw, 36 + unp('>I4', raw, 32))
 end
 
--- Whether such jobs can be stored together with others: theirs are no past and no crash limit of
--- one.
+-- Whether such jobs can be stored together with others: theirs are no past, no `remember`
+-- and no crash limit of one.
 function Enqueue.goes_along(o)
-  return not o.hi and (o.mc == nil or type(o.mc) == 'number' and o.mc > 1)
+  return not o.hi and not o.rm and (o.mc == nil or type(o.mc) == 'number' and o.mc > 1)
 end
 
 -- Refuses a user who may not all that storing such batches takes.
@@ -254,7 +254,10 @@ function Enqueue.each(batch)
   Shard.may_all()
   local n, ids, kv, looks, lates, sub_ = batch.n, batch.ids, batch.kv, batch.looks or {}, batch.lates or {}, S.sub
   local known = Job.raws(ids)
-  for i = 1, n do Job.check(known[i]) end -- before anything is changed
+  for i = 1, n do -- before anything is changed
+    Job.check(known[i])
+    if not known[i] and looks[i] and looks[i].rm then Settled.may_remember(i - 1) end
+  end
   local rows = batch.has_room and rows_of(batch)
   local ends, groups, fields, taken, seen, out, all, form = batch.ends or {}, batch.groups or {}, {}, {}, {}, {}, nothing_yet(), 0
   if rows and batch.keys then fields, taken = fields_of(batch.keys, rows, n) end

@@ -140,8 +140,8 @@ function Sweep.maintain(base, args)
   S.heals = true -- what the walk meets begins no other
   local heals = Heal.walk()
   Shard.commit()
-  local oldest = call('LINDEX', base .. ':mp', 0)
-  local soon = heals and S.now or min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER)
+  local oldest, remembered = call('LINDEX', base .. ':mp', 0), call('ZRANGE', base .. ':rm', 0, 0, 'WITHSCORES')
+  local soon = heals and S.now or min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER, tonum(remembered[2]) or NEVER)
   return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil, sh = cut, ob = Outbox.waiting(), sp = S.spread > 0 and S.spread or nil})
 end
 

@@ -33,7 +33,10 @@ pub use control::{Control, Controlled, OnFull, QueueSettings, RecordValue, Versi
 pub use edit::{Action, Edit, EditVerdict, Edited, Select};
 pub use ends::{ENDS_KEPT, JobEnd};
 pub use enqueue::{EnqueueVerdict, Enqueued, Receipt};
-pub use info::{Capability, Durability, Health, Info, LoopHealth, NamespaceProblem};
+pub use info::{
+    Capability, Durability, Health, Info, LoopHealth, NamespaceProblem, StatedDurability,
+    resend_problem,
+};
 pub use inspect::{
     Counts, Cursor, DueBucket, Explanation, Filter, Got, List, ListBy, Listing, MinuteStats,
     QueueStats, Reason, Stats, StatsRequest, Target, WorkerSeen, free_workers, job_named,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual::engine::{
     Counts, DueBucket, Maintained, MinuteStats, NamespaceProblem, QueueStats, Stats, StatsRequest,
-    WorkerId, WorkerSeen,
+    WorkerId, WorkerSeen, resend_problem,
 };
 use punctual::time::{format_span, seconds};
 use punctual::{Namespace, Result};
@@ -147,6 +147,8 @@ pub(crate) struct ShardInfo {
     pub(crate) clock_jumps: u64,
     pub(crate) problems: Vec<NamespaceProblem>,
     pub(crate) late: Vec<Late>,
+    /// How long a resend is recognised there now.
+    pub(crate) resend_window: Duration,
     pub(crate) now: punctual::time::Timestamp,
 }
 
@@ -172,7 +174,8 @@ impl Late {
     }
 }
 
-pub(crate) fn info(reply: &Mp, shard: &Shard) -> Result<ShardInfo> {
+/// Reads what a shard says, whose tombstones stay for that window.
+pub(crate) fn info(reply: &Mp, shard: &Shard, window: Duration) -> Result<ShardInfo> {
     let late = reply.get("pr").list()?.iter();
     let late = late.map(|value| late_queue(value, &shard.namespace));
     let of_namespace = |text| NamespaceProblem {
@@ -180,11 +183,21 @@ pub(crate) fn info(reply: &Mp, shard: &Shard) -> Result<ShardInfo> {
         text,
     };
     let outbox = outbox_problem(reply.get("ob"), shard)?;
+    let now = read_instant(reply.get("n"))?;
+    let gone_early = reply.get("te").some(read_instant)?;
+    let held = gone_early.map_or(Duration::MAX, |at| now - at);
+    let resend_window = held.min(window);
+    let resends = resend_problem(resend_window, window);
     Ok(ShardInfo {
         clock_jumps: reply.get("ju").some(Mp::number)?.unwrap_or(0),
-        problems: outbox.into_iter().map(of_namespace).collect(),
+        problems: outbox
+            .into_iter()
+            .chain(resends)
+            .map(of_namespace)
+            .collect(),
         late: late.collect::<Result<_>>()?,
-        now: read_instant(reply.get("n"))?,
+        resend_window,
+        now,
     })
 }
 

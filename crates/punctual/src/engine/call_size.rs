@@ -76,6 +76,7 @@ fn cost_of(job: &NewJob) -> usize {
     let is_plain = job.unique.is_none()
         && job.expires_at.is_none()
         && job.retention.is_zero()
+        && job.remember.is_none()
         && job.wait_for.is_empty()
         && job.history.is_none();
     if is_plain { 2 } else { 5 }
