@@ -91,6 +91,7 @@ mod recovery;
 /// Users who may do little, wherever their servers stand.
 mod rules;
 /// The engine keeps the law over several shards, as far as it can.
+mod set_back;
 mod several;
 /// Callers of the functions alone.
 mod sleepers;
@@ -98,6 +99,7 @@ mod sleepers;
 mod stale;
 /// Machines without a server.
 mod starting;
+mod stated;
 /// Calls of several callers that leave together.
 mod together;
 /// Calls that were done, refused when they are sent again.
