@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use punctual::time::seconds;
 use serde_json::{Value, json};
 
-use crate::support::{ADMIN, OTHER, Under, serve};
+use crate::support::{ADMIN, OPERATOR, OTHER, Under, serve};
 
 /// Walks a list to its end; the ids, and how many answers it took.
 async fn walk(under: &Under, query: &str) -> (Vec<String>, usize) {
@@ -212,7 +212,7 @@ async fn what_the_client_has_is_not_sent_again_until_it_changes() {
     under.clock.advance(seconds(1));
     assert_eq!(marked(&under, path, &second).await.0, 304);
     // Counted as answers.
-    let text = under.get("/metrics").await.body;
+    let text = under.send_as(OPERATOR, "GET", "/metrics", "").await.body;
     assert!(
         text.contains("punctual_http_requests_total{status=\"3xx\"} 22"),
         "{text}"

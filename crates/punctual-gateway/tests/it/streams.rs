@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::{ADMIN, Socket, Under, serve};
+use crate::support::{ADMIN, OPERATOR, Socket, Under, serve};
 
 /// What the process may grow by, whatever is sent: the client's copies are in it too.
 pub(crate) const GROWTH_MAX: u64 = 48 << 20;
@@ -365,7 +365,7 @@ async fn told(socket: &mut Socket) -> Value {
 }
 
 async fn open_sockets(under: &Under) -> String {
-    let text = under.get("/metrics").await.body;
+    let text = under.send_as(OPERATOR, "GET", "/metrics", "").await.body;
     let open = text
         .lines()
         .find(|line| line.starts_with("punctual_sockets"));

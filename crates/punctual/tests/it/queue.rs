@@ -199,10 +199,7 @@ async fn calls_are_shorter_where_jobs_cost_more() {
         (NewJob::new("mail", "{}").group("customer"), 10),
     ] {
         let (probe, _clock) = Probe::new();
-        let jobs = (0..500).map(|_| NewJob {
-            id: JobId::new(),
-            ..job.clone()
-        });
+        let jobs = (0..500).map(|_| job.clone().id(JobId::new()));
         let receipts = Queue::new(&probe).enqueue_many(jobs).await.unwrap();
         assert_eq!((receipts.len(), probe.calls("enqueue")), (500, calls));
     }

@@ -197,6 +197,8 @@ pub(super) struct SettlePlan {
     pub(super) effects: Vec<EffectPlan>,
 }
 
+// A history has few of them, and each lives as long as its history.
+#[expect(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum EffectPlan {
     Enqueue(JobPlan),
