@@ -1,11 +1,11 @@
 -- claim: a lease of what is ready.
 do
 
-
 -- A lease of fewer jobs and bytes is answered with its records: one more round trip would cost
 -- more.
 local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 --SMALL UNSEEN_MIN = 3
+Claim.unseen_min = UNSEEN_MIN
 -- From so many bytes on a claim of plain jobs is answered as many as fit by the sums of their
 -- chunks, not one by one.
 local ROUGH_BYTES = 65536
@@ -15,9 +15,6 @@ local POP_FIRST, POP_MAX = 16, 64
 -- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that
 -- there are more. So do those that it meets expired, and settles.
 local EXAMINED_MAX, EXPIRED_MAX = 250, 125
-
--- Bytes that a worker may say of itself, and of payload that one claim returns whatever it asks for.
-local RECORD_MAX, BYTES_MAX = %WORKER_BYTES_MAX%, 4194304
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
@@ -378,29 +375,6 @@ local function lease_again(token)
   return {token, pack('>I8I8I2', Lease.deadline(p), p.started, n), concat(kept), concat(lengths), concat(out), full = true, alone = p.alone}
 end
 
--- Reads a call before anything is changed.
-local function read_call(blob)
-  if #blob < 49 then refuse('invalid_input', 'the call is cut short') end
-  local lease_duration, limit, max_bytes, flags, count = unp('>I8I2I4BB', blob, 33)
-  local queues, at, seen = {}, 49, {}
-  for _ = 1, count do
-    local length = byte(blob, at)
-    if not length then refuse('invalid_input', 'the call is cut short') end
-    local q = Check.name('queue', sub(blob, at + 1, at + length))
-    if not seen[q] then seen[q], queues[#queues + 1] = true, q end
-    at = at + 1 + length
-  end
-  if count == 0 or count > %CLAIM_QUEUES_MAX% or limit == 0 or limit > %BATCH_ITEMS_MAX% then
-    refuse('invalid_input', 'claim takes 1 to 64 queues and a limit of 1 to 1,000')
-  end
-  if at > #blob + 1 or #blob - at >= RECORD_MAX then refuse('invalid_input', 'the call is cut short, or its worker record is over 64 KiB') end
-  Check.lease_duration(lease_duration)
-  local is_small = limit < UNSEEN_MIN and #queues == 1 and %flags has CLAIM_READS% and flags % %CLAIM_WOKEN% == 0
-  return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease_duration = lease_duration, limit = limit, max_bytes = min(max_bytes, BYTES_MAX),
-    flags = flags, woken = %flags has CLAIM_WOKEN%, stays = %flags has CLAIM_RETURNS%,
-    may_be_alone = %flags has CLAIM_SUSPECTS%, queues = queues, record = sub(blob, at), asks = is_small and flags % %CLAIM_READS_EXT% < %CLAIM_SUSPECTS% and queues[1] or nil}
-end
-
 -- Takes what a call asks for, by priority and turn: its lease.
 local function lease_of_any(rows, call_, alone, turns)
   Shard.may_all()
@@ -586,7 +560,6 @@ function Claim.run(calls, places, replies)
   end
 end
 
-Claim.read = read_call
 
 -- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease_duration 8 | limit 2 |
 -- max_bytes 4 | flags 1 | queues | worker record. Reply: now 8 | wake_at 8 | flags 1 | leases 1 |
@@ -594,7 +567,7 @@ Claim.read = read_call
 function Claim.call(base, blob)
   local one = Lone.claim(base, blob)
   if one then return one end
-  local call_, replies = read_call(blob), {}
+  local call_, replies = Claim.read(blob), {}
   Shard.open(base, sub(blob, 1, 8), call_.queues, nil, nil, Shard.CLAIMS)
   Sweep.run()
   S.fetched = Lease.fetch(base, {Claim.known_as(blob)})

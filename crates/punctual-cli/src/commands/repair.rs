@@ -17,8 +17,8 @@ use crate::output::{Output, counted, object};
 Examples:
   punctual repair          shows what is damaged, and changes nothing
   punctual repair --yes    keeps the readable part, moves the damaged original aside
-  punctual repair --clock --engine redis://HOST          shows how far engine time is ahead
-  punctual repair --clock --yes --engine redis://HOST    sets it back, once all workers are stopped
+  punctual repair --clock --engine ADDRESS          shows how far engine time is ahead
+  punctual repair --clock --yes --engine ADDRESS    sets it back, once all workers are stopped
 
 Everything before the damage is kept; jobs acknowledged after it are lost, and the command prints how
 much. A backup may have more: check it first. Exit code 6 if there is damage and --yes is missing.")]
