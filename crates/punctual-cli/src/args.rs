@@ -276,8 +276,8 @@ impl From<SocketAddr> for Listen {
     }
 }
 
-/// Reads where to listen, such as `127.0.0.1:4180`. `localhost` is that too; any other name is the first
-/// address that the system knows it by.
+/// Reads where to listen, such as `127.0.0.1:4180`. `localhost` is that too; any other name is the
+/// first address that the system knows it by.
 pub(crate) fn listen_of(text: &str) -> std::result::Result<Listen, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address.into());

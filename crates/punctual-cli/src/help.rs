@@ -1,5 +1,5 @@
-//! Fits the examples and notes of every help to the terminal. They are written for 100 columns; clap
-//! would break their lines anywhere.
+//! Fits the examples and notes of every help to the terminal. They are written for 100 columns;
+//! clap would break their lines anywhere.
 
 use clap::Command;
 

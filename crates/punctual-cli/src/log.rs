@@ -15,11 +15,11 @@ use tracing::{Event, Metadata};
 use crate::failure::Result;
 use crate::output::plain;
 
-/// Shows what `PUNCTUAL_LOG` (error, warn, info, debug, trace, off) asks for, or `usual`; as JSON if
-/// `PUNCTUAL_LOG_FORMAT` is `json`.
+/// Shows what `PUNCTUAL_LOG` (error, warn, info, debug, trace, off) asks for, or `usual`; as JSON
+/// if `PUNCTUAL_LOG_FORMAT` is `json`.
 ///
-/// With the feature `otel`, spans go to the collector that the environment names; they end with what
-/// is answered.
+/// With the feature `otel`, spans go to the collector that the environment names; they end with
+/// what is answered.
 pub(crate) fn start(usual: LevelFilter) -> Result<Log> {
     let asked = std::env::var("PUNCTUAL_LOG").ok();
     let level = asked.and_then(|level| level.parse().ok()).unwrap_or(usual);

@@ -1,6 +1,7 @@
 //! Spans of jobs to a collector of OpenTelemetry: OTLP, protobuf over HTTP in the clear.
 //!
-//! Collectors stand on the same host, or a sidecar's away; so there is no second TLS stack for them.
+//! Collectors stand on the same host, or a sidecar's away; so there is no second TLS stack for
+//! them.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};

@@ -92,7 +92,8 @@ impl Output {
     }
 }
 
-/// The text with its lines wrapped between words, if it goes to a terminal that is too narrow for them.
+/// The text with its lines wrapped between words, if it goes to a terminal that is too narrow for
+/// them.
 pub(crate) fn fitted_lines(text: &str, hanging: usize, is_terminal: bool) -> String {
     let width = usize::from(width());
     let fit = |line: &str| {

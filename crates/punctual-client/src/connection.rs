@@ -115,8 +115,8 @@ impl Connections {
         self.send(request, namespace, body, silence).await
     }
 
-    /// Given up once no byte has moved for `silence`, in either direction, or nobody was reached in it. A
-    /// call whose future is dropped takes its connection with it.
+    /// Given up once no byte has moved for `silence`, in either direction, or nobody was reached in
+    /// it. A call whose future is dropped takes its connection with it.
     async fn send(
         &self,
         request: request::Builder,
@@ -312,7 +312,8 @@ pub enum Transport {
     Plain,
     /// In the clear to wherever: whoever is on the way reads the token and every job.
     PlainAnywhere,
-    /// By TLS, to who is vouched for by the authorities in this PEM file, or by those of the system.
+    /// By TLS, to who is vouched for by the authorities in this PEM file, or by those of the
+    /// system.
     Tls(Option<PathBuf>),
 }
 

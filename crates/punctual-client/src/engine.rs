@@ -61,10 +61,10 @@ impl HttpEngine {
         }
     }
 
-    /// How long a call may hear nothing, 30 s unless told: then it fails as `engine_unavailable`, and may
-    /// have taken effect or not. Counted from the last byte that moved, so that a large call may take its
-    /// time to be sent. A [`wait`](Engine::wait) lasts as long as it is told, as long as the gateway says
-    /// now and then that it is there.
+    /// How long a call may hear nothing, 30 s unless told: then it fails as `engine_unavailable`,
+    /// and may have taken effect or not. Counted from the last byte that moved, so that a large
+    /// call may take its time to be sent. A [`wait`](Engine::wait) lasts as long as it is told, as
+    /// long as the gateway says now and then that it is there.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
@@ -118,7 +118,8 @@ impl HttpEngine {
         })?)
     }
 
-    /// Makes a call. A connection may be dead without a word, so an answer is not waited for for ever.
+    /// Makes a call. A connection may be dead without a word, so an answer is not waited for for
+    /// ever.
     async fn call(&self, namespace: Option<&Namespace>, call: Call) -> Result<Answer> {
         let bytes = Bytes::from(wire::encode(&call)?);
         let reply = self.connections.call(namespace, bytes, self.deadline);
@@ -204,7 +205,8 @@ fn strange() -> Error {
     Error::new(ErrorKind::Internal, message)
 }
 
-/// A connection on which a wait hears nothing for that much longer than the gateway keeps silent is left.
+/// A connection on which a wait hears nothing for that much longer than the gateway keeps silent is
+/// left.
 const ON_THE_WAY: Duration = seconds(1);
 
 /// Makes a call and takes its own answer out.

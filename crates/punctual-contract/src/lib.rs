@@ -1,7 +1,8 @@
 //! The contract as tables: fields of a job, numbers of stored and sent forms, errors, limits, keys.
 //!
-//! Every other copy is generated: constants of Rust and of the functions, and tables in pages. After
-//! a change of a table run `cargo run -p punctual-contract`; a test fails while a copy differs.
+//! Every other copy is generated: constants of Rust and of the functions, and tables in pages.
+//! After a change of a table run `cargo run -p punctual-contract`; a test fails while a copy
+//! differs.
 //!
 //! ```
 //! use punctual_contract::fields;

@@ -28,8 +28,8 @@ pub struct Copied {
 
 /// Copies a data directory to a new one; everything that was acknowledged before is in it.
 ///
-/// The directory may be in use, by this process or another. The copy is read back; one that fails is
-/// removed again, so that none is left that only looks good.
+/// The directory may be in use, by this process or another. The copy is read back; one that fails
+/// is removed again, so that none is left that only looks good.
 ///
 /// ```
 /// # async fn example() -> punctual::Result<()> {

@@ -78,8 +78,8 @@ const NAP_MIN: Duration = millis(1);
 const RETRY: Duration = millis(100);
 /// A log below this is not worth a checkpoint of its own: it is read in milliseconds.
 const LOG_MIN: u64 = 4 << 20;
-/// While a checkpoint is taken, recent rows may be this many times what one takes, then calls wait for
-/// the store. It bounds memory, and what is replayed after a kill.
+/// While a checkpoint is taken, recent rows may be this many times what one takes, then calls wait
+/// for the store. It bounds memory, and what is replayed after a kill.
 const RECENT_MAX: usize = 1;
 
 /// Answers by what they wait for.

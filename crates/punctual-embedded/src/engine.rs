@@ -96,8 +96,8 @@ impl EmbeddedEngine {
         &self.opened
     }
 
-    /// Ends in good order: what was called before is answered, leases stay, and the next opening has
-    /// nothing to replay. Calls after it are refused.
+    /// Ends in good order: what was called before is answered, leases stay, and the next opening
+    /// has nothing to replay. Calls after it are refused.
     pub async fn close(&self) -> Result<()> {
         self.calls.close();
         let mut ended = self.ended.clone();

@@ -159,8 +159,8 @@ impl Log {
         self.at >= self.options.segment_bytes
     }
 
-    /// Whether the segment that is written now holds no commit yet: it needs no other after it, which
-    /// would have its name.
+    /// Whether the segment that is written now holds no commit yet: it needs no other after it,
+    /// which would have its name.
     pub(crate) fn is_fresh(&self) -> bool {
         let begins_with = self.segments.back().map(|segment| segment.first);
         begins_with == Some(self.number + 1)
@@ -225,7 +225,8 @@ impl Log {
         retired
     }
 
-    /// Zeros up to a place and some more. Only a matter of speed: where it fails, the write says so.
+    /// Zeros up to a place and some more. Only a matter of speed: where it fails, the write says
+    /// so.
     fn fill(&mut self, end: u64) {
         // Where filling failed before, commits were written beyond what is filled.
         let from = self.filled.max(self.at);

@@ -75,8 +75,9 @@ impl Options {
         self
     }
 
-    /// Whether the engine moves, expires, rescues and prunes by itself, between calls. On by default;
-    /// a test that counts steps turns it off and calls [`maintain`](punctual::Engine::maintain).
+    /// Whether the engine moves, expires, rescues and prunes by itself, between calls. On by
+    /// default; a test that counts steps turns it off and calls
+    /// [`maintain`](punctual::Engine::maintain).
     #[must_use]
     pub fn maintenance(mut self, maintenance: bool) -> Self {
         self.maintenance = maintenance;

@@ -1,9 +1,9 @@
 //! Inputs that nobody meant: kept ones, and as many mutated ones as there is patience for.
 //!
 //! A target reads bytes and panics if it must not. Its corpus is a directory of files in git: what
-//! once broke it stays there and is tried first. Then inputs are mutated, from a fixed seed, so that
-//! a run on any machine tries the same; `PUNCTUAL_FUZZ_SEED` takes others, `PUNCTUAL_FUZZ_INPUTS` more,
-//! and `PUNCTUAL_FUZZ_SECONDS` as many as there is time for.
+//! once broke it stays there and is tried first. Then inputs are mutated, from a fixed seed, so
+//! that a run on any machine tries the same; `PUNCTUAL_FUZZ_SEED` takes others,
+//! `PUNCTUAL_FUZZ_INPUTS` more, and `PUNCTUAL_FUZZ_SECONDS` as many as there is time for.
 
 mod mutate;
 
@@ -35,7 +35,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// So many inputs as a target asks for, or as are told; if only seconds are told, as many as these allow.
+    /// So many inputs as a target asks for, or as are told; if only seconds are told, as many as
+    /// these allow.
     fn told(of_target: u64, inputs: Option<u64>, within: Option<u64>) -> Self {
         let otherwise = within.map_or(of_target, |_| u64::MAX);
         Self {

@@ -28,8 +28,8 @@ impl Tokens {
         }
     }
 
-    /// From now on these are good, and no others: what a token that is gone began ends. A socket that it opened is closed
-    /// within half a minute.
+    /// From now on these are good, and no others: what a token that is gone began ends. A socket
+    /// that it opened is closed within half a minute.
     ///
     /// # Examples
     ///

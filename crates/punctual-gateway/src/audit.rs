@@ -20,8 +20,8 @@ const ENTRIES_MAX: usize = 1_000;
 /// Those of all: whoever needs no token may name any namespace.
 const ALL_ENTRIES_MAX: usize = 16_000;
 
-/// The record of what was changed, and by whom: the last thousand changes of each namespace, and a file
-/// if one is named.
+/// The record of what was changed, and by whom: the last thousand changes of each namespace, and a
+/// file if one is named.
 #[derive(Debug, Default)]
 pub struct Audit(Mutex<Kept>);
 
@@ -37,8 +37,8 @@ struct Kept {
 }
 
 impl Audit {
-    /// Keeps it in a file too, a line of JSON before each change and one after, and goes on with what
-    /// is in there. Beyond 4 MiB the file becomes `FILE.1`, and what was that is gone.
+    /// Keeps it in a file too, a line of JSON before each change and one after, and goes on with
+    /// what is in there. Beyond 4 MiB the file becomes `FILE.1`, and what was that is gone.
     pub fn in_file(path: &Path) -> Result<Self> {
         let unread = |error| {
             let message = "the audit record cannot be written to this file; name another one";
@@ -126,8 +126,8 @@ impl Audit {
         changed
     }
 
-    /// What is on record in a file and the older one beside it, the latest first; nothing if neither
-    /// is there.
+    /// What is on record in a file and the older one beside it, the latest first; nothing if
+    /// neither is there.
     pub fn read(path: &Path) -> Result<Vec<Entry>> {
         let mut kept = Kept::default();
         let entries = AuditFile::read(path).map_err(|error| {

@@ -27,7 +27,8 @@ pub(crate) fn authenticate(
         });
     }
     let Some(text) = token else {
-        // A request without a token is no guess and is not counted: many of them would hide guesses.
+        // A request without a token is no guess and is not counted: many of them would hide
+        // guesses.
         return Err(unauthorized());
     };
     let token = shared.tokens.find(text, peer)?;

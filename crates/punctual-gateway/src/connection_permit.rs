@@ -31,7 +31,8 @@ impl ConnectionPermit {
         }))
     }
 
-    /// Ends once the gateway is dropped, or its drain has run out of time; then the socket must close.
+    /// Ends once the gateway is dropped, or its drain has run out of time; then the socket must
+    /// close.
     pub(crate) async fn cut_off(&self) {
         let mut listeners = self.0.listeners.clone();
         while listeners.changed().await.is_ok() {}

@@ -291,7 +291,8 @@ fn shown_path(path: &Path) -> String {
     }
 }
 
-/// A tree of what is longer could take a hundred times its bytes: what stands there is then not shown.
+/// A tree of what is longer could take a hundred times its bytes: what stands there is then not
+/// shown.
 const LOOKED_INTO_MAX: usize = 64 << 10;
 
 /// What stands at a path; nothing if that cannot be told.

@@ -31,13 +31,14 @@ use crate::upgrade::{TOO_MANY, TOO_SLOW, Upgrade};
 const HELLO_SECONDS_MAX: u64 = 5;
 /// Tokens are short.
 const HELLO_BYTES_MAX: usize = 16 << 10;
-/// Of who may not work: a thousand names are half of that, what is settled can be as much as a body.
+/// Of who may not work: a thousand names are half of that, what is settled can be as much as a
+/// body.
 const WATCH_BYTES_MAX: usize = 256 << 10;
 /// The head of a ping, a pong or a close.
 const CONTROL_HEAD_BYTES: usize = 6;
 
-/// What may come until a frame of so many bytes is there: it may come in parts, each with a head, and
-/// some of the one before counts as well.
+/// What may come until a frame of so many bytes is there: it may come in parts, each with a head,
+/// and some of the one before counts as well.
 const fn on_the_way(frame_bytes_max: usize) -> usize {
     2 * frame_bytes_max + READ_BUFFER_BYTES
 }
@@ -219,7 +220,8 @@ impl Socket {
         }
     }
 
-    /// Says why, and hears the other end out: to hang up on what still comes could lose the last replies.
+    /// Says why, and hears the other end out: to hang up on what still comes could lose the last
+    /// replies.
     async fn close(&mut self, code: u16, reason: &'static str) {
         let frame = CloseFrame {
             code,
@@ -263,7 +265,8 @@ async fn run_socket(
     );
     socket.reply(&welcome).await?;
     let mut watch = Watch::new(shared.clone(), caller.clone(), after);
-    // In tasks of their own: claims hold places among those that wake up, also while this one writes.
+    // In tasks of their own: claims hold places among those that wake up, also while this one
+    // writes.
     let mut work = JoinSet::new();
     let mut ping = Box::pin(pause(shared.limits.ping));
     loop {

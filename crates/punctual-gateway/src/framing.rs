@@ -1,7 +1,8 @@
 //! Strict HTTP/1 framing against request smuggling: at most one length, and CRLF at every line end.
-//! hyper accepts a repeated length, a length beside chunks, and a bare LF. A proxy in front may parse
-//! such a message differently, so that one user's body becomes another user's request. Correct clients
-//! never send these. [`guard`](crate::guard) refuses a second Host header, which moves no boundary.
+//! hyper accepts a repeated length, a length beside chunks, and a bare LF. A proxy in front may
+//! parse such a message differently, so that one user's body becomes another user's request.
+//! Correct clients never send these. [`guard`](crate::guard) refuses a second Host header, which
+//! moves no boundary.
 
 use std::io;
 use std::pin::Pin;
@@ -11,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::upgrade::Upgrade;
 
-/// A stream of requests. At a second length or a bare LF it writes a NUL byte, which every HTTP parser
-/// refuses, and reads no further.
+/// A stream of requests. At a second length or a bare LF it writes a NUL byte, which every HTTP
+/// parser refuses, and reads no further.
 pub(crate) struct StrictFraming<S> {
     stream: S,
     reader: Reader,
@@ -92,8 +93,8 @@ const TRANSFER_ENCODING: &[u8] = b"transfer-encoding";
 /// Bytes of a header's name that are kept: one more than those that are looked for.
 const NAME_BYTES: usize = TRANSFER_ENCODING.len() + 1;
 
-/// Follows requests byte by byte, as far as it takes to know where heads are. What is no HTTP it may
-/// misread: hyper refuses that and closes.
+/// Follows requests byte by byte, as far as it takes to know where heads are. What is no HTTP it
+/// may misread: hyper refuses that and closes.
 #[derive(Debug, Default)]
 struct Reader {
     at: At,

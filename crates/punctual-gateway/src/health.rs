@@ -6,7 +6,8 @@ use punctual::engine::Health;
 use punctual::time::{exact_span, seconds};
 use punctual_push::MaintenanceHealth;
 
-/// With the loops of this process, and with those that are at the same work for longer than a round takes.
+/// With the loops of this process, and with those that are at the same work for longer than a round
+/// takes.
 pub(crate) fn seen(mut health: Health, maintenance: &MaintenanceHealth, round: Duration) -> Health {
     maintenance.add_to(&mut health);
     let hanging: Vec<String> = (health.loops.iter())

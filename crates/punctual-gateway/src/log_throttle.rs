@@ -52,8 +52,8 @@ impl LogThrottle {
 
     /// Counts a failure; whether it is the first of its episode and must be logged.
     ///
-    /// An episode ends after a minute without a failure. Successful requests do not end it: a full engine
-    /// still does everything but enqueue.
+    /// An episode ends after a minute without a failure. Successful requests do not end it: a full
+    /// engine still does everything but enqueue.
     pub(crate) fn is_first(&self, code: &str, cause: &str) -> bool {
         let mut reason = Reason {
             code: code.to_owned(),

@@ -17,8 +17,8 @@ pub struct Proxy {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Proxies(pub(crate) Vec<Proxy>);
 
-/// What each proxy adds the address to that asks it. `Forwarded` is not read: a proxy that knows only
-/// this one passes on what its client wrote there.
+/// What each proxy adds the address to that asks it. `Forwarded` is not read: a proxy that knows
+/// only this one passes on what its client wrote there.
 const FORWARDED: &str = "x-forwarded-for";
 
 impl Proxies {
@@ -27,8 +27,8 @@ impl Proxies {
         self.0.iter().any(|proxy| proxy.has(address))
     }
 
-    /// Who asks, if `peer` is the other end of the connection: the last in line that is none of ours. What
-    /// stands before that was written by nobody whom we know.
+    /// Who asks, if `peer` is the other end of the connection: the last in line that is none of
+    /// ours. What stands before that was written by nobody whom we know.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let lines = headers.get_all(FORWARDED).into_iter().rev();
         let mut hops = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
@@ -69,7 +69,8 @@ const MAPPED: u32 = 96;
 impl FromStr for Proxy {
     type Err = Error;
 
-    /// Reads an address, or a network with its bits. One of IPv4 may be written as IPv6 (`::ffff:10.0.0.0/104`).
+    /// Reads an address, or a network with its bits. One of IPv4 may be written as IPv6
+    /// (`::ffff:10.0.0.0/104`).
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
             let message = "not an address of a proxy; write one such as 10.0.0.7, or a network such as 10.0.0.0/8";

@@ -106,7 +106,8 @@ fn too_large() -> Problem {
     .hint("send fewer jobs per call, or all of them to /v1/bulk")
 }
 
-/// The next part of a body that may take `limit` to arrive, if it comes within what is left of that.
+/// The next part of a body that may take `limit` to arrive, if it comes within what is left of
+/// that.
 pub(crate) async fn next_part(
     stream: &mut axum::body::BodyDataStream,
     limit: Duration,

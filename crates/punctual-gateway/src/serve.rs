@@ -118,8 +118,9 @@ impl Gateway {
         self
     }
 
-    /// Believes these proxies whom they ask for, by `X-Forwarded-For`: wrong tokens are counted for that
-    /// address then, and connections of the proxies are not. Of anybody else that header says nothing.
+    /// Believes these proxies whom they ask for, by `X-Forwarded-For`: wrong tokens are counted for
+    /// that address then, and connections of the proxies are not. Of anybody else that header says
+    /// nothing.
     #[must_use]
     pub fn trusted_proxies(mut self, proxies: Vec<Proxy>) -> Self {
         self.proxies = proxies;

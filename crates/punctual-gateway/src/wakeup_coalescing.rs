@@ -1,5 +1,5 @@
-//! Wakeup coalescing, against a thundering herd: of all claims that wait for the same due, a few wake
-//! up. When one of them takes a job, the next waiting claim takes its turn.
+//! Wakeup coalescing, against a thundering herd: of all claims that wait for the same due, a few
+//! wake up. When one of them takes a job, the next waiting claim takes its turn.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -42,7 +42,8 @@ struct LatestAnswer {
     due: Option<Timestamp>,
 }
 
-/// Claims that wake up for a due. More than one, so that jobs due together do not wait for each other.
+/// Claims that wake up for a due. More than one, so that jobs due together do not wait for each
+/// other.
 const WAKING_MAX: usize = 4;
 
 /// One claim that waits.
@@ -116,9 +117,9 @@ impl LatestAnswer {
         }
     }
 
-    /// A later answer replaces an earlier one. An answer that was overtaken, or whose clock fell behind,
-    /// only adds its due. The known due is dropped once it is past by that answer too: otherwise a claim
-    /// would wake up for it again and again.
+    /// A later answer replaces an earlier one. An answer that was overtaken, or whose clock fell
+    /// behind, only adds its due. The known due is dropped once it is past by that answer too:
+    /// otherwise a claim would wake up for it again and again.
     fn and(self, answer: Self) -> Self {
         if answer.now > self.now {
             return answer;
@@ -132,8 +133,8 @@ impl LatestAnswer {
 }
 
 impl Waiter {
-    /// Ends when this claim, which got the answer `claimed`, should claim again: on a wakeup, at a due if
-    /// it is one of those that wake up, and at `end` in any case.
+    /// Ends when this claim, which got the answer `claimed`, should claim again: on a wakeup, at a
+    /// due if it is one of those that wake up, and at `end` in any case.
     pub(crate) async fn wait(
         &mut self,
         engine: &dyn Engine,

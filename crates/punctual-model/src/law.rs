@@ -327,7 +327,8 @@ impl Law {
         (fate.left, fate.holder, fate.nonce, fate.alone) = (0, 0, 0, false);
     }
 
-    /// The replica goes on. No time has passed since it had the last of what it has: every tick reaches it.
+    /// The replica goes on. No time has passed since it had the last of what it has: every tick
+    /// reaches it.
     fn lose(&self, world: &mut World) {
         let Some(replica) = world.replica else {
             return;
@@ -350,8 +351,8 @@ impl Law {
         }
     }
 
-    /// A nonce that nobody has: the least, so that states that differ in nothing else are one. Where no
-    /// claim is ever lost attempts are not counted anew, and tell leases apart.
+    /// A nonce that nobody has: the least, so that states that differ in nothing else are one.
+    /// Where no claim is ever lost attempts are not counted anew, and tell leases apart.
     fn nonce(&self, world: &World, at: usize) -> u8 {
         let Some(replica) = &world.replica else {
             return 0;

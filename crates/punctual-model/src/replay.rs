@@ -30,7 +30,8 @@ pub struct Covered {
 /// Plays seeded walks of at most so many acts, each on a fresh engine; answers what was compared,
 /// or how engine and model differ.
 ///
-/// `replicate` makes what the engine has now what it comes back with from its next crash, where a law has a replica.
+/// `replicate` makes what the engine has now what it comes back with from its next crash, where a
+/// law has a replica.
 pub async fn walks(
     harness: &dyn Harness,
     law: Law,
@@ -330,8 +331,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What of a job can be seen: where it stands, attempt, failures, crashes, effects, and of an active
-/// one whether it is to stop.
+/// What of a job can be seen: where it stands, attempt, failures, crashes, effects, and of an
+/// active one whether it is to stop.
 type Look = (Ending, u8, u8, u8, u8, bool);
 
 fn looks(fate: &Fate) -> Look {

@@ -22,7 +22,8 @@ pub struct Replica {
     pub truth: [Truth; 2],
 }
 
-/// The right to run one attempt. Attempts are counted anew after a loss; a nonce is never made twice.
+/// The right to run one attempt. Attempts are counted anew after a loss; a nonce is never made
+/// twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Holding {
     /// Which attempt.

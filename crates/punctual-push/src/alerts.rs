@@ -38,13 +38,13 @@ impl Default for AlertRules {
 /// Watches namespaces and posts alerts to a URL, as jobs of the operator's namespace in the queue
 /// `http:alerts`.
 ///
-/// With an alert a second job is enqueued, the all-clear: held, under a unique key, until the trouble
-/// is over. It is what is known of the trouble: several watchers, and one that was started again,
-/// find it and tell nothing twice. Both are of one serial group, so that nothing of a trouble is posted
-/// before what was said of it earlier.
+/// With an alert a second job is enqueued, the all-clear: held, under a unique key, until the
+/// trouble is over. It is what is known of the trouble: several watchers, and one that was started
+/// again, find it and tell nothing twice. Both are of one serial group, so that nothing of a
+/// trouble is posted before what was said of it earlier.
 ///
-/// A trouble that is back while its all-clear is on its way is told anew: the all-clear is replaced by
-/// a held one, or has been posted by the next look, and an alert of the new one follows.
+/// A trouble that is back while its all-clear is on its way is told anew: the all-clear is replaced
+/// by a held one, or has been posted by the next look, and an alert of the new one follows.
 #[derive(Clone)]
 pub struct Alerts {
     engine: Arc<dyn Engine>,
@@ -52,8 +52,8 @@ pub struct Alerts {
     watched: Vec<Namespace>,
     url: String,
     rules: AlertRules,
-    /// Troubles that were seen, by key, and the all-clear of which both jobs were enqueued for sure; `None`
-    /// until the engine was asked.
+    /// Troubles that were seen, by key, and the all-clear of which both jobs were enqueued for
+    /// sure; `None` until the engine was asked.
     open: Option<BTreeMap<String, Option<JobId>>>,
     heartbeat: Option<Heartbeat>,
 }
@@ -126,7 +126,8 @@ impl Alerts {
         let held = self.held().await?;
         let mut open = match self.open.take() {
             Some(open) => open,
-            // Of a young one the alert may be missing: who put in the all-clear was killed between the two.
+            // Of a young one the alert may be missing: who put in the all-clear was killed between
+            // the two.
             None => (held.iter())
                 .map(|(key, clear)| (key.clone(), clear.is_old.then_some(clear.id)))
                 .collect(),
@@ -227,7 +228,8 @@ impl Alerts {
         watched.any(|namespace| said["namespace"] == namespace.as_str())
     }
 
-    /// A look asks for every namespace and tells every trouble, however many there are: it does not hang meanwhile.
+    /// A look asks for every namespace and tells every trouble, however many there are: it does not
+    /// hang meanwhile.
     fn goes_on(&self) {
         self.heartbeat.iter().for_each(Heartbeat::works);
     }
@@ -251,7 +253,8 @@ impl Alerts {
                 Some(State::Held) => holder,
                 // It may be posted right now: once it has ended the key is free, or it waits.
                 Some(State::Active) | None => return Ok(None),
-                // It is on its way, and no longer true. Whoever finds it so replaces it by the same one.
+                // It is on its way, and no longer true. Whoever finds it so replaces it by the same
+                // one.
                 _ => {
                     let next = JobId::derived("all-clear", &holder.to_string());
                     let put = self.put(clear(next, UniquePolicy::Replace)).await?;

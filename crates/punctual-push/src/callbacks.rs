@@ -12,8 +12,9 @@ use punctual::{Engine, Error, ErrorKind, JobRecord, Namespace, Result, State, pu
 
 use crate::maintenance::Heartbeat;
 
-/// Tells the callbacks of a namespace how jobs ended that nobody told of: cancelled while they waited,
-/// expired, replaced, purged, dead by poison or overflow, or settled by a worker that knows no callbacks.
+/// Tells the callbacks of a namespace how jobs ended that nobody told of: cancelled while they
+/// waited, expired, replaced, purged, dead by poison or overflow, or settled by a worker that knows
+/// no callbacks.
 ///
 /// A worker that knows them tells in the step that settles the job. The rest is found where settled
 /// jobs are kept; how far that was done is a record in the engine, so that a kill in between tells
@@ -37,12 +38,13 @@ struct Place {
     whole: Timestamp,
     /// What settled before that is told, as far as the engine lists the latest first.
     brief: Timestamp,
-    /// When the last one settled that was told, here or by a worker: the record has to pass both before they
-    /// are forgotten.
+    /// When the last one settled that was told, here or by a worker: the record has to pass both
+    /// before they are forgotten.
     told: Timestamp,
     /// When a look at everything was made only so that the record passes what was told.
     caught_up: Timestamp,
-    /// Settled jobs were not listed the latest first: there are several shards. A look goes on for [`FAR`] then.
+    /// Settled jobs were not listed the latest first: there are several shards. A look goes on for
+    /// [`FAR`] then.
     is_sharded: bool,
 }
 
@@ -50,8 +52,9 @@ struct Place {
 const RECORD: &str = "push/callbacks";
 /// How often it looks.
 const LOOK: Duration = seconds(5);
-/// How often it looks at every settled job of that time: some engines do not list the latest first. Once more
-/// in that time where nothing has ended any more, so that the record passes what was told.
+/// How often it looks at every settled job of that time: some engines do not list the latest first.
+/// Once more in that time where nothing has ended any more, so that the record passes what was
+/// told.
 const WHOLE: Duration = minutes(10);
 /// How often the record is written when there was nothing to tell.
 const RECORD_AGE: Duration = hours(1);

@@ -118,8 +118,8 @@ impl Tls {
     }
 }
 
-/// Why TLS was not agreed on. A certificate that has expired is the one reason that comes by itself, to a
-/// target that worked until then: it has a name.
+/// Why TLS was not agreed on. A certificate that has expired is the one reason that comes by
+/// itself, to a target that worked until then: it has a name.
 fn disagreed(target: &Target, error: &std::io::Error) -> String {
     use rustls::CertificateError::{Expired, ExpiredContext};
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());

@@ -19,8 +19,8 @@ pub struct Guard {
     trusted: Vec<String>,
 }
 
-/// What an operator opens: `HOST`, `HOST:PORT`, `CIDR` or `CIDR:PORT`, such as `hooks.internal:9000`,
-/// `10.0.0.0/8` or `[fd00::/8]:8080`. Without a port the usual ones.
+/// What an operator opens: `HOST`, `HOST:PORT`, `CIDR` or `CIDR:PORT`, such as
+/// `hooks.internal:9000`, `10.0.0.0/8` or `[fd00::/8]:8080`. Without a port the usual ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allow {
     place: Place,

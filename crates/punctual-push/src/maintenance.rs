@@ -17,8 +17,9 @@ use punctual::worker::WorkerHealth;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Loops of a process that nobody else looks after. One that panics, or ends although nobody told it
-/// to, is told to the log and started again after 50 ms, 5 s at most. Dropping this cuts them off.
+/// Loops of a process that nobody else looks after. One that panics, or ends although nobody told
+/// it to, is told to the log and started again after 50 ms, 5 s at most. Dropping this cuts them
+/// off.
 #[derive(Default)]
 pub struct Maintenance {
     running: JoinSet<()>,
@@ -27,7 +28,8 @@ pub struct Maintenance {
     health: MaintenanceHealth,
 }
 
-/// Whether the loops of a process do their maintenance; stays valid when they have ended. Cheap to clone.
+/// Whether the loops of a process do their maintenance; stays valid when they have ended. Cheap to
+/// clone.
 #[derive(Debug, Clone, Default)]
 pub struct MaintenanceHealth(Arc<Mutex<Vec<MaintenanceLoop>>>);
 
@@ -70,7 +72,8 @@ impl Maintenance {
         self.start_then(name, namespace, run, async {});
     }
 
-    /// Starts a loop as [`start`](Self::start) does; `end` follows once it has ended for good, however that was.
+    /// Starts a loop as [`start`](Self::start) does; `end` follows once it has ended for good,
+    /// however that was.
     pub(crate) fn start_then<F, Run>(
         &mut self,
         name: &'static str,
@@ -190,7 +193,8 @@ impl Heartbeat {
         })
     }
 
-    /// It has ended for good: what it still waits for, such as deliveries on their way, may take its time.
+    /// It has ended for good: what it still waits for, such as deliveries on their way, may take
+    /// its time.
     fn over(&self) {
         self.turn(|maintenance_loop| {
             (maintenance_loop.rests, maintenance_loop.is_down) = (true, false);

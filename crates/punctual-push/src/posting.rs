@@ -24,8 +24,8 @@ use crate::pusher::Pusher;
 /// does unasked.
 ///
 /// Such jobs lie in queues whose names start with `http:`. It claims from all of them, in turns,
-/// and finds new ones by its [`PushWakeup`], or within five seconds; those of callbacks and of alerts at once. [`Callbacks`] that nobody told are
-/// put in beside that.
+/// and finds new ones by its [`PushWakeup`], or within five seconds; those of callbacks and of
+/// alerts at once. [`Callbacks`] that nobody told are put in beside that.
 pub struct Posting {
     engine: Arc<dyn Engine>,
     namespace: Namespace,
@@ -92,11 +92,13 @@ impl Posting {
         maintenance.end().await;
     }
 
-    /// Starts it as one maintenance_loop among others, with the callbacks of its namespace as another.
+    /// Starts it as one maintenance_loop among others, with the callbacks of its namespace as
+    /// another.
     pub fn start(self, maintenance: &mut Maintenance) {
         let (engine, namespace) = (self.engine.clone(), self.namespace.clone());
         let posting = Arc::new(self);
-        // Outside of what is started again: what is on its way is neither cut off nor posted again with it.
+        // Outside of what is started again: what is on its way is neither cut off nor posted again
+        // with it.
         let crew: Arc<Mutex<Crew>> = Arc::default();
         let ends = crew.clone();
         let run = move |heartbeat: Heartbeat| {
@@ -171,8 +173,8 @@ impl Posting {
         true
     }
 
-    /// Ends when there is a callback or an alert in a queue that is not known: whoever enqueues the first one
-    /// may be any process.
+    /// Ends when there is a callback or an alert in a queue that is not known: whoever enqueues the
+    /// first one may be any process.
     async fn ends_are_told(&self, known: &BTreeSet<String>) {
         let unknown = [push::CALLBACK_QUEUE, push::ALERT_QUEUE].map(String::from);
         let unknown = unknown.into_iter().filter(|queue| !known.contains(queue));
@@ -254,7 +256,8 @@ struct Hand {
     _stop: watch::Sender<()>,
 }
 
-/// Queues whose worker has ended: they wait for another one by themselves, and hold up no other queue.
+/// Queues whose worker has ended: they wait for another one by themselves, and hold up no other
+/// queue.
 struct Lost {
     queues: BTreeSet<String>,
     backoff: Backoff,
@@ -298,7 +301,8 @@ impl Crew {
         self.lost.extract_if(.., is_due).collect()
     }
 
-    /// Ends when a worker has ended that nobody told to, and any that ended with it; never, while there are none.
+    /// Ends when a worker has ended that nobody told to, and any that ended with it; never, while
+    /// there are none.
     async fn loses(&mut self) {
         loop {
             let Some(gone) = self.running.join_next_with_id().await else {

@@ -26,8 +26,9 @@ type Notified = BTreeMap<Namespace, BTreeSet<String>>;
 const QUEUES_MAX: usize = 10_000;
 
 impl PushWakeup {
-    /// Says that a job was put into that queue; costs next to nothing if it was said before. What is no name of a queue is
-    /// passed over: no engine has taken that job, and no worker could claim there.
+    /// Says that a job was put into that queue; costs next to nothing if it was said before. What
+    /// is no name of a queue is passed over: no engine has taken that job, and no worker could
+    /// claim there.
     pub fn notify(&self, namespace: &Namespace, queue: &str) {
         if check_name("queue", queue).is_err() {
             return;
@@ -66,7 +67,8 @@ impl PushWakeup {
 mod tests {
     use super::*;
 
-    /// One name that no worker can claim from would end the worker of all that were heard of with it.
+    /// One name that no worker can claim from would end the worker of all that were heard of with
+    /// it.
     #[test]
     fn what_is_no_name_is_not_rung_for() {
         let (home, wakeup) = (Namespace::default(), PushWakeup::default());

@@ -130,8 +130,8 @@ impl Pusher {
         self
     }
 
-    /// Resolves names by this, 16 at the same time for a namespace and 256 for the process: a lookup counts
-    /// until it has ended, also where its job does not wait for it any more.
+    /// Resolves names by this, 16 at the same time for a namespace and 256 for the process: a
+    /// lookup counts until it has ended, also where its job does not wait for it any more.
     #[must_use]
     pub fn resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
         self.lookups = Lookups::new(resolver);

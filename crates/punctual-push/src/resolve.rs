@@ -27,8 +27,8 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Lookups for one namespace, so many at the same time. One that nobody waits for any more goes on: that of
-/// the system holds a thread until its name server has answered, or been given up.
+/// Lookups for one namespace, so many at the same time. One that nobody waits for any more goes on:
+/// that of the system holds a thread until its name server has answered, or been given up.
 #[derive(Debug, Clone)]
 pub(crate) struct Lookups {
     resolver: Arc<dyn Resolve>,

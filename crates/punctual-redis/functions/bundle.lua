@@ -1,15 +1,16 @@
--- Bundles: plain jobs of one call that were due at once, stored together as they came. In `BASE:b` all their ids have
--- the same reference, 9 | number: enqueued 8 | sub 2 | no 1. `BASE:sd`: number to the payloads: idx of the first 2 | count 2 |
--- largest 2 | where each payload begins and the last one ends, 2 each | bytes that all records share, from the
--- priority on | payloads. `BASE:sh`: number to ids 16 each | hashes 8 each; '~' + number to what changes: count 2 |
--- jobs left 2 | notes, one for jobs that completed together: finished 8 | token 12 | jobs 2 | mask length 2, mask: a '1' for
--- each job it is of; no mask: all.
--- A job leaves when something is written under its own id. The payloads go with the last one that waits or runs, the
--- rest with the last tombstone.
+-- Bundles: plain jobs of one call that were due at once, stored together as they came. In `BASE:b`
+-- all their ids have the same reference, 9 | number: enqueued 8 | sub 2 | no 1. `BASE:sd`: number
+-- to the payloads: idx of the first 2 | count 2 | largest 2 | where each payload begins and the
+-- last one ends, 2 each | bytes that all records share, from the priority on | payloads. `BASE:sh`:
+-- number to ids 16 each | hashes 8 each; '~' + number to what changes: count 2 | jobs left 2 |
+-- notes, one for jobs that completed together: finished 8 | token 12 | jobs 2 | mask length 2,
+-- mask: a '1' for each job it is of; no mask: all. A job leaves when something is written under its
+-- own id. The payloads go with the last one that waits or runs, the rest with the last tombstone.
 do
 
 local BYTES_MAX, JOBS_MAX = 65535, 100
--- Fewer that complete together have tombstones of their own: a note costs as many bytes as the bundle has jobs.
+-- Fewer that complete together have tombstones of their own: a note costs as many bytes as the
+-- bundle has jobs.
 local NOTED_MIN = 8
 --SMALL NOTED_MIN = 3
 --TEST local met = {stored = 0, given = 0, noted = 0} function Bundle.met() return {met.stored, met.given, met.noted} end
@@ -29,7 +30,8 @@ local function head_of(s)
   return s.head
 end
 
--- A bundle by its number, read once per call; nil if there is none. `n` is its count, where that is known.
+-- A bundle by its number, read once per call; nil if there is none. `n` is its count, where that is
+-- known.
 local function of(no, n)
   local s = S.bundles[no]
   if s then return s end
@@ -97,7 +99,8 @@ local function tombstone_of(s, i, finished8, token12)
   return '\%TAG_TOMBSTONE%' .. sub(s.no, 1, 8) .. hash_at(s, i) .. char(COMPLETED) .. finished8 .. '\0\0\0\1' .. token12
 end
 
--- What a reference stands for: the record of a job, or its tombstone; false if there is nothing any more.
+-- What a reference stands for: the record of a job, or its tombstone; false if there is nothing any
+-- more.
 function Bundle.read(id, ref)
   local s = of(sub(ref, 2))
   local i = s and place(s, id)
@@ -114,7 +117,8 @@ function Bundle.is_open(id, ref)
   return i and not note_at(s, i)
 end
 
--- Something of its own is written under an id that was read in this call; whether it was in a bundle.
+-- Something of its own is written under an id that was read in this call; whether it was in a
+-- bundle.
 function Bundle.leave(id)
   local s = S.bundle_of[id]
   if not s then return false end
@@ -144,8 +148,9 @@ function Bundle.ids(no, from, n)
   return s and sub(head_of(s), 16 * from - 15, 16 * (from + n - 1)) or ''
 end
 
--- Takes jobs in a row out of their bundle, as far as they are in it: each gets a record of its own. Whether there is
--- that bundle: it goes with the last of its jobs, which may leave entries in line behind.
+-- Takes jobs in a row out of their bundle, as far as they are in it: each gets a record of its own.
+-- Whether there is that bundle: it goes with the last of its jobs, which may leave entries in line
+-- behind.
 function Bundle.take_out(no, from, n, of_n)
   local s, ref, ids, kv = of(no, of_n), '\%TAG_BUNDLE_REF%' .. no, {}, {}
   if #head_of(s) == 0 then return false end
@@ -260,7 +265,8 @@ end
 local forms = {} -- ids of so many, by count
 local good_offsets, good_count = {}, 0 -- largest, and where payloads begin, that were checked before
 
--- Whether payloads follow one another from the first to the end, and none is larger than the largest.
+-- Whether payloads follow one another from the first to the end, and none is larger than the
+-- largest.
 local function check_offsets(data, n, idx)
   local given = sub(data, 5, 2 * n + 8)
   if good_offsets[given] then return end
@@ -274,7 +280,8 @@ local function check_offsets(data, n, idx)
   good_offsets[given], good_count = true, good_count + 1
 end
 
--- Reads a bundle as it is sent: its number (which `no` of its call it is), count, ids; before anything is changed.
+-- Reads a bundle as it is sent: its number (which `no` of its call it is), count, ids; before
+-- anything is changed.
 function Bundle.sent(head, data, no)
   local n = #head / 24
   if n ~= floor(n) or n < 2 or n > JOBS_MAX or #data < 2 * n + 8 or #data > BYTES_MAX then

@@ -1,5 +1,6 @@
--- calls: claims, extends and settles of several callers under one look at the shard. Each is a write of its own,
--- one after the other: what ends leases first, then claims, so that these find what those have left.
+-- calls: claims, extends and settles of several callers under one look at the shard. Each is a
+-- write of its own, one after the other: what ends leases first, then claims, so that these find
+-- what those have left.
 do
 
 -- The leases and the queues that the calls are about: fetched fields by name, names of queues.
@@ -36,8 +37,8 @@ local function prefetch(base, verbs, blobs)
   return fetched, queues
 end
 
--- calls. Key: base. Arguments: a letter per call (C claim, E extend, S settle), then the calls, all of one
--- instance. Reply: as Calls.answer.
+-- calls. Key: base. Arguments: a letter per call (C claim, E extend, S settle), then the calls, all
+-- of one instance. Reply: as Calls.answer.
 function Calls.call(base, args)
   local verbs, blobs = args[1], slice(args, 2, #args)
   if #verbs ~= #blobs or #blobs == 0 or #blobs > %BATCH_ITEMS_MAX% or find(verbs, '[^CES]') then
@@ -73,7 +74,8 @@ function Calls.call(base, args)
   return Calls.answer(replies)
 end
 
--- The answers of several calls as one: first a byte each, 0 for a reply and 1 for a refusal, then these.
+-- The answers of several calls as one: first a byte each, 0 for a reply and 1 for a refusal, then
+-- these.
 function Calls.answer(replies)
   local how, out = {}, {}
   for k = 1, #replies do

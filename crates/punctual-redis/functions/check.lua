@@ -1,4 +1,5 @@
--- Checks of what is sent, before anything is changed: a call is refused, or each of its fields works.
+-- Checks of what is sent, before anything is changed: a call is refused, or each of its fields
+-- works.
 do
 
 local NAME_MAX, KEY_MAX = %NAME_BYTES_MAX%, %KEY_BYTES_MAX%
@@ -139,7 +140,8 @@ local PAST = {st = up_to(6), du = is_instant8, en = is_instant8, a = is_count, f
   dr = up_to(3), sp = up_to(3), w = are_keys, at = function(v) return is_list(v, %ATTEMPTS_KEPT%, is_past_attempt) end,
   lg = function(v) return is_list(v, LOG_LINES_MAX, is_log_line) end, ex = function(v) return v == '' or is_instant8(v) end}
 
--- The first field of a map, by name, that does not pass; keys of later versions are kept as they are.
+-- The first field of a map, by name, that does not pass; keys of later versions are kept as they
+-- are.
 local function wrong_in(map, fields)
   for name, passes in pairs(fields) do
     if map[name] ~= nil and not passes(map[name]) then return name end
@@ -329,7 +331,8 @@ function Check.map(verb, blob)
   return map
 end
 
--- Refuses a control that lacks what it needs; nothing of `v` is looked at but what the functions read of it.
+-- Refuses a control that lacks what it needs; nothing of `v` is looked at but what the functions
+-- read of it.
 function Check.control(map)
   local c, v = map.c, map.v
   if c == nil then refuse('invalid_input', 'no such control') end

@@ -97,8 +97,9 @@ local function end_leases(limit)
   M.last = max(M.last, S.now)
 end
 
--- Sets engine time back to the server's clock (`dy`: only says what would be done). Refused while workers were seen or
--- leases are open, unless `fo`; then those end. `mo`: there are more of them, come again.
+-- Sets engine time back to the server's clock (`dy`: only says what would be done). Refused while
+-- workers were seen or leases are open, unless `fo`; then those end. `mo`: there are more of them,
+-- come again.
 local function set_clock_back(map)
   local ahead, workers, leases = max(0, Shard.ahead()), #Workers.all(), call('EXISTS', S.k.e)
   local answer = {ah = ahead, wk = workers, le = leases, d = 0}

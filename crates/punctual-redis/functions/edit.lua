@@ -155,7 +155,8 @@ local function cancel_together(targets)
   return done
 end
 
--- Jobs that one call changes, or would, of those that it finds itself: each costs some ten commands.
+-- Jobs that one call changes, or would, of those that it finds itself: each costs some ten
+-- commands.
 local CHANGES_MAX = 50
 
 -- edit. Key: base. Argument: instance, map {t or f, cu, li, a, v, dk, p, d}. Reply: map {v, ex, ma,

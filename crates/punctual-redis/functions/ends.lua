@@ -1,9 +1,11 @@
--- The last jobs of a queue that ended: `BASE:z:QUEUE`, entries one after the other, the newest last. An entry is
--- at 8 | state 1 | count 1 | klen 1, kind (empty if it is the queue's name) | ids 16 each. A call appends once per queue.
+-- The last jobs of a queue that ended: `BASE:z:QUEUE`, entries one after the other, the newest
+-- last. An entry is at 8 | state 1 | count 1 | klen 1, kind (empty if it is the queue's name) | ids
+-- 16 each. A call appends once per queue.
 do
 
 local KEPT = 100
--- Over this the older entries go: room for some hundred more of the same kind, so that few calls cut.
+-- Over this the older entries go: room for some hundred more of the same kind, so that few calls
+-- cut.
 local BYTES_MAX = 8192
 
 -- Notes n jobs of a queue that ended alike, ids in a string; they are written with the commit.
@@ -31,8 +33,8 @@ local function kind_of(raw)
   return kind ~= sub(raw, at + 1, at + ql) and kind or ''
 end
 
--- The kinds of the last hundred jobs of a lease at most, by their records: count and kind by turns. `records`, if they
--- have been read.
+-- The kinds of the last hundred jobs of a lease at most, by their records: count and kind by turns.
+-- `records`, if they have been read.
 function Ends.kinds(ids, n, records)
   local runs, from, raws = {}, max(0, n - KEPT), {}
   if records then
@@ -54,8 +56,8 @@ function Ends.kinds(ids, n, records)
   return runs
 end
 
--- Reads kinds as a settle tells them: runs 1 | per run count 2, klen 1, kind; no run if all are of the queue's name.
--- Answers them and where they end; nothing if they are not of n jobs.
+-- Reads kinds as a settle tells them: runs 1 | per run count 2, klen 1, kind; no run if all are of
+-- the queue's name. Answers them and where they end; nothing if they are not of n jobs.
 function Ends.read_kinds(blob, at, n)
   local runs, left, count = {}, min(n, KEPT), byte(blob, at)
   if not count then return nil end
@@ -104,7 +106,8 @@ local function cut(bytes)
   return sub(bytes, start, start + 8) .. char(n - over) .. sub(bytes, start + 10, ids - 1) .. sub(bytes, ids + 16 * over)
 end
 
--- Appends entries, and cuts the older ones off if they are too long together; a kind has at most so many bytes.
+-- Appends entries, and cuts the older ones off if they are too long together; a kind has at most so
+-- many bytes.
 local function append(key, entries, longest)
   if call('APPEND', key, entries) > BYTES_MAX + 2 * KEPT * longest and allows('GET', key) and allows('DEL', key) then
     local kept = cut(call('GET', key))

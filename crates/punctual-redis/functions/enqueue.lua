@@ -11,7 +11,8 @@ local function plus(now, span8)
   return pack('>I4I4', high, low % 4294967296)
 end
 
--- The due that engine time gives: 8 bytes, whether the instant asked for has passed, and the number.
+-- The due that engine time gives: 8 bytes, whether the instant asked for has passed, and the
+-- number.
 local function due_of(kind, given8, now8, index)
   if kind == 0 then return now8, false, S.now end
   local given = unp('>I8', given8)
@@ -53,8 +54,8 @@ local function first_of(r, lane, k)
   return found
 end
 
--- The next one in line of the last priority that has any, else the next one to be due, else one of a
--- group that is kept from its claim; none of `except`.
+-- The next one in line of the last priority that has any, else the next one to be due, else one of
+-- a group that is kept from its claim; none of `except`.
 local function oldest_pending(r, except)
   local k = #except + 1
   local function passes(id)

@@ -1,9 +1,11 @@
--- explain: why a job has not run, every reason that holds, the weightiest first; numbers as in docs/wire-protocol.md.
+-- explain: why a job has not run, every reason that holds, the weightiest first; numbers as in
+-- docs/wire-protocol.md.
 do
 
 local AHEAD_MAX = 1000
 
--- Workers of the last minute: whether one claims from the queue, and whether one of them takes the kind.
+-- Workers of the last minute: whether one claims from the queue, and whether one of them takes the
+-- kind.
 local function takers(q, kind)
   local here, takes = false, false
   for _, w in ipairs(Workers.all()) do
@@ -19,8 +21,8 @@ local function takers(q, kind)
   return here, takes
 end
 
--- Jobs of a list before one: chunks are in order, those pushed before. Where there are stale entries each is looked at;
--- behind too many of them it is at most as many as the list has.
+-- Jobs of a list before one: chunks are in order, those pushed before. Where there are stale
+-- entries each is looked at; behind too many of them it is at most as many as the list has.
 local function listed_before(r, lane, id)
   local key, live, examines = S.base .. ':r:' .. lane .. ':' .. r.name, r.L[lane], (r.T[lane] or 0) > 0
   local n, start = 0, 0
@@ -90,7 +92,8 @@ local function named(name)
   return (string.gsub(hex, '%x%x', function(two) return char(tonum(two, 16)) end))
 end
 
--- The jobs of this shard that ended without clearing their name: nothing releases who waits for them.
+-- The jobs of this shard that ended without clearing their name: nothing releases who waits for
+-- them.
 local function never_released(names, out)
   for i = 1, #names do
     local id = named(names[i])

@@ -27,8 +27,8 @@ local function read_extends(blob)
   return leases
 end
 
--- A lease is extended by less than it has left: unlike others it may end later than its own time from now. Field `!` of
--- `BASE:pg` is the shortest of these.
+-- A lease is extended by less than it has left: unlike others it may end later than its own time
+-- from now. Field `!` of `BASE:pg` is the shortest of these.
 local function note_shorter(lease_duration)
   local known = call('HGET', S.k.pg, '!')
   if not known or tonum(known) > lease_duration then call('HSET', S.k.pg, '!', fmt('%d', lease_duration)) end
@@ -75,8 +75,8 @@ function Lease.extend(blob)
   return u8(S.now) .. concat(out)
 end
 
--- extend. Key: base. Argument: instance 8 | leases 2 | per lease token 16, lease_duration 8, notes, jobs.
--- Reply: now 8, per lease 0, or 1 | deadline 8 | lost | cancel.
+-- extend. Key: base. Argument: instance 8 | leases 2 | per lease token 16, lease_duration 8, notes,
+-- jobs. Reply: now 8, per lease 0, or 1 | deadline 8 | lost | cancel.
 function Lease.extend_call(base, blob)
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
   Shard.open(base, sub(blob, 1, 8), nil, nil, nil, Shard.LEASES)

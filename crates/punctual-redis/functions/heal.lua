@@ -1,6 +1,7 @@
--- Heals what a lost record leaves behind. Whoever meets an entry whose record is gone notes it (`S.lost`); then `maintain`
--- walks, in bounded steps, over unique keys, groups, held and kept jobs, and takes out what stands for no record. The
--- field `h` of `BASE:s` is where the walk is: part 1 | [queue NUL] cursor.
+-- Heals what a lost record leaves behind. Whoever meets an entry whose record is gone notes it
+-- (`S.lost`); then `maintain` walks, in bounded steps, over unique keys, groups, held and kept
+-- jobs, and takes out what stands for no record. The field `h` of `BASE:s` is where the walk is:
+-- part 1 | [queue NUL] cursor.
 do
 
 local STEP, STEPS = 100, 3 -- entries of a step, steps of a call

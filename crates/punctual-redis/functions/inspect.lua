@@ -115,7 +115,8 @@ end
 -- Places of an overflow set that one call passes over.
 local PLACES_MAX = 500
 
--- The groups of a lane that have only one ready job, which is in no line: its id, and its group's place as a cursor.
+-- The groups of a lane that have only one ready job, which is in no line: its id, and its group's
+-- place as a cursor.
 local function alone_in_groups(r, lane, after, limit)
   local out, groups = {}, {}
   local members = call('ZRANGEBYLEX', S.base .. ':x:' .. lane .. ':' .. r.name, after and '(' .. after or '-', '+', 'LIMIT', 0, PLACES_MAX)
@@ -131,9 +132,9 @@ local function alone_in_groups(r, lane, after, limit)
   return out
 end
 
--- Ready jobs: lane by lane (its list and its overflow set, then groups of one job), then group by group, then what is due
--- and not moved: ids with the cursor after each, and the records of those that were read for that. An id of false says
--- that some were passed over.
+-- Ready jobs: lane by lane (its list and its overflow set, then groups of one job), then group by
+-- group, then what is due and not moved: ids with the cursor after each, and the records of those
+-- that were read for that. An id of false says that some were passed over.
 local function ready_ids(r, cursor, limit)
   local part, after = 0, nil
   if cursor then part, after = byte(cursor), #cursor > 1 and sub(cursor, 2) or nil end
@@ -143,7 +144,8 @@ local function ready_ids(r, cursor, limit)
   while part <= 41 and #out < limit do
     local want = limit - #out
     if part < 40 then
-      -- Part 2 * lane has list and overflow set merged, so that a line is in order; 2 * lane + 1 the groups.
+      -- Part 2 * lane has list and overflow set merged, so that a line is in order; 2 * lane + 1
+      -- the groups.
       local lane = floor(part / 2)
       if part % 2 == 0 and ((r.L[lane] or 0) > 0 or (r.X[lane] or 0) > 0) then
         for _, one in ipairs(Inspect.lane(r, lane, after, want)) do put(one[2], one[1], one[3]) end
@@ -168,7 +170,8 @@ local function first_key(one)
   return raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[1]
 end
 
--- The last chunk of a list that begins at or before a key: chunks are in order, so halving finds it.
+-- The last chunk of a list that begins at or before a key: chunks are in order, so halving finds
+-- it.
 local function pack_before(list, after)
   local low, high = 0, call('LLEN', list) - 1
   while low < high do
@@ -180,8 +183,8 @@ local function pack_before(list, after)
   return max(0, low)
 end
 
--- Jobs of a lane in order after a key, at most so many: {key, id, record if it was read}. Keys are 21 bytes and the id; one
--- without an id is the place of a group, behind which there may be more.
+-- Jobs of a lane in order after a key, at most so many: {key, id, record if it was read}. Keys are
+-- 21 bytes and the id; one without an id is the place of a group, behind which there may be more.
 function Inspect.lane(r, lane, after, limit)
   local found = {}
   if lane < 10 and (r.L[lane] or 0) > 0 then
@@ -248,11 +251,13 @@ local function active_ids(q, cursor, limit)
   return out
 end
 
--- Records that one call passes over, as they are only tombstones, or are told by their bundle to be.
+-- Records that one call passes over, as they are only tombstones, or are told by their bundle to
+-- be.
 local PASSED_MAX = 2000
 
--- Every job is a scan of the hash. The cursor is the scan's, and the ids of its step answered before:
--- what an edit takes away in between moves nothing. Answers ids, how many were looked at, and where to go on.
+-- Every job is a scan of the hash. The cursor is the scan's, and the ids of its step answered
+-- before: what an edit takes away in between moves nothing. Answers ids, how many were looked at,
+-- and where to go on.
 local function all_ids(cursor, limit)
   local out, at, seen, answered, passed = {}, '0', {}, {}, 0
   if cursor then
@@ -298,8 +303,9 @@ local function merge(hot, cold, limit)
   return out
 end
 
--- Scheduled jobs by due, hot or cold: one that becomes hot between two calls keeps its place, but for those of long cold
--- buckets. Who takes them out has the cold ones first, and their cursors begin with s: once no job is hot, cold ones are made so.
+-- Scheduled jobs by due, hot or cold: one that becomes hot between two calls keeps its place, but
+-- for those of long cold buckets. Who takes them out has the cold ones first, and their cursors
+-- begin with s: once no job is hot, cold ones are made so.
 local function scheduled_ids(r, cursor, limit, takes)
   local kind = cursor and sub(cursor, 1, 1)
   local function hot(after, want) return by_score(S.base .. ':n:' .. r.name, after, want) end
@@ -317,8 +323,8 @@ local function scheduled_ids(r, cursor, limit, takes)
   return merge(out, cold(limit), limit)
 end
 
--- Ids of a queue in a state, in their order after a cursor, each with the cursor after it (false where some were passed
--- over); `takes`: to take them out.
+-- Ids of a queue in a state, in their order after a cursor, each with the cursor after it (false
+-- where some were passed over); `takes`: to take them out.
 function Inspect.by_state(r, state, cursor, limit, takes)
   local q = r.name
   if state == HELD then return by_lex(S.base .. ':h:' .. q, cursor, limit, 13) end
@@ -337,7 +343,8 @@ function Inspect.limit(limit, purges)
   return purges and limit or min(limit, EXAMINED_MAX)
 end
 
--- Looks through an index: jobs with their states and leases, how many were looked at, where to go on.
+-- Looks through an index: jobs with their states and leases, how many were looked at, where to go
+-- on.
 function Inspect.find(by, q, state, key, f, cursor, limit, writes)
   local found, examined, next_one = {}, nil, nil
   local r = by ~= 4 and Row.find(q)
@@ -375,7 +382,8 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
   return jobs, #found, #found == limit and found[#found][2] or nil
 end
 
--- list. Key: base. Argument: instance, map {by, q, s, k, f, cu, li, p, any}. Reply: map {j, ex, cu, n, i}.
+-- list. Key: base. Argument: instance, map {by, q, s, k, f, cu, li, p, any}. Reply: map {j, ex, cu,
+-- n, i}.
 function Inspect.list(base, blob)
   local map = Check.map('list', blob)
   if map.by and map.by < 4 and not map.q or map.by == 1 and not map.s or (map.by == 2 or map.by == 3) and not map.k then

@@ -1,10 +1,11 @@
--- Leases. `BASE:pg`: token 16 to a lease that never changes (worker 16 | started 8 | lease_duration 8 | lo 8 |
--- hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | [runs]), lo and hi the earliest and latest due inside; '~' +
--- token to what changes (mp: d which have left, c cancel requested, ls lease_duration, sp extended after a pause); 'n' +
--- worker + nonce to its tokens; 'j' + id to the token of a lease of one job.
--- `BASE:eo:QUEUE`: tokens of leases of one job of a queue, by deadline; `BASE:ew:QUEUE`: of leases of several jobs, some of
--- that queue, token | lo 8 | hi 8, so that a job in hand finds its lease though nothing was written to it; `BASE:e`: these
--- queues, by a lower bound of the first deadline.
+-- Leases. `BASE:pg`: token 16 to a lease that never changes (worker 16 | started 8 | lease_duration
+-- 8 | lo 8 | hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | [runs]), lo and hi the
+-- earliest and latest due inside; '~' + token to what changes (mp: d which have left, c cancel
+-- requested, ls lease_duration, sp extended after a pause); 'n' + worker + nonce to its tokens; 'j'
+-- + id to the token of a lease of one job. `BASE:eo:QUEUE`: tokens of leases of one job of a queue,
+-- by deadline; `BASE:ew:QUEUE`: of leases of several jobs, some of that queue, token | lo 8 | hi 8,
+-- so that a job in hand finds its lease though nothing was written to it; `BASE:e`: these queues,
+-- by a lower bound of the first deadline.
 do
 
 local ALONE, PLAIN, IN_BUNDLES = %LEASE_ALONE%, %LEASE_PLAIN%, %LEASE_BUNDLES%
@@ -134,8 +135,8 @@ function Lease.place(p, id, hint)
   return i
 end
 
--- How many ids from the k-th on, at most so many, stand one after the other from a place on where the k-th is. They are
--- compared some at once: every string that is cut out is hashed.
+-- How many ids from the k-th on, at most so many, stand one after the other from a place on where
+-- the k-th is. They are compared some at once: every string that is cut out is hashed.
 local function length_of_run(p, ids, k, place, most)
   local n, step, grows = 1, 1, true
   while n < most and step > 0 do
@@ -152,8 +153,8 @@ local function length_of_run(p, ids, k, place, most)
   return n
 end
 
--- Where in a lease n ids stand, if they are told in its order and none of them has left: places in a row, as first and
--- count by turns.
+-- Where in a lease n ids stand, if they are told in its order and none of them has left: places in
+-- a row, as first and count by turns.
 function Lease.runs_of(p, ids, n)
   if p.gone then return nil end
   local d, runs, k = p.map and p.map.d, {}, 1
@@ -304,7 +305,8 @@ function Lease.settle_all_departed()
   end
 end
 
--- Opens a lease over ids, a string of n of them; plain if every job is, and all of one queue; `runs` if all are in bundles.
+-- Opens a lease over ids, a string of n of them; plain if every job is, and all of one queue;
+-- `runs` if all are in bundles.
 function Lease.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, plain, runs)
   local now = S.now
   local flags = (alone and ALONE or 0) + (plain and PLAIN or 0) + (runs and IN_BUNDLES or 0)
@@ -331,7 +333,8 @@ function Lease.schedule(r, deadline)
   r.first_end, r.rest = deadline, nil
 end
 
--- The first lease of a queue by deadline: its token and deadline, its key and member; nil if there is none.
+-- The first lease of a queue by deadline: its token and deadline, its key and member; nil if there
+-- is none.
 local function first_of(q)
   Lease.flush()
   local key, wide_key = ends_of(q, 1), ends_of(q, 2)
@@ -366,7 +369,8 @@ function Lease.tokens_of(q)
   return tokens
 end
 
--- Tokens of the leases of several jobs of a queue that may hold a job of a due. They are asked for once in a call.
+-- Tokens of the leases of several jobs of a queue that may hold a job of a due. They are asked for
+-- once in a call.
 local function wide_of(q, due8)
   local wide, tokens = S.wide, {}
   if not wide or wide.q ~= q then
@@ -405,8 +409,9 @@ function Lease.end_at(p, deadline)
   schedule('ends', deadline)
 end
 
--- While the engine was paused no worker could extend: each such lease lasts as long again, once. None of them ends later
--- than so long after now: it was given less than twice the pause, before the pause began.
+-- While the engine was paused no worker could extend: each such lease lasts as long again, once.
+-- None of them ends later than so long after now: it was given less than twice the pause, before
+-- the pause began.
 function Lease.extend_after_pause(gap)
   local extended, shortest, till, seen = false, 2 * gap, fmt('%d', S.now + gap), {}
   Lease.flush()

@@ -32,8 +32,8 @@ local function is_moved(chunk)
   return kind == %CHUNK_MOVED% or kind == %CHUNK_EXT_MOVED%
 end
 
--- Enqueues jobs order at the end of a lane's list. `kind` as above; `sizes` bytes of each record if the kind is not
--- 0; `lo`, `hi` for kind 2.
+-- Enqueues jobs order at the end of a lane's list. `kind` as above; `sizes` bytes of each record if
+-- the kind is not 0; `lo`, `hi` for kind 2.
 function Line.push(r, lane, ids, kind, sizes, lo, hi)
   local n, chunks = #ids, {}
   local stamp10 = u8(S.now) .. S.sub
@@ -185,7 +185,8 @@ local function tidy(r, lane)
   tidied_to[key] = at
 end
 
--- Takes chunks of none but stale entries off the front of a list: who cancels a queue from its front leaves none.
+-- Takes chunks of none but stale entries off the front of a list: who cancels a queue from its
+-- front leaves none.
 local function drop_stale(r, lane)
   local key = list_of(r, lane)
   for _ = 1, 2 do
@@ -236,8 +237,9 @@ local function sift(r, lane, ids, records, stamps)
   return out_ids, out_records, out_stamps, k
 end
 
--- While claims of one call go on, the chunk that the last one left in part stays in hand: where it stood
--- first, it is put back before anything else looks at its list: what comes after its `first` jobs, or n of that.
+-- While claims of one call go on, the chunk that the last one left in part stays in hand: where it
+-- stood first, it is put back before anything else looks at its list: what comes after its `first`
+-- jobs, or n of that.
 local function put_back(key, chunk, first, n)
   local all = count_of(chunk)
   n = n or all - first
@@ -264,13 +266,15 @@ function Line.let_go()
   for key, one in pairs(open or {}) do put_back(key, one[1], one[2]) end
 end
 
--- Chunks of nothing that one look takes off at most, where there are stale entries: each is a look at its bundle.
+-- Chunks of nothing that one look takes off at most, where there are stale entries: each is a look
+-- at its bundle.
 local GONE_MAX = 100
 
--- Takes chunks off a list that hold `want` ids together, if there are as many: the last one in part.
--- Answers pieces, each of a chunk, how many of its ids come before, and how many it has; how many in all; and how many chunks
--- were dropped, as their bundle is gone with all of its jobs, or nothing was left in them.
--- Whose claimer does not read bundles, jobs of such a chunk are taken out of theirs, those that stay in line too.
+-- Takes chunks off a list that hold `want` ids together, if there are as many: the last one in
+-- part. Answers pieces, each of a chunk, how many of its ids come before, and how many it has; how
+-- many in all; and how many chunks were dropped, as their bundle is gone with all of its jobs, or
+-- nothing was left in them. Whose claimer does not read bundles, jobs of such a chunk are taken out
+-- of theirs, those that stay in line too.
 local function take_chunks(r, lane, want, in_bundles)
   local key, pieces, k, gone = list_of(r, lane), {}, 0, 0
   local open = S.open_chunks and S.open_chunks[key]
@@ -396,7 +400,8 @@ function Line.pop(r, lane, want)
   return ids, records, stamps, k
 end
 
--- The due of the first live job of a list. Behind STALE_CHUNKS chunks of stale entries only: no later than it, by what the next chunk says.
+-- The due of the first live job of a list. Behind STALE_CHUNKS chunks of stale entries only: no
+-- later than it, by what the next chunk says.
 local STALE_CHUNKS = 5
 function Line.first_due(r, lane)
   for at = 0, STALE_CHUNKS do

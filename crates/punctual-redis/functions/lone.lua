@@ -1,6 +1,6 @@
--- One plain job by itself: an enqueue, a claim or a settle of one, by the shard and the row that the last call left. It
--- does what the usual way does, in fewer steps; where anything is out of the ordinary it changes nothing and answers nil,
--- and the call goes the usual way.
+-- One plain job by itself: an enqueue, a claim or a settle of one, by the shard and the row that
+-- the last call left. It does what the usual way does, in fewer steps; where anything is out of the
+-- ordinary it changes nothing and answers nil, and the call goes the usual way.
 do
 
 local SIZES = 1000 -- sizes of records that are kept as bytes
@@ -28,8 +28,8 @@ local function known(base, q)
   return m and m.rows[q]
 end
 
--- Opens a shard for a call about one queue, if it is as this process knows it, nothing is due in it, its clock runs, and
--- nobody follows its changes: the shard, the row, and engine time.
+-- Opens a shard for a call about one queue, if it is as this process knows it, nothing is due in
+-- it, its clock runs, and nobody follows its changes: the shard, the row, and engine time.
 local function open(base, blob, q)
   local m = kept_shards[base]
   local r = m and m.rows[q]
@@ -91,7 +91,8 @@ local function wait_for(base, m, r, now, id, record, due)
   return close_row(r, now)
 end
 
--- An enqueue of one plain job: its answer. Due at once it is pushed to its list, else it waits for its due.
+-- An enqueue of one plain job: its answer. Due at once it is pushed to its list, else it waits for
+-- its due.
 function Lone.enqueue(base, blob)
   local flags, high, low, kind = byte(blob, 9, 12)
   if flags ~= 2 or low ~= 1 or high > 0 or kind > 2 then return nil end
@@ -132,7 +133,8 @@ function Lone.enqueue(base, blob)
   return now8 .. m.instance .. '\0'
 end
 
--- The only priority level that has ready jobs, and how many; nil if another one has some too, or a job needs a look.
+-- The only priority level that has ready jobs, and how many; nil if another one has some too, or a
+-- job needs a look.
 local function only_lane(r)
   local X, L = r.X, r.L
   local one, n = next_of(X)
@@ -172,7 +174,8 @@ end
 
 local heads, head_count = {}, 0
 
--- What a claim says before its queue: a list of its lease duration, limit, bytes and flags; false if it goes the usual way.
+-- What a claim says before its queue: a list of its lease duration, limit, bytes and flags; false
+-- if it goes the usual way.
 local function head_of(bytes)
   local head = heads[bytes]
   if head == nil then
@@ -254,7 +257,8 @@ end
 -- Form 5, of a first attempt, for one job.
 local ALONE_COMPLETED = '\5\0\0\0\1\0\1'
 
--- A settle of one plain job that was claimed alone and completed: its answer; else nil, and the lease if it was read.
+-- A settle of one plain job that was claimed alone and completed: its answer; else nil, and the
+-- lease if it was read.
 function Lone.settle(base, blob)
   local m, size = kept_shards[base], #blob
   if not m or size < 70 or size > 500 then return nil end

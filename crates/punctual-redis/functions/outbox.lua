@@ -1,8 +1,9 @@
--- Effects for other shards. A settle posts them in its own step; whoever then has time delivers them
--- there and strikes them off here. `BASE:o`: entry id to kind 1 | length 1, target | effect.
--- `BASE:oz:TARGET`: entry ids by when they were posted, `BASE:ot` the targets that have any.
--- At the target, `BASE:oi:SOURCE`: entry ids that were taken, by when they were posted; `BASE:of`: source to
--- the source's instant up to which ids may have been forgotten: what was read there before is refused.
+-- Effects for other shards. A settle posts them in its own step; whoever then has time delivers
+-- them there and strikes them off here. `BASE:o`: entry id to kind 1 | length 1, target | effect.
+-- `BASE:oz:TARGET`: entry ids by when they were posted, `BASE:ot` the targets that have any. At the
+-- target, `BASE:oi:SOURCE`: entry ids that were taken, by when they were posted; `BASE:of`: source
+-- to the source's instant up to which ids may have been forgotten: what was read there before is
+-- refused.
 --
 -- A target is NAMESPACE/SHARD, or `*`: the shard of this namespace that knows the job.
 do
@@ -11,8 +12,8 @@ local ENQUEUE, CLEAR = 0, 1
 local OLD = 1e6 -- younger entries are being delivered by who posted them
 local LEASE, LEASE_BYTES = 100, 1048576
 
--- Posts an effect; answers the entry's id. Its first 8 bytes are the instant, its last ones the token's:
--- a shard that lost its last second never gives an id again.
+-- Posts an effect; answers the entry's id. Its first 8 bytes are the instant, its last ones the
+-- token's: a shard that lost its last second never gives an id again.
 function Outbox.post(token, target, kind, bytes)
   S.posted = (S.posted or 0) + 1
   local id = u8(S.now) .. S.sub .. pack('>I2', S.posted) .. sub(token, 9, 12)
@@ -54,7 +55,8 @@ local function strike(ids)
   end
 end
 
--- Old entries, a share for each target and another one first each time: one that is away holds up no other.
+-- Old entries, a share for each target and another one first each time: one that is away holds up
+-- no other.
 local function old_ids(limit)
   local ids, all = {}, targets()
   local share, first = max(1, floor(limit / max(1, #all))), S.now % max(1, #all)
@@ -67,9 +69,9 @@ local function old_ids(limit)
   return ids
 end
 
--- outbox: strikes delivered entries off, answers those asked for or old ones, and for each target since
--- when everything before is delivered.
--- Key: base. Argument: instance, map {st ids, t ids or li}. Reply: map {e, old, n, i}.
+-- outbox: strikes delivered entries off, answers those asked for or old ones, and for each target
+-- since when everything before is delivered. Key: base. Argument: instance, map {st ids, t ids or
+-- li}. Reply: map {e, old, n, i}.
 function Outbox.call(base, blob)
   local map = Check.map('outbox', blob)
   Shard.open(base, sub(blob, 1, 8))
@@ -103,10 +105,10 @@ local function forget(source, till, before)
   call_many('ZREM', key, gone)
 end
 
--- deliver: takes effects that were posted elsewhere, each once. `t` is the source's instant at which they
--- were read; `k`: everything posted before the second instant was acknowledged by the first.
--- Key: base. Argument: instance, map {f source, t, k, e list of [id, kind, bytes]}.
--- Reply: map {v list of [verdict, id], st 1 if read too long ago, n, i}. Verdict 253: no such job here.
+-- deliver: takes effects that were posted elsewhere, each once. `t` is the source's instant at
+-- which they were read; `k`: everything posted before the second instant was acknowledged by the
+-- first. Key: base. Argument: instance, map {f source, t, k, e list of [id, kind, bytes]}. Reply:
+-- map {v list of [verdict, id], st 1 if read too long ago, n, i}. Verdict 253: no such job here.
 function Outbox.deliver(base, blob)
   local map = Check.map('deliver', blob)
   Check.shard(map.f)

@@ -1,5 +1,5 @@
--- purge: cancels what waits in a queue. Plain jobs go together, taken off the front of where they stand: a call of many costs
--- a few commands; others go one by one.
+-- purge: cancels what waits in a queue. Plain jobs go together, taken off the front of where they
+-- stand: a call of many costs a few commands; others go one by one.
 do
 
 -- Jobs that one call cancels, and those of them that go one by one.
@@ -82,8 +82,8 @@ local function apart(ids, records)
   return plain, raws, others, gone
 end
 
--- Cancels scheduled jobs of the hot window, the earliest first; cold ones come there when it is empty. How many were looked at, and
--- how many cancelled.
+-- Cancels scheduled jobs of the hot window, the earliest first; cold ones come there when it is
+-- empty. How many were looked at, and how many cancelled.
 local function scheduled(r, want, each)
   if r.c[SCHEDULED] == 0 then return 0, 0 end
   local key = S.base .. ':n:' .. r.name
@@ -148,9 +148,9 @@ local function listed(r, want, each)
   return 0, 0
 end
 
--- Cancels pending jobs of a queue: held ones first, so that no follower starts, then scheduled ones, then ready ones. The cursor
--- says in which state it goes on, and behind which one of those that are looked at where they stand.
--- Answers examined, matched, cursor.
+-- Cancels pending jobs of a queue: held ones first, so that no follower starts, then scheduled
+-- ones, then ready ones. The cursor says in which state it goes on, and behind which one of those
+-- that are looked at where they stand. Answers examined, matched, cursor.
 function Edit.purge(q, limit, cursor)
   local first, after = 1, nil
   if cursor then

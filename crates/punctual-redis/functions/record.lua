@@ -1,5 +1,6 @@
 -- One job in hand. A record's bytes: tag 1 | enqueued 2-9 | sub 10-11 | due 12-19 | hash 20-27 |
--- idx 28-29 | priority 30 | sflags 31 | [elen, ext] | qlen, queue | klen, kind | [olen, opts] | payload.
+-- idx 28-29 | priority 30 | sflags 31 | [elen, ext] | qlen, queue | klen, kind | [olen, opts] |
+-- payload.
 
 local HELD, SCHEDULED, READY, ACTIVE, COMPLETED, CANCELLED, DEAD = 0, 1, 2, 3, 4, 5, 6
 

@@ -1,8 +1,8 @@
 -- The names under which the library answers, with what Redis must know of each.
 do
 
--- Registers a verb. `f` takes its packed argument; `by_hand`, if there is one, words: anything but one
--- argument of at least so many bytes that is no text.
+-- Registers a verb. `f` takes its packed argument; `by_hand`, if there is one, words: anything but
+-- one argument of at least so many bytes that is no text.
 local function verb(name, f, flags, by_hand, packed_bytes)
   redis.register_function{function_name = PREFIX .. name, flags = flags, callback = function(keys, args)
     if not call then bind() end
@@ -57,7 +57,8 @@ verb('push', nil, {}, 'push', 1e9)
 verb('cancel', nil, FREES, 'cancel', 1e9)
 verb('explain', nil, FREES, 'explain', 1e9)
 
--- met. In tests only. No key. Reply: bundles stored, told as runs of a lease, noted as completed, since the library was loaded.
+-- met. In tests only. No key. Reply: bundles stored, told as runs of a lease, noted as completed,
+-- since the library was loaded.
 --TEST redis.register_function{function_name = PREFIX .. 'met', flags = {'no-writes'}, callback = function() return Bundle.met() end}
 
 -- help. Its keys, if any, are not looked at.

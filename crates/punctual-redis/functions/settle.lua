@@ -116,8 +116,9 @@ local function is_repeated(id, raw, token, attempt)
   return e.sa == attempt and e.sk == sub(token, 1, 12)
 end
 
--- Leaves tombstones of the plain jobs of a lease that completed: n ids as a list and a string; `cores`, due and hash of
--- each, if the caller told them; `results` if there are any. Answers the records, if it had to read them.
+-- Leaves tombstones of the plain jobs of a lease that completed: n ids as a list and a string;
+-- `cores`, due and hash of each, if the caller told them; `results` if there are any. Answers the
+-- records, if it had to read them.
 local function tombstone_plain(p, ids, n, all, cores, results)
   local records
   if not cores or p.runs then
@@ -143,7 +144,8 @@ local function tombstone_plain(p, ids, n, all, cores, results)
   return records
 end
 
--- Counts and tells what plain jobs of a lease completed: ids as a list and a string, and their kinds.
+-- Counts and tells what plain jobs of a lease completed: ids as a list and a string, and their
+-- kinds.
 local function completed_plain(p, ids, n, all, kinds)
   local r = Row.of(p.q)
   r.c[ACTIVE] = r.c[ACTIVE] - n
@@ -365,8 +367,9 @@ local function settle_items(p, report)
   return '\1' .. concat(out), q
 end
 
--- A call of a whole plain lease of few jobs that completed, with nothing else to say, most calls of those who run
--- job by job: tombstones are gathered for all of them. Its answer; nothing if it is no such call.
+-- A call of a whole plain lease of few jobs that completed, with nothing else to say, most calls of
+-- those who run job by job: tombstones are gathered for all of them. Its answer; nothing if it is
+-- no such call.
 local function settle_small(blob)
   local size = #blob
   if size < 69 then return nil end
@@ -436,8 +439,8 @@ function Settle.run(blob)
   return u8(S.now) .. concat(out)
 end
 
--- settle. Key: base. Argument: instance 8 | leases 2 | per lease token, histograms, form, settlements.
--- Reply: now 8, per lease 0 (all completed) or 1 and a verdict each.
+-- settle. Key: base. Argument: instance 8 | leases 2 | per lease token, histograms, form,
+-- settlements. Reply: now 8, per lease 0 (all completed) or 1 and a verdict each.
 function Settle.call(base, blob)
   local one, lease = Lone.settle(base, blob)
   if one then return one end

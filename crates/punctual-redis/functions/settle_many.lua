@@ -12,10 +12,10 @@ local function new_list(r, state)
   return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, kinds = {}}
 end
 
--- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no `remember`,
--- and of no group unless they were active, whose attempt was `attempt` if that is told, and that `passes`.
--- `places`: true, or of which by place. Answers lists, one for each queue, and by place in which a
--- job is.
+-- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
+-- `remember`, and of no group unless they were active, whose attempt was `attempt` if that is told,
+-- and that `passes`. `places`: true, or of which by place. Answers lists, one for each queue, and
+-- by place in which a job is.
 function Settled.gather(ids, raws, places, state, attempt, results, passes)
   local lists, by_queue, taken = {}, {}, {}
   local list, front, width, q, kind = nil, '\0', 1, nil, nil

@@ -70,8 +70,8 @@ local function bound_tombstones()
   Settled.prune_tombstones(1 + floor((M.tombstones - most - 1) / TOMBSTONE), true)
 end
 
--- Leaves a tombstone that counts until an instant beyond the window. `BASE:rm` has such ids by that instant, and `BASE:s` how
--- many bytes they count under `tr`.
+-- Leaves a tombstone that counts until an instant beyond the window. `BASE:rm` has such ids by that
+-- instant, and `BASE:s` how many bytes they count under `tr`.
 local function remember(until_, id, core, state, late, finished, attempt, token, result)
   Job.put(id, tombstone_of(core, state + %TOMB_REMEMBERED%, late, finished, attempt, token, u8(until_) .. (result or '')))
   call('ZADD', S.k.rm, fmt('%d', until_), id)
@@ -90,14 +90,16 @@ local function forget_remembered(id, raw)
   M.tombstones = max(0, M.tombstones - bytes)
 end
 
--- Refuses a job that is to be remembered while those of others have their share of the bound: half of it.
+-- Refuses a job that is to be remembered while those of others have their share of the bound: half
+-- of it.
 function Settled.may_remember(index)
   local held = tonum(call('HGET', S.k.s, 'tr') or nil) or 0
   if held * 2 < S.limits.tombstone_bytes then return end
   refuse('engine_full', 'tombstones of jobs with a `remember` have reached their share of the bound, half of it; send without `remember`, or later index=' .. index)
 end
 
--- Forgets remembered tombstones past their time, or the first ones whatever it is until the bound is kept; how many.
+-- Forgets remembered tombstones past their time, or the first ones whatever it is until the bound
+-- is kept; how many.
 local function prune_remembered(limit, any_age)
   local key, pruned = S.k.rm, 0
   local ids = any_age and call('ZRANGE', key, 0, limit - 1) or call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
@@ -117,7 +119,8 @@ local function prune_remembered(limit, any_age)
   return pruned
 end
 
--- Keeps n tombstones, written by the caller, in their order: a string of ids, or a reference; `results`, the bytes of those.
+-- Keeps n tombstones, written by the caller, in their order: a string of ids, or a reference;
+-- `results`, the bytes of those.
 function Settled.tombstones(finished, what, n, at_once, results)
   if n == 1 and finished == S.now and not at_once then -- with the others of this call
     S.tombstones = S.tombstones or {}
@@ -186,8 +189,8 @@ local function prune_entry(key, one, limit)
   return take
 end
 
--- Forgets tombstones past the window, or the oldest ones whatever their age until the bound is kept; how many. `BASE:s` has
--- under `te` when the last job finished whose tombstone went early.
+-- Forgets tombstones past the window, or the oldest ones whatever their age until the bound is
+-- kept; how many. `BASE:s` has under `te` when the last job finished whose tombstone went early.
 function Settled.prune_tombstones(limit, any_age)
   local key, pruned, early = S.k.mp, 0, nil
   while pruned < limit and not (any_age and M.tombstones <= S.limits.tombstone_bytes) do
@@ -244,7 +247,8 @@ end
 -- Jobs that one call lets go at most beside its own.
 local KEPT_MAX = 100
 
--- Lets kept jobs go, those first whose retention ends first, while those of all queues are too many bytes.
+-- Lets kept jobs go, those first whose retention ends first, while those of all queues are too many
+-- bytes.
 function Settled.bound_kept(bytes)
   count_kept(bytes)
   S.kept_known = S.kept_known or tonum(call('HGET', S.k.s, 'kb') or nil) or 0

@@ -1,11 +1,11 @@
--- The shard in hand: engine time, what is counted, and the rows of its queues. A call opens it,
--- changes it, and commits it with one HSET; key `BASE:s`, fields `m`, `q`..queue. `BASE:qs`: queues by name.
+-- The open shard: engine time, counts, rows of its queues. A call opens it, changes it and commits
+-- it with one HSET: key `BASE:s`, fields `m`, `q`..queue. `BASE:qs`: queues by name.
 
 local NOTHING_OPEN = {}
 local S = NOTHING_OPEN -- the shard of this call
 local M      -- its `m`: numbers by name
--- Parsed shards by base, trusted only while the bytes are the same, and how many. Every write changes them: the parsed
--- rows of a shard (`rows`, all of them counted) are trusted as long.
+-- Parsed shards by base, trusted only while the bytes are the same, and how many. Every write
+-- changes them: the parsed rows of a shard (`rows`, all of them counted) are trusted as long.
 local kept_shards, kept_shard_count, kept_count = {}, 0, 0
 
 local LIMITS = {sweep = %LIMIT_SWEEP%, tombstone_bytes = %LIMIT_TOMBSTONE_BYTES%, retained = %LIMIT_RETAINED%, retained_bytes = %LIMIT_RETAINED_BYTES%,
@@ -56,8 +56,8 @@ local function write_shard(m)
   return pack(OFTEN, m.last, m.sub, m.fence, m.tombstones, m.instance) .. m.rest
 end
 
--- When something is to be done: a job falls due, a lease ends, a job expires, a kept job or a tombstone
--- goes, a unique key's period ends. Lower bounds; the sweep looks again.
+-- When something is to be done: a job falls due, a lease ends, a job expires, a kept job or a
+-- tombstone goes, a unique key's period ends. Lower bounds; the sweep looks again.
 local NEVER = 2 ^ 62
 
 local function idle_shard(instance)
@@ -91,9 +91,9 @@ local function limits_of(m)
 end
 
 -- A row of a queue: counts by state (c), settled bytes (b), jobs in lists (L) with their stale
--- entries (T), entries of overflow sets (X), the minute that runs (h), the earliest due (head), a lower bound of the first
--- end of a lease. What changes
--- often stands first, then the rest as it was read if nothing of it changed (r.rest), then the lanes.
+-- entries (T), entries of overflow sets (X), the minute that runs (h), the earliest due (head), a
+-- lower bound of the first end of a lease. What changes often stands first, then the rest as it was
+-- read if nothing of it changed (r.rest), then the lanes.
 local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4I8I6I8'
 local ROW_OFTEN_BYTES, ROW_BYTES = 33, 142
 local LEADER = 255 -- where a lane's number would stand
@@ -156,7 +156,8 @@ local function set_flag(r, bit, on)
   if flag(r, bit) ~= on then r.flags = r.flags + (on and bit or -bit) end
 end
 
--- The row of a queue, if it is kept. A call that writes takes it out: the commit keeps it again if it has written it.
+-- The row of a queue, if it is kept. A call that writes takes it out: the commit keeps it again if
+-- it has written it.
 local function take_row(name)
   local row = S.kept[name]
   if row and not S.is_read then S.kept[name], kept_count = nil, kept_count - 1 end
@@ -175,20 +176,22 @@ local COMMANDS = {'APPEND', 'DEL', 'EXISTS', 'EXPIRE', 'GET', 'HDEL', 'HGET', 'H
   'LINDEX', 'LLEN', 'LPOP', 'LPUSH', 'LRANGE', 'LREM', 'LSET', 'LTRIM', 'RPUSH', 'ZADD', 'ZCOUNT', 'ZLEXCOUNT', 'ZRANGE',
   'ZRANGEBYLEX', 'ZRANGEBYSCORE', 'ZREM', 'ZREMRANGEBYRANK', 'ZSCORE'}
 
--- Those that calls of plain jobs give behind their first write: enqueues, claims, settles, and all that is about leases. Others, and
--- what they meet that is not plain, need all of them (`Shard.may_all`).
+-- Those that calls of plain jobs give behind their first write: enqueues, claims, settles, and all
+-- that is about leases. Others, and what they meet that is not plain, need all of them
+-- (`Shard.may_all`).
 local ENQUEUES = {'HSET', 'HDEL', 'RPUSH', 'ZADD'}
 local LEASES = {'APPEND', 'DEL', 'GET', 'HSET', 'HDEL', 'HINCRBY', 'RPUSH', 'LPUSH', 'LPOP', 'LINDEX', 'ZADD', 'ZREM', 'ZRANGE', 'ZRANGEBYSCORE',
   'ZSCORE', 'EXISTS'}
 local CLAIMS = {'HSET', 'HDEL', 'LPUSH', 'LPOP', 'ZADD', 'ZRANGE'}
 local SETTLES = {'APPEND', 'DEL', 'HSET', 'HDEL', 'RPUSH', 'ZADD', 'ZREM'}
--- What they give besides where jobs expire or keys are held for a period, and where tombstones are many.
+-- What they give besides where jobs expire or keys are held for a period, and where tombstones are
+-- many.
 local WAKES = {'ZRANGEBYSCORE', 'EXISTS'}
 local PRUNES = {'LINDEX', 'LPOP', 'LPUSH', 'HDEL', 'HGET', 'HINCRBY', 'ZRANGE', 'ZREM'}
 Shard.ENQUEUES, Shard.CLAIMS, Shard.SETTLES, Shard.LEASES = ENQUEUES, CLAIMS, SETTLES, LEASES
 
--- Refuses a user who may not all of these, before anything is changed: a call that is denied its second write has made
--- its first.
+-- Refuses a user who may not all of these, before anything is changed: a call that is denied its
+-- second write has made its first.
 local function may(commands, base)
   local key = base .. ':s'
   for i = 1, #commands do
@@ -294,7 +297,8 @@ function Row.stay()
   for _, r in ipairs(S.dirty) do r.is_new = nil end
 end
 
--- Lets go of the rows that this call has made and stored nothing in: what it was told of was refused.
+-- Lets go of the rows that this call has made and stored nothing in: what it was told of was
+-- refused.
 function Row.let_go()
   local dirty = {}
   for _, r in ipairs(S.dirty) do
@@ -319,7 +323,8 @@ function Row.forget(r)
   S.dirty, S.rows[r.name] = dirty, false
 end
 
--- Queues that one call looks at, and how long one is kept that has no jobs and no settings: as long as its history.
+-- Queues that one call looks at, and how long one is kept that has no jobs and no settings: as long
+-- as its history.
 local LOOKED_AT, IDLE = 20, 1440 * MINUTE
 
 -- Whether a queue has had neither jobs nor settings for a day.
@@ -329,8 +334,8 @@ local function is_idle(r)
   return not call('HGET', S.k.rec, 'queue/' .. r.name)
 end
 
--- Forgets queues that are idle, of the next few by name, from the first one on if `anew`; the field `i` of `BASE:s` is
--- the last one that was looked at.
+-- Forgets queues that are idle, of the next few by name, from the first one on if `anew`; the field
+-- `i` of `BASE:s` is the last one that was looked at.
 function Row.forget_idle(anew)
   local last = call('HGET', S.k.s, 'i')
   if not last and not anew then return end
@@ -368,11 +373,11 @@ local function read_rows(queues)
   for i = 1, #names do rows[names[i]] = raws[i] and read_row(names[i], raws[i]) end
 end
 
--- The number of the first write of a microsecond: another after engine time was set back, as its instants come once more and
--- what was numbered by them may still be there.
+-- The number of the first write of a microsecond: another after engine time was set back, as its
+-- instants come once more and what was numbered by them may still be there.
 function Shard.first_write() return (M.behind - M.behind % 2) * 7500 end
 
--- Sets engine time back to the server's. Leases must be gone: it is as if nothing had been written since.
+-- Sets engine time back to the server's, as if nothing was written since. Leases must be gone.
 function Shard.set_back(now)
   M.behind = (M.behind - M.behind % 2 + 2) % 8
   M.last, M.sub, M.jumps = now, Shard.first_write(), M.jumps + 1
@@ -384,8 +389,8 @@ end
 -- By how much engine time is ahead of the server's.
 function Shard.ahead() return M.last - clock(S.base) end
 
--- Opens the shard for a call. `queues` are read with it. A read changes nothing, and asks for
--- `maintain` first (touch) where a write would have swept. `commands`: what a call of plain jobs gives, else all.
+-- Opens the shard for a call, with these queues. A read changes nothing, and asks for `maintain`
+-- first (touch) where a write would sweep. `commands`: what a call of plain jobs gives, else all.
 function Shard.open(base, instance, queues, is_read, any, commands)
   local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, examined = 0, limits = LIMITS,
     bundles = {}, bundle_of = {}, is_read = is_read}
@@ -438,7 +443,8 @@ function Shard.open(base, instance, queues, is_read, any, commands)
   return now
 end
 
--- Into how many shards its namespace is cut: as the first one told. Refuses who insists on another number.
+-- Into how many shards its namespace is cut: as the first one told. Refuses who insists on another
+-- number.
 function Shard.cut(wanted, insists)
   local known = tonum(call('HGET', S.k.s, 'n') or nil)
   if known and known ~= wanted and insists then
@@ -459,9 +465,9 @@ local function schedule(kind, at)
   if at < M[kind] then M[kind], M.rest = at, nil end
 end
 
--- The commit sends a wakeup for the queue: 1 if a worker may sleep without a leader, 2 also if a claim
--- came up short not long ago (a claim that leaves work wakes others), 3 always, 4 for a worker that may
--- take the lead over; no other worker needs that one.
+-- The commit sends a wakeup for the queue: 1 if a worker may sleep without a leader, 2 also if a
+-- claim came up short not long ago (a claim that leaves work wakes others), 3 always, 4 for a
+-- worker that may take the lead over; no other worker needs that one.
 local function notify(r) r.notify = 1 end
 
 -- Sends a wakeup to a process. The key of a dead process expires.
@@ -566,8 +572,8 @@ function Shard.commit()
   if is_first and allows('ZRANGEBYSCORE', S.k.s) and allows('ZREM', S.k.s) then Workers.forget(2 * MINUTE) end
 end
 
--- Runs what may write. Nothing that it wrote is undone if it ends midway: what the shard counts of that is written
--- too, or its rows and its lists would part.
+-- Runs what may write. Nothing that it wrote is undone if it ends midway: what the shard counts of
+-- that is written too, or its rows and its lists would part.
 function Shard.whole(f, base, argument)
   S = NOTHING_OPEN
   local ok, answer = pcall(f, base, argument)
@@ -581,7 +587,7 @@ function Shard.whole(f, base, argument)
   error(said, 0)
 end
 
--- Counts something in the minute that runs: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6 cancelled.
+-- Counts in the minute that runs: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6 cancelled.
 local function note(r, what, n)
   local minute = S.now - S.now % MINUTE
   if r.minute ~= minute then

@@ -1,10 +1,11 @@
--- stats and info: counts, the due histogram, history by minutes, workers seen, liveness. `BASE:hi:QUEUE`:
--- closed minutes, a day of them; `BASE:hb:QUEUE`: buckets of the minute that runs.
+-- stats and info: counts, the due histogram, history by minutes, workers seen, liveness.
+-- `BASE:hi:QUEUE`: closed minutes, a day of them; `BASE:hb:QUEUE`: buckets of the minute that runs.
 do
 
 local HISTORY = 1440
 
--- Longer times count as an hour, which is in this bucket; a histogram of a call has at most so many.
+-- Longer times count as an hour, which is in this bucket; a histogram of a call has at most so
+-- many.
 local TIME_MAX, BUCKET_MAX, TIMES_MAX = 3600e6, 1707, 1000
 
 -- The largest value of a bucket of times.
@@ -14,13 +15,14 @@ local function value_of(bucket)
   return min((bucket % 64 + 65) * scale - 1, TIME_MAX)
 end
 
--- Times are gathered here, by bucket, and written each second: two commands a bucket and call would cost more than
--- the call. What is lost with the process is a second of measurements.
+-- Times are gathered here, by bucket, and written each second: two commands a bucket and call would
+-- cost more than the call. What is lost with the process is a second of measurements.
 local gathered = {}
 local GATHER = 1e6
 local KINDS = {'l', 'r'} -- lateness, run time
 
--- What was gathered under a key, of this data and no other, as it would be written: fields and times.
+-- What was gathered under a key, of this data and no other, as it would be written: fields and
+-- times.
 local function gathered_of(key)
   local times, out = gathered[key], {}
   if not times or times.instance ~= M.instance then return out end
@@ -201,7 +203,8 @@ local function rows_of(names)
   return rows
 end
 
--- The rows of the queues that are asked for, by name, or of those of a page after a name; the last name if there are more.
+-- The rows of the queues that are asked for, by name, or of those of a page after a name; the last
+-- name if there are more.
 local function rows_asked(asked, after, limit)
   if asked and #asked > 0 then
     local names, seen = {}, {}
@@ -217,7 +220,8 @@ local function rows_asked(asked, after, limit)
   return rows_of(slice(names, 1, limit)), more
 end
 
--- stats. Key: base. Argument: instance, map {q or af and li, h, du, en, any}. Reply: map {q, cu, w, e, n, i}.
+-- stats. Key: base. Argument: instance, map {q or af and li, h, du, en, any}. Reply: map {q, cu, w,
+-- e, n, i}.
 function Stats.call(base, blob)
   local map = Check.map('stats', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)

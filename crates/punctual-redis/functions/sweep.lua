@@ -19,7 +19,8 @@ end
 -- Queues that one call moves jobs of; of those that it is about itself, so many.
 local TURNS, OWN = 20, 8
 
--- The queues of the call that have due jobs and are not paused, those with the least ready ones first.
+-- The queues of the call that have due jobs and are not paused, those with the least ready ones
+-- first.
 local function own_due()
   local own = {}
   for _, r in pairs(S.rows) do
@@ -30,8 +31,8 @@ local function own_due()
   return own
 end
 
--- Moves due jobs of all queues, the earliest first; how many. Half of it is for the queues of the call itself: a pile of
--- another, which may be paused, keeps none from its time.
+-- Moves due jobs of all queues, the earliest first; how many. Half of it is for the queues of the
+-- call itself: a pile of another, which may be paused, keeps none from its time.
 local function move_due(limit)
   local moved, turns, own = 0, 0, own_due()
   local few = min(#own, OWN)
@@ -71,7 +72,8 @@ end
 
 -- What costs tens of microseconds each is done in smaller slices, so that no call takes long.
 local SLICE = 125
--- What a call that has work of its own does beside it, so that both together take no longer than a round.
+-- What a call that has work of its own does beside it, so that both together take no longer than a
+-- round.
 local BESIDE = 250
 
 -- Does what is due; `all` also prunes tombstones at the very end of their window. Answers how many
@@ -125,9 +127,9 @@ function Sweep.run(all)
   return moved, expired, rescued, pruned
 end
 
--- maintain: what is due, in bounded parts, and when to come again.
--- Key: base. Argument: instance, map {sh shards that a new namespace is cut into, ss 1 if it must be so}.
--- Reply: moved, expired, rescued, pruned, next, shards, entries of the outbox that wait, cold jobs that were spread.
+-- maintain: what is due, in bounded parts, and when to come again. Key: base. Argument: instance,
+-- map {sh shards that a new namespace is cut into, ss 1 if it must be so}. Reply: moved, expired,
+-- rescued, pruned, next, shards, entries of the outbox that wait, cold jobs that were spread.
 function Sweep.maintain(base, args)
   local instance = args and sub(args, 1, 8) or BELOW
   local map = args and #args > 8 and Check.map('maintain', args) or {}

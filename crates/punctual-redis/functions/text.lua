@@ -1,6 +1,7 @@
--- By hand: the verbs in words, for redis-cli and for any program with nothing but a Redis client. Words
--- are packed, handed to the verb's own entry, and its packed answer is told as one line of JSON: the law
--- stands in the packed verbs only. This file: how words are read, and how a call runs.
+-- By hand: the verbs in words, for redis-cli and for any program with nothing but a Redis client.
+-- Words are packed, handed to the verb's own entry, and its packed answer is told as one line of
+-- JSON: the law stands in the packed verbs only. This file: how words are read, and how a call
+-- runs.
 do
 
 local MS_MAX = 253402300799999 -- the end of the year 9999, ms since 1970
@@ -69,7 +70,8 @@ local READERS = {
   bytes = function(_, word) return word end,
 }
 
--- One option's value. A kind is the name of a reader, {low, high} of a number, or {'word', 'word', ...}.
+-- One option's value. A kind is the name of a reader, {low, high} of a number, or {'word', 'word',
+-- ...}.
 local function read_value(option, kind, word)
   if type(kind) == 'string' then return READERS[kind](option, word) end
   if type(kind[1]) == 'number' then return read_number(option, word, kind[1], kind[2]) end

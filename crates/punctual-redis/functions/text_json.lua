@@ -1,4 +1,5 @@
--- What is told by hand: one line of JSON with the field names that the command `punctual` writes, in its order.
+-- What is told by hand: one line of JSON with the field names that the command `punctual` writes,
+-- in its order.
 do
 
 local STATES = {[0] = 'held', 'scheduled', 'ready', 'active', 'completed', 'cancelled', 'dead'}
@@ -10,8 +11,8 @@ local POLICIES = {[0] = 'keep', 'replace', 'after'}
 
 local ESCAPES = {['"'] = '\\"', ['\\'] = '\\\\', ['\n'] = '\\n', ['\r'] = '\\r', ['\t'] = '\\t'}
 
--- Whether bytes are printable ASCII only: most are, and need no other look. Anchored patterns run on in one
--- go, four times as fast as a search.
+-- Whether bytes are printable ASCII only: most are, and need no other look. Anchored patterns run
+-- on in one go, four times as fast as a search.
 local function is_plain(s)
   local _, last = find(s, '^[ -~]*')
   return last == #s
@@ -103,7 +104,8 @@ local function is_number(token)
   return rest == '' or find(rest, '^[eE][+-]?%d+$') ~= nil
 end
 
--- Whether UTF-8 is JSON that can stand in a line as it is. The decoder knows more numbers than JSON.
+-- Whether UTF-8 is JSON that can stand in a line as it is. The decoder knows more numbers than
+-- JSON.
 local function is_json(s, plain)
   if not find(s, '^[%[{"%-%dtfn]') or find(s, ' $') or not plain and Text.is_hostile(s) or not pcall(cjson.decode, s) then return false end
   local bare = s:gsub('\\.', ''):gsub('"[^"]*"', '')

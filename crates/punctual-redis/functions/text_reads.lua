@@ -64,7 +64,8 @@ local function reasons_json(reasons, j, lease)
   return Text.array(out)
 end
 
--- explain ID or QUEUE UNIQUE_KEY: {now, state, reasons, job}. Sweeps first, so that it tells what is so now.
+-- explain ID or QUEUE UNIQUE_KEY: {now, state, reasons, job}. Sweeps first, so that it tells what
+-- is so now.
 function Text.explain(base, args)
   local target = Text.read_target('explain', args)
   if call('HGET', base .. ':s', 'm') then Sweep.maintain(base, BELOW) end
@@ -86,7 +87,8 @@ local function unmoved_of(q, now)
   return n
 end
 
--- stats QUEUE...: {now, queues, workers}. A read, as of the last sweep; what fell due since is counted as ready.
+-- stats QUEUE...: {now, queues, workers}. A read, as of the last sweep; what fell due since is
+-- counted as ready.
 function Text.stats(base, args)
   for _, q in ipairs(args) do Text.check_name('queue', q) end
   if #args > %BATCH_ITEMS_MAX% then refuse('batch_too_large', 'stats names too many queues; use at most 1,000') end

@@ -84,7 +84,8 @@ function Unique.seen(q, key)
   if row and not (row['until'] and row['until'] <= S.now) then return row end
 end
 
--- What an enqueue may do about its key: 'free', 'replaces' job, 'follows' id, or a verdict and an id.
+-- What an enqueue may do about its key: 'free', 'replaces' job, 'follows' id, or a verdict and an
+-- id.
 function Unique.verdict(q, opts)
   local holder = Unique.holder(q, opts.u)
   if not holder then return 'free' end
@@ -107,7 +108,8 @@ function Unique.follow(q, key, follower)
   end
 end
 
--- The job has settled (or started, if it holds its key until then): its key is free, its follower starts.
+-- The job has settled (or started, if it holds its key until then): its key is free, its follower
+-- starts.
 function Unique.free(j)
   if not j.opts.u then return end
   local field = key_field(j.q, j.opts.u)

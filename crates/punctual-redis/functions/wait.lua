@@ -45,8 +45,8 @@ function Wait.watch(base, blob)
   return mp.pack({o = open, n = S.now, i = M.instance})
 end
 
--- A cursor of changes is their number, and from this bit on 12 bits of the instance: one of another namespace, or of
--- what was there before, is none of this one.
+-- A cursor of changes is their number, and from this bit on 12 bits of the instance: one of another
+-- namespace, or of what was there before, is none of this one.
 local NUMBERS = 2 ^ 40
 
 -- changes: those after a cursor; records the feed, and wakes the process, for a minute.

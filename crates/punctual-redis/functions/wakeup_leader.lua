@@ -1,5 +1,6 @@
--- The wakeup leader of a queue: the worker that claims next by the clock, and when, so that one of all
--- sleepers comes and no thundering herd. It is a hint: the polls of the others notice a leader that fails.
+-- The wakeup leader of a queue: the worker that claims next by the clock, and when, so that one of
+-- all sleepers comes and no thundering herd. It is a hint: the polls of the others notice a leader
+-- that fails.
 do
 
 -- Who has not claimed for so long may be gone: workers claim more often than that, to be seen.
@@ -8,8 +9,8 @@ local HOLDS = 30e6
 -- So many expiries and ends of periods are looked through for those of a claim's own queues.
 local EXAMINED = 8
 
--- Whether a job of these queues may be kept back by another, which goes by itself: by one of its group, or as the
--- follower of a key.
+-- Whether a job of these queues may be kept back by another, which goes by itself: by one of its
+-- group, or as the follower of a key.
 local function is_kept_back(open)
   for _, r in ipairs(open) do
     if r.c[HELD] > 0 or call('EXISTS', S.base .. ':g:' .. r.name) == 1 then return true end
@@ -17,8 +18,8 @@ local function is_kept_back(open)
   return false
 end
 
--- The first of an order by time that `is_of` says of a member is of these queues; where none of the first EXAMINED is, it is
--- looked again at the last of them.
+-- The first of an order by time that `is_of` says of a member is of these queues; where none of the
+-- first EXAMINED is, it is looked again at the last of them.
 local function first_of(open, key, is_of)
   local own = {}
   for _, r in ipairs(open) do own[r.name] = true end
@@ -55,8 +56,9 @@ end
 -- The least that a claimer who has no engine is told to sleep while leases last.
 local SLEEP = 0.5e6
 
--- When a claimer is to come again. One without an engine, who does not read records itself, may be all that calls: while leases of its queues last it comes before half of the shortest has passed, so that its sleep is
--- no pause of the engine.
+-- When a claimer is to come again. One without an engine, who does not read records itself, may be
+-- all that calls: while leases of its queues last it comes before half of the shortest has passed,
+-- so that its sleep is no pause of the engine.
 function Leader.soon_enough(flags, rows, wake)
   if wake <= S.now or M.lease_duration == 0 or %flags has CLAIM_READS% then return wake end
   for _, r in ipairs(rows) do
@@ -77,8 +79,9 @@ function Leader.is_covered(rows, wake, but)
   return #rows > 0
 end
 
--- A claim has found less than it may take, and by time alone there is more at `wake`. Whether another worker comes then;
--- if not, this one leads. A worker that received a wakeup takes the lead.
+-- A claim has found less than it may take, and by time alone there is more at `wake`. Whether
+-- another worker comes then; if not, this one leads. A worker that received a wakeup takes the
+-- lead.
 function Leader.elect(call_, rows, wake)
   if not call_.stays then return false end
   if not call_.woken and Leader.is_covered(rows, wake, call_.worker) then return true end

@@ -1,7 +1,7 @@
--- Workers that claim. `BASE:s`, field `w` + worker: when it claimed last 8 | jobs that it claimed at most then 2 | jobs that it
--- holds 4 | what it says of itself;
--- `a` + worker: tokens of its leases, of one that may be given suspects. `BASE:wk`: workers that have either, by when they
--- were last looked at.
+-- Workers that claim. `BASE:s`, field `w` + worker: when it claimed last 8 | jobs that it claimed
+-- at most then 2 | jobs that it holds 4 | what it says of itself; `a` + worker: tokens of its
+-- leases, of one that may be given suspects. `BASE:wk`: workers that have either, by when they were
+-- last looked at.
 do
 
 local KEPT, KEPT_BYTES = 200, 1024 -- workers of a shard that this process remembers, and bytes of each
@@ -49,7 +49,8 @@ local function keep(id, w)
   kept[id] = w
 end
 
--- Adds the workers that the call has noted to the fields that it writes; whether one claims for the first time.
+-- Adds the workers that the call has noted to the fields that it writes; whether one claims for the
+-- first time.
 function Workers.flush(kv)
   local notes, is_new, now8 = S.workers_noted, false, nil
   S.workers_noted = nil
@@ -108,8 +109,8 @@ local LONGEST = 86400e6
 -- Workers that one call looks at.
 local LOOKED_AT = 500
 
--- Forgets workers that hold nothing and that nobody is told of any more, if that was last done so long ago: who claims
--- under another id each time is many. Whether it looked.
+-- Forgets workers that hold nothing and that nobody is told of any more, if that was last done so
+-- long ago: who claims under another id each time is many. Whether it looked.
 function Workers.forget(span)
   local last = call('HGET', S.k.s, 'f')
   if last and at8(last) + span > S.now then return false end

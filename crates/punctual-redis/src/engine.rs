@@ -27,7 +27,8 @@ use crate::wire::{mp::MapWriter, stats};
 /// Jobs on Redis or Valkey: one server, one with replicas and sentinels, or a cluster.
 ///
 /// Any number of processes and hosts may use the same servers. The jobs of a namespace lie under
-/// `punctual:{NAMESPACE/SHARD}`; only the functions that this engine loads into the servers write there.
+/// `punctual:{NAMESPACE/SHARD}`; only the functions that this engine loads into the servers write
+/// there.
 ///
 /// ```no_run
 /// # async fn example() -> punctual::Result<()> {
@@ -168,7 +169,8 @@ impl RedisEngine {
         problems
     }
 
-    /// The servers as they described themselves: for the last [`info`](Engine::info), or at most a minute ago.
+    /// The servers as they described themselves: for the last [`info`](Engine::info), or at most a
+    /// minute ago.
     pub fn server_infos(&self) -> Vec<ServerInfo> {
         self.known().clone()
     }
@@ -215,8 +217,8 @@ impl RedisEngine {
         Library::production().version()
     }
 
-    /// What the servers say of themselves, whether an engine would start on them or not: each that answers for jobs,
-    /// and behind it its replicas as far as it knows them.
+    /// What the servers say of themselves, whether an engine would start on them or not: each that
+    /// answers for jobs, and behind it its replicas as far as it knows them.
     pub async fn examine(options: Options) -> Result<Vec<ServerInfo>> {
         let calls = Calls::new(options, Library::production())?;
         let masters = examine(&calls).await;
@@ -237,8 +239,8 @@ impl RedisEngine {
         Checks::new(self.calls.limits(), self.calls.clock.now())
     }
 
-    /// What each shard says that this process has talked to, or why it does not: one that is unavailable is asked beside
-    /// the others.
+    /// What each shard says that this process has talked to, or why it does not: one that is
+    /// unavailable is asked beside the others.
     async fn shard_infos(&self) -> Vec<(Arc<Shard>, Result<stats::ShardInfo>)> {
         let mut shards = self.calls.shards.contacted();
         let window = self.calls.limits().settled_window;

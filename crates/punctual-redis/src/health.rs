@@ -40,8 +40,8 @@ pub(crate) fn while_others_answer(failed: Failed, missing: Vec<NamespaceProblem>
     problems
 }
 
-/// What is wrong when no shard answers: lost data are a problem of the engine. Fails with what is worst
-/// otherwise, unless servers are known to be away.
+/// What is wrong when no shard answers: lost data are a problem of the engine. Fails with what is
+/// worst otherwise, unless servers are known to be away.
 pub(crate) fn when_none_answers(
     failed: Failed,
     missing: Vec<NamespaceProblem>,

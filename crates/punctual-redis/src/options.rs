@@ -81,7 +81,8 @@ impl Options {
         Self { database, ..self }
     }
 
-    /// What an acknowledged change has survived. Without it, the most that the server is set up for.
+    /// What an acknowledged change has survived. Without it, the most that the server is set up
+    /// for.
     ///
     /// An engine whose servers cannot keep it refuses to start and says what to change.
     pub fn durability(self, durability: Durability) -> Self {
@@ -103,16 +104,18 @@ impl Options {
     }
 
     /// Into how many shards a namespace is cut, 1 to 1,024. The first who uses a namespace decides,
-    /// for one if it says nothing; who says nothing later follows, who says another number is refused.
+    /// for one if it says nothing; who says nothing later follows, who says another number is
+    /// refused.
     pub fn shards(self, shards: u16) -> Self {
         let shards = Some(shards.clamp(1, SHARDS_MAX));
         Self { shards, ..self }
     }
 
-    /// Whether the data must be there: where a namespace or a shard of it was never begun, calls then answer
-    /// [`DataMissing`](punctual::ErrorKind::DataMissing) and begin nothing. Without it a process that starts after the data
-    /// were lost begins with an empty queue, as it has nothing to compare. Whoever asks for its
-    /// [`stats`](punctual::Engine::stats) without it begins all of one.
+    /// Whether the data must be there: where a namespace or a shard of it was never begun, calls
+    /// then answer [`DataMissing`](punctual::ErrorKind::DataMissing) and begin nothing. Without it
+    /// a process that starts after the data were lost begins with an empty queue, as it has nothing
+    /// to compare. Whoever asks for its [`stats`](punctual::Engine::stats) without it begins all of
+    /// one.
     pub fn data_required(self, data_required: bool) -> Self {
         Self {
             data_required,

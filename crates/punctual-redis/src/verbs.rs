@@ -102,7 +102,8 @@ impl Walk {
         })
     }
 
-    /// Whether a call that has looked at so many ends behind this step: at its limit, or with a shard.
+    /// Whether a call that has looked at so many ends behind this step: at its limit, or with a
+    /// shard.
     fn is_enough(&self, inner: &Option<Cursor>, examined: usize, limit: usize) -> bool {
         examined >= limit || inner.is_none() && examined > 0
     }

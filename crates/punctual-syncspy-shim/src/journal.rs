@@ -53,8 +53,8 @@ impl Journal {
         self.save();
     }
 
-    /// Notes a change of length that is about to be done. One that is emptied holds nothing any more
-    /// that a sync failed to write: what is written then is written by the next one.
+    /// Notes a change of length that is about to be done. One that is emptied holds nothing any
+    /// more that a sync failed to write: what is written then is written by the next one.
     pub(crate) fn cuts(&mut self, file: &Watched, new_len: u64) {
         let old_len = file.len_now();
         if new_len == 0 {
@@ -93,8 +93,8 @@ impl Journal {
         }
     }
 
-    /// A sync failed: what it should have written is lost for good, whatever later ones answer, and what
-    /// stands behind that is of no use.
+    /// A sync failed: what it should have written is lost for good, whatever later ones answer, and
+    /// what stands behind that is of no use.
     pub(crate) fn is_broken(&mut self) {
         self.header.broken = 1;
         self.save();

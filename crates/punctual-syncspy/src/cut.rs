@@ -18,8 +18,8 @@ pub enum Tear {
     /// Of each file the first unsynced bytes stay, as many as the seed says, and the rest is lost:
     /// what a file that only grows looks like on most file systems.
     Prefix,
-    /// Each unsynced sector of 512 bytes stays or is lost by itself, as disks may write in any order.
-    /// Holes among what was written are the rule then; not every server reads on after them.
+    /// Each unsynced sector of 512 bytes stays or is lost by itself, as disks may write in any
+    /// order. Holes among what was written are the rule then; not every server reads on after them.
     Sectors,
 }
 
@@ -128,8 +128,8 @@ fn kept(random: &mut Rng, bytes: u64) -> u64 {
 
 const SECTOR: usize = 512;
 
-/// Puts sectors of what was written over what was synced, each or not; answers how many bytes of those
-/// that differ were left out.
+/// Puts sectors of what was written over what was synced, each or not; answers how many bytes of
+/// those that differ were left out.
 fn scatter(left: &mut Vec<u8>, written: &[u8], random: &mut Rng) -> u64 {
     let (shorter, longer) = (left.len().min(written.len()), left.len().max(written.len()));
     left.resize(random.usize(shorter..=longer), 0);

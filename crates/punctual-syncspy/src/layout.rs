@@ -1,9 +1,9 @@
 //! What the preloaded library and this crate write for each other; both compile this file.
 //!
-//! Below the control directory: `control`, a page of words and the last syncs, which the library maps; `boot_id`, read
-//! by watched processes in place of the system's; `files/`, a journal for each file that was written,
-//! named by the file's inode and birth, so that it follows the file through renames and no other
-//! file ever takes it over.
+//! Below the control directory: `control`, a page of words and the last syncs, which the library
+//! maps; `boot_id`, read by watched processes in place of the system's; `files/`, a journal for
+//! each file that was written, named by the file's inode and birth, so that it follows the file
+//! through renames and no other file ever takes it over.
 
 #![allow(dead_code, reason = "each side uses its half")]
 
@@ -172,7 +172,8 @@ impl Header {
     }
 }
 
-/// A write, or a cut if `len` is 0; followed by the `before_len` bytes that stood at `offset` before.
+/// A write, or a cut if `len` is 0; followed by the `before_len` bytes that stood at `offset`
+/// before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) offset: u64,

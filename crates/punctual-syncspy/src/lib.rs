@@ -1,8 +1,9 @@
 //! Power cuts, slow, failing and full disks, for a process that knows nothing of it.
 //!
 //! `kill -9` never tests a sync: what a process wrote stays in the system's memory. A library that
-//! is preloaded into the process ([`SyncSpy::arm`]) notes of each file what was written and what was
-//! synced; [`SyncSpy::power_cut`] kills the process and takes from its files what a disk may lose.
+//! is preloaded into the process ([`SyncSpy::arm`]) notes of each file what was written and what
+//! was synced; [`SyncSpy::power_cut`] kills the process and takes from its files what a disk may
+//! lose.
 //!
 //! ```no_run
 //! use punctual_syncspy::{SyncSpy, Tear};
@@ -19,9 +20,9 @@
 //!
 //! # What it does not model
 //! Names are durable at once: a file that was made, renamed or removed stays so, whether or not its
-//! directory was synced. Memory maps are not seen. Bytes that come by streams of the C library or by
-//! system calls without its functions are not seen as they come; those behind the end that is known
-//! count as not synced until a sync covers them. Nobody but Linux preloads so.
+//! directory was synced. Memory maps are not seen. Bytes that come by streams of the C library or
+//! by system calls without its functions are not seen as they come; those behind the end that is
+//! known count as not synced until a sync covers them. Nobody but Linux preloads so.
 
 mod control;
 mod cut;
@@ -144,7 +145,8 @@ impl SyncSpy {
         self.page.set(word::FAIL_SYNC, k)
     }
 
-    /// Lets the disk be full for the `k`-th write from now on and all after it; 1 is the next, 0 none.
+    /// Lets the disk be full for the `k`-th write from now on and all after it; 1 is the next, 0
+    /// none.
     ///
     /// # Errors
     /// If the control directory cannot be written.
@@ -192,7 +194,8 @@ impl SyncSpy {
         })
     }
 
-    /// The syncs since the last power cut in the order in which they began; of more than 1,024 the last ones.
+    /// The syncs since the last power cut in the order in which they began; of more than 1,024 the
+    /// last ones.
     ///
     /// # Errors
     /// If the control directory cannot be read.
@@ -208,8 +211,8 @@ impl SyncSpy {
         Ok(spans.collect())
     }
 
-    /// Kills every process that runs under this spy, waits until they are dead, and takes from their
-    /// files what a power cut may take. The seed decides what that is.
+    /// Kills every process that runs under this spy, waits until they are dead, and takes from
+    /// their files what a power cut may take. The seed decides what that is.
     ///
     /// # Errors
     /// If a process cannot be killed, or a file not read or written.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 const FILE: &str = "libpunctual_syncspy_shim.so";
 
-/// The library, as cargo built it beside this program: the newest, for one that was built by itself stays.
+/// The library, as cargo built it beside this program: the newest, for one that was built by itself
+/// stays.
 pub(crate) fn path() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let beside = program.ancestors().skip(1).take(3);

@@ -1,4 +1,5 @@
-//! What a journal says of one file: the changes since its last sync, each with what stood there before.
+//! What a journal says of one file: the changes since its last sync, each with what stood there
+//! before.
 
 use std::io;
 

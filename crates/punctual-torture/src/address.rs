@@ -23,8 +23,8 @@ pub(crate) fn of_directory(directory: &Path) -> String {
     format!("{DIRECTORY}{}", directory.display())
 }
 
-/// Opens the engine at an address: `file:DIR?durability=os`, `http://HOST:PORT`, `https://HOST:PORT?ca=FILE`, or one of
-/// Redis.
+/// Opens the engine at an address: `file:DIR?durability=os`, `http://HOST:PORT`,
+/// `https://HOST:PORT?ca=FILE`, or one of Redis.
 pub(crate) async fn open(address: &str) -> Result<Arc<dyn Engine>> {
     if let Some(rest) = address.strip_prefix(DIRECTORY) {
         let (directory, options) = rest.split_once('?').unwrap_or((rest, ""));
@@ -41,7 +41,8 @@ pub(crate) async fn open(address: &str) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(RedisEngine::connect(options).await?))
 }
 
-/// The option of a gateway that is not of the run: its token is in that variable of the environment.
+/// The option of a gateway that is not of the run: its token is in that variable of the
+/// environment.
 pub(crate) const TOKEN_OUTSIDE: &str = "token=PUNCTUAL_TOKEN";
 
 fn gateway(rest: &str, mut transport: Transport) -> Result<HttpEngine> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use punctual::Result;
 use punctual::time::{Stopwatch, millis, pause};
 
-/// What is answered in the end: an engine that is away for a while is asked again, for so long; then its last error is the
-/// answer.
+/// What is answered in the end: an engine that is away for a while is asked again, for so long;
+/// then its last error is the answer.
 pub(crate) async fn again<T, F>(patience: Duration, ask: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,

@@ -55,10 +55,11 @@ pub(crate) enum Command {
 pub(crate) struct PlanArgs {
     /// Engines or cells: file:, redis, disk, all, lossy, the name of a cell; or one address
     ///
-    /// Of an engine at an address nothing is broken but what can be from outside: redis://HOST:PORT/DB, rediss://HOST,
-    /// redis+sentinel://HOST,HOST/MASTER, redis+cluster://HOST,HOST, http://HOST:PORT and https://HOST:PORT?ca=FILE with the token
-    /// in PUNCTUAL_TOKEN, or a directory (file:DIR, ./DIR), which gets a gateway. It may hold no jobs, and only jobs of the run
-    /// are deleted.
+    /// Of an engine at an address nothing is broken but what can be from outside:
+    /// redis://HOST:PORT/DB, rediss://HOST, redis+sentinel://HOST,HOST/MASTER,
+    /// redis+cluster://HOST,HOST, http://HOST:PORT and https://HOST:PORT?ca=FILE with the token in
+    /// PUNCTUAL_TOKEN, or a directory (file:DIR, ./DIR), which gets a gateway. It may hold no jobs,
+    /// and only jobs of the run are deleted.
     #[arg(long, value_delimiter = ',', default_value = "all")]
     engine: Vec<String>,
 
@@ -70,7 +71,8 @@ pub(crate) struct PlanArgs {
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
 
-    /// Faults per cell, at most; no round begins after so many, those counted that jobs and callers cause themselves
+    /// Faults per cell, at most; no round begins after so many, those counted that jobs and callers
+    /// cause themselves
     #[arg(long, default_value_t = usize::MAX)]
     faults: usize,
 
@@ -108,11 +110,13 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value = "target/torture")]
     folder: PathBuf,
 
-    /// Leave histories of rounds in which nothing was found as they are, however large; they are packed else
+    /// Leave histories of rounds in which nothing was found as they are, however large; they are
+    /// packed else
     #[arg(long)]
     keep: bool,
 
-    /// Bytes of packed histories that are kept in all; those of later rounds are not, but of those with a finding
+    /// Bytes of packed histories that are kept in all; those of later rounds are not, but of those
+    /// with a finding
     #[arg(long, default_value_t = 1 << 30)]
     keep_bytes: u64,
 

@@ -80,8 +80,8 @@ const EVERYSEC: [&str; 6] = [
     "--appendfsync",
     "everysec",
 ];
-/// Without a new file after each start: that takes several syncs, and if the one of its folder fails,
-/// Redis 7.0.15 names a file in its manifest that it has removed.
+/// Without a new file after each start: that takes several syncs, and if the one of its folder
+/// fails, Redis 7.0.15 names a file in its manifest that it has removed.
 const IN_ONE_FILE: [&str; 2] = ["--aof-load-truncated", "no"];
 /// A snapshot each second in which something changed.
 const SNAPSHOTS: [&str; 4] = ["--save", "1 1", "--appendonly", "no"];
@@ -198,8 +198,8 @@ impl Cell {
         }
     }
 
-    /// Bytes of all keys after the first round and now, where there is one server, or why it does not say; to be asked
-    /// once every job was deleted.
+    /// Bytes of all keys after the first round and now, where there is one server, or why it does
+    /// not say; to be asked once every job was deleted.
     pub(crate) async fn remains(&self) -> Option<Result<(u64, u64), String>> {
         let servers = self.servers.lock().await;
         let Servers::One(server) = &*servers else {
@@ -230,8 +230,8 @@ impl Cell {
         self.gateway.or(proxy.filter(|_| has_door))
     }
 
-    /// Refuses to go on where somebody else has put something in since the round before. A directory is nobody
-    /// else's from the first round on.
+    /// Refuses to go on where somebody else has put something in since the round before. A
+    /// directory is nobody else's from the first round on.
     pub(crate) async fn be_still_empty(&self) -> Result<(), String> {
         match &self.foreign {
             Some(foreign) if !foreign.is_directory() => Box::pin(foreign.be_empty()).await,

@@ -40,8 +40,9 @@ pub(crate) use timeline::Timeline;
 #[cfg(test)]
 pub(crate) use timeline::{Second, Span};
 
-/// Verdicts that a setting does not promise which may lose what was acknowledged; all others hold there too, for jobs
-/// that no loss came over since they were claimed. What was deleted may be back, too, in the next round.
+/// Verdicts that a setting does not promise which may lose what was acknowledged; all others hold
+/// there too, for jobs that no loss came over since they were claimed. What was deleted may be
+/// back, too, in the next round.
 pub(crate) const LOSABLE: [&str; 2] = [kept::KEPT, kept::BASE];
 
 /// What one invariant came to in one round.
@@ -113,15 +114,17 @@ fn yes() -> bool {
 /// What was done and seen in a round, in numbers.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Tally {
-    /// Jobs whose enqueue was acknowledged, under any of the verdicts that store a job, and that were judged.
+    /// Jobs whose enqueue was acknowledged, under any of the verdicts that store a job, and that
+    /// were judged.
     pub(crate) acknowledged: u64,
-    /// Those that nobody could judge: the engine could not be looked at, or they were not settled when the time to
-    /// come to rest ran out.
+    /// Those that nobody could judge: the engine could not be looked at, or they were not settled
+    /// when the time to come to rest ran out.
     #[serde(default)]
     pub(crate) unjudged: u64,
     /// Those without a terminal state at the end.
     pub(crate) lost: u64,
-    /// How long the oldest of those had been acknowledged when the next fault came, in microseconds.
+    /// How long the oldest of those had been acknowledged when the next fault came, in
+    /// microseconds.
     #[serde(default)]
     pub(crate) oldest_lost: u64,
     /// Kills of Redis that met bytes which it had answered and not written yet.
@@ -135,17 +138,20 @@ pub(crate) struct Tally {
     pub(crate) stale_accepted: u64,
     /// Those that it refused.
     pub(crate) stale_refused: u64,
-    /// Ends and extensions that came when their lease was over for sure, whether anybody had claimed its jobs since or not.
+    /// Ends and extensions that came when their lease was over for sure, whether anybody had
+    /// claimed its jobs since or not.
     #[serde(default)]
     pub(crate) late_judged: u64,
-    /// Those that were accepted after the end that their lease was known to have, where it may have been longer.
+    /// Those that were accepted after the end that their lease was known to have, where it may have
+    /// been longer.
     #[serde(default)]
     pub(crate) late_excused: u64,
     /// Jobs whose enqueue was never answered and that were there all the same.
     pub(crate) recovered: u64,
     /// Handlers of an ended lease that were still at work when the next one began.
     pub(crate) overlaps: u64,
-    /// Jobs that ended nobody and were buried as poison, for they ran alone when their process was killed.
+    /// Jobs that ended nobody and were buried as poison, for they ran alone when their process was
+    /// killed.
     pub(crate) buried: u64,
     /// Effects that a handler tried once more, and the sink kept out by its key.
     #[serde(default)]
@@ -223,7 +229,8 @@ impl Tally {
 /// Checks the histories of a round.
 pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     let mut case = Case::new(history::read(round)?, Look::read(round)?);
-    // Redis syncs a claim before it answers; the embedded engine writes it, and syncs it with what comes next.
+    // Redis syncs a claim before it answers; the embedded engine writes it, and syncs it with what
+    // comes next.
     let setting = Setting::of(round)?;
     case.forgets_claims = !setting.engine.starts_with("redis");
     case.is_elsewhere = setting.is_elsewhere;
@@ -236,8 +243,8 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     Ok(findings)
 }
 
-/// D: a round in which nothing was sent or run, or in which no fault met anything, proves nothing. What was lost could
-/// not run: of that I1 judges.
+/// D: a round in which nothing was sent or run, or in which no fault met anything, proves nothing.
+/// What was lost could not run: of that I1 judges.
 fn something_was_done(tally: &Tally) -> Verdict {
     let mut verdict = Verdict::new(DONE);
     let effective = tally

@@ -107,7 +107,8 @@ pub(crate) enum Event {
     Late { token: Token },
     /// A claim, or a wait for work, came to nothing; `invoked` is the stamp of its call.
     Failed { invoked: u64, what: String },
-    /// A fault begins; `on` names the processes that it hits, where it hits some and not what all share.
+    /// A fault begins; `on` names the processes that it hits, where it hits some and not what all
+    /// share.
     Fault {
         number: u64,
         id: String,
@@ -117,13 +118,13 @@ pub(crate) enum Event {
     },
     /// Sentinels named another master since a stamp, and no fault had them do so.
     FailedOver { since: u64 },
-    /// At a kill of Redis: bytes that it had answered and not written yet, and how many writes it had
-    /// delayed for a sync that was under way.
+    /// At a kill of Redis: bytes that it had answered and not written yet, and how many writes it
+    /// had delayed for a sync that was under way.
     Unwritten { bytes: u64, delayed: u64 },
     /// At a power cut: when each sync of the engine's log since the one before began, and was over.
     Syncs { spans: Vec<(u64, Option<u64>)> },
-    /// A fault is over, and what it hit runs again. `done` is false if it could not be caused, `met` true
-    /// if it was counted that it met something.
+    /// A fault is over, and what it hit runs again. `done` is false if it could not be caused,
+    /// `met` true if it was counted that it met something.
     Healed {
         number: u64,
         done: bool,
@@ -134,7 +135,8 @@ pub(crate) enum Event {
     Rest,
     /// Faults come again, if the round goes on.
     Rested,
-    /// A process ended that nobody had killed, or did not end well when it was asked to: how, as the system says it.
+    /// A process ended that nobody had killed, or did not end well when it was asked to: how, as
+    /// the system says it.
     Ended { process: String, how: String },
     /// A process is gone, by whatever cause.
     Gone { process: String },
@@ -208,7 +210,8 @@ pub(crate) struct Claimed {
     pub(crate) failures: u32,
     pub(crate) crashes: u32,
     pub(crate) due: u64,
-    /// The engine time of the step that claimed it, which is earlier than the answer's if the lease was asked for again.
+    /// The engine time of the step that claimed it, which is earlier than the answer's if the lease
+    /// was asked for again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) started: Option<u64>,
     /// What it carries, in one number.

@@ -1,5 +1,5 @@
-//! An engine at an address that somebody else keeps: only what can be caused from outside befalls it, and
-//! nothing in it is taken away but the jobs of the run.
+//! An engine at an address that somebody else keeps: only what can be caused from outside befalls
+//! it, and nothing in it is taken away but the jobs of the run.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,8 @@ pub(crate) enum Foreign {
 const REDIS_PORT: u16 = 6_379;
 
 impl Foreign {
-    /// `redis://HOST:PORT/DB`, `rediss://`, `http://HOST:PORT`, `https://`, `file:DIR` or the path of a directory; `None`
-    /// for anything else, such as the name of a cell.
+    /// `redis://HOST:PORT/DB`, `rediss://`, `http://HOST:PORT`, `https://`, `file:DIR` or the path
+    /// of a directory; `None` for anything else, such as the name of a cell.
     pub(crate) fn named(text: &str) -> Option<Self> {
         let path = text.strip_prefix(address::DIRECTORY).unwrap_or(text);
         let is_path = path != text || path.starts_with(['/', '.']);

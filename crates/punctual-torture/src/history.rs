@@ -1,5 +1,5 @@
-//! Histories: a file of lines per process, appended with one write each, so that a kill cuts at most
-//! the last line.
+//! Histories: a file of lines per process, appended with one write each, so that a kill cuts at
+//! most the last line.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -38,7 +38,8 @@ impl History {
         Ok(Self { file, folder })
     }
 
-    /// How many calls that send jobs were answered so far, by what all processes of the round wrote.
+    /// How many calls that send jobs were answered so far, by what all processes of the round
+    /// wrote.
     ///
     /// # Panics
     /// If the histories cannot be read.
@@ -72,7 +73,8 @@ pub(crate) struct Account {
     pub(crate) lines: Vec<Line>,
 }
 
-/// Reads every history of a round. A last line that a kill cut is left out; any other flaw is an error.
+/// Reads every history of a round. A last line that a kill cut is left out; any other flaw is an
+/// error.
 pub(crate) fn read(round: &Path) -> io::Result<Vec<Account>> {
     files(round)?.iter().map(|path| read_one(path)).collect()
 }
@@ -93,8 +95,8 @@ fn read_one(path: &Path) -> io::Result<Account> {
     })
 }
 
-/// Packs the histories of a round, which can be read as before, and have the same hash; answers their bytes. Killed
-/// anywhere in it leaves each history whole: as it was, packed, or both.
+/// Packs the histories of a round, which can be read as before, and have the same hash; answers
+/// their bytes. Killed anywhere in it leaves each history whole: as it was, packed, or both.
 pub(crate) fn pack(round: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for path in files(round)? {
@@ -156,8 +158,8 @@ pub(crate) fn hash(round: &Path, beside: &[&str]) -> io::Result<String> {
         .collect())
 }
 
-/// The histories of a round, one file for each; one that was being packed when that was killed is the file it was
-/// packed from.
+/// The histories of a round, one file for each; one that was being packed when that was killed is
+/// the file it was packed from.
 fn files(round: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(round.join(FOLDER))? {

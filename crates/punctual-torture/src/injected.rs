@@ -43,7 +43,8 @@ fn is_injected(bug: &str) -> bool {
     cfg!(feature = "injected") && std::env::var(VARIABLE).is_ok_and(|name| name == bug)
 }
 
-/// Whether a wait that breaks is the last one in which its process listens: the bug that is injected.
+/// Whether a wait that breaks is the last one in which its process listens: the bug that is
+/// injected.
 pub(crate) fn deafens() -> bool {
     is_injected("DeafAfterBreak")
 }
@@ -55,7 +56,8 @@ pub(crate) async fn sleep_deaf(until: Timestamp) -> punctual::Result<Waited> {
     Ok(Waited::TimedOut)
 }
 
-/// The interval at which an engine syncs that was told one: that one, unless the bug is injected that it takes its time.
+/// The interval at which an engine syncs that was told one: that one, unless the bug is injected
+/// that it takes its time.
 pub(crate) fn interval(told: Duration) -> Duration {
     match is_injected("IntervalTooLong") {
         true => told * 20,
@@ -63,8 +65,9 @@ pub(crate) fn interval(told: Duration) -> Duration {
     }
 }
 
-/// The span of a lease that is asked for: that one, unless the bug is injected that its process says when it is to end by
-/// its own clock, and the engine takes its word. Where that clock is right, the two are the same.
+/// The span of a lease that is asked for: that one, unless the bug is injected that its process
+/// says when it is to end by its own clock, and the engine takes its word. Where that clock is
+/// right, the two are the same.
 pub(crate) fn lease_duration(asked: Duration) -> Duration {
     if !is_injected("LocalClock") {
         return asked;

@@ -22,7 +22,8 @@ pub(crate) struct Look {
     pub(crate) rows: BTreeMap<JobId, Rows>,
     /// What is left although nothing should be.
     pub(crate) leftovers: Vec<String>,
-    /// Jobs that are not settled, and keys that they hold. In a round that did not drain there are some.
+    /// Jobs that are not settled, and keys that they hold. In a round that did not drain there are
+    /// some.
     #[serde(default)]
     pub(crate) unsettled: Vec<String>,
     /// Jobs of nobody in this run.
@@ -119,7 +120,8 @@ impl Look {
         Ok(look)
     }
 
-    /// Holds what is counted against what a walk finds, and that against the jobs that are known, which are in order.
+    /// Holds what is counted against what a walk finds, and that against the jobs that are known,
+    /// which are in order.
     async fn compare(&mut self, engine: &dyn Engine, known: &[JobId]) -> Result<()> {
         let stats = engine
             .stats(&Namespace::default(), StatsRequest::default())

@@ -1,8 +1,8 @@
 //! `punctual-torture`: faults, histories, verdicts.
 //!
 //! Producers and workers are processes of their own, which write down what they do before they act
-//! on an answer. A seeded plan of faults is carried out meanwhile; then all is left to come to rest,
-//! and the histories are held against what was promised.
+//! on an answer. A seeded plan of faults is carried out meanwhile; then all is left to come to
+//! rest, and the histories are held against what was promised.
 
 mod address;
 mod again;

@@ -44,8 +44,9 @@ pub(crate) struct Targets {
 /// How long what a fault hit may take until it runs again, on a machine that has other work too.
 const HEALS_MAX: Duration = seconds(90);
 
-/// Causes the faults of a plan, lane by lane, and heals each; in quiet periods none holds. Where faults take their time
-/// there are fewer until the next rest, or until the span is over, and a quiet period begins once the last one has healed.
+/// Causes the faults of a plan, lane by lane, and heals each; in quiet periods none holds. Where
+/// faults take their time there are fewer until the next rest, or until the span is over, and a
+/// quiet period begins once the last one has healed.
 pub(crate) async fn carry_out(
     targets: &Targets,
     plan: &[Fault],
@@ -100,7 +101,8 @@ struct Carrying<'a> {
 }
 
 impl Carrying<'_> {
-    /// The faults of a lane, until an instant of the round; whether the lane goes on: it ends with one that does not heal.
+    /// The faults of a lane, until an instant of the round; whether the lane goes on: it ends with
+    /// one that does not heal.
     async fn go(&self, lane: Lane, plan: &[Fault], end: Duration) -> bool {
         for fault in plan.iter().filter(|fault| fault.lane == lane) {
             pause(millis(fault.at).saturating_sub(self.watch.elapsed())).await;
@@ -286,8 +288,8 @@ impl Targets {
                     pause(fault.span()).await;
                     block_in_place(|| sentinels.restart_killed());
                 }
-                // Before that those who wait for both replicas hear that they are too few, and sentinels may make a
-                // master of one that has not all it once had.
+                // Before that those who wait for both replicas hear that they are too few, and
+                // sentinels may make a master of one that has not all it once had.
                 while !block_in_place(|| sentinels.are_whole()) {
                     pause(millis(50)).await;
                 }
@@ -315,7 +317,8 @@ impl Targets {
     }
 }
 
-/// Calls that a master alone has acknowledged when it is lost: more than were under way when its replicas were cut off.
+/// Calls that a master alone has acknowledged when it is lost: more than were under way when its
+/// replicas were cut off.
 const OUTRUN_BY: usize = 20;
 
 /// The key whose slot holds every job of a run.
@@ -365,8 +368,8 @@ fn empty_disk(server: &mut TestServer) -> bool {
     gone.is_ok()
 }
 
-/// Every connection, and each that is made, finds another database under the number of its own. What a round before left
-/// there is not to come back.
+/// Every connection, and each that is made, finds another database under the number of its own.
+/// What a round before left there is not to come back.
 fn point_elsewhere(server: &TestServer) -> bool {
     let emptied = server.cli(&["-n", "1", "FLUSHDB"]);
     emptied == "OK" && server.cli(&["SWAPDB", "0", "1"]) == "OK"

@@ -94,8 +94,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How long nothing is broken in a quiet period: five seconds, in which somebody is to claim, and what it takes until faults
-/// come again.
+/// How long nothing is broken in a quiet period: five seconds, in which somebody is to claim, and
+/// what it takes until faults come again.
 pub(crate) const REST: Duration = millis(REST_MILLIS);
 const REST_MILLIS: u64 = 6_000;
 /// About how long it is from rest to rest.
@@ -103,8 +103,8 @@ const EVERY_MILLIS: u64 = 20_000;
 /// A round that is shorter has none: faults need some time to do harm.
 const RESTLESS_MILLIS: u64 = 15_000;
 
-/// When the quiet periods of a round begin, in milliseconds after its start: of each, whatever its seed and cell. The last one
-/// ends with the round.
+/// When the quiet periods of a round begin, in milliseconds after its start: of each, whatever its
+/// seed and cell. The last one ends with the round.
 pub(crate) fn quiet_periods(spans: u64) -> Vec<u64> {
     let count = match spans {
         0..RESTLESS_MILLIS => 0,
@@ -157,7 +157,8 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
                 Kind::Drip | Kind::TakeNothing => 3_000,
                 // What is gone is not lost again.
                 Kind::Empty | Kind::EmptyDisk | Kind::OtherDatabase => spans,
-                // Else each cut takes all there is: some seconds' jobs are to be there that were synced.
+                // Else each cut takes all there is: some seconds' jobs are to be there that were
+                // synced.
                 Kind::CutPower if cell == CellKind::RedisEverysecPower => 4_000,
                 _ if cell.may_lose() => 1_500,
                 _ => 0,
@@ -284,8 +285,9 @@ fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
             vec![(Lane::Workers, WORKERS), (Lane::Servers, cuts)]
         }
         CellKind::EmbeddedDisk => {
-            // After a failed sync the engine answers nothing until it is opened again, and an opening
-            // copies what no sync is known to have covered: so nothing answered may go with a cut.
+            // After a failed sync the engine answers nothing until it is opened again, and an
+            // opening copies what no sync is known to have covered: so nothing answered may go with
+            // a cut.
             let bad: &[(Kind, u32)] = &[
                 (Kind::FailSync, 4),
                 (Kind::FullDisk, 4),
@@ -359,8 +361,9 @@ impl Kind {
         }
     }
 
-    /// Whether it is counted, where it is caused, that something met it: bytes that were cut, syncs and writes
-    /// that were refused or slowed, rogue clients that were let in. It counts as caused only then.
+    /// Whether it is counted, where it is caused, that something met it: bytes that were cut, syncs
+    /// and writes that were refused or slowed, rogue clients that were let in. It counts as caused
+    /// only then.
     pub(crate) fn is_counted(self) -> bool {
         matches!(
             self,

@@ -122,7 +122,8 @@ impl Recorder {
     }
 }
 
-/// A call that was to prolong these leases, and notes that nobody knows whether it did: it failed, or was given up.
+/// A call that was to prolong these leases, and notes that nobody knows whether it did: it failed,
+/// or was given up.
 struct Unanswered<'a> {
     history: &'a History,
     invoked: u64,

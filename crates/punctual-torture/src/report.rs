@@ -65,8 +65,8 @@ pub(crate) fn line(round: &Round) -> String {
     text
 }
 
-/// Faults that were caused, and how many of them met something: of all of them, unless it is of fewer that
-/// this was looked at.
+/// Faults that were caused, and how many of them met something: of all of them, unless it is of
+/// fewer that this was looked at.
 fn faults(tally: &Tally) -> (String, String) {
     let (looked, effective) = tally.all_effective();
     let all = tally.all_faults();

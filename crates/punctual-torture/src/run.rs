@@ -126,7 +126,8 @@ pub(crate) const ROUND_SECONDS: u64 = 45;
 pub(crate) const DRAIN_SECONDS: u64 = 60;
 /// How long an engine may take to open in the end.
 pub(crate) const OPEN_SECONDS: u64 = 60;
-/// How long what it is asked besides may take, a last look to be had, and the rest of a round to go by.
+/// How long what it is asked besides may take, a last look to be had, and the rest of a round to go
+/// by.
 const SAY_MAX: Duration = seconds(60);
 /// How long a producer may go on: it gives up after 12 s, a call over HTTP under way after 30 s.
 const SEND_MAX: Duration = seconds(60);

@@ -39,8 +39,8 @@ pub(crate) struct Mix {
     pub(crate) payload_max: u32,
     /// The longest delay, in milliseconds.
     pub(crate) delay_max: u64,
-    /// How long a producer quiet periods after a call, in milliseconds; if it does, nobody comes late, who would claim what
-    /// workers are to hear of.
+    /// How long a producer quiet periods after a call, in milliseconds; if it does, nobody comes
+    /// late, who would claim what workers are to hear of.
     #[serde(default)]
     pub(crate) quiet_periods: u64,
 }

@@ -38,8 +38,8 @@ pub(crate) struct Setting {
     pub(crate) solo: (usize, usize),
     /// Handlers at the same time per worker.
     pub(crate) slots: usize,
-    /// How long before a power cut, or a kill of Redis, a job was acknowledged, at most, that may be lost by it, but for
-    /// syncs, where the engine says so.
+    /// How long before a power cut, or a kill of Redis, a job was acknowledged, at most, that may
+    /// be lost by it, but for syncs, where the engine says so.
     #[serde(default)]
     pub(crate) loses_at_most: Option<Duration>,
     /// Whether what was acknowledged may be lost at all.

@@ -1,4 +1,5 @@
-//! The folder of a run that was before, under the same seed: a finding that nobody has looked at is not thrown away.
+//! The folder of a run that was before, under the same seed: a finding that nobody has looked at is
+//! not thrown away.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -6,8 +7,8 @@ use std::{fs, io};
 use crate::run::{self, Round};
 use crate::setting;
 
-/// Makes room for a run. The folder of the one before is removed; if it holds a round that was not clean, or never
-/// judged, it is stashed, and where to is answered.
+/// Makes room for a run. The folder of the one before is removed; if it holds a round that was not
+/// clean, or never judged, it is stashed, and where to is answered.
 pub(crate) fn make_room(folder: &Path) -> io::Result<Option<PathBuf>> {
     if !folder.exists() {
         return Ok(None);

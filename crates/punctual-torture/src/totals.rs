@@ -27,7 +27,8 @@ pub(crate) struct Run {
     pub(crate) rounds: u64,
     /// Milliseconds.
     pub(crate) took: u64,
-    /// Each round's hash, by which `verify` knows its histories; of runs before it was kept whole its first sixteen digits.
+    /// Each round's hash, by which `verify` knows its histories; of runs before it was kept whole
+    /// its first sixteen digits.
     pub(crate) hashes: Vec<String>,
     /// By invariant: things looked at, and those that broke it.
     pub(crate) verdicts: BTreeMap<String, (u64, u64)>,
@@ -60,7 +61,8 @@ impl Totals {
         fs::rename(beside, path)
     }
 
-    /// Refuses a run that these totals have rounds of already: what is repeated proves nothing more.
+    /// Refuses a run that these totals have rounds of already: what is repeated proves nothing
+    /// more.
     pub(crate) fn take_new(
         &self,
         commit: &str,
@@ -78,7 +80,8 @@ impl Totals {
         }
     }
 
-    /// Adds a round to the run that it is part of, so that a run that is ended counts as far as it came.
+    /// Adds a round to the run that it is part of, so that a run that is ended counts as far as it
+    /// came.
     pub(crate) fn add(&mut self, commit: &str, round: &Round) {
         let ours =
             |run: &Run| run.commit == commit && run.cell == round.cell && run.seed == round.seed;
@@ -91,8 +94,8 @@ impl Totals {
         lateness.merge(&round.findings.lateness);
     }
 
-    /// Adds a round to the totals in a file; not one without a finding that took longer than tombstones of settled jobs
-    /// last: its last look came too late to prove anything.
+    /// Adds a round to the totals in a file; not one without a finding that took longer than
+    /// tombstones of settled jobs last: its last look came too late to prove anything.
     pub(crate) fn add_to(path: &Path, commit: &str, round: &Round) -> io::Result<()> {
         if round.took > JUDGED_MILLIS_MAX && round.is_clean() {
             return Ok(());

@@ -9,8 +9,8 @@ use crate::run::{self, Round};
 use crate::totals::Totals;
 use crate::{history, look, report};
 
-/// Judges every round whose history was kept below a folder; answers whether all say what they said, and nothing
-/// promised was broken; and, held against totals, whether those have every round.
+/// Judges every round whose history was kept below a folder; answers whether all say what they
+/// said, and nothing promised was broken; and, held against totals, whether those have every round.
 ///
 /// # Errors
 /// If there is no such round, or one cannot be read.
@@ -24,7 +24,8 @@ pub(crate) fn below(folder: &Path, totals: Option<&Totals>) -> Result<bool, Fail
     Ok(came.failed == 0)
 }
 
-/// Rounds that were judged, and those of them that were not clean or say something else than they did.
+/// Rounds that were judged, and those of them that were not clean or say something else than they
+/// did.
 #[derive(Debug, Default)]
 struct Came {
     judged: u64,

@@ -1,5 +1,5 @@
-//! Waits of the harness itself: each has a bound and says what it waits for. One that runs out leaves
-//! an account of what every process was at, and the round has failed.
+//! Waits of the harness itself: each has a bound and says what it waits for. One that runs out
+//! leaves an account of what every process was at, and the round has failed.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -61,8 +61,8 @@ impl Waits {
         self.history.note(Event::Stuck { what });
     }
 
-    /// Ends the program, all folders kept, unless what this guards is over in time: a wait that keeps
-    /// its thread cannot be given up.
+    /// Ends the program, all folders kept, unless what this guards is over in time: a wait that
+    /// keeps its thread cannot be given up.
     pub(crate) fn guard(self: &Arc<Self>, limit: Duration, what: &'static str) -> Guard {
         let waits = self.clone();
         Guard(tokio::spawn(async move {

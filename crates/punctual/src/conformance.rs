@@ -63,5 +63,6 @@ pub use run::{Broken, check, first_broken};
 /// Unfolds the suite into one test per law, for the harness that an expression makes.
 ///
 /// `suite!(MyHarness::new())` holds the laws of every engine; `suite!(MyHarness::new(), durable)`
-/// adds those of engines whose harness can [`crash`](Subject::crash) and [`reopen`](Subject::reopen).
+/// adds those of engines whose harness can [`crash`](Subject::crash) and
+/// [`reopen`](Subject::reopen).
 pub use crate::__suite as suite;

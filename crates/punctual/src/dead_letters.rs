@@ -21,14 +21,16 @@ pub struct DeadSearch {
     pub groups: usize,
 }
 
-/// Dead letters of one queue and kind that ended with the same error, but for numbers and ids in it.
+/// Dead letters of one queue and kind that ended with the same error, but for numbers and ids in
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadGroup {
     /// Their queue.
     pub queue: String,
     /// Their kind.
     pub kind: String,
-    /// The first line of their last error, with `#` for each number and id, or the reason of their death if they have none.
+    /// The first line of their last error, with `#` for each number and id, or the reason of their
+    /// death if they have none.
     pub error: String,
     /// The longest part of `error` that stands in each of them: [`Filter::error`] finds them by it.
     pub search: Option<String>,
@@ -227,7 +229,8 @@ impl Found {
     }
 }
 
-/// The first line of an error with `#` for each number and id, and the longest part between two of them.
+/// The first line of an error with `#` for each number and id, and the longest part between two of
+/// them.
 fn shape_of(error: &str) -> (String, Option<String>) {
     let line = error.lines().find(|line| !line.trim().is_empty());
     let line: String = (line.unwrap_or_default().trim().chars())

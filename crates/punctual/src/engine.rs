@@ -110,7 +110,8 @@ impl fmt::Display for Namespace {
 /// same ids again to learn which.
 #[async_trait]
 pub trait Engine: Send + Sync + fmt::Debug + 'static {
-    /// Enqueues jobs. Answers after the durability that the reply names, one receipt per job in order.
+    /// Enqueues jobs. Answers after the durability that the reply names, one receipt per job in
+    /// order.
     ///
     /// The same id again answers `duplicate` with the same receipt, `id_conflict` if queue, kind,
     /// payload, content type or headers differ. A job with `history` is imported as it was.
@@ -119,7 +120,8 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
     /// Takes due jobs under a lease: one token and one deadline per lease.
     ///
     /// First moves what is due (a bounded number). Never waits: the answer's `wake_at` says when
-    /// another claim could answer more, and [`wait`](Engine::wait) when something changes before that.
+    /// another claim could answer more, and [`wait`](Engine::wait) when something changes before
+    /// that.
     async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed>;
 
     /// Prolongs leases, carries progress, and answers which jobs are lost or asked to stop.
@@ -137,8 +139,8 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
     /// heard it has gone, is found within a second all the same; so nobody need claim just in case.
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited>;
 
-    /// Answers jobs by id or unique key, in order, each with the reason why it has not run if asked.
-    /// With reasons it may be several steps, each of some of the jobs.
+    /// Answers jobs by id or unique key, in order, each with the reason why it has not run if
+    /// asked. With reasons it may be several steps, each of some of the jobs.
     async fn get(
         &self,
         namespace: &Namespace,

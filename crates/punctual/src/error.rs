@@ -41,8 +41,8 @@ pub enum ErrorKind {
     VersionConflict,
     /// This engine does not have the capability that the call needs.
     Unsupported,
-    /// The store is full and the call was refused: nothing was changed. Where full was foreseen only
-    /// enqueue is, everything else goes on.
+    /// The store is full and the call was refused: nothing was changed. Where full was foreseen
+    /// only enqueue is, everything else goes on.
     EngineFull,
     /// The engine cannot be reached or has stopped; whether a change took place is unknown.
     EngineUnavailable,
@@ -164,7 +164,8 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of a kind; the message is lower case, names the thing and, where there is one, the remedy.
+    /// An error of a kind; the message is lower case, names the thing and, where there is one, the
+    /// remedy.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
@@ -243,8 +244,8 @@ impl Error {
     }
 }
 
-/// A text that outlives the process's callers: names in errors and of engines that came over a wire.
-/// Remembers a bounded number of short ones; the rest are called `other`.
+/// A text that outlives the process's callers: names in errors and of engines that came over a
+/// wire. Remembers a bounded number of short ones; the rest are called `other`.
 pub(crate) fn interned(text: &str) -> &'static str {
     static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut known = KNOWN.locked();

@@ -42,7 +42,8 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// Bugs that no law finds by asking an engine: only a power cut or a damaged disk brings them out.
+    /// Bugs that no law finds by asking an engine: only a power cut or a damaged disk brings them
+    /// out.
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.

@@ -1,6 +1,7 @@
 //! The job: what is sent, what the engine keeps, its states, and how an attempt can end.
 //!
-//! The lifecycle is one table, [`TRANSITIONS`]; the engines' tests and `docs/job-lifecycle.md` read it.
+//! The lifecycle is one table, [`TRANSITIONS`]; the engines' tests and `docs/job-lifecycle.md` read
+//! it.
 
 pub(crate) mod bounds;
 mod build;

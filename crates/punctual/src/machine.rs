@@ -266,8 +266,8 @@ impl Machine {
         }
     }
 
-    /// The next number of a queue, which only grows. Each queue counts its own, so that no number in
-    /// a cursor depends on what another tenant does.
+    /// The next number of a queue, which only grows. Each queue counts its own, so that no number
+    /// in a cursor depends on what another tenant does.
     fn next_seq(&mut self, queue: u32) -> Result<u64> {
         let row = &mut self.queue_mut(queue)?.row;
         row.seq += 1;

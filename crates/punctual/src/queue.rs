@@ -1,4 +1,5 @@
-//! The producer's handle: puts typed jobs in, and asks about, changes and awaits those that are there.
+//! The producer's handle: puts typed jobs in, and asks about, changes and awaits those that are
+//! there.
 
 mod engine;
 mod enqueue;
@@ -105,9 +106,9 @@ impl Queue {
     /// have groups. Each call is a step of its own; jobs that must be stored together go in one
     /// [`Engine::enqueue`](crate::Engine::enqueue).
     ///
-    /// Unlike [`enqueue`](Self::enqueue) it answers the verdict of each, whatever it is. On an error
-    /// the batches before it are stored, and the error says `sent`: how many jobs that were. Send
-    /// [`NewJob`]s whose ids you keep, and sending all of them again is safe.
+    /// Unlike [`enqueue`](Self::enqueue) it answers the verdict of each, whatever it is. On an
+    /// error the batches before it are stored, and the error says `sent`: how many jobs that were.
+    /// Send [`NewJob`]s whose ids you keep, and sending all of them again is safe.
     pub async fn enqueue_many<I>(&self, jobs: I) -> Result<Vec<Receipt>>
     where
         I: IntoIterator,

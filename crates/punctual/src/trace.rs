@@ -1,5 +1,5 @@
-//! What headers say of where a job comes from: its W3C trace context, shown by its span and passed on to what it brings
-//! about, and the job that caused it.
+//! What headers say of where a job comes from: its W3C trace context, shown by its span and passed
+//! on to what it brings about, and the job that caused it.
 
 use std::borrow::Cow;
 
@@ -58,8 +58,8 @@ pub fn inherit(cause: &Headers, job: &mut NewJob, header_bytes_max: usize) {
     }
 }
 
-/// Names the job that brought a job about in its header [`PARENT_HEADER`], unless it has one. Left out if it would not
-/// fit into `header_bytes_max`.
+/// Names the job that brought a job about in its header [`PARENT_HEADER`], unless it has one. Left
+/// out if it would not fit into `header_bytes_max`.
 pub fn name_parent(by: JobId, job: &mut NewJob, header_bytes_max: usize) {
     if values(&job.headers, PARENT_HEADER).next().is_some() {
         return;

@@ -1,7 +1,7 @@
 //! The twelve verbs as bytes: what a gateway and those who call it speak with each other.
 //!
-//! A version and MessagePack with named fields. It is for the same version on both ends; other programs speak
-//! the JSON of the gateway.
+//! A version and MessagePack with named fields. It is for the same version on both ends; other
+//! programs speak the JSON of the gateway.
 
 pub mod socket;
 
@@ -94,8 +94,9 @@ impl Call {
     }
 }
 
-/// How long, at most, a gateway is silent while somebody waits: then it answers `204` without a body, which
-/// says that it is there, and is asked again. A connection that is dead without a word is found out so.
+/// How long, at most, a gateway is silent while somebody waits: then it answers `204` without a
+/// body, which says that it is there, and is asked again. A connection that is dead without a word
+/// is found out so.
 pub fn silence_of_wait(what: &WaitFor) -> Duration {
     match what {
         WaitFor::Work(_) => seconds(4),

@@ -96,17 +96,19 @@ use crate::time::{Timestamp, days, millis, seconds};
 ///   up and counted as leaked. Put blocking code in `tokio::task::spawn_blocking`.
 /// - Errors of the engine are waited out, 50 ms to 5 s at a time; nothing needs a restart.
 /// - A kind it has no handler for is delayed, never failed.
-/// - Jobs that crashed two workers are run with nothing beside them (see [`isolated`](Self::isolated)).
+/// - Jobs that crashed two workers are run with nothing beside them (see
+///   [`isolated`](Self::isolated)).
 ///
 /// # What it shows
-/// Through `tracing`, a span `job` per attempt (id, kind, queue, attempt, and `traceparent` from the
-/// header of that name) and an event per step, never a payload. What an attempt causes by
-/// [`Context::then`] goes on with its W3C trace context. Through the `metrics` facade, with the recorder installed before the run, by
-/// `queue` and `kind` (its own queues and registered kinds, all others as `other`):
-/// `punctual_claimed_total`, `punctual_settled_total` (and `outcome`), `punctual_retries_total`,
-/// `punctual_lateness_seconds` (due to handler start), `punctual_run_time_seconds`; and without
-/// labels `punctual_active` and `punctual_lease_lost_total`. A [`Queue`](crate::Queue) counts
-/// `punctual_enqueued_total` (and `verdict`).
+/// Through `tracing`, a span `job` per attempt (id, kind, queue, attempt, and `traceparent` from
+/// the header of that name) and an event per step, never a payload. What an attempt causes by
+/// [`Context::then`] goes on with its W3C trace context. Through the `metrics` facade, with the
+/// recorder installed before the run, by `queue` and `kind` (its own queues and registered kinds,
+/// all others as `other`): `punctual_claimed_total`, `punctual_settled_total` (and `outcome`),
+/// `punctual_retries_total`, `punctual_lateness_seconds` (due to handler start),
+/// `punctual_run_time_seconds`; and without labels `punctual_active` and
+/// `punctual_lease_lost_total`. A [`Queue`](crate::Queue) counts `punctual_enqueued_total` (and
+/// `verdict`).
 ///
 /// Dropping the future of a run ends its loops and handlers and hands back nothing: the leases run
 /// out, and each running job counts a crash. End it by its shutdown.
@@ -386,9 +388,9 @@ impl Worker {
 
     /// Runs until the shutdown: a future, or [`shutdown_signal`].
     ///
-    /// An error is a mistake in its set-up, told before anything is claimed: no queue, two
-    /// handlers of one kind, a state that was not given. Or the engine stopped itself
-    /// (`engine_stopped`): handlers are aborted then, and their jobs run again once it is open again.
+    /// An error is a mistake in its set-up, told before anything is claimed: no queue, two handlers
+    /// of one kind, a state that was not given. Or the engine stopped itself (`engine_stopped`):
+    /// handlers are aborted then, and their jobs run again once it is open again.
     pub fn run_until(&self, shutdown: impl Into<Shutdown>) -> BoxFuture<'static, Result<()>> {
         runtime::run(Arc::new(self.0.clone()), shutdown.into()).boxed()
     }

@@ -107,8 +107,8 @@ pub(crate) async fn settle(engine: &EmbeddedEngine, claimed: Claimed) -> usize {
     done
 }
 
-/// The rows of the same lives in fjall, a batch per verb, not synced: what was sent and its place; then
-/// the place removed; then what was sent removed and a tombstone put.
+/// The rows of the same lives in fjall, a batch per verb, not synced: what was sent and its place;
+/// then the place removed; then what was sent removed and a tombstone put.
 fn bare_per_s(directory: &Path, jobs: usize, batch: usize) -> f64 {
     let place = fresh(directory);
     let store = fjall::Database::builder(place.path()).open().expect("open");

@@ -1,4 +1,5 @@
-//! The gateway's numbers: a load in this process, `punctual serve` in another. See `bench/gateway.md`.
+//! The gateway's numbers: a load in this process, `punctual serve` in another. See
+//! `bench/gateway.md`.
 
 /// JSONL in streams, beside the same engine in its own process.
 mod bulk;

@@ -35,8 +35,8 @@ struct Lateness {
     machine: f64,
 }
 
-/// How long nothing may happen before the rest counts as missing: Sidekiq looks 10 to 15 s after its start
-/// and then every 5 s, apalis-redis every 30 s.
+/// How long nothing may happen before the rest counts as missing: Sidekiq looks 10 to 15 s after
+/// its start and then every 5 s, apalis-redis every 30 s.
 const PATIENCE: Duration = Duration::from_secs(45);
 
 pub(crate) fn measure(options: &Options, sides: &[Side]) {

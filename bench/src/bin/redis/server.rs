@@ -24,8 +24,9 @@ impl Server {
         seconds * 1e6
     }
 
-    /// Bytes of all data and what the server itself takes, at rest: a hash that has doubled keeps its old table too, and
-    /// moves a few slots of it at each look, so it is looked at until that has come to an end.
+    /// Bytes of all data and what the server itself takes, at rest: a hash that has doubled keeps
+    /// its old table too, and moves a few slots of it at each look, so it is looked at until that
+    /// has come to an end.
     pub(crate) fn memory(&self) -> f64 {
         self.0.cli(&["EVAL", LOOK_AROUND, "0"]);
         number(&self.info("memory"), "used_memory:")

@@ -1,4 +1,5 @@
-//! `punctual completions`: options and states by the shell alone, names of queues by asking the engine.
+//! `punctual completions`: options and states by the shell alone, names of queues by asking the
+//! engine.
 
 use std::io::{self, Write};
 

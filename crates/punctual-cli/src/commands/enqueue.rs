@@ -119,8 +119,8 @@ pub(super) fn payload(argument: Option<String>) -> Result<Bytes> {
     }
 }
 
-/// What a payload is if no option says it: JSON, text, or bytes. Text that starts as JSON does but is
-/// none is refused: a shell may have taken its quotes.
+/// What a payload is if no option says it: JSON, text, or bytes. Text that starts as JSON does but
+/// is none is refused: a shell may have taken its quotes.
 fn content_type_of(payload: &[u8], is_text: bool) -> Result<&'static str, serde_json::Error> {
     let Ok(text) = std::str::from_utf8(payload) else {
         return Ok("application/octet-stream");

@@ -270,8 +270,8 @@ fn check_tokens(access: &Access, listen: SocketAddr, has_tls: bool) -> Result<()
 }
 
 impl Args {
-    /// Names that it answers to. The one that it listens by is not among them where nobody needs a token:
-    /// whoever else may say where that leads could have browsers here ask by it.
+    /// Names that it answers to. The one that it listens by is not among them where nobody needs a
+    /// token: whoever else may say where that leads could have browsers here ask by it.
     fn names(&self, config: &Config, listened: Option<String>) -> Vec<String> {
         let mut names = [&*self.host, &*config.hosts].concat();
         names.extend(listened.filter(|_| !self.no_auth));

@@ -11,8 +11,8 @@ pub(crate) struct Columns<'a> {
     pub(crate) numbers: &'a [&'a str],
     /// One whose text may be cut to fit.
     pub(crate) cut: &'a str,
-    /// Those that are left out of a narrow terminal if no row says anything there: each cell is empty,
-    /// 0, or the same as the cell before it.
+    /// Those that are left out of a narrow terminal if no row says anything there: each cell is
+    /// empty, 0, or the same as the cell before it.
     pub(crate) optional: &'a [&'a str],
 }
 

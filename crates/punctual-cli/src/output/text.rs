@@ -25,8 +25,8 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// JSON with every hostile character written as its number, such as `\u001b`. Inside a document such characters
-/// stand in strings only, except white space.
+/// JSON with every hostile character written as its number, such as `\u001b`. Inside a document
+/// such characters stand in strings only, except white space.
 pub(super) fn json_for_terminal(json: &str) -> Cow<'_, str> {
     if !json.chars().any(is_hostile) {
         return Cow::Borrowed(json);
@@ -93,8 +93,8 @@ pub(crate) fn counted(n: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// Microseconds as milliseconds with what is worth showing: `0.42 ms`, `12.3 ms`, `1,204 ms`; a minute
-/// or more as a span, such as `3d2h`.
+/// Microseconds as milliseconds with what is worth showing: `0.42 ms`, `12.3 ms`, `1,204 ms`; a
+/// minute or more as a span, such as `3d2h`.
 pub(crate) fn ms(micros: u64) -> String {
     let value = micros as f64 / 1_000.0;
     match value {

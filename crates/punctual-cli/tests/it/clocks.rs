@@ -1,4 +1,5 @@
-//! Workers and producers whose own wall clock is a day ahead or behind: the engine's counts, and no other.
+//! Workers and producers whose own wall clock is a day ahead or behind: the engine's counts, and no
+//! other.
 
 use std::process::Command;
 

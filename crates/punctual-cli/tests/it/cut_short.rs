@@ -1,5 +1,5 @@
-//! Edits of thousands of jobs, the server killed within them: the record says that one was begun, each job
-//! was edited wholly or not at all, and the same said again finishes it.
+//! Edits of thousands of jobs, the server killed within them: the record says that one was begun,
+//! each job was edited wholly or not at all, and the same said again finishes it.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -99,7 +99,8 @@ impl Under {
         }
     }
 
-    /// The unique keys of the jobs in a state, by the queue's index, each job as that state has them.
+    /// The unique keys of the jobs in a state, by the queue's index, each job as that state has
+    /// them.
     fn keys(&self, edit: &Edit, state: &str) -> HashSet<String> {
         let queue = edit.queue;
         let mut keys = HashSet::new();
@@ -141,8 +142,8 @@ impl Under {
         }
     }
 
-    /// Says an edit and kills the server within it. Some calls are over too soon to be cut off: then
-    /// the next is tried, on more jobs if need be.
+    /// Says an edit and kills the server within it. Some calls are over too soon to be cut off:
+    /// then the next is tried, on more jobs if need be.
     fn cut_off(&mut self, edit: &Edit) {
         for calls in 0..30 {
             let (head, body) = edit.call(&Value::Null);

@@ -11,11 +11,12 @@ use crate::support::Punctual;
 
 /// Claims that wait at each of two gateways, and say nothing of their worker.
 const POLLS: usize = 50;
-/// Calls of functions a second that all of them may make together, and claims: those that come at the same
-/// time leave together.
+/// Calls of functions a second that all of them may make together, and claims: those that come at
+/// the same time leave together.
 const CALLS_MAX: f64 = 50.0;
 const SPAN: Duration = seconds(10);
-/// The gateways ask how many there are, often while those have only just come: it has to come down soon.
+/// The gateways ask how many there are, often while those have only just come: it has to come down
+/// soon.
 const SPANS_MAX: usize = 6;
 
 #[tokio::test]

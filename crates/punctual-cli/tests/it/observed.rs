@@ -107,8 +107,8 @@ fn body(answer: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|_| panic!("no JSON: {answer}"))
 }
 
-/// All that somebody says to a server, and it to others, that no log may tell: each has a word of its own
-/// in it, or is a secret.
+/// All that somebody says to a server, and it to others, that no log may tell: each has a word of
+/// its own in it, or is a secret.
 fn say_it_all(server: &Server, target: &Target) {
     one_attempt(server, "s3cr3t-payload", "s3cr3t-error");
     let post =

@@ -23,7 +23,8 @@ const LOAD: u64 = 20;
 const TOKEN: &str = "a-token-of-my-own-0123456789";
 
 /// A client as a balancer has it: it keeps its connection as long as it is let, and asks again if a
-/// connection is refused. Anything else that goes wrong is a failed request, to be told to come back too.
+/// connection is refused. Anything else that goes wrong is a failed request, to be told to come
+/// back too.
 struct Client {
     port: u16,
     kept: Option<BufReader<TcpStream>>,
@@ -119,8 +120,8 @@ async fn exchange(connection: &mut BufReader<TcpStream>, path: &str, body: &str)
     }
 }
 
-/// A free port that the system gives to no connection on its way out: one of those may be taken while
-/// the server is down, or be connected to itself.
+/// A free port that the system gives to no connection on its way out: one of those may be taken
+/// while the server is down, or be connected to itself.
 fn free_port() -> u16 {
     let first = 20_000 + (std::process::id() % 10_000) as u16;
     let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
@@ -145,8 +146,8 @@ async fn produce(mut client: Client, ends: Arc<AtomicBool>) -> BTreeSet<String> 
     acknowledged
 }
 
-/// Takes what is there, waiting for it, and completes it; those that it completed. Ends when told to
-/// and there is nothing more.
+/// Takes what is there, waiting for it, and completes it; those that it completed. Ends when told
+/// to and there is nothing more.
 async fn work(mut client: Client, ends: Arc<AtomicBool>) -> Vec<String> {
     let mut completed = Vec::new();
     loop {

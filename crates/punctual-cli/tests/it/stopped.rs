@@ -20,8 +20,8 @@ fn with_short_files(punctual: &Punctual, args: &str) -> Command {
     command
 }
 
-/// Stores jobs through the process that holds the directory, until that ends. A command that asks it
-/// in that moment takes its place, and succeeds.
+/// Stores jobs through the process that holds the directory, until that ends. A command that asks
+/// it in that moment takes its place, and succeeds.
 fn enqueue_until_ended(punctual: &Punctual, child: &mut Child) {
     let payload = "x".repeat(1000);
     for round in 0..40 {

@@ -290,6 +290,19 @@ fn first_lines_say_what_a_file_is_for() {
 }
 
 #[test]
+fn comments_end_at_100_columns() {
+    holds(readability::comment_widths);
+    let rule = readability::comment_widths;
+    let long = "word ".repeat(20);
+    finds(rule, "crates/punctual/src/queue.rs", &format!("/// {long}"));
+    finds(
+        rule,
+        "crates/punctual-redis/functions/new.lua",
+        &format!("-- {long}"),
+    );
+}
+
+#[test]
 fn names_of_tests_have_at_most_70_characters() {
     holds(readability::test_names);
     let name = "a".repeat(71);

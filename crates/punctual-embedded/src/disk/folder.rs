@@ -106,7 +106,8 @@ pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Makes a file that only its owner may read; one that is there loses its content and keeps its mode.
+/// Makes a file that only its owner may read; one that is there loses its content and keeps its
+/// mode.
 fn create_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true);

@@ -18,8 +18,8 @@ pub(crate) struct Recovery {
     applied: u64,
     /// The number of the next record, once a segment was seen.
     next: Option<u64>,
-    /// The first commit that was not read yet: where an opening was copying and was stopped, commits
-    /// stand in two segments.
+    /// The first commit that was not read yet: where an opening was copying and was stopped,
+    /// commits stand in two segments.
     unread: u64,
     /// The last commit that one of those read knew to be on disk.
     durable: u64,
@@ -126,7 +126,8 @@ impl Recovery {
                 Err(damaged(&Flaw::new(name, at, next, 0, 0)))
             }
             Some(flaw) if flaw.is_damage => Err(damaged(flaw)),
-            // What the store has is not all that there was: a log is made before the store takes any.
+            // What the store has is not all that there was: a log is made before the store takes
+            // any.
             None if self.last_segment.is_none() && self.applied > 0 => {
                 let name = self.without_header.first().map_or("log", String::as_str);
                 Err(damaged(&Flaw::new(name, 0, self.applied + 1, 0, 0)))

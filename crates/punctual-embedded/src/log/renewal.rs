@@ -1,4 +1,5 @@
-//! What an earlier run wrote, made durable: commits that no sync is known to have covered are copied.
+//! What an earlier run wrote, made durable: commits that no sync is known to have covered are
+//! copied.
 //!
 //! To sync their file once more would prove nothing: after a sync that failed, a system may have
 //! dropped what it could not write, and show it all the same until the power is cut.

@@ -93,7 +93,8 @@ impl TreeStore {
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
     }
 
-    /// Reads every row of every table: what is damaged is found by its checksum, and its file named.
+    /// Reads every row of every table: what is damaged is found by its checksum, and its file
+    /// named.
     pub(crate) fn verify(&self) -> Result<()> {
         for table in self.tree.current_version().iter_tables() {
             for row in table.iter() {
@@ -204,7 +205,8 @@ impl Store for TreeStore {
     }
 
     fn shrink(&self) -> Result<bool> {
-        // What fits in one table is written anew in a moment: there a fortieth is worth it, else a quarter.
+        // What fits in one table is written anew in a moment: there a fortieth is worth it, else a
+        // quarter.
         let is_small = self.tree.disk_space() <= TABLE_BYTES;
         let dead = self.tree.tombstone_count();
         if dead.saturating_mul(if is_small { 40 } else { 4 }) <= self.tree.approximate_len() as u64

@@ -19,12 +19,14 @@ pub struct ForgetfulDisk(Arc<Mutex<State>>);
 pub enum Fault {
     /// It fails and does nothing; the next one works.
     Fails,
-    /// The machine stops: it and all later ones fail. A write may have got so many of its bytes down.
+    /// The machine stops: it and all later ones fail. A write may have got so many of its bytes
+    /// down.
     Stops {
         /// Bytes of a write that happen.
         written: usize,
     },
-    /// The disk is full: for so many operations whatever needs room fails, then there is some again.
+    /// The disk is full: for so many operations whatever needs room fails, then there is some
+    /// again.
     Full {
         /// How many operations it lasts.
         operations: u64,

@@ -77,8 +77,8 @@ async fn cut_everywhere(
     unreachable!("a history ends")
 }
 
-/// Plays a history on a disk one of whose operations fails, kills the process, goes on where it ended,
-/// and cuts the power.
+/// Plays a history on a disk one of whose operations fails, kills the process, goes on where it
+/// ended, and cuts the power.
 async fn fails_and_goes_on(seed: u64, operation: u64) -> Verdict {
     let clock = ManualClock::new(START);
     // No checkpoint takes what is in doubt out of the log.
@@ -157,7 +157,8 @@ async fn a_history_in_which_any_operation_fails_keeps_what_was_acknowledged() {
     cut_everywhere(6, |_| Fault::Fails, |_| Crash::Kill, Durability::Fsync).await;
 }
 
-// Torture found by seed 303 of `embedded-disk` that a settlement was called refused and took effect.
+// Torture found by seed 303 of `embedded-disk` that a settlement was called refused and took
+// effect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_full_for_a_while_keeps_acknowledged_jobs_and_no_refused_ones() {
     let cut = |_| Crash::PowerCut { keeps: 0 };
@@ -171,7 +172,8 @@ async fn a_disk_full_for_a_while_keeps_acknowledged_jobs_and_no_refused_ones() {
     }
 }
 
-// The sync spy found a directory that was refused after this: to sync its file again proved nothing.
+// The sync spy found a directory that was refused after this: to sync its file again proved
+// nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_after_a_failed_operation_and_a_kill_outlive_a_power_cut() {
     let (mut operations, mut total) = (0, Verdict::default());

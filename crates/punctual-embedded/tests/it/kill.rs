@@ -1,7 +1,6 @@
-//! Goal: `kill -9` at any moment loses nothing acknowledged and leaves nothing half.
-//! Method: a child works in a directory and says on a pipe what it sends and what it was told; it is
-//! killed after a random number of words, again and again, and what it said is held against what
-//! is there.
+//! Goal: `kill -9` at any moment loses nothing acknowledged and leaves nothing half. Method: a
+//! child works in a directory and says on a pipe what it sends and what it was told; it is killed
+//! after a random number of words, again and again, and what it said is held against what is there.
 
 /// What is killed.
 mod child;

@@ -32,7 +32,8 @@ async fn a_checkpoint_before_the_first_commit_leaves_the_log() {
     }
 }
 
-/// Found by `embedded-clock` under seed 908: settles were answered 0.86 s before the claims of their leases.
+/// Found by `embedded-clock` under seed 908: settles were answered 0.86 s before the claims of
+/// their leases.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_set_back_after_opening_takes_no_answer_back() {
     let clock = ManualClock::new(START + seconds(10));

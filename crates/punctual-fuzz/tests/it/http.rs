@@ -56,7 +56,8 @@ fn send(address: SocketAddr, route: &str, body: &[u8]) -> Option<u16> {
     text.split(' ').nth(1)?.parse().ok()
 }
 
-/// No body brings the gateway down or out of step: it answers, and what it answers is no fault of its own.
+/// No body brings the gateway down or out of step: it answers, and what it answers is no fault of
+/// its own.
 #[test]
 fn bodies_of_requests_are_answered_or_refused() {
     let runtime = tokio::runtime::Builder::new_multi_thread()

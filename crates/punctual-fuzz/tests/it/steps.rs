@@ -31,8 +31,8 @@ fn steps() -> Vec<Vec<u8>> {
     steps
 }
 
-/// Every mutation of a step is read into its row or refused. What rows say of each other is not asked:
-/// behind a checksum they contradict each other only by a bug, and assertions are for that.
+/// Every mutation of a step is read into its row or refused. What rows say of each other is not
+/// asked: behind a checksum they contradict each other only by a bug, and assertions are for that.
 #[test]
 fn steps_of_a_log_are_read_or_refused() {
     let seeds = steps();

@@ -20,8 +20,8 @@ pub(super) struct Failures {
     /// Wrong tokens of one address in a minute that are told to be wrong.
     max: AtomicU32,
     minute: Mutex<Minute>,
-    /// Tokens, by their hash, and addresses from which they were shown: whoever guesses there too is no reason to
-    /// lock these out.
+    /// Tokens, by their hash, and addresses from which they were shown: whoever guesses there too
+    /// is no reason to lock these out.
     at_home: Mutex<HashSet<(IpAddr, [u8; 32])>>,
 }
 
@@ -85,8 +85,8 @@ impl Failures {
 
     /// The answer to whoever has shown so many wrong tokens that no new one of his is looked at.
     ///
-    /// This machine is let pass: a proxy on it that nobody has named is one address for everybody, and
-    /// anyone could lock all others out.
+    /// This machine is let pass: a proxy on it that nobody has named is one address for everybody,
+    /// and anyone could lock all others out.
     pub(super) fn block(&self, peer: Peer) -> Option<Problem> {
         let address = peer.address().map(site);
         let address = address.filter(|address| !address.is_loopback())?;

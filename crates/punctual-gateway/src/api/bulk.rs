@@ -26,8 +26,8 @@ use crate::trace::RequestTrace;
 
 /// The longest line: a payload at its limit in base64, with all else beside it.
 const ROW_BYTES_MAX: usize = 4 << 20;
-/// Jobs that are taken in together at most, to be sent in one call or several; fewer if the sender is
-/// slower than the engine.
+/// Jobs that are taken in together at most, to be sent in one call or several; fewer if the sender
+/// is slower than the engine.
 const BATCH_JOBS_MAX: usize = 500;
 
 /// The content type of NDJSON.

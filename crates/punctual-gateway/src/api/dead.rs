@@ -19,7 +19,8 @@ use crate::state::Shared;
 struct DeadGroupLine {
     queue: String,
     kind: String,
-    /// The first line of the error, `#` for each number and id; the reason of the death if there is none.
+    /// The first line of the error, `#` for each number and id; the reason of the death if there is
+    /// none.
     error: String,
     /// Text that the error of each contains: the parameter `error` of `/v1/jobs` finds them by it.
     #[serde(skip_serializing_if = "Option::is_none")]

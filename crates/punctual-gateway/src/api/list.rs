@@ -170,7 +170,8 @@ pub(super) async fn list(
     }
 }
 
-/// Where a list stands. A queue of which no state was named is walked state by state: each is an index.
+/// Where a list stands. A queue of which no state was named is walked state by state: each is an
+/// index.
 struct Place {
     walk: Walk,
     cursor: Option<Cursor>,

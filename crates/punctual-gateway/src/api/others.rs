@@ -344,7 +344,8 @@ pub(super) async fn calls(
     Ok((content_type, wire::encode(&answer)?).into_response())
 }
 
-/// A failure as a route of JSON tells it: what is for whoever runs the gateway goes to the log, whoever asked.
+/// A failure as a route of JSON tells it: what is for whoever runs the gateway goes to the log,
+/// whoever asked.
 fn told_failure(
     shared: &Shared,
     caller: &Caller,

@@ -45,7 +45,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Each queue and state once, and only such as there can be: a socket keeps them as long as it watches.
+    /// Each queue and state once, and only such as there can be: a socket keeps them as long as it
+    /// watches.
     fn of(wish: Wish) -> Result<Self> {
         let mut states: Vec<State> = Vec::new();
         for state in wish.states {
@@ -142,8 +143,8 @@ impl Watch {
             }
             Ok(_) => (Vec::new(), false),
             Err(error) => {
-                // Every socket asks each second: of all of them one is told, as of requests. It is no request: the first of
-                // those is told with its id.
+                // Every socket asks each second: of all of them one is told, as of requests. It is
+                // no request: the first of those is told with its id.
                 let cause = format!("changes: {}", error.message());
                 if self
                     .shared

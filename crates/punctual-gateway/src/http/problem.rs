@@ -153,8 +153,8 @@ impl Problem {
         &self.body.message
     }
 
-    /// Tells the log what is no fault of who asked, under the id that the answer has; while the engine is
-    /// away or full only the first, and how many more.
+    /// Tells the log what is no fault of who asked, under the id that the answer has; while the
+    /// engine is away or full only the first, and how many more.
     pub(crate) fn log(&self, context: &RequestContext, log_throttle: &LogThrottle) {
         let is_end = self.body.code == SHUTTING_DOWN;
         if !self.status.is_server_error() || is_end {
@@ -257,8 +257,8 @@ impl From<Error> for Problem {
     }
 }
 
-/// What is told, and what to do, of an error whose own words are for whoever runs the gateway: they name servers, files
-/// and disks.
+/// What is told, and what to do, of an error whose own words are for whoever runs the gateway: they
+/// name servers, files and disks.
 fn outward(kind: ErrorKind) -> Option<(&'static str, &'static str)> {
     let message = match kind {
         ErrorKind::ShuttingDown => return None,

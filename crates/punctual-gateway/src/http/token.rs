@@ -22,8 +22,8 @@ pub enum Scope {
     Work = 4,
     /// To change jobs and queues; it includes those above.
     Admin = 8,
-    /// To look at what is of no one namespace: how large the store is, how its servers are set up. For who
-    /// runs the server; no other scope includes it.
+    /// To look at what is of no one namespace: how large the store is, how its servers are set up.
+    /// For who runs the server; no other scope includes it.
     Operator = 16,
 }
 
@@ -124,7 +124,8 @@ impl Token {
         self
     }
 
-    /// Whether it is short or made of few different characters. Of one that is known by its hash nothing is known.
+    /// Whether it is short or made of few different characters. Of one that is known by its hash
+    /// nothing is known.
     pub fn is_weak(&self) -> bool {
         self.is_weak
     }

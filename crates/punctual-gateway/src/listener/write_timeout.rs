@@ -17,11 +17,13 @@ use crate::upgrade::Upgrade;
 
 /// The byte stream under a connection.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Writes what there is room for, even if the system did not report the socket as writable. It does
-    /// that only once a third of its buffer is free, which a slow reader may not reach in time.
+    /// Writes what there is room for, even if the system did not report the socket as writable. It
+    /// does that only once a third of its buffer is free, which a slow reader may not reach in
+    /// time.
     fn write_now(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Discards, at the end, bytes that were written but not read: the system would keep them for minutes.
+    /// Discards, at the end, bytes that were written but not read: the system would keep them for
+    /// minutes.
     fn discard_unsent(&self);
 }
 
@@ -46,7 +48,8 @@ impl Transport for UnixStream {
     fn discard_unsent(&self) {}
 }
 
-/// Extra time of a WebSocket: it has its own timeout of the same length, and then sends a close frame.
+/// Extra time of a WebSocket: it has its own timeout of the same length, and then sends a close
+/// frame.
 const FOR_SOCKETS: Duration = seconds(5);
 
 /// A stream that fails once a write to it has moved no byte for the timeout.

@@ -19,8 +19,8 @@ use punctual_push::MaintenanceHealth;
 use super::GatewayMetrics;
 use crate::health;
 
-/// An engine whose round trips and work are counted, whichever route they came by, and whose health is that
-/// of this process too.
+/// An engine whose round trips and work are counted, whichever route they came by, and whose health
+/// is that of this process too.
 ///
 /// Waits are not timed: they last as long as they were asked to.
 pub(crate) struct MeteredEngine {

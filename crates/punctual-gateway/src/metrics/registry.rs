@@ -83,7 +83,8 @@ impl Registry {
         self.0.locked()
     }
 
-    /// Every family that is shown, in the order of their names, among them counters that are kept elsewhere.
+    /// Every family that is shown, in the order of their names, among them counters that are kept
+    /// elsewhere.
     pub(super) fn write(
         &self,
         page: &mut Exposition,

@@ -22,8 +22,8 @@ const LISTEN_SECONDS_MAX: u64 = 5;
 /// How soon a claim tells that suspects wait, instead of waiting for other jobs.
 const SUSPECTS_HEARD_WITHIN: std::time::Duration = seconds(1);
 
-/// Claims until there is something, the wait is over, or the gateway ends. Whoever writes the answer says
-/// when it is delivered; else its jobs are handed back.
+/// Claims until there is something, the wait is over, or the gateway ends. Whoever writes the
+/// answer says when it is delivered; else its jobs are handed back.
 pub(crate) async fn claim_for(
     shared: &Shared,
     caller: &Caller,
@@ -65,8 +65,8 @@ pub(crate) async fn claim_for(
     Ok((ClaimAnswer::new(&claimed, sent.elapsed()), undelivered))
 }
 
-/// Claims, in a task of its own: whoever asked may be gone before the answer, or before he looks at it. A
-/// claim that may come again gets its lease then, so that one is never handed back.
+/// Claims, in a task of its own: whoever asked may be gone before the answer, or before he looks at
+/// it. A claim that may come again gets its lease then, so that one is never handed back.
 async fn claim_once(
     shared: &Shared,
     key: &Key,
@@ -92,7 +92,8 @@ async fn claim_once(
     Ok((claimed, Some(undelivered)))
 }
 
-/// Whatever one is answered, those that wait learn of it: the next due stands there too when it got jobs.
+/// Whatever one is answered, those that wait learn of it: the next due stands there too when it got
+/// jobs.
 async fn claim_and_tell(shared: &Shared, key: &Key, claim: Claim) -> punctual::Result<Claimed> {
     let claimed = shared.engine.claim(&key.namespace, claim).await?;
     shared.wakeups.learn(key, &claimed);
@@ -111,9 +112,9 @@ pub(crate) async fn extend_for(
     Ok(ExtendAnswer::new(&tokens, extended))
 }
 
-/// Adds the effects that follow from the jobs themselves: a callback posts the outcome, and jobs that
-/// an effect enqueues inherit the trace. Reads only jobs that may have either; the worker need not
-/// have claimed here.
+/// Adds the effects that follow from the jobs themselves: a callback posts the outcome, and jobs
+/// that an effect enqueues inherit the trace. Reads only jobs that may have either; the worker need
+/// not have claimed here.
 async fn add_what_follows(shared: &Shared, caller: &Caller, settle: &mut Settle) -> Result<()> {
     let mut targets: Vec<Target> = Vec::new();
     for lease in &settle.leases {

@@ -12,8 +12,8 @@ use punctual::engine::{Claimed, Lease, LeaseReport, Settle, Settlement};
 use punctual::{Engine, JobRecord, Namespace, Outcome};
 use tokio::runtime::Handle;
 
-/// Hands its jobs back when it is dropped before they were delivered: they would else wait for the end of
-/// their lease, and count a crash.
+/// Hands its jobs back when it is dropped before they were delivered: they would else wait for the
+/// end of their lease, and count a crash.
 pub(crate) struct Undelivered {
     engine: Arc<dyn Engine>,
     namespace: Namespace,

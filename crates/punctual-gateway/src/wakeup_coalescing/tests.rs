@@ -19,8 +19,8 @@ use crate::state::Shared;
 use crate::{Gateway, GatewayLimits, Tokens};
 
 const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
-/// When what is due later is due: before anybody who sleeps longer looks for work by himself, as they do
-/// every second.
+/// When what is due later is due: before anybody who sleeps longer looks for work by himself, as
+/// they do every second.
 const SOON: std::time::Duration = millis(500);
 /// What is known is known at once; nobody waits that long but on a machine that stands.
 const PATIENT: std::time::Duration = seconds(20);

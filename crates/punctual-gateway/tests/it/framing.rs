@@ -8,8 +8,8 @@ use crate::support::{ADMIN, Under, serve};
 
 const JOB: &str = r#"{"queue":"smuggled"}"#;
 
-/// A head of an enqueue with these lines in it, the body behind it, and a second request behind that:
-/// what a reader that got the length wrong would answer too.
+/// A head of an enqueue with these lines in it, the body behind it, and a second request behind
+/// that: what a reader that got the length wrong would answer too.
 fn twice(lines: &str, body: &str) -> Vec<u8> {
     let usual = format!(
         "host: localhost\r\nauthorization: Bearer {ADMIN}\r\ncontent-type: application/json\r\n"

@@ -1,4 +1,5 @@
-//! What nobody sends by mistake: bodies without an end, tokens without a bound, sockets that are silent.
+//! What nobody sends by mistake: bodies without an end, tokens without a bound, sockets that are
+//! silent.
 
 use std::time::Duration;
 

@@ -56,8 +56,8 @@ fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// A request a line, and what its refusal has to tell. `JOB` is the path of a job, `lease` and `settle` stand
-/// for what is around the rest.
+/// A request a line, and what its refusal has to tell. `JOB` is the path of a job, `lease` and
+/// `settle` stand for what is around the rest.
 const BODIES: &str = r#"
 POST /v1/jobs 7 => a number | an object
 POST /v1/jobs {} => queue is missing | 1 to 128

@@ -1,5 +1,5 @@
-//! Every route of the description by every scope: what each allows, and nothing else does. A route that is
-//! added fails here until the table says who may ask it.
+//! Every route of the description by every scope: what each allows, and nothing else does. A route
+//! that is added fails here until the table says who may ask it.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,8 @@ const TABLE: [(&str, &str, &str, &str, &str); 32] = [
     ("DELETE", "/v1/jobs/{id}", "", "", "admin"),
 ];
 
-/// These are asked otherwise: by a socket, and by bytes for `punctual-client` that no description tells.
+/// These are asked otherwise: by a socket, and by bytes for `punctual-client` that no description
+/// tells.
 const APART: [(&str, &str); 2] = [("GET", "/v1/events"), ("POST", "/v1/calls")];
 
 async fn shop() -> Under {

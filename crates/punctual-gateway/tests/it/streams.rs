@@ -1,5 +1,6 @@
-//! Inputs that nobody meant, on the two routes that the description cannot tell: lines without end, and
-//! a socket. Made from a seed; `PUNCTUAL_FUZZ_SEED` takes another, `PUNCTUAL_FUZZ_INPUTS` more of them.
+//! Inputs that nobody meant, on the two routes that the description cannot tell: lines without end,
+//! and a socket. Made from a seed; `PUNCTUAL_FUZZ_SEED` takes another, `PUNCTUAL_FUZZ_INPUTS` more
+//! of them.
 
 use std::collections::BTreeSet;
 

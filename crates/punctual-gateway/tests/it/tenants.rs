@@ -1,6 +1,6 @@
-//! A namespace sees nothing of another. Every route of the description is asked by a token of one namespace
-//! for what another has, on a gateway where it has that and on one where nobody has anything: the answers
-//! are the same bytes, and what the other has is as it was.
+//! A namespace sees nothing of another. Every route of the description is asked by a token of one
+//! namespace for what another has, on a gateway where it has that and on one where nobody has
+//! anything: the answers are the same bytes, and what the other has is as it was.
 
 use punctual::time::seconds;
 use punctual_gateway::open_api;
@@ -133,7 +133,8 @@ fn asks(shop: &Shop) -> Vec<Ask> {
     asks
 }
 
-/// The path with the shop's ids in it, and with its parameters: those it must have, and each other one.
+/// The path with the shop's ids in it, and with its parameters: those it must have, and each other
+/// one.
 fn places(shop: &Shop, path: &str, route: &Value) -> Vec<String> {
     let parameters = route["parameters"].as_array().cloned().unwrap_or_default();
     let of_query = parameters.iter().filter(|one| one["in"] == "query");
@@ -263,8 +264,8 @@ async fn answer(under: &Under, ask: &Ask) -> Reply {
         .await
 }
 
-/// An answer without what differs between two gateways that know the same: the request's id, instants,
-/// the version that was written, and how long calls to the engine took.
+/// An answer without what differs between two gateways that know the same: the request's id,
+/// instants, the version that was written, and how long calls to the engine took.
 fn told(ask: &Ask, reply: &Reply) -> String {
     let id = reply.headers["x-request-id"].to_str().expect("text");
     let mut told = format!("{}\n", reply.status);
@@ -354,7 +355,8 @@ async fn a_late_queue_of_one_namespace_changes_no_answer_of_another() {
         ] {
             for path in ["/healthz", "/readyz", "/v1/info", "/metrics"] {
                 let reply = under.send_as(token, "GET", path, "").await;
-                // The instant differs at any rate, and what an operator's or a lone tenant's process counts.
+                // The instant differs at any rate, and what an operator's or a lone tenant's
+                // process counts.
                 let of_process = token == OPERATOR || lone_asks;
                 let differ = match of_process {
                     true => &["_total", "_seconds", "le=", "now", "store_bytes"][..],

@@ -184,7 +184,8 @@ async fn what_it_measured_is_told(under: &Under) {
     );
 }
 
-/// One worker is killed in the middle of a lease that it has settled in part; the other finishes it.
+/// One worker is killed in the middle of a lease that it has settled in part; the other finishes
+/// it.
 async fn a_kill_hands_over(killed: Language, other: Language) {
     let under = serve_in_real_time().await;
     let [short, long] = put_two(&under, LONG).await;

@@ -28,8 +28,9 @@ const AWAITED: Law = Law {
     ..KILLED
 };
 
-/// A failover to a replica that nobody waited for: what was acknowledged since the last tick may be lost. Each job is lost by
-/// itself, so one is enough; two have more states than there is patience for.
+/// A failover to a replica that nobody waited for: what was acknowledged since the last tick may be
+/// lost. Each job is lost by itself, so one is enough; two have more states than there is patience
+/// for.
 const UNAWAITED: Law = Law {
     replication: Replication::Unawaited,
     jobs: 1,

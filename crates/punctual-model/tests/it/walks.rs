@@ -58,7 +58,8 @@ async fn redis_engine_answers_as_the_model() {
     met_all(&agree(&Redis::start(), false, 0..60).await);
 }
 
-/// Both jobs, and failovers to a replica that lacks some: the server is killed and comes back with what it saved last.
+/// Both jobs, and failovers to a replica that lacks some: the server is killed and comes back with
+/// what it saved last.
 const LOSES: Law = Law {
     bug: None,
     failover: false,

@@ -9,7 +9,8 @@ use super::*;
 use crate::guard::Guard;
 use crate::maintenance::MaintenanceHealth;
 
-/// Posting that comes back to no queue whose worker has ended, and that finds none unless it is notified for.
+/// Posting that comes back to no queue whose worker has ended, and that finds none unless it is
+/// notified for.
 fn posting(engine: &Arc<dyn Engine>, push_wakeup: &PushWakeup) -> Posting {
     let pusher = Pusher::new(Guard::new());
     let posting = Posting::new(engine.clone(), Namespace::default(), pusher);

@@ -195,8 +195,8 @@ async fn steady_callbacks_do_not_walk_through_the_history_at_every_look() {
             assert_eq!(looking.look().await.expect("a look"), 0, "{nth}");
         }
         let [lists, listed, enqueued] = counted();
-        // Two walks at most; some shards are listed after others, and their clocks lie apart. The clock
-        // stands still between an end and a look.
+        // Two walks at most; some shards are listed after others, and their clocks lie apart. The
+        // clock stands still between an end and a look.
         let (of_a_look, again) = if is_sharded { (210, 5) } else { (10, 3) };
         let most = LOOKS * of_a_look + 2 * (HISTORY + LOOKS);
         assert!(listed <= most, "{listed} of {most} jobs listed");

@@ -15,7 +15,8 @@ use tokio::task::yield_now;
 
 use crate::support::{Server, Under, job};
 
-/// As the system's: so many threads, a line before them, and no lookup ends because nobody waits for it.
+/// As the system's: so many threads, a line before them, and no lookup ends because nobody waits
+/// for it.
 #[derive(Debug)]
 struct Threads {
     free: Arc<Semaphore>,

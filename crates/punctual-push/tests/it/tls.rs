@@ -1,4 +1,5 @@
-//! A server behind a certificate for `localhost` of an authority that nobody else knows; one of them expired in 2020.
+//! A server behind a certificate for `localhost` of an authority that nobody else knows; one of
+//! them expired in 2020.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

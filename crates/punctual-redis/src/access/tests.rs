@@ -34,7 +34,8 @@ fn every_command_of_the_functions_is_allowed() {
     assert!(seen > 50, "{seen} calls found");
 }
 
-/// The server's commands that a line calls: each as it is written there, if it is, and what stands from the call on.
+/// The server's commands that a line calls: each as it is written there, if it is, and what stands
+/// from the call on.
 fn calls_in(line: &str) -> impl Iterator<Item = (Option<&str>, &str)> {
     let starts = ["redis.call(", "redis.pcall(", "call(", "call_many("];
     (0..line.len()).filter_map(move |at| {

@@ -35,8 +35,8 @@ pub struct ServerInfo {
     pub no_fsync_on_rewrite: bool,
     /// Whether it starts with a truncated transaction of that file (`aof-load-truncated yes`).
     pub loads_truncated: bool,
-    /// Whether it has begun a new file since it started, as the first call to it has it do: what comes is not
-    /// written behind a truncated transaction.
+    /// Whether it has begun a new file since it started, as the first call to it has it do: what
+    /// comes is not written behind a truncated transaction.
     pub began_anew: bool,
     /// Replicas that are connected.
     pub replicas: u64,
@@ -44,7 +44,8 @@ pub struct ServerInfo {
     pub(crate) followers: Vec<Host>,
     /// The master that it follows, as `host:port`, if it is a replica: then it takes no changes.
     pub replica_of: Option<String>,
-    /// Why it could not be asked, if it could not: then nothing else is known of it. Only of replicas.
+    /// Why it could not be asked, if it could not: then nothing else is known of it. Only of
+    /// replicas.
     pub silent: Option<String>,
     /// How often a slow disk made it answer before it had written (`aof_delayed_fsync`).
     pub delayed_fsyncs: u64,
@@ -213,7 +214,8 @@ impl ServerInfo {
         problems
     }
 
-    /// Whether it would keep what its master keeps, if it became master in its place. Refused with the remedy if not.
+    /// Whether it would keep what its master keeps, if it became master in its place. Refused with
+    /// the remedy if not.
     pub fn could_keep(&self, of_master: Durability) -> Result<Durability> {
         let as_master = Self {
             replicas: u64::MAX,

@@ -11,9 +11,9 @@ use crate::transport::node::Node;
 /// started behind, a transaction that a power cut has torn, is not in that. Answers whether it
 /// does.
 ///
-/// Redis up to 7.0.15 at least starts with such an end by default (`aof-load-truncated yes`), writes on
-/// behind it without having ended the transaction, and at its next start drops or half runs all that it
-/// acknowledged since.
+/// Redis up to 7.0.15 at least starts with such an end by default (`aof-load-truncated yes`),
+/// writes on behind it without having ended the transaction, and at its next start drops or half
+/// runs all that it acknowledged since.
 pub(crate) async fn rewrite_once(node: &Node, live: &Live) -> Result<bool> {
     let deadline = Deadline::within(ASK_TIMEOUT);
     let mut command = cmd("INFO");

@@ -124,8 +124,8 @@ pub(crate) struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    /// What it carries next: in the order of arrival, as much as may leave together, at least one call.
-    /// Nothing, and then it is over, if nobody waits any more.
+    /// What it carries next: in the order of arrival, as much as may leave together, at least one
+    /// call. Nothing, and then it is over, if nobody waits any more.
     pub(crate) fn next(&mut self) -> Option<Vec<Call>> {
         let mut state = self.of.state();
         let calls = state.load();

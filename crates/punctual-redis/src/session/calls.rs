@@ -252,7 +252,8 @@ impl Calls {
         // A write: whoever looks at a namespace makes its shards, and from then on their instance
         // is known, and their time never steps back. It is also told, or tells, how many they are.
         let mut map = MapWriter::default();
-        // Each shard keeps how many they are: one that is begun later, or anew, is to know what the first one said.
+        // Each shard keeps how many they are: one that is begun later, or anew, is to know what the
+        // first one said.
         let known = self.shards.known(&shard.namespace);
         let known = known.and_then(|shards| u16::try_from(shards.len()).ok());
         map.put("sh", u32::from(known.or(self.options.shards).unwrap_or(1)));

@@ -1,5 +1,5 @@
-//! Packed calls on their way to a shard. Those that come while others are in in_flight leave together,
-//! in the order in which they came; none waits for company.
+//! Packed calls on their way to a shard. Those that come while others are in in_flight leave
+//! together, in the order in which they came; none waits for company.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ const GRACE: Duration = millis(50);
 impl Dispatcher {
     /// Sends a packed call of some cost, with what others send to the same shard now.
     ///
-    /// Dropped before it has left, it is not sent; later, it is not sent again: it would come after what
-    /// its caller does next.
+    /// Dropped before it has left, it is not sent; later, it is not sent again: it would come after
+    /// what its caller does next.
     pub(crate) async fn deliver(
         self: &Arc<Self>,
         shard: &Arc<Shard>,
@@ -98,8 +98,9 @@ impl Dispatcher {
         }
     }
 
-    /// Answers those of several calls, with what they are refused, that are of functions of another version perhaps;
-    /// all others are answered to their callers. Notes whether they were sent more than once.
+    /// Answers those of several calls, with what they are refused, that are of functions of another
+    /// version perhaps; all others are answered to their callers. Notes whether they were sent more
+    /// than once.
     async fn send_batch_once(
         &self,
         shard: &Shard,
@@ -289,7 +290,8 @@ fn several(value: Value, count: usize) -> Result<Vec<Result<Vec<u8>>>> {
     answers.collect()
 }
 
-/// Names the shard that is unavailable; others may be there. One that was called before is away, too, to a user that has lost a right.
+/// Names the shard that is unavailable; others may be there. One that was called before is away,
+/// too, to a user that has lost a right.
 fn of_shard(error: Error, shard: &Shard) -> Error {
     let error = match shard.contacted.initialized() {
         true => temporary_if_denied(error),

@@ -17,8 +17,8 @@ use crate::session::calls::{Calls, MaintainReply};
 use crate::session::examine::examine;
 use crate::session::shards::Shard;
 
-/// The maintenance loop of a process: it runs due maintenance when no other process does, checks that
-/// the data are still there, and reads the servers' settings each minute.
+/// The maintenance loop of a process: it runs due maintenance when no other process does, checks
+/// that the data are still there, and reads the servers' settings each minute.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     progress: Arc<Mutex<Progress>>,
@@ -115,7 +115,8 @@ async fn run(
             progress.missing.borrow().clone()
         };
         let (maintained, missing) = run_once(&calls, &known, report).await;
-        // While cold jobs are looked up ahead of their time, all that do so take a third of the server's.
+        // While cold jobs are looked up ahead of their time, all that do so take a third of the
+        // server's.
         next_pause = match maintained {
             Ok(Some(workers)) => (round.elapsed() * 2 * workers).min(INTERVAL),
             _ => draw_pause(),
@@ -142,8 +143,9 @@ async fn run(
     }
 }
 
-/// One round over the shards that this process has talked to. One that fails keeps no other from its
-/// turn. Also returns which lack their data: one that fails otherwise is as it was known before.
+/// One round over the shards that this process has talked to. One that fails keeps no other from
+/// its turn. Also returns which lack their data: one that fails otherwise is as it was known
+/// before.
 async fn run_once(
     calls: &Calls,
     known: &Missing,
@@ -167,8 +169,8 @@ async fn run_once(
     (result, missing)
 }
 
-/// The round of one shard; while it has cold jobs to look up still, how many workers there are whose processes may do the
-/// same.
+/// The round of one shard; while it has cold jobs to look up still, how many workers there are
+/// whose processes may do the same.
 async fn maintain_shard(
     calls: &Calls,
     shard: &Arc<Shard>,
@@ -218,8 +220,9 @@ impl Slices {
     }
 }
 
-/// Whether a shard can do without this process's round. Whoever called it has seen that the data are there, and among
-/// many workers some claim has done its reply; what was posted for other shards by who is gone is left to rounds.
+/// Whether a shard can do without this process's round. Whoever called it has seen that the data
+/// are there, and among many workers some claim has done its reply; what was posted for other
+/// shards by who is gone is left to rounds.
 fn can_skip(
     since_answer: Option<Duration>,
     since_maintained: Option<Duration>,
@@ -233,8 +236,8 @@ fn can_skip(
             }))
 }
 
-/// A call that is no older has seen that the data are there; who waits alone looks that often. The next round is another
-/// `INTERVAL` away.
+/// A call that is no older has seen that the data are there; who waits alone looks that often. The
+/// next round is another `INTERVAL` away.
 const FRESH: Duration = millis(1_100);
 /// The since_answer that the round of one of many workers allows, for each of them.
 const PER_WORKER: Duration = millis(150);
@@ -254,7 +257,8 @@ pub(crate) fn draw() -> f64 {
     f64::from(bits) / f64::from(u32::MAX)
 }
 
-/// The maintenance's rounds find lost data in time: within 5 s when nobody calls, whenever the last call was.
+/// The maintenance's rounds find lost data in time: within 5 s when nobody calls, whenever the last
+/// call was.
 const _: () = assert!(FRESH.as_millis() + INTERVAL.as_millis() < seconds(5).as_millis());
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ impl OutboxAcks {
         known.entry(pair).or_insert(ack);
     }
 
-    /// The acknowledgement for a target that receives entries read at that instant, if one is old enough.
+    /// The acknowledgement for a target that receives entries read at that instant, if one is old
+    /// enough.
     pub(crate) fn take_old(&self, pair: &Pair, read_at: u64) -> Option<Ack> {
         let mut known = self.0.locked();
         let (at, _) = known.get(pair)?;

@@ -257,7 +257,8 @@ pub(crate) fn of_id(id: JobId, count: usize) -> usize {
     (folded % count as u64) as usize
 }
 
-/// The shards where a target may be: a key may stand under a group's shard, and an id under a key's.
+/// The shards where a target may be: a key may stand under a group's shard, and an id under a
+/// key's.
 pub(crate) fn of_target(target: &Target, count: usize) -> usize {
     match target {
         Target::Id(id) => of_id(*id, count),

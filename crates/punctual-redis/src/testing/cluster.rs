@@ -33,8 +33,8 @@ impl TestCluster {
         Self::with(&TestServer::KEEPS_ALL)
     }
 
-    /// The same with settings for each of its nodes, as [`TestServer::with`] takes them; they talk to each other
-    /// encrypted where those name a certificate.
+    /// The same with settings for each of its nodes, as [`TestServer::with`] takes them; they talk
+    /// to each other encrypted where those name a certificate.
     pub fn with(settings: &[&str]) -> Self {
         let is_encrypted = settings.contains(&"--tls-cert-file");
         let encrypted = ["--tls-cluster", if is_encrypted { "yes" } else { "no" }];
@@ -57,8 +57,8 @@ impl TestCluster {
         cluster
     }
 
-    /// Masters that keep nothing on disk, with a replica each. Answers once every replica has the data, and every node
-    /// knows whose it is.
+    /// Masters that keep nothing on disk, with a replica each. Answers once every replica has the
+    /// data, and every node knows whose it is.
     pub fn start_replicated() -> Self {
         let mut cluster = Self::start();
         let settings = [&["--save", "", "--appendonly", "no"][..], &SETTINGS].concat();
@@ -86,7 +86,8 @@ impl TestCluster {
         cluster
     }
 
-    /// Has the replica of who answers for the slot of a key take its place, as an operator does; answers once it has.
+    /// Has the replica of who answers for the slot of a key take its place, as an operator does;
+    /// answers once it has.
     pub fn fail_over(&self, key: &str) {
         let replica = self.replica_for(key);
         let has_all = || {
@@ -107,7 +108,8 @@ impl TestCluster {
         await_fact(|| is_master(replica));
     }
 
-    /// Ends who answers for the slot of a key as a kill does; answers once its replica has taken its place.
+    /// Ends who answers for the slot of a key as a kill does; answers once its replica has taken
+    /// its place.
     pub fn kill_owner(&mut self, key: &str) {
         let replica = self.replica_for(key).port();
         let owner = self.owner_of(key);
@@ -142,7 +144,8 @@ impl TestCluster {
         format!("redis+cluster://127.0.0.1:{}", self.nodes[0].port())
     }
 
-    /// Moves the slot of a key to the node of that number, all its keys at once, as an operator does.
+    /// Moves the slot of a key to the node of that number, all its keys at once, as an operator
+    /// does.
     pub fn move_slot(&self, key: &str, to: usize) {
         if let Some(begun) = self.begin_move(key, to) {
             while begun.carry(3) > 0 {}
@@ -226,7 +229,8 @@ impl SlotMove<'_> {
         count.parse().expect("a number")
     }
 
-    /// Carries at most so many keys; answers how many it were, or were to be if a node is not there yet.
+    /// Carries at most so many keys; answers how many it were, or were to be if a node is not there
+    /// yet.
     pub fn carry(&self, most: usize) -> usize {
         let most = most.to_string();
         let keys = self
@@ -239,7 +243,8 @@ impl SlotMove<'_> {
         let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "60000", "KEYS"];
         let arguments: Vec<&str> = migrate.into_iter().chain(keys.lines()).collect();
         let said = self.from.cli(&arguments);
-        // A node that was killed is not known to be back yet, or is busy: they are still there, and carried again.
+        // A node that was killed is not known to be back yet, or is busy: they are still there, and
+        // carried again.
         let passes = [
             "CLUSTERDOWN",
             "IOERR",

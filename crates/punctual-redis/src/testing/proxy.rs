@@ -31,7 +31,8 @@ pub enum Weather {
     Slow(Duration),
     /// So many are handed on per second, each way of each connection.
     Thin(u32),
-    /// Requests are handed on, replies are not; who lost one has its connection cut when this is over.
+    /// Requests are handed on, replies are not; who lost one has its connection cut when this is
+    /// over.
     NoReplies,
 }
 

@@ -23,13 +23,14 @@ const SOON: &str = "500";
 const LATE: &str = "600000";
 
 impl TestSentinels {
-    /// Servers that write nothing down. Answers once the replicas have the data and every sentinel knows all of
-    /// them.
+    /// Servers that write nothing down. Answers once the replicas have the data and every sentinel
+    /// knows all of them.
     pub fn start() -> Self {
         Self::with("", &KEEP_NOTHING)
     }
 
-    /// The same with servers that write everything down: one that is started again has all that it had.
+    /// The same with servers that write everything down: one that is started again has all that it
+    /// had.
     pub fn start_kept() -> Self {
         Self::with("", &TestServer::KEEPS_ALL)
     }
@@ -40,7 +41,8 @@ impl TestSentinels {
         Self::with(&format!("requirepass {password}\n"), &KEEP_NOTHING)
     }
 
-    /// Servers and sentinels with settings that name their certificate, which take encrypted connections only.
+    /// Servers and sentinels with settings that name their certificate, which take encrypted
+    /// connections only.
     pub fn encrypted(certificate: &[&str]) -> Self {
         let settings = [&KEEP_NOTHING, certificate, &["--tls-replication", "yes"]].concat();
         let file = certificate.chunks(2).map(|setting| setting.join(" "));
@@ -89,15 +91,15 @@ impl TestSentinels {
         await_fact(|| self.master() != before);
     }
 
-    /// Ends the present master as a kill does, and has a sentinel make another one without waiting until
-    /// they agree that it is gone; answers once that is done.
+    /// Ends the present master as a kill does, and has a sentinel make another one without waiting
+    /// until they agree that it is gone; answers once that is done.
     pub fn replace_master(&mut self) {
         let before = self.end_master();
         self.elect(before);
     }
 
-    /// Lets nothing more of what the present master takes come to its replicas. However long that is so, no sentinel
-    /// acts by itself, and none finds a replica too old.
+    /// Lets nothing more of what the present master takes come to its replicas. However long that
+    /// is so, no sentinel acts by itself, and none finds a replica too old.
     pub fn cut_off_replicas(&self) {
         self.be_patient(LATE);
         for replica in self.replicas_of_master() {
@@ -105,15 +107,17 @@ impl TestSentinels {
         }
     }
 
-    /// Ends the present master, whose replicas are cut off, as a kill does, and has one of them made master; answers
-    /// once that is done. What came to the old one since they were cut off is lost.
+    /// Ends the present master, whose replicas are cut off, as a kill does, and has one of them
+    /// made master; answers once that is done. What came to the old one since they were cut off is
+    /// lost.
     pub fn replace_outrun_master(&mut self) {
         let before = self.end_master();
         for server in self.servers.iter().filter(|server| server.is_running()) {
             server.follow_master_again();
         }
         self.elect(before);
-        // Who has not heard of the new master, or not reached it yet, would take it for lost and have one more elected.
+        // Who has not heard of the new master, or not reached it yet, would take it for lost and
+        // have one more elected.
         let follows = |one| master(one) != before && of_master(one, "flags") == "master";
         await_fact(|| self.sentinels.iter().all(follows));
         self.be_patient(SOON);
@@ -170,7 +174,8 @@ impl TestSentinels {
         }
     }
 
-    /// Stops the present master without ending it; answers once the sentinels have made another one.
+    /// Stops the present master without ending it; answers once the sentinels have made another
+    /// one.
     pub fn stop_master(&mut self) {
         let before = self.master();
         let is_master = |server: &&mut TestServer| server.port() == before;
@@ -191,8 +196,8 @@ impl TestSentinels {
         }
     }
 
-    /// Whether the present master has both replicas, and every server has written down what it writes down: one that is
-    /// killed now starts with all it has.
+    /// Whether the present master has both replicas, and every server has written down what it
+    /// writes down: one that is killed now starts with all it has.
     pub fn are_whole(&self) -> bool {
         let mut running = self.servers.iter().filter(|server| server.is_running());
         self.replicas() == 2 && running.all(TestServer::has_written_down)

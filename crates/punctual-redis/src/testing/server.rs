@@ -54,8 +54,8 @@ impl TestServer {
         Self::with(&["--save", "", "--appendonly", "no"])
     }
 
-    /// A server with settings as on the command line of redis-server. One whose settings name its certificate
-    /// (`--tls-cert-file`) takes encrypted connections only.
+    /// A server with settings as on the command line of redis-server. One whose settings name its
+    /// certificate (`--tls-cert-file`) takes encrypted connections only.
     pub fn with(settings: &[&str]) -> Self {
         Self::on(Role::Server, settings)
     }
@@ -161,7 +161,8 @@ impl TestServer {
         self.running.is_some()
     }
 
-    /// Cuts torn ends off its append-only files, after a kill: to before a transaction that was torn.
+    /// Cuts torn ends off its append-only files, after a kill: to before a transaction that was
+    /// torn.
     ///
     /// # Panics
     /// If there is no redis-check-aof, or it refuses a file.
@@ -199,8 +200,8 @@ impl TestServer {
         self.restart();
     }
 
-    /// Whether it has in its append-only file what it got from its master as a whole, if it has such a file: until
-    /// then it starts without all that came since.
+    /// Whether it has in its append-only file what it got from its master as a whole, if it has
+    /// such a file: until then it starts without all that came since.
     pub fn has_written_down(&self) -> bool {
         let said = self.cli(&["INFO", "persistence"]);
         let is_over = |sign: &str| said.lines().any(|line| line.trim() == sign);
@@ -272,7 +273,8 @@ impl TestServer {
     }
 }
 
-/// A look is a process of redis-cli: a pause lies between two, so that servers have the machine to themselves.
+/// A look is a process of redis-cli: a pause lies between two, so that servers have the machine to
+/// themselves.
 const BETWEEN_LOOKS: Duration = millis(20);
 
 /// Blocks until a fact holds.

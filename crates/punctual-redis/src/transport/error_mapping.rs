@@ -26,8 +26,8 @@ pub(crate) fn recovery(error: &RedisError, host: &Host) -> Recovery {
     let said = error.detail().unwrap_or("");
     match code {
         "MOVED" => target(said, host).map_or(Recovery::Later, Recovery::Moved),
-        // Half of a shard is there and half here, and no call is right on either half: it is asked again until it has
-        // moved.
+        // Half of a shard is there and half here, and no call is right on either half: it is asked
+        // again until it has moved.
         "ASK" => Recovery::Later,
         "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY" | "BUSY"
         | "UNKILLABLE" => Recovery::Later,
@@ -99,8 +99,8 @@ const MAY_NOT: &str = "The user executing the script can't";
 /// What a server says of its user begins so.
 const DENIES: &str = "redis refuses ";
 
-/// A user that could call a shard before, and may not any more or is known no more, says nothing of what was called: to its
-/// sender the engine is away until somebody mends that.
+/// A user that could call a shard before, and may not any more or is known no more, says nothing of
+/// what was called: to its sender the engine is away until somebody mends that.
 pub(crate) fn temporary_if_denied(error: Error) -> Error {
     let is_denied = error.kind() == ErrorKind::InvalidInput && error.message().starts_with(DENIES);
     if !is_denied {
@@ -109,7 +109,8 @@ pub(crate) fn temporary_if_denied(error: Error) -> Error {
     Error::new(ErrorKind::EngineUnavailable, error.message())
 }
 
-/// What a server answers to a call that it may have done before: a refusal for its state says nothing of that.
+/// What a server answers to a call that it may have done before: a refusal for its state says
+/// nothing of that.
 pub(crate) fn unknown_outcome(error: Error) -> Error {
     match error.kind() {
         ErrorKind::EngineFull | ErrorKind::DurabilityUnavailable => unknown(error.message()),
@@ -247,7 +248,8 @@ pub(crate) fn unreachable(host: &Host, error: &RedisError) -> Error {
     }
 }
 
-/// What is wrong with the certificate that a server shows or is not shown, which no second try mends.
+/// What is wrong with the certificate that a server shows or is not shown, which no second try
+/// mends.
 fn bad_certificate(host: &Host, said: &str) -> Option<String> {
     if said.contains("CertificateRequired") {
         return Some(format!(

@@ -55,7 +55,8 @@ impl Node {
         self.link.live().await
     }
 
-    /// A call met no functions, or older ones: the next one makes the server ready anew, once for all who met the same.
+    /// A call met no functions, or older ones: the next one makes the server ready anew, once for
+    /// all who met the same.
     pub(crate) async fn lacks_functions(&self, met: &Ready) {
         let mut prepared = self.prepared.lock().await;
         if prepared.times == met.times {
@@ -70,7 +71,8 @@ impl Node {
         }
     }
 
-    /// Gives up the connection that a call went over; the main one too, so that the server is made ready anew.
+    /// Gives up the connection that a call went over; the main one too, so that the server is made
+    /// ready anew.
     pub(crate) fn give_up(&self, live: &Live, kind: Kind) {
         self.link.broken(live.generation);
         if let (Some(replicas), true) = (&self.replicas, kind != Kind::Reads) {
@@ -78,7 +80,8 @@ impl Node {
         }
     }
 
-    /// The version of the functions in this server, if it has them; older ones are replaced before the next call.
+    /// The version of the functions in this server, if it has them; older ones are replaced before
+    /// the next call.
     pub(crate) async fn functions(&self, library: &Library, live: &Live) -> Result<Option<i64>> {
         let version = library.version_at(live, self.link.host()).await;
         let version = version.inspect_err(|_| self.link.broken(live.generation))?;

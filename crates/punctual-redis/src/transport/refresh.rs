@@ -48,7 +48,8 @@ impl Refresh {
         hosts.join(", ")
     }
 
-    /// Asks the servers for the topology if it is not known of a slot, or of all; callers share the answer.
+    /// Asks the servers for the topology if it is not known of a slot, or of all; callers share the
+    /// answer.
     pub(crate) async fn refresh(&self, of: Option<Slot>) -> Result<()> {
         let mut refreshing = {
             let mut last = self.last.locked();

@@ -47,13 +47,15 @@ pub(crate) struct Servers {
     last_failure: Mutex<BTreeMap<Slot, (Stopwatch, String)>>,
 }
 
-/// Whoever waits meets again within half a second what it waits for; what was last_failure before that is over.
+/// Whoever waits meets again within half a second what it waits for; what was last_failure before
+/// that is over.
 const FAILURE_FRESH: std::time::Duration = millis(1_000);
 
 /// The pauses between two tries of the same.
 pub(crate) const TRIES: Backoff = Backoff::new(millis(10), TRIES_APART);
 const TRIES_APART: std::time::Duration = millis(400);
-/// The first call after a server is back comes within a second, and wakeups are received again by then.
+/// The first call after a server is back comes within a second, and wakeups are received again by
+/// then.
 const _: () = assert!(TRIES_APART.as_millis() <= 500);
 
 /// What a call does: whether replicas are to have it, and whether it may be sent again when it is
@@ -131,8 +133,8 @@ impl Servers {
         answer.boxed().await
     }
 
-    /// The same, with what is wanted before each sending, if anything is any more; also notes, whatever the answer,
-    /// whether it was sent before, and may have been done.
+    /// The same, with what is wanted before each sending, if anything is any more; also notes,
+    /// whatever the answer, whether it was sent before, and may have been done.
     pub(crate) async fn call_noting<'a>(
         &self,
         slot: Slot,
@@ -214,7 +216,8 @@ impl Servers {
         Ok(None)
     }
 
-    /// Does what an error of a server calls for, so that the call can be sent again; else returns the error.
+    /// Does what an error of a server calls for, so that the call can be sent again; else returns
+    /// the error.
     async fn recover(
         &self,
         tries: &mut Tries<'_>,
@@ -284,8 +287,9 @@ impl Servers {
         (since.elapsed() < FAILURE_FRESH).then(|| what.clone())
     }
 
-    /// Whether who answers for a slot has older functions than these, which may refuse what they do not know; they
-    /// are replaced before the next call then. Who does not say by the deadline is taken not to have.
+    /// Whether who answers for a slot has older functions than these, which may refuse what they do
+    /// not know; they are replaced before the next call then. Who does not say by the deadline is
+    /// taken not to have.
     pub(crate) async fn has_older(&self, slot: Slot, deadline: Deadline) -> bool {
         let asked = async {
             let node = self.owner(slot).await.ok()?;
@@ -334,7 +338,8 @@ impl Servers {
         Ok(self.node(&owner))
     }
 
-    /// Time is over before it was known who answers: because of what was last_failure before, or of who was asked.
+    /// Time is over before it was known who answers: because of what was last_failure before, or of
+    /// who was asked.
     fn nobody_said(&self, slot: Option<Slot>) -> Error {
         let message = slot
             .and_then(|slot| self.last_failure(slot))
@@ -369,8 +374,8 @@ impl Servers {
         Ok(Ready { live, times })
     }
 
-    /// From now on nothing is answered by a server that does not keep it: another one may take the place of
-    /// those that were asked.
+    /// From now on nothing is answered by a server that does not keep it: another one may take the
+    /// place of those that were asked.
     pub(crate) fn promise(&self, durability: Durability) {
         let _ = self.promised.set(durability);
     }
@@ -384,8 +389,9 @@ impl Servers {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Once the servers were good, a certificate or a password that no new connection is made with says nothing of what was
-    /// to be sent: to its sender the engine is unavailable, and nothing that was sent is refused.
+    /// Once the servers were good, a certificate or a password that no new connection is made with
+    /// says nothing of what was to be sent: to its sender the engine is unavailable, and nothing
+    /// that was sent is refused.
     fn temporary_once_connected(&self, error: Error) -> Error {
         if error.is_retryable() || self.promised.get().is_none() {
             return error;
@@ -393,7 +399,8 @@ impl Servers {
         Error::new(ErrorKind::EngineUnavailable, error.message())
     }
 
-    /// It passes: somebody gives the right, sets the server up, or there is memory for a fork again.
+    /// It passes: somebody gives the right, sets the server up, or there is memory for a fork
+    /// again.
     async fn check_durability(&self, node: &Node, live: &Live, has_left: bool) -> Result<()> {
         let level = match self.promised.get() {
             None => return Ok(()),
@@ -439,7 +446,8 @@ impl Servers {
         self.topology().doubt(host);
     }
 
-    /// Pauses after a failure of a call to a slot; whoever runs out of time behind it is told of it.
+    /// Pauses after a failure of a call to a slot; whoever runs out of time behind it is told of
+    /// it.
     async fn wait_for(
         &self,
         slot: Slot,

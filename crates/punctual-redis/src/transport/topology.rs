@@ -33,7 +33,8 @@ impl Slot {
 #[derive(Debug)]
 pub(crate) struct Topology {
     ranges: Vec<Range>,
-    /// Nodes that failed: who answers for their slots is asked, though all slots are covered. Others go on.
+    /// Nodes that failed: who answers for their slots is asked, though all slots are covered.
+    /// Others go on.
     doubted: BTreeSet<Host>,
     fixed: bool,
 }

@@ -26,7 +26,8 @@ impl Calls {
         if parts.is_empty() {
             parts.push((0, Vec::new(), Vec::new()));
         }
-        // All shards at once. One that fails holds no other up: the same ids sent again complete the call.
+        // All shards at once. One that fails holds no other up: the same ids sent again complete
+        // the call.
         let sent = parts.iter().map(async |(index, places, part)| {
             let shard = &shards[*index];
             let pack =

@@ -21,8 +21,8 @@ const PROBE_EVERY: Duration = seconds(1);
 
 impl Calls {
     /// Asks shard by shard until there is enough. The nonce picks the first: the same one again
-    /// goes the same way, and finds the same leases. One that is unavailable holds no other up: it is passed over until it
-    /// is back, and what others have answered is not thrown away.
+    /// goes the same way, and finds the same leases. One that is unavailable holds no other up: it
+    /// is passed over until it is back, and what others have answered is not thrown away.
     pub(crate) async fn claim(
         self: &Arc<Self>,
         namespace: &Namespace,
@@ -126,8 +126,9 @@ impl Calls {
             // What lies in bundles never changes.
             false => self.records_in_bundles(shard, &lease.runs).await?,
         };
-        // The lease may be over by now, its jobs may have been rescued, and their records may tell of the attempt
-        // after this: the same call again finds the lease if it is one still, or opens another.
+        // The lease may be over by now, its jobs may have been rescued, and their records may tell
+        // of the attempt after this: the same call again finds the lease if it is one still, or
+        // opens another.
         let are_untouched = |record: &Vec<u8>| claim::is_untouched(record);
         if lease.runs.is_empty()
             && !records.iter().flatten().all(are_untouched)
@@ -199,7 +200,8 @@ impl Calls {
         Ok(records)
     }
 
-    /// Every shard at once: those of one that is unavailable are unknown, the others are prolonged none the less.
+    /// Every shard at once: those of one that is unavailable are unknown, the others are prolonged
+    /// none the less.
     pub(crate) async fn extend(
         &self,
         namespace: &Namespace,

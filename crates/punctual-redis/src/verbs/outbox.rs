@@ -40,7 +40,8 @@ impl Calls {
         delivered
     }
 
-    /// Delivers what others have posted here and not delivered, in rounds; what cannot be now waits.
+    /// Delivers what others have posted here and not delivered, in rounds; what cannot be now
+    /// waits.
     pub(crate) async fn deliver_old(&self, from: &Arc<Shard>) {
         for _ in 0..ROUNDS_MAX {
             let mut delivered = Delivered::new();

@@ -101,8 +101,8 @@ impl Calls {
     }
 }
 
-/// How long a settle waits for effects that it has posted: they are safe, and a shard that is unavailable
-/// must not hold up the outcomes of others.
+/// How long a settle waits for effects that it has posted: they are safe, and a shard that is
+/// unavailable must not hold up the outcomes of others.
 const DELIVERS: std::time::Duration = millis(250);
 
 fn whither(effect: &Effect, here: &Shard, count: usize) -> Whither {
@@ -120,8 +120,8 @@ fn is_lost(verdict: &SettleVerdict) -> bool {
     *verdict == SettleVerdict::LeaseLost
 }
 
-/// The call was sent again, as the answer to the first was lost: it may be that sending which ended the lease, and the
-/// job has gone on since.
+/// The call was sent again, as the answer to the first was lost: it may be that sending which ended
+/// the lease, and the job has gone on since.
 fn open() -> Error {
     let message = "the connection to redis broke before a settle was answered, and jobs of it are of no lease now; \
                    whether it or somebody else ended that is unknown: send it again, or look at the jobs";

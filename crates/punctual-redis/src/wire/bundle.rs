@@ -15,7 +15,8 @@ pub(crate) struct Sent {
     pub(crate) payloads: Vec<u8>,
 }
 
-/// Binds a call's jobs, if they are alike, due at once, and small enough that each bundle has `least` of them.
+/// Binds a call's jobs, if they are alike, due at once, and small enough that each bundle has
+/// `least` of them.
 pub(crate) fn of_jobs(jobs: &[&NewJob], least: usize) -> Option<Vec<Sent>> {
     let first = *jobs.first()?;
     if first.due != Due::Now || !jobs.iter().all(|job| are_alike(first, job)) {

@@ -9,8 +9,8 @@ use super::numbers::{ENQUEUE_BUNDLES, ENQUEUE_TWICE, ENQUEUE_UNIFORM};
 use super::spec::{due_of, is_plain, write_spec};
 use super::{CALL_US, Instance, Packed, Reader, Writer, damaged};
 
-/// `flags | count | (len | id | due | spec)*`; what all jobs share stands once in front of them, and `bundle_min`
-/// of them and more that are alike stand in bundles behind.
+/// `flags | count | (len | id | due | spec)*`; what all jobs share stands once in front of them,
+/// and `bundle_min` of them and more that are alike stand in bundles behind.
 pub(crate) fn request(instance: Instance, jobs: &[&NewJob], bundle_min: usize) -> Packed {
     if jobs.len() >= bundle_min
         && !has_twice(jobs)

@@ -177,7 +177,8 @@ fn retry(policy: &RetryPolicy) -> Mp {
             .into_iter()
             .chain(spans.iter().map(millis))
             .collect(),
-        // A policy of a later version cannot get here: the contract and this crate are of one version.
+        // A policy of a later version cannot get here: the contract and this crate are of one
+        // version.
         _ => vec![],
     })
 }

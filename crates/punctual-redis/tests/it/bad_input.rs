@@ -267,7 +267,8 @@ async fn every_function_refuses_wrong_counts_and_changes_nothing() {
             assert_eq!(after, digest, "{verb}, {what}: {said:.200}");
         }
     }
-    // What there may be more of than is asked for, or less, is answered, and changes nothing either.
+    // What there may be more of than is asked for, or less, is answered, and changes nothing
+    // either.
     for (verb, arguments) in [
         ("version", &["0", "x"][..]),
         ("version", &["1", base]),

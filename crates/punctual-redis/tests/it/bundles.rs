@@ -439,7 +439,8 @@ async fn a_client_that_knows_no_bundles_finds_records() {
     sent.expect("enqueue");
     let key = "punctual:{default/0}";
     assert_eq!(server.cli(&["HLEN", &format!("{key}:sh")]).trim(), "1");
-    // By hand no more is claimed: ten in words, then all by a program that reads what it claimed itself.
+    // By hand no more is claimed: ten in words, then all by a program that reads what it claimed
+    // itself.
     let said = server.cli(&["FCALL", "punctual_1_claim", "1", key, QUEUE, "LIMIT", "10"]);
     for job in &jobs[..10] {
         assert!(said.contains(&job.id.to_string()), "{} in {said}", job.id);

@@ -1,4 +1,5 @@
-//! A worker by hand that knows nothing of suspects makes progress, and one that runs alone stays alone.
+//! A worker by hand that knows nothing of suspects makes progress, and one that runs alone stays
+//! alone.
 
 use punctual::Engine;
 use serde_json::Value;

@@ -193,7 +193,8 @@ fn finished_by(hand: &Hand, id: &str, worker: Language, attempt: u32) {
     assert_eq!(told["job"]["attempt"], attempt, "{told}");
 }
 
-/// One worker is killed in the middle of a lease that it has settled in part; the other finishes it.
+/// One worker is killed in the middle of a lease that it has settled in part; the other finishes
+/// it.
 async fn a_kill_hands_over(killed: Language, other: Language) {
     let hand = Hand::new().await;
     let [short, long] = push_two(&hand, LONG);
@@ -220,8 +221,8 @@ async fn a_kill_hands_over(killed: Language, other: Language) {
     assert!(after < seconds(2), "back {after:?} after its lease");
 }
 
-/// One worker is stopped for three leases, one until the other takes its job and two that this takes;
-/// it says so, lets the job be, and goes on.
+/// One worker is stopped for three leases, one until the other takes its job and two that this
+/// takes; it says so, lets the job be, and goes on.
 async fn a_lost_lease_is_survived(stopped: Language, other: Language) {
     let hand = Hand::new().await;
     let [short, long] = push_two(&hand, "{}");

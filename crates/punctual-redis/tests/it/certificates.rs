@@ -13,8 +13,8 @@ pub(crate) fn path(name: &str) -> String {
     format!("{CERTIFICATES}/{name}")
 }
 
-/// The settings of servers that take encrypted connections only and show that certificate; `clients` says whether
-/// they want one of who comes.
+/// The settings of servers that take encrypted connections only and show that certificate;
+/// `clients` says whether they want one of who comes.
 pub(crate) fn settings(certificate: &str, clients: &str) -> Vec<String> {
     let files = [
         ("cert", certificate),

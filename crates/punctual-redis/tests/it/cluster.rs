@@ -188,7 +188,8 @@ async fn a_worker_keeps_what_it_holds_of_other_shards_while_a_master_is_away() {
     assert!(kept > 0 && kept < ids.len(), "{kept}");
 }
 
-/// Whoever calls the silent one has who answers for what looked up again and again: the others wait for no silent witness.
+/// Whoever calls the silent one has who answers for what looked up again and again: the others wait
+/// for no silent witness.
 #[tokio::test]
 async fn a_master_that_is_silent_keeps_no_other_shard_from_its_answers() {
     let mut cluster = three_masters();
@@ -226,7 +227,8 @@ async fn a_master_that_is_silent_keeps_no_other_shard_from_its_answers() {
     }
 }
 
-/// Whoever needs the shard that is unavailable is told which it is and where; everybody else goes on.
+/// Whoever needs the shard that is unavailable is told which it is and where; everybody else goes
+/// on.
 #[tokio::test]
 async fn looks_name_the_shard_that_is_away_and_its_server() {
     let mut cluster = three_masters();
@@ -328,7 +330,8 @@ fn counted(cluster: &mut TestCluster, section: &str, name: &str, count: &str) ->
     each.sum()
 }
 
-/// What is refused to who listens says nothing of who answers for the slot: nobody is asked that anew.
+/// What is refused to who listens says nothing of who answers for the slot: nobody is asked that
+/// anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_without_wakeups_still_trusts_answers() {
     let mut cluster = TestCluster::start();

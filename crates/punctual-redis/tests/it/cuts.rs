@@ -125,7 +125,8 @@ async fn a_cut_look_answers() {
     .await;
 }
 
-/// What a server says of itself is long: the short form cuts at every 11th byte of it, the long one at each.
+/// What a server says of itself is long: the short form cuts at every 11th byte of it, the long one
+/// at each.
 #[tokio::test]
 async fn a_cut_info_answers() {
     let (_server, proxy, engine) = behind_a_proxy().await;
@@ -214,8 +215,8 @@ async fn a_cut_duty_is_done() {
     assert_eq!(drain(&direct).await, [id]);
 }
 
-/// A settle, what it posts for other shards, and its delivery there, long as these are: the short form cuts
-/// at every 7th byte. Nothing is forgotten, and nothing is delivered again after that.
+/// A settle, what it posts for other shards, and its delivery there, long as these are: the short
+/// form cuts at every 7th byte. Nothing is forgotten, and nothing is delivered again after that.
 #[tokio::test]
 async fn cut_effects_for_other_shards_arrive_once() {
     let server = TestServer::start();

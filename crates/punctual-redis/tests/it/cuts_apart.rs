@@ -1,4 +1,5 @@
-//! The connection is cut under TLS, at every boundary of its records and many bytes between them, and in a cluster.
+//! The connection is cut under TLS, at every boundary of its records and many bytes between them,
+//! and in a cluster.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +50,8 @@ fn ends_of_records(heard: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// Each boundary, the bytes about it and those about the end of the header behind it, and many others.
+/// Each boundary, the bytes about it and those about the end of the header behind it, and many
+/// others.
 fn cuts_of(heard: &[u8]) -> BTreeSet<usize> {
     let others = (0..heard.len()).step_by(37_usize.div_ceil(rounds(1)));
     let ends = ends_of_records(heard);
@@ -108,7 +110,8 @@ async fn behind_proxies(cluster: &mut TestCluster) -> Vec<Proxy> {
     proxies
 }
 
-/// The cut falls between an engine and the node of its jobs, and sometimes into its question who that is.
+/// The cut falls between an engine and the node of its jobs, and sometimes into its question who
+/// that is.
 #[tokio::test]
 async fn calls_that_are_cut_in_a_cluster_are_done_once() {
     let mut cluster = TestCluster::start();

@@ -1,5 +1,6 @@
-//! The connection is cut at every byte of what leaves together, of leases that their claimer reads by itself, of changes
-//! that wait for a replica, and of walks. These are long: the short form cuts at every third byte.
+//! The connection is cut at every byte of what leaves together, of leases that their claimer reads
+//! by itself, of changes that wait for a replica, and of walks. These are long: the short form cuts
+//! at every third byte.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Calls whose callers go while they are under way: what they are answered is nobody's, and no other call takes it for its own.
+//! Calls whose callers go while they are under way: what they are answered is nobody's, and no
+//! other call takes it for its own.
 
 use punctual::engine::{
     Action, Claim, Edit, Filter, List, ListBy, Select, StatsRequest, Target, WaitFor, WorkerId,

@@ -89,8 +89,8 @@ async fn what_one_of_two_replicas_has_is_lost_if_the_other_one_becomes_master() 
     assert!(!is_there(&after, &lost).await, "who has it is not master");
 }
 
-/// A replica that was started again after its master and it had been killed: what an election of it would
-/// make of the queue. `old` was there when it came to be, `new` since.
+/// A replica that was started again after its master and it had been killed: what an election of it
+/// would make of the queue. `old` was there when it came to be, `new` since.
 async fn started_again(keeping: &[&str]) -> (RedisEngine, NewJob, NewJob, [TestServer; 2]) {
     let (old, new) = (job(), job());
     let mut master = TestServer::with(keeping);
@@ -122,7 +122,8 @@ async fn started_again(keeping: &[&str]) -> (RedisEngine, NewJob, NewJob, [TestS
     (after, old, new, [master, replica])
 }
 
-/// A server writes down what it gets from its master as a whole, whatever its settings, and starts with that.
+/// A server writes down what it gets from its master as a whole, whatever its settings, and starts
+/// with that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_writes_nothing_down_starts_again_with_what_once_was() {
     let (after, old, new, _servers) = started_again(&["--save", ""]).await;

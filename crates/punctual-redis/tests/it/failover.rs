@@ -27,7 +27,8 @@ async fn patient(address: &str) -> Arc<RedisEngine> {
     }
 }
 
-/// Sends jobs until told to stop, again and again where one is not answered; those that were acknowledged.
+/// Sends jobs until told to stop, again and again where one is not answered; those that were
+/// acknowledged.
 fn produce(engine: &Arc<RedisEngine>) -> (Arc<AtomicBool>, JoinHandle<Vec<JobId>>) {
     let enough = Arc::new(AtomicBool::new(false));
     let (engine, done) = (engine.clone(), enough.clone());
@@ -43,7 +44,8 @@ fn produce(engine: &Arc<RedisEngine>) -> (Arc<AtomicBool>, JoinHandle<Vec<JobId>
     (enough, tokio::spawn(sends))
 }
 
-/// Sends jobs for as long as they are answered, and answers what was acknowledged of them and what ended it.
+/// Sends jobs for as long as they are answered, and answers what was acknowledged of them and what
+/// ended it.
 fn produce_until_refused(engine: &Arc<RedisEngine>) -> JoinHandle<Vec<JobId>> {
     let engine = engine.clone();
     tokio::spawn(async move {
@@ -100,7 +102,8 @@ async fn a_failover_loses_nothing_that_a_replica_has() {
         done.extend(drain(&engine).await);
     }
     tokio::task::block_in_place(|| servers.kill_master());
-    // With one of two replicas gone to be master, two are no more: what is sent now is not answered.
+    // With one of two replicas gone to be master, two are no more: what is sent now is not
+    // answered.
     let one = patient(&format!("{}?durability=replica(1)", servers.address())).await;
     let watch = Stopwatch::start();
     enqueue_surely(&one, &job()).await;

@@ -108,10 +108,10 @@ async fn a_killed_server_that_syncs_always_loses_nothing() {
     }
 }
 
-/// A power cut may tear a transaction, as every call is one. A Redis that starts with such an end goes on
-/// behind it, within the transaction, and at its next start drops all that came since: unless it begins a new
-/// file before the first call, as every new connection has it do.
-/// Seed 302 of `redis-power` lost 81 of 980 jobs by it.
+/// A power cut may tear a transaction, as every call is one. A Redis that starts with such an end
+/// goes on behind it, within the transaction, and at its next start drops all that came since:
+/// unless it begins a new file before the first call, as every new connection has it do. Seed 302
+/// of `redis-power` lost 81 of 980 jobs by it.
 #[tokio::test]
 async fn what_comes_after_a_torn_call_is_kept() {
     let mut server = TestServer::with(&ALWAYS);
@@ -172,7 +172,8 @@ async fn fsync_needs_the_right_to_begin_a_new_file() {
     );
 }
 
-/// The right, or the memory for a fork, may be gone after a restart: nothing is acknowledged until it is back.
+/// The right, or the memory for a fork, may be gone after a restart: nothing is acknowledged until
+/// it is back.
 #[tokio::test]
 async fn fsync_is_not_promised_behind_a_torn_end_after_a_restart() {
     let mut server = TestServer::with(&ALWAYS);
@@ -264,8 +265,8 @@ fn tear_the_end(server: &TestServer) {
         .expect("room on the disk");
 }
 
-/// It writes before it answers, and syncs later: a kill takes only what it holds back while a sync is
-/// slow, for 2 s at most.
+/// It writes before it answers, and syncs later: a kill takes only what it holds back while a sync
+/// is slow, for 2 s at most.
 #[tokio::test]
 async fn a_killed_server_that_syncs_each_second_loses_its_last_two_at_most() {
     let mut server = TestServer::with(&["--save", "", "--appendonly", "yes"]);

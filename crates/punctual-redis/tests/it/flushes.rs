@@ -1,4 +1,5 @@
-//! Functions that go, or become older ones, while many call: no caller is told, and each call is sent once more at most.
+//! Functions that go, or become older ones, while many call: no caller is told, and each call is
+//! sent once more at most.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -68,7 +69,8 @@ async fn each_asks_once_more(engine: &RedisEngine, node: &TestServer, namespace:
         let sent = counted(node, "commandstats", "cmdstat_fcall_ro:calls=");
         let (loads, misses) = loads_and_misses(node);
         assert_eq!(loads, 1, "{trouble:?}, {namespace}");
-        // Besides those who missed them somebody asks for the version, once: flushed functions do not answer that either.
+        // Besides those who missed them somebody asks for the version, once: flushed functions do
+        // not answer that either.
         let answered = match trouble {
             Trouble::Flushed => 0,
             _ => 1,
@@ -108,8 +110,8 @@ fn refusing(name: &str) -> &'static str {
     }
 }
 
-/// The functions of the server as an older version has them: of the same names, though not all, and `refuses` refuses
-/// what it does not know yet.
+/// The functions of the server as an older version has them: of the same names, though not all, and
+/// `refuses` refuses what it does not know yet.
 fn older_ones(node: &TestServer, refuses: &str) -> String {
     let version = format!("local VERSION = {}\n", RedisEngine::functions_version());
     let function = match refuses {
@@ -223,7 +225,8 @@ fn lacking(node: &TestServer, lacks: &str) -> String {
     kept.join("\n") + "\n"
 }
 
-/// What is behind an outcome, a wait and a look is asked once more too, if it is just this that its server lacks.
+/// What is behind an outcome, a wait and a look is asked once more too, if it is just this that its
+/// server lacks.
 #[tokio::test]
 async fn any_function_that_is_lacking_costs_one_retry() {
     let server = TestServer::start();
@@ -289,7 +292,8 @@ async fn any_function_that_is_lacking_costs_one_retry() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_that_is_lacking_costs_one_retry() {
     for trouble in ["lacks it", "flushed"] {
-        // A server of its own: where somebody listened before, the wakeup may still be on its way to an ear.
+        // A server of its own: where somebody listened before, the wakeup may still be on its way
+        // to an ear.
         let server = TestServer::start();
         let ahead = RedisEngine::connect_with_clock_ahead(options(&server.address()), days(1));
         let engine = ahead.await.expect("the server is there");
@@ -299,7 +303,8 @@ async fn a_look_that_is_lacking_costs_one_retry() {
         let taken = engine.wait(&here(), work(), START).await;
         assert_eq!(taken.expect("wait"), Waited::Work, "its wakeup is taken");
         let until = engine.info().await.expect("info").now + days(9);
-        // The server counts the load that the trouble is, too: none of the engine's is lost between.
+        // The server counts the load that the trouble is, too: none of the engine's is lost
+        // between.
         server.cli(&["CONFIG", "RESETSTAT"]);
         let by_trouble = match trouble {
             "flushed" => {

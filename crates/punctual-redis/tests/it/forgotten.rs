@@ -75,7 +75,8 @@ async fn workers_that_come_and_go_are_never_more_than_those_of_some_minutes() {
     }
 }
 
-/// A queue without jobs, settings and a day's history leaves nothing; nor do its cancelled far jobs.
+/// A queue without jobs, settings and a day's history leaves nothing; nor do its cancelled far
+/// jobs.
 #[tokio::test]
 async fn an_idle_queue_is_forgotten_after_a_day() {
     let claimers = Claimers::new().await;

@@ -22,7 +22,8 @@ fn a_user_with_the_minimal_rules_has_the_whole_law() {
     assert_eq!(places.denied(), [""; 0]);
 }
 
-/// What somebody does by hand, in turn; `$ID` and `$TOKEN` are those of the last answer that had some.
+/// What somebody does by hand, in turn; `$ID` and `$TOKEN` are those of the last answer that had
+/// some.
 const BY_HAND: &[(&str, &str)] = &[
     ("FCALL_RO", "help"),
     ("FCALL", "push orders {} UNIQUE k GROUP g"),

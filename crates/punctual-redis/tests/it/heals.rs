@@ -1,4 +1,5 @@
-//! A record that is lost takes nothing with it: its unique key, its group, and its place in every index heal.
+//! A record that is lost takes nothing with it: its unique key, its group, and its place in every
+//! index heal.
 
 use serde_json::Value;
 

@@ -27,7 +27,8 @@ fn redis_engine_agrees_with_the_model() {
     agrees_with_the_model(OnServer::default(), histories);
 }
 
-/// With as many jobs to a bundle, a note or an unseen lease as in production, and calls of more jobs.
+/// With as many jobs to a bundle, a note or an unseen lease as in production, and calls of more
+/// jobs.
 #[test]
 fn redis_engine_with_full_bundles_agrees_with_the_model() {
     let histories = Histories {
@@ -49,8 +50,8 @@ fn redis_engine_on_a_cluster_agrees_with_the_model() {
     check_histories(OnCluster::default(), histories.or_from_env());
 }
 
-/// A lease ended in a microsecond in which the clock was behind, and its attempt was told to have ended a
-/// microsecond after that.
+/// A lease ended in a microsecond in which the clock was behind, and its attempt was told to have
+/// ended a microsecond after that.
 #[test]
 fn a_crash_ends_with_its_lease_whoever_finds_it() {
     let histories = Histories {

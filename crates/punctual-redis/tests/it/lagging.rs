@@ -1,5 +1,5 @@
-//! Cold jobs whose time has come before all of them were looked up: those that are put in line meanwhile stand where they
-//! are, whatever is done to them.
+//! Cold jobs whose time has come before all of them were looked up: those that are put in line
+//! meanwhile stand where they are, whatever is done to them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -191,8 +191,8 @@ async fn far_jobs_of_one_call_all_come_however_many_they_are() {
     lag.nothing_waits().await;
 }
 
-/// More than some calls look up, and than a list may have of which entries are taken out: from then on what is cancelled
-/// leaves a stale one.
+/// More than some calls look up, and than a list may have of which entries are taken out: from then
+/// on what is cancelled leaves a stale one.
 const LONG: usize = 2_000;
 
 /// A queue of which each far job was cancelled, ten minutes after their time began.
@@ -221,7 +221,8 @@ async fn a_cancelled_job_in_line_stays_cancelled_behind_cold_ones() {
     lag.nothing_waits().await;
 }
 
-/// What is left in lists goes by and by, however many were cancelled, and keeps nobody from its time.
+/// What is left in lists goes by and by, however many were cancelled, and keeps nobody from its
+/// time.
 #[tokio::test]
 async fn lists_of_cancelled_jobs_are_gone_with_the_next_far_ones() {
     let lag = all_cancelled().await;
@@ -234,7 +235,8 @@ async fn lists_of_cancelled_jobs_are_gone_with_the_next_far_ones() {
     assert_eq!(lists.trim(), "");
 }
 
-/// Ids may be made of the names of things, and such a job be sent to another queue once it was deleted.
+/// Ids may be made of the names of things, and such a job be sent to another queue once it was
+/// deleted.
 #[tokio::test]
 async fn a_purge_spares_a_new_job_of_another_queue_under_an_old_id() {
     let lag = Lag::new().await;

@@ -1,4 +1,5 @@
-//! What a later version has added to a record is kept by this one, and what it cannot read is written over by no edit.
+//! What a later version has added to a record is kept by this one, and what it cannot read is
+//! written over by no edit.
 
 use punctual::engine::{Action, Edit, Select, SettleVerdict, Target};
 use punctual::time::hours;

@@ -21,8 +21,8 @@ pub(crate) struct Meter {
     beside: Vec<Duration>,
 }
 
-/// What calls of ours take, about; a loop that touches no key takes as long after each of them, to tell what the
-/// machine takes from the server.
+/// What calls of ours take, about; a loop that touches no key takes as long after each of them, to
+/// tell what the machine takes from the server.
 const BESIDE: Duration = millis(2);
 /// Counts to a number.
 const LOOP: &str =
@@ -67,7 +67,8 @@ impl Meter {
         self.longest()
     }
 
-    /// How long the longest command since the last reset kept the server, but for what the meter asks itself.
+    /// How long the longest command since the last reset kept the server, but for what the meter
+    /// asks itself.
     fn longest(&mut self) -> Duration {
         let slow: Vec<Slow> = self.ask(&["SLOWLOG", "GET", "64"]);
         let ours = slow.iter().filter(|slow| slow.3[0].as_slice() != b"INFO");

@@ -105,8 +105,8 @@ async fn work(engine: &RedisEngine, told: &Known) -> usize {
     count
 }
 
-/// Calls that meet a move which takes longer than they may are told of it at their deadline; those with time are
-/// answered after it, nothing is lost and nothing is early.
+/// Calls that meet a move which takes longer than they may are told of it at their deadline; those
+/// with time are answered after it, nothing is lost and nothing is early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_slot_that_moves_slowly_costs_calls_only_their_deadline() {
     let cluster = TestCluster::start();
@@ -200,7 +200,8 @@ const WAITING: usize = 5_000;
 /// Keys that are carried at a time where nobody is to wait for long.
 const FEW: usize = 50;
 
-/// With default settings on all sides nobody notices that a slot of some thousand jobs moves, but for the time it takes.
+/// With default settings on all sides nobody notices that a slot of some thousand jobs moves, but
+/// for the time it takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_of_thousands_of_jobs_moves_within_the_default_deadline() {
     let cluster = TestCluster::start();

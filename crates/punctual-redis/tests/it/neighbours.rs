@@ -1,4 +1,5 @@
-//! What a call costs beside leases and queues of others: commands and what they read are counted, never time.
+//! What a call costs beside leases and queues of others: commands and what they read are counted,
+//! never time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -19,7 +19,8 @@ use crate::packer::{
     one_job, packed_job, uniform,
 };
 
-/// Whatever was stored is run and settled, every look at it is answered, and nothing is left that keeps workers awake.
+/// Whatever was stored is run and settled, every look at it is answered, and nothing is left that
+/// keeps workers awake.
 async fn works(engine: &RedisEngine, namespace: &Namespace, what: &str) {
     let queues = engine
         .stats(
@@ -96,7 +97,8 @@ async fn works(engine: &RedisEngine, namespace: &Namespace, what: &str) {
     }
 }
 
-/// The same in words, many times as fast: of the thousands that are tried, few are looked at as the engine does it.
+/// The same in words, many times as fast: of the thousands that are tried, few are looked at as the
+/// engine does it.
 fn works_in_words(server: &TestServer, namespace: &Namespace, what: &str) {
     let base = base_of(namespace);
     let said = |function: &str, words: &[&[u8]]| {
@@ -153,7 +155,8 @@ fn works_in_words(server: &TestServer, namespace: &Namespace, what: &str) {
     }
 }
 
-/// Values that a byte may have instead: those beside the bounds, its neighbours, and none of the good ones.
+/// Values that a byte may have instead: those beside the bounds, its neighbours, and none of the
+/// good ones.
 fn others(byte: u8) -> Vec<u8> {
     let mut out = vec![0, 10, 128, 255, byte.wrapping_add(1)];
     out.sort_unstable();
@@ -244,7 +247,8 @@ async fn a_worker_that_names_no_slots_has_as_many_as_it_claimed() {
     }
 }
 
-/// Whatever a claim asks for, in either form: of plain jobs, which are counted in chunks, and of others.
+/// Whatever a claim asks for, in either form: of plain jobs, which are counted in chunks, and of
+/// others.
 #[tokio::test]
 async fn a_claim_by_hand_returns_at_most_four_mebibytes() {
     let server = TestServer::start();

@@ -296,8 +296,8 @@ async fn jobs_with_keys_are_moved_a_hundred_and_some_at_a_time() {
     }
 }
 
-/// What is looked at costs ten times what plain jobs cost: fewer of them are claimed at once, and the answer says that
-/// there are more.
+/// What is looked at costs ten times what plain jobs cost: fewer of them are claimed at once, and
+/// the answer says that there are more.
 #[tokio::test]
 async fn jobs_with_keys_are_claimed_a_few_hundred_at_a_time() {
     let pile = Pile::new().await;
@@ -325,7 +325,8 @@ async fn jobs_with_keys_are_claimed_a_few_hundred_at_a_time() {
     assert_eq!(claimed, sent, "in their order");
 }
 
-/// Jobs that have expired are no work of a claim: it settles few of them, and says that there is more.
+/// Jobs that have expired are no work of a claim: it settles few of them, and says that there is
+/// more.
 #[tokio::test]
 async fn a_claim_settles_few_of_the_expired_jobs_that_it_meets() {
     let mut pile = Pile::new().await;

@@ -49,8 +49,8 @@ async fn claims_again(worker: &RedisEngine) -> Vec<JobId> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_under_load_loses_nothing_and_costs_no_call_an_error() {
-    // There and back: masters vote about the same one only once in two of their node timeouts, and a hand-over that
-    // nobody votes for keeps all who write waiting for five seconds.
+    // There and back: masters vote about the same one only once in two of their node timeouts, and
+    // a hand-over that nobody votes for keeps all who write waiting for five seconds.
     for _ in 0..rounds(2).div_ceil(2) {
         let cluster = block_in_place(TestCluster::start_replicated);
         let worker = connect(&cluster.address()).await;

@@ -1,4 +1,5 @@
-//! A worker that was there all the time works again within five seconds of the end of what kept it from that, by itself.
+//! A worker that was there all the time works again within five seconds of the end of what kept it
+//! from that, by itself.
 
 use std::time::Duration;
 

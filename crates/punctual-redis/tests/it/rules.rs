@@ -227,7 +227,8 @@ async fn the_rules_are_enough_and_minimal_on_a_cluster() {
     let ports: Vec<u16> = cluster.nodes().iter().map(TestServer::port).collect();
     ports.iter().for_each(|port| has_user(*port, ACL_RULES));
     let address = format!("redis+cluster://{WHO}@127.0.0.1:{}", ports[0]);
-    // What moves within the default deadline is another test's; this one asks for every command of a move.
+    // What moves within the default deadline is another test's; this one asks for every command of
+    // a move.
     let connect = || RedisEngine::connect(options(&address).deadline(LIMIT));
     let engine = Arc::new(connect().await.expect("they are there"));
     let other = connect().await.expect("they are there");

@@ -1,4 +1,5 @@
-//! Lists keep entries of jobs that have left their line: nobody is slowed down by these, and they end.
+//! Lists keep entries of jobs that have left their line: nobody is slowed down by these, and they
+//! end.
 
 use punctual::engine::{Action, Edit, Got, Reason, Select, StatsRequest, Target};
 use punctual::{Engine, JobId, NewJob};

@@ -1,4 +1,5 @@
-//! Calls that were done, whose answer was lost, and which the server refuses when they are sent again.
+//! Calls that were done, whose answer was lost, and which the server refuses when they are sent
+//! again.
 
 use std::sync::Arc;
 
@@ -51,7 +52,8 @@ impl Scene {
         })
     }
 
-    /// Awaits that a job is in a state, while no answer comes through, and has the server refuse from then on.
+    /// Awaits that a job is in a state, while no answer comes through, and has the server refuse
+    /// from then on.
     async fn refuses_once(&self, job: JobId, is: State, setting: &str) {
         while state(&self.direct, job).await != Some(is) {
             tokio::task::yield_now().await;

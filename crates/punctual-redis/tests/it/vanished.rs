@@ -1,4 +1,5 @@
-//! Jobs that are gone: emptied, started empty, another database. It is told, and nothing begins anew.
+//! Jobs that are gone: emptied, started empty, another database. It is told, and nothing begins
+//! anew.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Functions that are missing, flushed or older on any node, and clients of two versions side by side.
+//! Functions that are missing, flushed or older on any node, and clients of two versions side by
+//! side.
 
 use std::collections::BTreeSet;
 
@@ -85,8 +86,8 @@ impl Troubled<'_> {
         let loads = counted(self.node, "commandstats", "cmdstat_function|load:calls=");
         let not_found = counted(self.node, "errorstats", "errorstat_ERR:count=");
         match self.trouble {
-            // The call's, and that of who asks for the version before the load; `info` looks at the servers too, whose
-            // question for the version may come before the load or after.
+            // The call's, and that of who asks for the version before the load; `info` looks at the
+            // servers too, whose question for the version may come before the load or after.
             Trouble::Flushed => {
                 let asks = if verb == "info" { 1..=2 } else { 1..=1 };
                 let is_one_retry = loads == 1 && asks.contains(&(not_found - 1));
@@ -163,7 +164,8 @@ impl Troubled<'_> {
         self.changes_and_rounds().await;
     }
 
-    /// Of changes the first wait tells none. Waits for work look by a clock that goes on: see `flushes`.
+    /// Of changes the first wait tells none. Waits for work look by a clock that goes on: see
+    /// `flushes`.
     async fn changes_and_rounds(&self) {
         let (engine, namespace) = (self.engine, self.namespace);
         let begins = engine.wait(namespace, WaitFor::Changes(None), Timestamp::ZERO);
@@ -189,7 +191,8 @@ impl Troubled<'_> {
         self.call("maintain", engine.maintain()).await;
         let info = self.call("info", engine.info()).await;
         assert!(info.health.ok, "{:?}", info.health.problems);
-        // If that saw no functions before they were loaded, the next call looks for them first: here, where nobody counts.
+        // If that saw no functions before they were loaded, the next call looks for them first:
+        // here, where nobody counts.
         let got = engine.get(namespace, vec![Target::Id(job.id)], false).await;
         got.expect("get");
     }

@@ -1,5 +1,5 @@
-//! The connection is cut at every byte that goes to and fro while somebody waits: for work, for a job to
-//! settle, for changes. What comes is heard all the same, as the wakeup woken or soon after.
+//! The connection is cut at every byte that goes to and fro while somebody waits: for work, for a
+//! job to settle, for changes. What comes is heard all the same, as the wakeup woken or soon after.
 
 use punctual::engine::{Claim, WaitFor, Waited, WorkerId};
 use punctual::time::{Stopwatch, Timestamp, minutes, seconds};
@@ -12,11 +12,12 @@ use crate::cuts::at_every_byte;
 use crate::faults::rounds;
 use crate::hand::raw;
 
-/// A lost wakeup costs no more than this: who waits alone looks each second, and whoever has heard nothing
-/// on a connection looks again as soon as there is another.
+/// A lost wakeup costs no more than this: who waits alone looks each second, and whoever has heard
+/// nothing on a connection looks again as soon as there is another.
 const HEARD_WITHIN: std::time::Duration = seconds(5);
 
-/// The short form cuts at every third byte, as a wakeup that is lost costs time; the long form at each.
+/// The short form cuts at every third byte, as a wakeup that is lost costs time; the long form at
+/// each.
 fn step() -> usize {
     3_usize.div_ceil(rounds(1))
 }

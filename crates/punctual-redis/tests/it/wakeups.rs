@@ -33,7 +33,8 @@ async fn waits(engine: &Arc<RedisEngine>, queue: &str) -> JoinHandle<Waited> {
     tokio::spawn(wait)
 }
 
-/// Engines whose clock stands still. Who waits never looks for himself then: what wakes him has woken.
+/// Engines whose clock stands still. Who waits never looks for himself then: what wakes him has
+/// woken.
 async fn that_never_poll(address: &str) -> [Arc<RedisEngine>; 3] {
     let clock = ManualClock::new(START);
     let engine = || async {
@@ -43,7 +44,8 @@ async fn that_never_poll(address: &str) -> [Arc<RedisEngine>; 3] {
     [engine().await, engine().await, engine().await]
 }
 
-/// A call that blocks on wakeups ends by itself after 20 s, and the next one may hear what the first did not ask for.
+/// A call that blocks on wakeups ends by itself after 20 s, and the next one may hear what the
+/// first did not ask for.
 const WOKEN_WITHIN: std::time::Duration = seconds(15);
 
 async fn is_woken(wait: impl Future<Output = Result<Waited, JoinError>>) {
@@ -136,8 +138,8 @@ async fn wakeups_arrive_within_a_second_of_a_restart() {
     server.cli(&["FUNCTION", "FLUSH"]);
     tokio::task::block_in_place(|| server.restart());
     notes_all(&server);
-    // Tries are half a second apart at most, as `servers` asserts, and the first of them does that does not come
-    // while the server still reads its file.
+    // Tries are half a second apart at most, as `servers` asserts, and the first of them does that
+    // does not come while the server still reads its file.
     comes_about("somebody listens again", || somebody_listens(&server)).await;
     let refused = server.cli(&["INFO", "errorstats"]);
     let mut refused = refused.lines().filter(|it| it.starts_with("errorstat_"));
@@ -206,7 +208,8 @@ async fn a_lost_wakeup_costs_a_second() {
     let heard = deaf.wait_with_output().expect("it ends").stdout;
     let heard = String::from_utf8_lossy(&heard);
     assert!(heard.contains(":d:orders"), "it heard no wakeup: {heard}");
-    // One who waits alone looks each second, as `waiting` asserts; the first look finds it, and some may have come before it.
+    // One who waits alone looks each second, as `waiting` asserts; the first look finds it, and
+    // some may have come before it.
     let waited = within(seconds(30), wait).await;
     let waited = waited.expect("it looks for itself");
     assert_eq!(waited.expect("no panic"), Waited::Work);
@@ -215,8 +218,8 @@ async fn a_lost_wakeup_costs_a_second() {
     assert!((1..=most).contains(&looks), "{looks} looks");
 }
 
-/// So many questions at most is somebody answered, who asks without end, between a due and the claim of its job: some
-/// ten milliseconds of a quiet machine.
+/// So many questions at most is somebody answered, who asks without end, between a due and the
+/// claim of its job: some ten milliseconds of a quiet machine.
 const ASKED_MAX: usize = 50;
 
 /// On one thread, so that whatever keeps the worker waiting keeps who asks waiting too.
@@ -330,7 +333,8 @@ async fn an_idle_worker_calls_seldom() {
     assert!(after <= 10, "{after} calls in 5 s");
 }
 
-/// Where jobs of its own may be kept back, a worker comes for expiries of other queues too, if seldom.
+/// Where jobs of its own may be kept back, a worker comes for expiries of other queues too, if
+/// seldom.
 #[tokio::test]
 async fn expiries_of_other_queues_wake_seldom() {
     const FOREIGN: u64 = 400;

@@ -15,7 +15,8 @@ use crate::pile::{BATCH, Pile, jobs};
 const LEASES: usize = 20;
 /// Commands for a page of a list: its index, and a look at each of its chunks.
 const LIST_MAX: u64 = 200;
-/// Half of the jobs are ready, half due within an hour; a page of 1,000 is the most that can be asked for.
+/// Half of the jobs are ready, half due within an hour; a page of 1,000 is the most that can be
+/// asked for.
 #[tokio::test]
 async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
     let jobs = jobs() / 2;

@@ -53,7 +53,8 @@ unsafe extern "C" fn renameat(
     }
 }
 
-/// Does what takes a name from the file that has it, and forgets that file if the name was its last.
+/// Does what takes a name from the file that has it, and forgets that file if the name was its
+/// last.
 unsafe fn replaced(directory: c_int, path: *const c_char, act: impl FnOnce() -> c_int) -> c_int {
     let gone = (!path.is_null())
         // SAFETY: as the caller says.

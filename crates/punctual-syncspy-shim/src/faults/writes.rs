@@ -88,8 +88,8 @@ extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
     ftruncate(fd, len)
 }
 
-/// Changes the length of a file that is not open, as the system's does: redis-server cuts a torn log
-/// so before it goes on behind it.
+/// Changes the length of a file that is not open, as the system's does: redis-server cuts a torn
+/// log so before it goes on behind it.
 ///
 /// # Safety
 /// The path ends with a zero byte.

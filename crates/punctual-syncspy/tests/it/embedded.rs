@@ -162,8 +162,9 @@ async fn a_failed_sync_and_a_later_power_cut_take_nothing_acknowledged() {
         let calls = 10 + 7 * (seed as usize % 5);
         kept.extend(ids.by_ref().take(calls));
         watched.spy.fail_sync(1 + seed % 3).expect("a spy");
-        // It acknowledges nothing more and ends if the sync was the log's. If it was the store's, the
-        // engine goes on with another file: it is killed after as many jobs as several checkpoints take.
+        // It acknowledges nothing more and ends if the sync was the log's. If it was the store's,
+        // the engine goes on with another file: it is killed after as many jobs as several
+        // checkpoints take.
         kept.extend(ids.by_ref().take(2_000));
         let _ = child.kill();
         kept.extend(ids);

@@ -210,7 +210,8 @@ fn a_sync_in_which_its_process_is_killed_has_no_end() {
     assert_eq!(begun()[0].ended, None);
 }
 
-/// An engine removes a file of its log as it syncs it. That ended its process, for the spy lost count.
+/// An engine removes a file of its log as it syncs it. That ended its process, for the spy lost
+/// count.
 #[test]
 fn a_file_that_is_removed_while_it_is_synced_ends_no_process() {
     let watched = Watched::new();

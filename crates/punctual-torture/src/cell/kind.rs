@@ -139,15 +139,16 @@ impl CellKind {
         !self.may_lose() || !LOSABLE.contains(&verdict)
     }
 
-    /// How long before a power cut, or a kill of Redis, a job was acknowledged, at most, that is lost by it, where a
-    /// setting says so; by nothing else is any lost there. What syncs take comes on top: one that is under way does not
-    /// have what comes meanwhile.
+    /// How long before a power cut, or a kill of Redis, a job was acknowledged, at most, that is
+    /// lost by it, where a setting says so; by nothing else is any lost there. What syncs take
+    /// comes on top: one that is under way does not have what comes meanwhile.
     pub(crate) fn loses_at_most(self) -> Option<Duration> {
         match self {
             Self::EmbeddedInterval => Some(millis(200)),
             // So long it puts a write off for a sync, which only a disk that is slow makes it do.
             Self::RedisEverysec | Self::RedisEverysecSlow => Some(seconds(2)),
-            // A sync begins in the next second of its clock, and one that is under way has not what comes meanwhile.
+            // A sync begins in the next second of its clock, and one that is under way has not what
+            // comes meanwhile.
             Self::RedisEverysecPower => Some(seconds(2)),
             _ => None,
         }

@@ -9,8 +9,8 @@ use super::kept::is_lost;
 /// The verdict that what is lost was acknowledged shortly before a fault that may take it.
 pub(super) const BOUNDED: &str = "L no more is lost than said";
 
-/// L: a job that is lost was acknowledged so shortly before a power cut, or a kill that met what Redis had delayed to
-/// write; or while that was under way.
+/// L: a job that is lost was acknowledged so shortly before a power cut, or a kill that met what
+/// Redis had delayed to write; or while that was under way.
 pub(super) fn loses_no_more(case: &Case) -> Verdict {
     let mut verdict = Verdict::new(BOUNDED);
     let Some(most) = case.loses_at_most else {
@@ -75,7 +75,8 @@ impl Bound<'_> {
         }
     }
 
-    /// Microseconds between two stamps that count: no sync was under way, and the engine answered somebody.
+    /// Microseconds between two stamps that count: no sync was under way, and the engine answered
+    /// somebody.
     fn awake(&self, from: u64, until: u64) -> u64 {
         let ends = self.case.clock.answers(from, until).chain(once(until));
         let mut begins = from;

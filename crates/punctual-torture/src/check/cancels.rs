@@ -6,7 +6,8 @@ use super::Verdict;
 use super::job_timelines::{Case, Handed, JobTimeline};
 use crate::look::Seen;
 
-/// Whether a cancel took effect, now or before: a client may have sent it twice, and heard the second answer.
+/// Whether a cancel took effect, now or before: a client may have sent it twice, and heard the
+/// second answer.
 fn took_effect(verdict: &str) -> bool {
     matches!(verdict, "done" | "cancel_requested" | "already_cancelled")
 }
@@ -33,8 +34,8 @@ impl JobTimeline {
     }
 }
 
-/// A job that was cancelled stays so: an active one is asked to stop instead, so what is `done` waited, and no end of it was
-/// taken that is for good, nor one that was settled after the answer.
+/// A job that was cancelled stays so: an active one is asked to stop instead, so what is `done`
+/// waited, and no end of it was taken that is for good, nor one that was settled after the answer.
 pub(super) fn hold(
     case: &Case,
     id: &JobId,

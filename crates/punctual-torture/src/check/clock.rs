@@ -1,4 +1,5 @@
-//! What answers tell of the engine's clock, where that may be wrong: it never steps back, and may leap.
+//! What answers tell of the engine's clock, where that may be wrong: it never steps back, and may
+//! leap.
 
 use super::job_timelines::{Case, JobTimeline};
 
@@ -48,7 +49,8 @@ impl Clock {
 const AHEAD: u64 = 2_000_000;
 
 impl Case {
-    /// The earliest instant at which a job may run, by its first sending alone; 0 if nothing is known of the clocks.
+    /// The earliest instant at which a job may run, by its first sending alone; 0 if nothing is
+    /// known of the clocks.
     pub(super) fn earliest(&self, timeline: &JobTimeline) -> u64 {
         let Some((at, wall, sent)) = &timeline.sent else {
             return 0;
@@ -61,7 +63,8 @@ impl Case {
         }
     }
 
-    /// Whether more than a span of engine time may lie between a call that was sent at a stamp and another stamp.
+    /// Whether more than a span of engine time may lie between a call that was sent at a stamp and
+    /// another stamp.
     pub(super) fn may_lie_between(&self, span: u64, sent: u64, at: u64) -> bool {
         let wrong = self.faults.iter().filter(|fault| fault.id == "F14");
         let stood_still = wrong.map(|fault| fault.until.saturating_sub(fault.from));

@@ -1,4 +1,5 @@
-//! Which faults met something: a call under way, a lease that was held. One that met nothing shows nothing.
+//! Which faults met something: a call under way, a lease that was held. One that met nothing shows
+//! nothing.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -45,7 +46,8 @@ impl Case {
         counts
     }
 
-    /// Of how many faults of each number it was looked whether they met something, and how many did.
+    /// Of how many faults of each number it was looked whether they met something, and how many
+    /// did.
     pub(crate) fn count_effective(&self) -> BTreeMap<String, (u64, u64)> {
         let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for fault in self.faults.iter().filter(|fault| fault.done) {

@@ -29,8 +29,9 @@ impl Handed {
 }
 
 impl JobTimeline {
-    /// The state for good that an end caused, as far as that is known: it was answered so, or that it had been
-    /// settled before, and nothing else was under its lease. An engine knows the attempt again, not its outcome.
+    /// The state for good that an end caused, as far as that is known: it was answered so, or that
+    /// it had been settled before, and nothing else was under its lease. An engine knows the
+    /// attempt again, not its outcome.
     pub(super) fn settled_by(&self, end: &Handed) -> Option<State> {
         match &end.answer {
             Answer::Known(_, Verdict::Settled(state, _)) => {
@@ -69,8 +70,8 @@ impl JobTimeline {
         self.ends.iter().any(taken)
     }
 
-    /// Whether an end with that outcome was taken, or may have been: nobody heard an answer, no other one was taken in
-    /// its place, and the job was claimed no more since.
+    /// Whether an end with that outcome was taken, or may have been: nobody heard an answer, no
+    /// other one was taken in its place, and the job was claimed no more since.
     pub(super) fn may_have_ended_as(&self, case: &Case, outcome: &str) -> bool {
         let mut ends = self.ends.iter().filter(|end| end.outcome == outcome);
         ends.any(|end| self.may_be_taken(case, end))

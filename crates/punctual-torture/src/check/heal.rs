@@ -47,8 +47,8 @@ pub(super) fn in_quiet_periods(case: &Case, tally: &mut Tally, verdict: &mut Ver
 /// So many claims in a quiet period are more than one worker leaves to no other.
 const SHARED: usize = 30;
 
-/// Each that claimed before a quiet period and lives through it claims in it too, where there is plenty: others would hide one that
-/// receives no wakeup any more.
+/// Each that claimed before a quiet period and lives through it claims in it too, where there is
+/// plenty: others would hide one that receives no wakeup any more.
 fn each_claims(case: &Case, from: u64, until: u64, verdict: &mut Verdict) {
     let within = |claims: &[u64]| {
         let before = |end: u64| claims.partition_point(|at| *at < end);
@@ -70,14 +70,15 @@ fn each_claims(case: &Case, from: u64, until: u64, verdict: &mut Verdict) {
     }
 }
 
-/// Whether something broke in a quiet period after all: sentinels may take a master for gone that nobody touched.
+/// Whether something broke in a quiet period after all: sentinels may take a master for gone that
+/// nobody touched.
 fn is_disturbed(case: &Case, from: u64, until: u64) -> bool {
     let is_broken = |fault: &FaultSpan| fault.from < until && fault.until > from;
     case.faults.iter().any(is_broken)
 }
 
-/// D: of a round that was to have so many quiet periods it was seen in one at least whether somebody claims, if sentinels did
-/// not disturb all of them.
+/// D: of a round that was to have so many quiet periods it was seen in one at least whether
+/// somebody claims, if sentinels did not disturb all of them.
 pub(super) fn were_judged(quiet_periods: u64, case: &Case, tally: &Tally, verdict: &mut Verdict) {
     if quiet_periods > 0 {
         let disturbed = |(from, until): &(u64, u64)| is_disturbed(case, *from, *until);
@@ -88,8 +89,8 @@ pub(super) fn were_judged(quiet_periods: u64, case: &Case, tally: &Tally, verdic
     }
 }
 
-/// When somebody claimed, in order. Who is told that the data are gone has heard from the engine, and has nothing to
-/// claim.
+/// When somebody claimed, in order. Who is told that the data are gone has heard from the engine,
+/// and has nothing to claim.
 pub(super) fn signs(case: &Case) -> Vec<u64> {
     let told = case.answers.iter().filter(|answer| answer.missing);
     let mut signs: Vec<u64> = told.map(|answer| answer.at).collect();
@@ -103,8 +104,8 @@ const SENT_WITHIN_US: u64 = 15_000_000;
 /// A job that is due so soon after a quiet period has begun is to be claimed in it.
 const SOON_US: u64 = 1_000_000;
 
-/// Whether a job is to be claimed in a quiet period: it is due soon, was not claimed before, and nobody wanted it gone; or it is still
-/// being sent.
+/// Whether a job is to be claimed in a quiet period: it is due soon, was not claimed before, and
+/// nobody wanted it gone; or it is still being sent.
 fn is_ready(case: &Case, id: &JobId, job: &JobTimeline, rest: u64) -> bool {
     let Some((at, _, sent)) = &job.sent else {
         return false;

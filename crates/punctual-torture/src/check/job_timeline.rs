@@ -39,10 +39,11 @@ pub(crate) struct JobTimeline {
     pub(super) stop_asked: Option<u64>,
     /// Effects that were tried once more, and kept out by the sink.
     pub(crate) tried_again: u64,
-    /// Whether somebody who comes late with everything completed it: a lease that was spared, for the
-    /// engine had answered nobody, is valid, though nobody worked under it.
+    /// Whether somebody who comes late with everything completed it: a lease that was spared, for
+    /// the engine had answered nobody, is valid, though nobody worked under it.
     pub(crate) completed_late: bool,
-    /// Whether a fault that may lose what was acknowledged came after its first claim: what quiet periods on that is not judged.
+    /// Whether a fault that may lose what was acknowledged came after its first claim: what quiet
+    /// periods on that is not judged.
     pub(crate) over_a_loss: bool,
 }
 

@@ -27,7 +27,8 @@ pub(crate) struct Case {
     pub(crate) quiet_periods: Vec<(u64, u64)>,
     /// Calls under way and leases that were held, of every process.
     pub(super) busy: Vec<Busy>,
-    /// Stamps of claims of workers that answered jobs, in order; and of each process, with when that was gone.
+    /// Stamps of claims of workers that answered jobs, in order; and of each process, with when
+    /// that was gone.
     pub(crate) claims: Vec<u64>,
     pub(super) claims_by: BTreeMap<String, (Vec<u64>, Option<u64>)>,
     /// Answers to extends.
@@ -50,7 +51,8 @@ pub(crate) struct Case {
     pub(super) misfits: Vec<String>,
     /// Waits of the harness that ran out.
     pub(crate) stuck: Vec<String>,
-    /// Processes that nobody had killed and that ended all the same, or that did not end well when asked to, and how.
+    /// Processes that nobody had killed and that ended all the same, or that did not end well when
+    /// asked to, and how.
     pub(super) ended_oddly: Vec<(String, String)>,
     /// Processes of which a handler ended them.
     pub(super) aborted: HashSet<String>,
@@ -60,8 +62,9 @@ pub(crate) struct Case {
     pub(crate) ended: u64,
     /// Whether claims are answered before they are synced: a power cut may take them.
     pub(crate) forgets_claims: bool,
-    /// How long before a power cut, or a kill of Redis, a job was acknowledged, at most, that may be lost by it, but for
-    /// syncs, in microseconds; `None` if no bound is promised, as where nothing may be lost.
+    /// How long before a power cut, or a kill of Redis, a job was acknowledged, at most, that may
+    /// be lost by it, but for syncs, in microseconds; `None` if no bound is promised, as where
+    /// nothing may be lost.
     pub(crate) loses_at_most: Option<u64>,
     /// Whether what was acknowledged may be lost at all.
     pub(super) may_lose: bool,
@@ -69,7 +72,8 @@ pub(crate) struct Case {
     pub(crate) is_elsewhere: bool,
     /// Tokens that some claim was answered.
     pub(crate) granted: HashSet<Token>,
-    /// Leases that may have been prolonged by a call without an answer, and when the last of those was given up.
+    /// Leases that may have been prolonged by a call without an answer, and when the last of those
+    /// was given up.
     pub(super) unsure: HashMap<Token, u64>,
     /// Leases of latecomers.
     late: HashSet<Token>,

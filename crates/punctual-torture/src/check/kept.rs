@@ -12,8 +12,8 @@ use crate::scripted_outcome::ScriptedOutcome;
 /// The verdict that acknowledged jobs are kept.
 pub(super) const KEPT: &str = "I1 nothing lost";
 
-/// I1: an acknowledged job has one terminal state, which something caused: a handler, a cancel, another job
-/// that took its place.
+/// I1: an acknowledged job has one terminal state, which something caused: a handler, a cancel,
+/// another job that took its place.
 pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new(KEPT);
     for what in &case.misfits {
@@ -122,7 +122,8 @@ fn is_judged(case: &Case, id: &JobId) -> bool {
 
 /// Whether a job, if it was stored, has no terminal state at the end.
 pub(super) fn is_lost(case: &Case, id: &JobId, timeline: &JobTimeline) -> bool {
-    // What is still to be done when the harness waits no more is told as W; what nobody can look at, as B.
+    // What is still to be done when the harness waits no more is told as W; what nobody can look
+    // at, as B.
     is_judged(case, id)
         && match case.look.jobs.get(id) {
             Some(seen) => !seen.state.is_settled(),
@@ -130,7 +131,8 @@ pub(super) fn is_lost(case: &Case, id: &JobId, timeline: &JobTimeline) -> bool {
         }
 }
 
-/// The next fault that may have taken a job, after it was acknowledged; and for how many microseconds it had been then.
+/// The next fault that may have taken a job, after it was acknowledged; and for how many
+/// microseconds it had been then.
 fn taken_by<'a>(case: &'a Case, timeline: &JobTimeline) -> (&'a str, u64) {
     let at = timeline.stored().map_or(0, |receipt| receipt.at);
     let may_lose = |fault: &&FaultSpan| LOSE.contains(&&*fault.id) && fault.until > at;

@@ -37,7 +37,8 @@ pub(super) fn holders(case: &Case) -> HashSet<JobId> {
     merges(case).map(|(.., holder)| holder).collect()
 }
 
-/// Part of I8: what was merged had a job to be merged into, under its key, that was sent and not cancelled.
+/// Part of I8: what was merged had a job to be merged into, under its key, that was sent and not
+/// cancelled.
 pub(super) fn merged_into_one_there(case: &Case, verdict: &mut Verdict) {
     // Who held a key may be lost since, and one of a round before be back.
     if case.may_lose {
@@ -153,7 +154,8 @@ fn one_of_a_group<'a>(case: &Case, jobs: &[(JobId, &'a JobTimeline)], verdict: &
     }
 }
 
-/// Who was active under a key holds it until it has settled: meanwhile no other is claimed, nor stored but to come after.
+/// Who was active under a key holds it until it has settled: meanwhile no other is claimed, nor
+/// stored but to come after.
 fn one_under_a_key(case: &Case, jobs: &[(JobId, &JobTimeline)], verdict: &mut Verdict) {
     for (id, timeline) in jobs {
         let Some(stored) = timeline.stored() else {

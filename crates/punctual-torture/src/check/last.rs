@@ -81,9 +81,9 @@ impl<'a> Causes<'a> {
         seen.poison || may_be_poison || failed.len() >= ATTEMPTS_MAX
     }
 
-    /// Whether another job may have taken its place: it has its key and is of those that do that, and was answered so; or
-    /// nobody heard what it was answered at first. Its receipt names the holder, and the one that was to come after
-    /// that one goes with it.
+    /// Whether another job may have taken its place: it has its key and is of those that do that,
+    /// and was answered so; or nobody heard what it was answered at first. Its receipt names the
+    /// holder, and the one that was to come after that one goes with it.
     fn may_be_replaced(&self, id: &JobId, timeline: &JobTimeline) -> bool {
         let Some(((since, ..), key)) = timeline.sent.as_ref().zip(key(timeline)) else {
             return false;

@@ -78,8 +78,8 @@ const ALL: [&str; 6] = [
     "cancelled",
 ];
 
-/// The engine time at which a lease was over for other jobs that wait for its end; `None` if what is known does not
-/// tell.
+/// The engine time at which a lease was over for other jobs that wait for its end; `None` if what
+/// is known does not tell.
 pub(super) fn over_for_others(
     case: &Case,
     timeline: &JobTimeline,
@@ -89,9 +89,9 @@ pub(super) fn over_for_others(
     ended(case, timeline, grant, after, &ALL)
 }
 
-/// The engine time at which a lease was over; `None` if what is known does not tell, as an end with one of these outcomes
-/// may have been taken unheard. What was sent once the next claim was answered tells nothing of it: whether it was
-/// accepted is I3.
+/// The engine time at which a lease was over; `None` if what is known does not tell, as an end with
+/// one of these outcomes may have been taken unheard. What was sent once the next claim was
+/// answered tells nothing of it: whether it was accepted is I3.
 fn ended(
     case: &Case,
     timeline: &JobTimeline,
@@ -214,8 +214,9 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
     verdict
 }
 
-/// Part of I3, for jobs that a loss came over: whatever was forgotten, once a later claim is answered, and nothing was
-/// lost since, nothing is accepted under the lease before. Attempts are counted anew then; nonces are not.
+/// Part of I3, for jobs that a loss came over: whatever was forgotten, once a later claim is
+/// answered, and nothing was lost since, nothing is accepted under the lease before. Attempts are
+/// counted anew then; nonces are not.
 fn over_a_loss(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
     let accepted = case.extends.iter().filter(|it| it.deadline.is_some());
     let mut prolonged: HashMap<JobId, Vec<&Extension>> = HashMap::new();

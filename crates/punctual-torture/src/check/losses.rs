@@ -13,8 +13,8 @@ pub(super) const LOSE: [&str; 8] = ["F02", "F03", "F04", "F05", "F07", "F17", "F
 const MARKED: u64 = 120_000_000;
 
 impl Case {
-    /// Says whether what was acknowledged may be lost at all, which tells what is judged of each job. One that was never
-    /// sent may be back then, from a round before.
+    /// Says whether what was acknowledged may be lost at all, which tells what is judged of each
+    /// job. One that was never sent may be back then, from a round before.
     pub(crate) fn admit_losses(&mut self, may_lose: bool) {
         self.may_lose = may_lose;
         let losses = self.faults.iter().filter(|fault| self.takes(fault));
@@ -37,9 +37,10 @@ impl Case {
         losses.any(|loss| answered <= loss.until && loss.from <= until)
     }
 
-    /// Whether a claim may have been forgotten by a stamp: a loss lies between; or a power cut, for claims are written and not
-    /// synced, unless something that was acknowledged shows that it was synced before that. A claim may have been written at
-    /// any time since it was sent: who is stopped meanwhile reads the answer only after a cut that came behind it.
+    /// Whether a claim may have been forgotten by a stamp: a loss lies between; or a power cut, for
+    /// claims are written and not synced, unless something that was acknowledged shows that it was
+    /// synced before that. A claim may have been written at any time since it was sent: who is
+    /// stopped meanwhile reads the answer only after a cut that came behind it.
     pub(super) fn may_forget(&self, claim: &Grant, until: u64) -> bool {
         let cuts = || self.faults.iter().filter(|fault| fault.id == "F04");
         let takes = |cut: &FaultSpan| {
@@ -49,17 +50,18 @@ impl Case {
         self.may_lose_between(claim.invoked, until) || self.forgets_claims && cuts().any(takes)
     }
 
-    /// When a power cut had ended the process that has the embedded engine, the latest: what is sent after that is for the
-    /// next one.
+    /// When a power cut had ended the process that has the embedded engine, the latest: what is
+    /// sent after that is for the next one.
     fn cut_at(&self, cut: &FaultSpan) -> u64 {
         let ended = self.gateways_gone.range(cut.from..=cut.until);
         ended.last().copied().unwrap_or(cut.until)
     }
 
-    /// Whether a job may be gone without a trace at a stamp: it was completed or cancelled, or may have been by a
-    /// call that was not answered, so long before that its tombstone has lapsed.
+    /// Whether a job may be gone without a trace at a stamp: it was completed or cancelled, or may
+    /// have been by a call that was not answered, so long before that its tombstone has lapsed.
     pub(super) fn may_be_gone(&self, timeline: &JobTimeline, at: u64) -> bool {
-        // Tombstones go by the engine's clock: one that read an hour less at first, and then did not, takes an hour's tombstones.
+        // Tombstones go by the engine's clock: one that read an hour less at first, and then did
+        // not, takes an hour's tombstones.
         let has_lapsed = |invoked: u64| self.may_lie_between(MARKED, invoked, at);
         let completes = |end: &Handed| {
             let taken = matches!(&end.answer, Answer::Known(_, Verdict::Settled(state, _)) if state.is_settled());
@@ -80,11 +82,12 @@ pub(super) fn gateways_gone(accounts: &[Account]) -> BTreeSet<u64> {
     gone.map(|line| line.at).collect()
 }
 
-/// Calls that changed something and were acknowledged: the log is one, and in the order of engine time, so each has been
-/// synced with what was written before it.
+/// Calls that changed something and were acknowledged: the log is one, and in the order of engine
+/// time, so each has been synced with what was written before it.
 #[derive(Debug, Default)]
 pub(super) struct Synced {
-    /// Engine time of such calls, in order, and when the first of it and those after it was answered.
+    /// Engine time of such calls, in order, and when the first of it and those after it was
+    /// answered.
     calls: Vec<(u64, u64)>,
 }
 
@@ -102,7 +105,8 @@ impl Synced {
         Self { calls }
     }
 
-    /// When it was known for sure that what was written at an instant of engine time is synced; `u64::MAX` for never.
+    /// When it was known for sure that what was written at an instant of engine time is synced;
+    /// `u64::MAX` for never.
     fn since(&self, written: u64) -> u64 {
         let later = self.calls.partition_point(|(now, _)| *now <= written);
         let first = self.calls.get(later);

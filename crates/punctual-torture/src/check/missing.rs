@@ -23,8 +23,8 @@ pub(super) struct Heard {
     pub(super) missing: bool,
 }
 
-/// T: after the data were emptied, whoever had been answered before is told that they are gone, soon,
-/// and never that another job is stored: that would be a new queue beside the old one.
+/// T: after the data were emptied, whoever had been answered before is told that they are gone,
+/// soon, and never that another job is stored: that would be a new queue beside the old one.
 pub(super) fn told(case: &Case) -> Verdict {
     let mut verdict = Verdict::new(TOLD);
     for fault in case.faults.iter().filter(|fault| fault.id == "F17") {

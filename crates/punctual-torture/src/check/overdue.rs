@@ -1,5 +1,5 @@
-//! What was accepted under a lease that had run out, though nobody had claimed its jobs since: every call first
-//! rescues, so the one that settles it finds no lease any more.
+//! What was accepted under a lease that had run out, though nobody had claimed its jobs since:
+//! every call first rescues, so the one that settles it finds no lease any more.
 
 use std::collections::HashMap;
 
@@ -82,7 +82,8 @@ struct Held {
     span: u64,
 }
 
-/// A call to the engine under a lease: the stamps of when it was made and answered, and its engine time.
+/// A call to the engine under a lease: the stamps of when it was made and answered, and its engine
+/// time.
 struct Call {
     invoked: u64,
     answered: u64,
@@ -95,7 +96,8 @@ const CALLS: usize = 5;
 const ON_ITS_WAY: u64 = bounded::TURN;
 /// The longest lease that anybody asks for.
 const LEASE_DURATION: u64 = setting::LEASE_DURATION.as_micros() as u64;
-/// Faults that hold up no bytes on their way to the engine: one of workers, a job that ends its process.
+/// Faults that hold up no bytes on their way to the engine: one of workers, a job that ends its
+/// process.
 const OF_WORKERS: [&str; 4] = ["F01", "F08", "F29", "F31"];
 
 impl<'a> Leases<'a> {
@@ -130,10 +132,11 @@ impl<'a> Leases<'a> {
         }
     }
 
-    /// Whether a lease had been over when a call under it came. It may not have been: it may have been prolonged shortly
-    /// before without an answer, or by bytes that were held up on their way; or spared, as the engine may have answered
-    /// nobody for half of it; or not have been looked at yet. An extension that is judged excuses others under way beside
-    /// it, and never itself. `None` of what is no lease, or not judged.
+    /// Whether a lease had been over when a call under it came. It may not have been: it may have
+    /// been prolonged shortly before without an answer, or by bytes that were held up on their way;
+    /// or spared, as the engine may have answered nobody for half of it; or not have been looked at
+    /// yet. An extension that is judged excuses others under way beside it, and never itself.
+    /// `None` of what is no lease, or not judged.
     fn overdue(&self, token: Token, call: &Call, itself: Option<&Extension>) -> Option<Came> {
         let lease = self.held.get(&token)?;
         let prolonged = self.prolonged.get(&token).into_iter().flatten();
@@ -146,8 +149,8 @@ impl<'a> Leases<'a> {
         if call.now <= over {
             return Some(Came::InTime);
         }
-        // What stayed without an answer was done before it was given up, or by what was on its way then, and lasts for a
-        // lease.
+        // What stayed without an answer was done before it was given up, or by what was on its way
+        // then, and lasts for a lease.
         let given_up = self.case.unsure.get(&token);
         if given_up.is_some_and(|at| call.invoked <= at + ON_ITS_WAY + LEASE_DURATION) {
             return Some(Came::Unknown);

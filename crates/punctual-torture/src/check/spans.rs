@@ -1,10 +1,11 @@
-//! Part of I2: a lease lasts as long as was asked for, in engine time, whatever the clock of its holder reads.
+//! Part of I2: a lease lasts as long as was asked for, in engine time, whatever the clock of its
+//! holder reads.
 
 use super::Verdict;
 use super::job_timelines::{Case, Extension, Grant};
 
-/// Each lease that a claim or an extend was answered ends as long after its step as was asked for; those of histories
-/// that do not tell are not judged.
+/// Each lease that a claim or an extend was answered ends as long after its step as was asked for;
+/// those of histories that do not tell are not judged.
 pub(super) fn each_as_asked(case: &Case, verdict: &mut Verdict) {
     for (id, timeline) in &case.jobs {
         for grant in &timeline.grants {
@@ -29,15 +30,16 @@ pub(super) fn each_as_asked(case: &Case, verdict: &mut Verdict) {
     }
 }
 
-/// When a lease that was claimed is to end, at the earliest and at the latest, and the span that was asked for. A claim that
-/// is sent again is answered the lease that it has, which may have been spared since.
+/// When a lease that was claimed is to end, at the earliest and at the latest, and the span that
+/// was asked for. A claim that is sent again is answered the lease that it has, which may have been
+/// spared since.
 fn of_claim(grant: &Grant) -> Option<(u64, u64, u64)> {
     let (span, started) = (grant.lease_duration?, grant.started?);
     Some((started + span, grant.now.max(started) + span, span))
 }
 
-/// The end that was answered, and the same of it. Of several shards the latest step is told, and the others were within
-/// the call, too; clocks of several machines do not compare.
+/// The end that was answered, and the same of it. Of several shards the latest step is told, and
+/// the others were within the call, too; clocks of several machines do not compare.
 fn of_extension(case: &Case, extension: &Extension) -> Option<(u64, u64, u64, u64)> {
     let (span, deadline) = (extension.lease_duration?, extension.deadline?);
     let took = match case.is_elsewhere {

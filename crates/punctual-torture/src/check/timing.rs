@@ -5,8 +5,8 @@ use super::{Tally, Verdict, heal};
 use crate::event::Verdict as Said;
 use crate::plan::Kind;
 
-/// I5: no job is due before it was asked to be, none is claimed or started before it is due, nor, whatever was answered,
-/// before its delay is over since it was first sent.
+/// I5: no job is due before it was asked to be, none is claimed or started before it is due, nor,
+/// whatever was answered, before its delay is over since it was first sent.
 pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I5 not early");
     let wrong_clocks = case.keeps_other_time();
@@ -93,8 +93,8 @@ pub(super) fn not_early(case: &Case, tally: &mut Tally) -> Verdict {
     verdict
 }
 
-/// When a job that was retried or delayed is due at the earliest, by the span that was asked for, and when it is, by the
-/// answer.
+/// When a job that was retried or delayed is due at the earliest, by the span that was asked for,
+/// and when it is, by the answer.
 fn asked_again(timeline: &JobTimeline, end: &Handed) -> Option<(u64, u64)> {
     let Answer::Known(now, Said::Settled(_, Some(due))) = end.answer else {
         return None;
@@ -154,22 +154,23 @@ pub(super) const ALIVE_AFTER_US: u64 = 5_000_000;
 
 /// The longest delay of a job.
 const DELAY_MAX_US: u64 = 5_000_000;
-/// Faults that keep everybody from claiming as long as they hold: of all workers, the engine, the gateway, the whole
-/// network.
+/// Faults that keep everybody from claiming as long as they hold: of all workers, the engine, the
+/// gateway, the whole network.
 const HOLD_UP_ALL: [&str; 16] = [
     "F02", "F03", "F04", "F05", "F06", "F07", "F09", "F10", "F12", "F13", "F18", "F20", "F21",
     "F22", "F23", "F29",
 ];
-/// Of others only some kinds do so: the engine's clock, but not those of clients; all replies, but not one.
+/// Of others only some kinds do so: the engine's clock, but not those of clients; all replies, but
+/// not one.
 const KINDS_THAT_DO: [Kind; 3] = [Kind::ClockAhead, Kind::ClockBack, Kind::NoReplies];
 
 fn holds_up_all(fault: &FaultSpan) -> bool {
     HOLD_UP_ALL.contains(&&*fault.id) || KINDS_THAT_DO.iter().any(|kind| fault.what == kind.what())
 }
 
-/// I6: after every fault the first claim of a worker comes within five seconds; time in which another fault keeps
-/// everybody from claiming is not counted. One of one worker does not, nor one of a connection. In quiet periods nothing is left
-/// out.
+/// I6: after every fault the first claim of a worker comes within five seconds; time in which
+/// another fault keeps everybody from claiming is not counted. One of one worker does not, nor one
+/// of a connection. In quiet periods nothing is left out.
 pub(super) fn alive_again(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I6 alive again");
     heal::in_quiet_periods(case, tally, &mut verdict);
@@ -180,8 +181,8 @@ pub(super) fn alive_again(case: &Case, tally: &mut Tally) -> Verdict {
     for fault in case.faults.iter().filter(heals) {
         let next = signs.partition_point(|at| *at < fault.until);
         let next = signs.get(next).copied();
-        // Once no more jobs are sent the next one may be due as late as a delay is long; without any there is nothing
-        // more to be seen than that it was quiet before.
+        // Once no more jobs are sent the next one may be due as late as a delay is long; without
+        // any there is nothing more to be seen than that it was quiet before.
         let (until, most) = match next {
             Some(next) if next > end => (next, ALIVE_AFTER_US + DELAY_MAX_US),
             Some(next) => (next, ALIVE_AFTER_US),

@@ -59,8 +59,8 @@ fn packed_histories_are_read_as_before() {
     );
 }
 
-/// What a kill may leave: a packed file that was begun, one beside what it was packed from, and, by a program that
-/// packed under the last name at once, a torn one.
+/// What a kill may leave: a packed file that was begun, one beside what it was packed from, and, by
+/// a program that packed under the last name at once, a torn one.
 #[test]
 fn a_killed_pack_leaves_every_history_whole_and_can_run_again() {
     let left: [fn(&Path); 3] = [

@@ -10,8 +10,8 @@ use crate::plan::{Fault, Kind};
 const SECOND: i64 = 1_000_000;
 /// How far clocks are off.
 const OFF: [i64; 3] = [5 * SECOND, 3_600 * SECOND, 86_400 * SECOND];
-/// An engine's clock that is ahead stays ahead, for one that is set back stands still until the other
-/// one has caught up; and tombstones of settled jobs are to last as long as a round.
+/// An engine's clock that is ahead stays ahead, for one that is set back stands still until the
+/// other one has caught up; and tombstones of settled jobs are to last as long as a round.
 const AHEAD_MILLIS_MAX: u64 = 2_000;
 
 /// Sets a clock wrong; false if nobody can.

@@ -29,8 +29,8 @@ pub(super) async fn hit_redis(server: &mut TestServer, spy: &SyncSpy, fault: &Fa
     done
 }
 
-/// Starts a server. One with a torn file that it may not cut by itself, or is about to leave behind,
-/// refuses, and waits for a person.
+/// Starts a server. One with a torn file that it may not cut by itself, or is about to leave
+/// behind, refuses, and waits for a person.
 pub(super) fn start_again(server: &mut TestServer) {
     if !server.starts_again() {
         server.repair_append_only_files();
@@ -59,7 +59,8 @@ pub(super) async fn hit_host(host: &Kept, spy: &Arc<SyncSpy>, fault: &Fault) -> 
     done
 }
 
-/// Before every other power cut the disk is slow, until that: what syncs take is to be seen in what it takes.
+/// Before every other power cut the disk is slow, until that: what syncs take is to be seen in what
+/// it takes.
 pub(super) async fn be_slow(spy: Option<&SyncSpy>, fault: &Fault) {
     if let Some(spy) = spy
         && fault.pick.is_multiple_of(2)
@@ -71,8 +72,8 @@ pub(super) async fn be_slow(spy: Option<&SyncSpy>, fault: &Fault) {
 
 const SLOW: Duration = millis(800);
 
-/// When each sync of the engine's log and of the names of its files began and was over, since the last power cut; those of
-/// what it keeps besides hold nothing up that was acknowledged.
+/// When each sync of the engine's log and of the names of its files began and was over, since the
+/// last power cut; those of what it keeps besides hold nothing up that was acknowledged.
 pub(super) fn syncs_of_log(spy: &SyncSpy) -> Vec<(u64, Option<u64>)> {
     let is_of_log = |sync: &SyncSpan| {
         let name = &*sync.name;

@@ -1,4 +1,5 @@
-//! Failovers that no fault caused: on a machine that has other work sentinels may take a master for gone.
+//! Failovers that no fault caused: on a machine that has other work sentinels may take a master for
+//! gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -34,7 +35,8 @@ impl Failovers {
         failovers
     }
 
-    /// Takes note of what a fault caused; answers whether there is more than was known, and since when that was.
+    /// Takes note of what a fault caused; answers whether there is more than was known, and since
+    /// when that was.
     pub(crate) async fn expect(&self) -> Option<u64> {
         let epoch = epoch(&*self.servers.lock().await);
         let before = self.epoch.fetch_max(epoch, Relaxed);
@@ -42,8 +44,9 @@ impl Failovers {
         (epoch > before).then_some(since)
     }
 
-    /// Writes down that there was one, if there was, since they were asked last, and until the last master follows the
-    /// new one: before that it may answer who has not heard of that, and forget it.
+    /// Writes down that there was one, if there was, since they were asked last, and until the last
+    /// master follows the new one: before that it may answer who has not heard of that, and forget
+    /// it.
     pub(crate) async fn look(&self, history: &History, waits: &Waits) {
         let mut since = None;
         while let Some(before) = self.expect().await {

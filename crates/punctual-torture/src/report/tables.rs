@@ -7,8 +7,8 @@ use crate::cell::CellKind;
 use crate::check::{Lateness, Tally};
 use crate::totals::{Run, Totals};
 
-/// Faults by their number: in a few words, and how many were asked for before there were any totals, of all their kinds
-/// together; none where so much time was asked for.
+/// Faults by their number: in a few words, and how many were asked for before there were any
+/// totals, of all their kinds together; none where so much time was asked for.
 const KINDS: [(&str, &str, u64); 28] = [
     ("F01", "a worker killed", 1_000),
     ("F02", "Redis killed, `always`", 1_000),
@@ -170,7 +170,8 @@ impl Totals {
         quiet_periods(names.iter().map(String::as_str).zip(cells.values()))
     }
 
-    /// What breaks nothing, and is not to be hidden: handlers beside each other, and what was let pass.
+    /// What breaks nothing, and is not to be hidden: handlers beside each other, and what was let
+    /// pass.
     fn by_excuse(&self) -> String {
         let mut cells: BTreeMap<_, Tally> = BTreeMap::new();
         for run in self.runs.iter().filter(|run| !run.cell.may_lose()) {
@@ -223,7 +224,8 @@ impl Totals {
         table
     }
 
-    /// The same for a reader in a hurry: where nothing may be lost, how often, and how late handlers started meanwhile.
+    /// The same for a reader in a hurry: where nothing may be lost, how often, and how late
+    /// handlers started meanwhile.
     fn by_fault_briefly(&self) -> String {
         let mut all = Tally::default();
         for run in self.runs.iter().filter(|run| !run.cell.may_lose()) {
@@ -322,7 +324,8 @@ impl Totals {
     }
 }
 
-/// How long it took in quiet periods until somebody claimed, by cell; nobody looked in runs before there were any.
+/// How long it took in quiet periods until somebody claimed, by cell; nobody looked in runs before
+/// there were any.
 pub(super) fn quiet_periods<'a>(cells: impl Iterator<Item = (&'a str, &'a Tally)>) -> String {
     let mut table = String::from(
         "| cell | quiet periods | first claim after p50 | p99 | max | a fault held |\n| --- | --: | --: | --: | --: | --: |\n",

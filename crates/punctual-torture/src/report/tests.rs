@@ -94,7 +94,8 @@ fn the_table_of_losses_has_what_settings_lost_that_may_lose_and_by_what() {
     );
 }
 
-/// So many quiet periods, in each of which somebody claimed after 2^(bucket / 4) us, and half of the time a fault held.
+/// So many quiet periods, in each of which somebody claimed after 2^(bucket / 4) us, and half of
+/// the time a fault held.
 fn rested(cell: CellKind, quiet_periods: &[(u32, u64)]) -> Round {
     let mut rested = round(cell, "I1 nothing lost");
     rested.findings.tally.quiet_periods = Spread(quiet_periods.iter().copied().collect());

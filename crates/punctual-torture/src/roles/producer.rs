@@ -59,8 +59,8 @@ const CALLS_PER_LOOK: u64 = 10;
 const CATCH_UP: std::time::Duration = millis(40);
 
 impl Producer {
-    /// Waits while more jobs stand ready than workers run soon: lateness is to tell of faults, not of
-    /// a backlog. An engine that does not answer is sent to all the same.
+    /// Waits while more jobs stand ready than workers run soon: lateness is to tell of faults, not
+    /// of a backlog. An engine that does not answer is sent to all the same.
     async fn let_others_catch_up(&mut self) {
         self.calls += 1;
         if !self.calls.is_multiple_of(CALLS_PER_LOOK) {

@@ -98,7 +98,8 @@ fn program(name: &str) -> PathBuf {
     if beside.exists() { beside } else { name.into() }
 }
 
-/// A database of that server, by the server's own client: one statement per line, one answer per line.
+/// A database of that server, by the server's own client: one statement per line, one answer per
+/// line.
 pub(super) struct MariaDb(Client);
 
 const SCHEMA: [&str; 2] = [

@@ -1,4 +1,5 @@
-//! What every process below this one is at: as the system says it, and by the last lines of its history.
+//! What every process below this one is at: as the system says it, and by the last lines of its
+//! history.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

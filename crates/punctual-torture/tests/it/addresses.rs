@@ -28,7 +28,8 @@ fn torture_alone(address: &str) -> Run {
     run_with_token(&arguments, TOKEN)
 }
 
-/// It came to something, nothing promised was broken, and of faults there were some of these, and none of others.
+/// It came to something, nothing promised was broken, and of faults there were some of these, and
+/// none of others.
 fn is_clean_under(run: &Run, expected: &[&str], others: &[&str]) {
     assert!(run.is_clean(), "{}", run.said());
     let rounds = run.rounds();

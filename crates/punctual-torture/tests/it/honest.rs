@@ -27,8 +27,8 @@ fn is_held_to_its_bound(run: &Run) -> bool {
     run.is_clean() && run.rounds().iter().all(looked)
 }
 
-/// Redis said of itself, before a kill, that it had answered what it had not written; or what was lost is what it answered
-/// once it had been asked.
+/// Redis said of itself, before a kill, that it had answered what it had not written; or what was
+/// lost is what it answered once it had been asked.
 fn was_delayed(run: &Run) -> bool {
     sum(run, "unwritten") > 0 || sum(run, "oldest_lost") == 0
 }
@@ -89,7 +89,8 @@ fn redis_that_syncs_each_second_loses_in_a_kill_while_a_sync_is_slow() {
     loses("redis-everysec-slow");
 }
 
-/// Whether a kill meets what Redis delayed to write is the disk's chance; it says so itself, and else loses nothing.
+/// Whether a kill meets what Redis delayed to write is the disk's chance; it says so itself, and
+/// else loses nothing.
 #[test]
 fn redis_that_syncs_each_second_loses_in_a_kill_only_what_it_had_delayed() {
     let run = run(&[

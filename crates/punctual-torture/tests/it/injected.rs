@@ -6,11 +6,13 @@ use crate::support::{Run, run};
 
 /// What all tries of a bug may cause together, as their rounds counted it.
 const FAULTS_MAX: u64 = 100;
-/// Jobs that end their process and callers that give up are faults, too, and come on top of what is planned.
+/// Jobs that end their process and callers that give up are faults, too, and come on top of what is
+/// planned.
 const ON_TOP: u64 = 30;
 /// A seed whose faults meet nothing leaves some for the next.
 const OF_A_SEED: u64 = 45;
-/// What faults meet is chance, of the seed and of the machine: so a bug may be found under the next one.
+/// What faults meet is chance, of the seed and of the machine: so a bug may be found under the next
+/// one.
 const SEEDS: [&str; 4] = ["5", "6", "7", "8"];
 /// The same, but for the seed that stops all workers late.
 const STOPS_FIRST: [&str; 4] = ["6", "7", "8", "5"];
@@ -18,8 +20,8 @@ const STOPS_FIRST: [&str; 4] = ["6", "7", "8", "5"];
 /// Those of a second hundred.
 const OTHERS: [&str; 4] = ["15", "16", "17", "18"];
 
-/// The engine refuses its data, so that nobody can look: only bugs that damage them may be found by that. It has to say so:
-/// on a slow machine an engine may not open in time, either.
+/// The engine refuses its data, so that nobody can look: only bugs that damage them may be found by
+/// that. It has to say so: on a slow machine an engine may not open in time, either.
 const REFUSES: &str = "B looked at";
 const DAMAGED: &str = "(data_damaged";
 
@@ -31,15 +33,17 @@ struct Injected<'a> {
     lanes: &'a str,
     /// Seconds of a round.
     round: &'a str,
-    /// How many faults of those lanes at most; then nothing is broken any more until the round is over.
+    /// How many faults of those lanes at most; then nothing is broken any more until the round is
+    /// over.
     faults: u64,
     options: &'a [&'a str],
     seeds: [&'a str; 4],
 }
 
 impl Injected<'_> {
-    /// It is found by one of these, with a hundred faults at most, those of all tries counted. What meets what is chance:
-    /// one more hundred is tried before it is said that this plan does not find it.
+    /// It is found by one of these, with a hundred faults at most, those of all tries counted. What
+    /// meets what is chance: one more hundred is tried before it is said that this plan does not
+    /// find it.
     fn is_found_by(&self, invariants: &[&str]) {
         let first = self.is_found_under(self.seeds, invariants);
         let Err(said) = first else { return };
@@ -69,7 +73,8 @@ impl Injected<'_> {
                     false => Err(format!("{bug} took {used}: {}", run.said())),
                 };
             }
-            // Found by something else, such as a backlog that a slow machine did not drain, or not at all.
+            // Found by something else, such as a backlog that a slow machine did not drain, or not
+            // at all.
             said.push(run.said());
         }
         Err(format!(
@@ -120,8 +125,8 @@ fn finds(bug: &str, cell: &str, invariants: &[&str]) {
     finds_by(&["--rate", "10"], SEEDS, bug, cell, invariants);
 }
 
-/// A lease has to have several jobs when its worker is killed or stopped: many come with a call, for calls that are given up are
-/// faults, too, and find nothing here.
+/// A lease has to have several jobs when its worker is killed or stopped: many come with a call,
+/// for calls that are given up are faults, too, and find nothing here.
 const IN_LEASES: [&str; 4] = ["--rate", "10", "--batch", "20"];
 
 /// The same, and handlers that end their process are rare: nor do these find anything.
@@ -171,7 +176,8 @@ fn an_answer_before_the_write_is_found() {
 
 #[test]
 fn a_rescue_that_does_not_look_is_found() {
-    // Some of a lease are to be tried again, and then it is to run out: handlers that end their process see to that.
+    // Some of a lease are to be tried again, and then it is to run out: handlers that end their
+    // process see to that.
     let (bug, broken) = ("RescueWithoutStateCheck", ["I2 ", "I3 ", "I7 "]);
     finds_by(&IN_LEASES, STOPS_FIRST, bug, "embedded-http", &broken);
 }
@@ -255,7 +261,8 @@ fn a_millisecond_too_early_is_found_in_redis() {
     finds("EarlyByOneMillisecond", "redis-always", &["I5 "]);
 }
 
-/// A cut leaves a log with an end that was written in part, if one is on its way: what stands there is taken for jobs.
+/// A cut leaves a log with an end that was written in part, if one is on its way: what stands there
+/// is taken for jobs.
 #[test]
 fn a_checksum_that_is_not_checked_is_found() {
     let broken = ["I1 ", "I5 ", REFUSES];
@@ -325,7 +332,8 @@ fn is_not_found(injected: &Injected<'_>, invariants: &[&str]) {
     assert!(count(&run) > 5, "{}", run.said());
 }
 
-/// A job now and then, and the gateway is killed again and again, then left alone: a claim that waited there receives no wakeup any more.
+/// A job now and then, and the gateway is killed again and again, then left alone: a claim that
+/// waited there receives no wakeup any more.
 const FEW: Injected<'_> = Injected {
     bug: "DeafAfterBreak",
     cell: "embedded-http",

@@ -1,5 +1,5 @@
-//! The harness is proved: it finds injected bugs, sees settings lose what they may lose, and nothing
-//! lost where nothing may be.
+//! The harness is proved: it finds injected bugs, sees settings lose what they may lose, and
+//! nothing lost where nothing may be.
 
 /// Engines that somebody else keeps.
 mod addresses;

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// `scripts/torture` in a tree of its own, where cargo builds nothing and the program only says how it was called.
+/// `scripts/torture` in a tree of its own, where cargo builds nothing and the program only says how
+/// it was called.
 struct Script {
     tree: TempDir,
 }

@@ -169,8 +169,8 @@ impl Case {
         self.set_time(self.clock() + span).await;
     }
 
-    /// Moves the clock forward in steps below a quarter of [`LEASE_DURATION`], with a call after each but
-    /// the last: nobody can say that the engine was silent.
+    /// Moves the clock forward in steps below a quarter of [`LEASE_DURATION`], with a call after
+    /// each but the last: nobody can say that the engine was silent.
     pub(super) async fn advance_awake(&self, span: Duration) {
         const STEP: Duration = seconds(2);
         let mut left = span;

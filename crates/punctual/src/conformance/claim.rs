@@ -284,7 +284,8 @@ pub(super) async fn wake_at_is_of_the_claimed_queues(case: Case) {
     assert_eq!(case.wake_at().await, None);
 }
 
-/// Nor is what ends by itself and keeps nobody of them back: who waits would come for each of others' expiries.
+/// Nor is what ends by itself and keeps nobody of them back: who waits would come for each of
+/// others' expiries.
 pub(super) async fn wake_at_is_of_what_keeps_jobs_back(case: Case) {
     let ends = |queue: &str, number: u64| NewJob {
         expires_at: Some(case.clock() + seconds(number)),

@@ -47,7 +47,8 @@ async fn complete_at_once(case: &Case, count: usize) -> Vec<JobId> {
     attempts.iter().map(|attempt| attempt.id()).collect()
 }
 
-/// Whatever ends a job is an end: its worker, a cancel, a replacement, its expiry, its last failure.
+/// Whatever ends a job is an end: its worker, a cancel, a replacement, its expiry, its last
+/// failure.
 pub(super) async fn every_job_that_ends_is_an_end(case: Case) {
     let mut expected = Vec::new();
     for (outcome, state) in [

@@ -67,8 +67,8 @@ pub(super) async fn an_expired_job_is_never_claimed(case: Case) {
     }
 }
 
-/// A claim that meets many expired jobs settles some of them and says that it could answer more: the one that
-/// lives behind them all is claimed in the end, without a wakeup.
+/// A claim that meets many expired jobs settles some of them and says that it could answer more:
+/// the one that lives behind them all is claimed in the end, without a wakeup.
 pub(super) async fn a_claim_settles_some_of_many_expired_jobs(case: Case) {
     const MANY: usize = 10_000;
     /// What a claim settles, and what the calls beside it sweep.

@@ -30,11 +30,11 @@ pub struct Histories {
     pub steps: usize,
     /// Whether to crash and reopen the engine, as the harness of a durable one can.
     pub durable: bool,
-    /// Namespaces that the steps are in, 1 or 2. One for an engine whose namespaces have each a time
-    /// of their own, as those of a server's shards: the model has one time for all.
+    /// Namespaces that the steps are in, 1 or 2. One for an engine whose namespaces have each a
+    /// time of their own, as those of a server's shards: the model has one time for all.
     pub namespaces: u8,
-    /// The most jobs of one call that differ in nothing but id and payload, at least 2: an engine may
-    /// store such a call in another way if it is large.
+    /// The most jobs of one call that differ in nothing but id and payload, at least 2: an engine
+    /// may store such a call in another way if it is large.
     pub alike: u8,
 }
 

@@ -187,7 +187,8 @@ pub(super) async fn a_group_lists_its_unsettled_jobs(case: Case) {
     assert_eq!(listed, expected);
 }
 
-/// A filter finds by the text of the last error, whatever the state; a job without one never matches.
+/// A filter finds by the text of the last error, whatever the state; a job without one never
+/// matches.
 pub(super) async fn a_filter_finds_by_the_last_error(case: Case) {
     case.enqueue_all(vec![job(), job(), job(), job()]).await;
     let attempts = case.claim(3).await;

@@ -28,7 +28,8 @@ fn line(case: &Case, attempt: u32, text: &str) -> LogLine {
     }
 }
 
-/// Lines come with a heartbeat or a settlement and stay in order, over attempts, with their instants.
+/// Lines come with a heartbeat or a settlement and stay in order, over attempts, with their
+/// instants.
 pub(super) async fn lines_are_kept_in_order(case: Case) {
     let kept = NewJob {
         retention: hours(1),

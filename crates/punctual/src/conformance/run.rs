@@ -39,7 +39,8 @@ pub fn first_broken<'a>(
     })
 }
 
-/// Injects a bug in every engine of this process, looks for a law that it breaks, takes it out again.
+/// Injects a bug in every engine of this process, looks for a law that it breaks, takes it out
+/// again.
 ///
 /// The switch is one per process: a test that injects shares its process with no other test.
 #[cfg(feature = "injected-bugs")]

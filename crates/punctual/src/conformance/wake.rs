@@ -39,7 +39,8 @@ pub(super) fn expiring(job: NewJob, at: Timestamp) -> NewJob {
     }
 }
 
-/// Who claims in vain and sleeps until `wake_at`, a few times if it is early, claims at that instant.
+/// Who claims in vain and sleeps until `wake_at`, a few times if it is early, claims at that
+/// instant.
 pub(super) async fn assert_claims_at(case: &Case, at: Timestamp, id: JobId) {
     while case.clock() < at {
         let claimed = case.claim_as(case.wants(1)).await;

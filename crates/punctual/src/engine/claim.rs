@@ -61,7 +61,8 @@ impl WorkerRecord {
         }
     }
 
-    /// The slots that engines count: a worker that does not report any has as many as it claims for.
+    /// The slots that engines count: a worker that does not report any has as many as it claims
+    /// for.
     ///
     /// # Examples
     ///
@@ -232,7 +233,8 @@ pub struct Claimed {
     /// Whether suspects wait in these queues for a claim that is `alone`.
     pub suspects: bool,
     /// Whether another worker was told of `wake_at` before and claims then: this one may sleep on
-    /// in a `wait`, which ends if the other does not come. Told only to a claim that is `in_process`.
+    /// in a `wait`, which ends if the other does not come. Told only to a claim that is
+    /// `in_process`.
     #[serde(default)]
     pub another_wakes: bool,
 }
@@ -258,8 +260,8 @@ pub struct Extend {
     pub lease_duration: Duration,
     /// What handlers said of their progress since the last time.
     pub progress: Vec<(JobId, Bytes)>,
-    /// Lines that handlers logged since the last time, a job at most once. Each job's are at most as
-    /// many as a job [keeps](crate::job::LOG_LINES_KEPT).
+    /// Lines that handlers logged since the last time, a job at most once. Each job's are at most
+    /// as many as a job [keeps](crate::job::LOG_LINES_KEPT).
     #[serde(default)]
     pub log: Vec<(JobId, Vec<String>)>,
     /// The jobs the worker still works on; answers name those it lost. Empty asks about none.

@@ -169,7 +169,7 @@ pub enum OnFull {
     #[default]
     Refuse,
     /// The oldest pending job becomes `dead: overflow`: the next in line of the last priority that
-    /// a claim could take from, else the scheduled one with the earliest due, else the first in line
-    /// of a group that is kept back; held jobs never.
+    /// a claim could take from, else the scheduled one with the earliest due, else the first in
+    /// line of a group that is kept back; held jobs never.
     DeadLetterOldest,
 }

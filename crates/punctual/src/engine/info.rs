@@ -149,11 +149,13 @@ pub struct Info {
     /// less while tombstones go early because they have reached [`Limits::tombstone_bytes`].
     #[serde(default)]
     pub resend_window: Duration,
-    /// How often the clock jumped since the start: back, or over a gap in which nobody was answered.
+    /// How often the clock jumped since the start: back, or over a gap in which nobody was
+    /// answered.
     pub clock_jumps: u64,
     /// Bytes that the store takes in memory and on disk, where the engine can tell.
     pub store_bytes: Option<u64>,
-    /// Into how many shards it cuts a namespace, the largest number of those it serves; 1 if it cuts none.
+    /// Into how many shards it cuts a namespace, the largest number of those it serves; 1 if it
+    /// cuts none.
     #[serde(default = "one")]
     pub shards: u32,
     /// Whether it works as it should.

@@ -165,7 +165,8 @@ pub enum Reason {
     },
     /// Nothing will release it: it waits for a name that is the id of a job, and that job has ended
     /// without clearing it. Only a settlement by a worker clears names; a job that is cancelled,
-    /// purged, expired, replaced, or dead of poison or overflow clears none. Run it now, or cancel it.
+    /// purged, expired, replaced, or dead of poison or overflow clears none. Run it now, or cancel
+    /// it.
     NeverReleased {
         /// The job that has ended.
         by: JobId,
@@ -462,7 +463,8 @@ pub struct QueueStats {
     pub counts: Counts,
     /// Whether it is paused.
     pub paused: bool,
-    /// How long the oldest job that is first in its line, and not kept back by its group, has been due.
+    /// How long the oldest job that is first in its line, and not kept back by its group, has been
+    /// due.
     pub oldest_due: Option<Duration>,
     /// Due jobs of the future in buckets, if asked for.
     pub due: Vec<DueBucket>,

@@ -106,8 +106,8 @@ pub enum SettleVerdict {
         state: State,
         /// The instant it is due again, if it is scheduled or ready.
         due: Option<Timestamp>,
-        /// One per effect, in order; `None` for a `Clear`, and for a job that is still on its way to
-        /// another shard: it is kept and will arrive.
+        /// One per effect, in order; `None` for a `Clear`, and for a job that is still on its way
+        /// to another shard: it is kept and will arrive.
         effects: Vec<Option<EnqueueVerdict>>,
     },
     /// This attempt was settled under this token before; nothing was changed now.

@@ -36,8 +36,8 @@ pub struct Limits {
     pub retained: usize,
     /// Bytes of settled jobs kept per queue and state. Default 64 MiB.
     pub retained_bytes: usize,
-    /// Bytes of settled jobs kept in all queues of a namespace, on Redis in each shard of it: over it
-    /// some go before the end of their retention. Default 512 MiB.
+    /// Bytes of settled jobs kept in all queues of a namespace, on Redis in each shard of it: over
+    /// it some go before the end of their retention. Default 512 MiB.
     pub namespace_retained_bytes: usize,
     /// Changes that the feed remembers. Default 16,384.
     pub feed: usize,
@@ -134,7 +134,8 @@ pub fn check_key(what: &'static str, key: &str) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidName, message).with("key", shown(key)))
 }
 
-/// Checks one header: a name of 1 to 128 of `a-z A-Z 0-9 . _ -`, a value without control characters.
+/// Checks one header: a name of 1 to 128 of `a-z A-Z 0-9 . _ -`, a value without control
+/// characters.
 pub fn check_header(name: &str, value: &str) -> Result<()> {
     let allowed = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(allowed) {

@@ -148,8 +148,9 @@ pub struct NewJob {
 /// The header of a follow-up that has the id of the job whose attempt caused it.
 pub const PARENT_HEADER: &str = "punctual-parent";
 
-/// The headers that must be the same when an id is sent again: all but those that say who asked and not for
-/// what, in any case: the trace context, `traceparent` and `tracestate`, and [`PARENT_HEADER`].
+/// The headers that must be the same when an id is sent again: all but those that say who asked and
+/// not for what, in any case: the trace context, `traceparent` and `tracestate`, and
+/// [`PARENT_HEADER`].
 pub fn content_headers(headers: &[(String, String)]) -> impl Iterator<Item = &(String, String)> {
     let asks = ["traceparent", "tracestate", PARENT_HEADER];
     let is_of_who_asks = move |name: &str| asks.iter().any(|asks| name.eq_ignore_ascii_case(asks));

@@ -1,8 +1,8 @@
 //! Cursors: where a walk goes on, bound to its request, so that no cursor leads out of it.
 //!
 //! A cursor is a check of the request (verb, namespace, index, filter) and a position. A position
-//! leaves out what the request fixes, such as the namespace or the queue: the engine puts it back, so
-//! that the bytes of a caller never name a row of another tenant.
+//! leaves out what the request fixes, such as the namespace or the queue: the engine puts it back,
+//! so that the bytes of a caller never name a row of another tenant.
 
 use std::fmt;
 

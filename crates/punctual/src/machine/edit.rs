@@ -17,8 +17,8 @@ use crate::error::Result;
 use crate::job::{CancelReason, Due, JobId, State};
 use crate::time::Timestamp;
 
-/// What a purge cancels, in its order. Held jobs first: a follower must not start, and escape, because
-/// its holder goes. Then where jobs come from that become ready in the meantime.
+/// What a purge cancels, in its order. Held jobs first: a follower must not start, and escape,
+/// because its holder goes. Then where jobs come from that become ready in the meantime.
 const PURGED: [State; 3] = [State::Held, State::Scheduled, State::Ready];
 
 impl Machine {

@@ -1,4 +1,5 @@
-//! The last jobs of each queue that ended: one row per step and queue, in slots that are used again.
+//! The last jobs of each queue that ended: one row per step and queue, in slots that are used
+//! again.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;

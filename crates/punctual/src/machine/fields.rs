@@ -365,9 +365,9 @@ macro_rules! key {
     };
 }
 
-/// Makes a value of a table: a version byte, then the fields in order. Fields after `then` are what few
-/// rows have: while the last ones have their defaults they are not written, and the version is 1 more than
-/// the number of those that are.
+/// Makes a value of a table: a version byte, then the fields in order. Fields after `then` are what
+/// few rows have: while the last ones have their defaults they are not written, and the version is
+/// 1 more than the number of those that are.
 macro_rules! row {
     (
         $(#[$doc:meta])*

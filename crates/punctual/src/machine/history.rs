@@ -155,7 +155,8 @@ impl History {
         }
     }
 
-    /// Whether a worker of the last minute claims from a queue, and whether one of them takes a kind.
+    /// Whether a worker of the last minute claims from a queue, and whether one of them takes a
+    /// kind.
     pub(super) fn takers(
         &self,
         namespace: u32,

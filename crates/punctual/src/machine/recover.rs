@@ -30,7 +30,8 @@ impl Frozen {
 /// What recovery found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovered {
-    /// The engine time that it was recovered at, not before the last that was answered: the floor of the clock.
+    /// The engine time that it was recovered at, not before the last that was answered: the floor
+    /// of the clock.
     pub floor: Timestamp,
     /// Whether the last run closed in good order.
     pub closed: bool,
@@ -169,8 +170,8 @@ impl Machine {
         }
     }
 
-    /// Rebuilds what the tables imply, after the last step of the log was replayed. Leases of workers
-    /// that ended with the last process are crashes, unless it closed in good order.
+    /// Rebuilds what the tables imply, after the last step of the log was replayed. Leases of
+    /// workers that ended with the last process are crashes, unless it closed in good order.
     pub fn recover(&mut self, now: Timestamp) -> Result<Recovered> {
         if let Some(counters) = self.rows.counters.get(&NameKey {
             name: String::new(),
@@ -287,7 +288,8 @@ impl Machine {
         bytes
     }
 
-    /// Rows in memory and what is implied by them, about, in bytes: the footprint of an engine without a base.
+    /// Rows in memory and what is implied by them, about, in bytes: the footprint of an engine
+    /// without a base.
     pub fn memory_bytes(&mut self) -> usize {
         let due = self.rows.due.heap_bytes();
         self.recent_bytes() + due + self.derived.tombstones.heap_bytes()

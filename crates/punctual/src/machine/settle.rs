@@ -98,7 +98,8 @@ impl Machine {
                 job.status.place.is_pending().then_some(job.status.due),
             ),
             None if is_gone => (State::Completed, None),
-            // Its own effects may have ended it, as a replaced job or one too many, and it is not kept.
+            // Its own effects may have ended it, as a replaced job or one too many, and it is not
+            // kept.
             None => {
                 let tombstone = self.rows.tombstones.get(&key)?;
                 (

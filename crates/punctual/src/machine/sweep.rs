@@ -46,7 +46,8 @@ impl Machine {
         })
     }
 
-    /// Nobody could extend while the engine answered nobody: each such lease lasts once more as long, once.
+    /// Nobody could extend while the engine answered nobody: each such lease lasts once more as
+    /// long, once.
     fn spare_leases_after_silence(&mut self, since: Timestamp) {
         let gap = self.now - since;
         if since == Timestamp::ZERO || self.derived.leases.is_empty() || gap < millis(1) {

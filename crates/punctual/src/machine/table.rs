@@ -242,8 +242,8 @@ impl<K: Key, V: Value> Table<K, V> {
         self.store(key, Some(value), true);
     }
 
-    /// Puts a row whose key is nowhere in the table, and that may be [forgotten](Self::forget): what
-    /// is below after a crash may then be an older one.
+    /// Puts a row whose key is nowhere in the table, and that may be [forgotten](Self::forget):
+    /// what is below after a crash may then be an older one.
     pub(crate) fn insert_forgettable(&mut self, journal: &mut Journal, key: K, value: V) {
         journal.put(self.number, &key, &value, PUT);
         self.store(key, Some(value), true);

@@ -1,4 +1,5 @@
-//! When tombstones go: at the end of their time, and the oldest earlier while they are too many bytes.
+//! When tombstones go: at the end of their time, and the oldest earlier while they are too many
+//! bytes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

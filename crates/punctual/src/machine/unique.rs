@@ -136,7 +136,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The job has settled (or started, for `Hold::UntilStarted`): its key is free, its follower starts.
+    /// The job has settled (or started, for `Hold::UntilStarted`): its key is free, its follower
+    /// starts.
     pub(super) fn free_key(&mut self, job: &Loaded) -> Result<()> {
         let Some(unique) = &job.spec.unique else {
             return Ok(());

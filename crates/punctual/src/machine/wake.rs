@@ -13,8 +13,8 @@ use crate::time::Timestamp;
 
 const NIL: JobId = JobId::from_bytes([0; 16]);
 
-/// What keeps other jobs of its queue back, and ends at an instant of its own. These are hints: each
-/// is looked up again before it is told, and goes with its job or its period.
+/// What keeps other jobs of its queue back, and ends at an instant of its own. These are hints:
+/// each is looked up again before it is told, and goes with its job or its period.
 #[derive(Debug, Default)]
 pub(super) struct Obstacles {
     ends: BTreeSet<(u32, Timestamp, Obstacle)>,
@@ -113,8 +113,8 @@ impl Machine {
         }
     }
 
-    /// Whether a waiting job keeps others back: its group, as one that waits for its next attempt or
-    /// as a suspect in its line, or the follower of its key.
+    /// Whether a waiting job keeps others back: its group, as one that waits for its next attempt
+    /// or as a suspect in its line, or the follower of its key.
     fn keeps_back(&self, job: &Loaded) -> Result<bool> {
         if !job.status.place.is_pending() {
             return Ok(false);
@@ -176,8 +176,8 @@ impl Machine {
         self.rows.periods.remove(&mut self.journal, period);
     }
 
-    /// Looks at what the last process left, before an instant and a bounded part of it; answers where
-    /// it stopped short of that instant, as something may end there.
+    /// Looks at what the last process left, before an instant and a bounded part of it; answers
+    /// where it stopped short of that instant, as something may end there.
     fn see_obstacles(&mut self, until: Option<Timestamp>) -> Result<Option<Timestamp>> {
         let expiry = self.see_expiries(until)?;
         let period = self.see_periods(until)?;

@@ -12,7 +12,8 @@ use crate::queue::Queue;
 
 /// One job on its way: set options, then await it.
 ///
-/// What cannot be sent (a payload that is no JSON, an option out of range) is the error of the await.
+/// What cannot be sent (a payload that is no JSON, an option out of range) is the error of the
+/// await.
 #[must_use = "nothing is sent until it is awaited"]
 #[derive(Debug)]
 pub struct Enqueue {

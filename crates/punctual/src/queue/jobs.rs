@@ -11,7 +11,8 @@ use crate::queue::Queue;
 use crate::time::Timestamp;
 
 impl Queue {
-    /// The job, or the tombstone that is left of it; `None` if the engine does not know it (any more).
+    /// The job, or the tombstone that is left of it; `None` if the engine does not know it (any
+    /// more).
     ///
     /// A job is named by its id, or by queue and unique key: `queue.get(("orders", "order:7"))`.
     pub async fn get(&self, target: impl Into<Target>) -> Result<Option<Got>> {
@@ -97,7 +98,8 @@ impl Queue {
 
     /// Waits until the job is settled and answers it; `None` if that took longer than `at_most`.
     ///
-    /// A completed job is there as its tombstone, with its small result, for two minutes by default.
+    /// A completed job is there as its tombstone, with its small result, for two minutes by
+    /// default.
     pub async fn wait_settled(
         &self,
         target: impl Into<Target>,

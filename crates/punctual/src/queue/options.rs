@@ -87,8 +87,8 @@ macro_rules! options {
                 self.edit(|job| job.retention = span)
             }
 
-            /// Recognises a resend of its id for that long after it settled, up to 7 days; by default
-            /// for two minutes.
+            /// Recognises a resend of its id for that long after it settled, up to 7 days; by
+            /// default for two minutes.
             pub fn remember(self, span: Duration) -> Self {
                 self.edit(|job| job.remember = Some(span))
             }

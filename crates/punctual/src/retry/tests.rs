@@ -109,7 +109,8 @@ fn spans_are_those_of_the_shared_vectors() {
     assert!(rows >= 60, "the table has {rows} rows");
 }
 
-/// `exponential base factor cap jitter`, `fixed span jitter`, `linear base cap jitter`, `list span...`.
+/// `exponential base factor cap jitter`, `fixed span jitter`, `linear base cap jitter`, `list
+/// span...`.
 fn vector_policy(text: &str) -> RetryPolicy {
     let words: Vec<_> = text.split(' ').collect();
     let ms = |n: usize| millis(words[n].parse().unwrap());

@@ -65,8 +65,8 @@ impl Spec {
 
     /// The first instant after that one, or `None` if the schedule has ended.
     ///
-    /// The search ends after eight years, or 100,000 checks of an exclusion. It does not count runs:
-    /// `max_runs` is for the caller who keeps the count.
+    /// The search ends after eight years, or 100,000 checks of an exclusion. It does not count
+    /// runs: `max_runs` is for the caller who keeps the count.
     ///
     /// ```
     /// use punctual::schedule::Spec;

@@ -50,8 +50,8 @@ impl FromStr for Timestamp {
     }
 }
 
-/// Reads an instant that names no time zone, such as `2026-12-01 08:00` or `2026-12-01T08:00:30`, in
-/// the system's time zone. One with a zone is read as that.
+/// Reads an instant that names no time zone, such as `2026-12-01 08:00` or `2026-12-01T08:00:30`,
+/// in the system's time zone. One with a zone is read as that.
 ///
 /// A time that the clocks skip in spring is moved on by as much; of one that comes twice in autumn
 /// the first is meant.
@@ -216,8 +216,8 @@ pub fn format_span(span: Duration) -> String {
     }
 }
 
-/// Writes a span so that it reads back as exactly itself, in days and its largest whole unit: `30m`,
-/// `1500ms`, `1d12h`.
+/// Writes a span so that it reads back as exactly itself, in days and its largest whole unit:
+/// `30m`, `1500ms`, `1d12h`.
 ///
 /// ```
 /// use punctual::time::{exact_span, millis, minutes};

@@ -22,7 +22,8 @@ use crate::time::{Timestamp, millis, minutes, pause, seconds};
 /// Who has nothing to do claims once in that span of engine time, to be seen; or somewhat earlier,
 /// so that many do not claim in step. The engine's wait finds work whose wakeup was lost.
 const SEEN_AGAIN: Duration = seconds(25);
-/// An engine that does not come back from a wait is claimed from after that many seconds of real time.
+/// An engine that does not come back from a wait is claimed from after that many seconds of real
+/// time.
 const DEAF_SECONDS_MAX: u64 = 30;
 /// A claim that is not answered is sent again, under the same nonce.
 const CLAIM_SECONDS_MAX: u64 = 10;
@@ -64,7 +65,8 @@ struct Claimer {
     suspects: Suspects,
     backoff: Backoff,
     was_alone: bool,
-    /// Whether the last claim was for a suspect. If it was not answered the next one is too: its lease may be there.
+    /// Whether the last claim was for a suspect. If it was not answered the next one is too: its
+    /// lease may be there.
     asked_alone: bool,
     /// When to ask for limits that are not known.
     limits_at: Duration,

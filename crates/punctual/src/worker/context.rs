@@ -87,7 +87,8 @@ impl Context {
         self.0.held.token
     }
 
-    /// The instant of engine time at which the lease ends, as last heard of; the worker prolongs it.
+    /// The instant of engine time at which the lease ends, as last heard of; the worker prolongs
+    /// it.
     pub fn lease_until(&self) -> Timestamp {
         self.0.held.until()
     }
@@ -98,8 +99,8 @@ impl Context {
         Some(self.0.started_at() + timeout)
     }
 
-    /// When this attempt started, in engine time; at the latest, as the engine stamps a claim some time after
-    /// it was sent.
+    /// When this attempt started, in engine time; at the latest, as the engine stamps a claim some
+    /// time after it was sent.
     pub fn started_at(&self) -> Timestamp {
         self.0.started_at()
     }
@@ -184,8 +185,8 @@ impl Context {
     /// Enqueues a job in the same step that settles this one: both happen or neither.
     ///
     /// An attempt that ends in an error sends nothing. The job gets this one's headers
-    /// `traceparent` and `tracestate` if it has no `traceparent` of its own; with the feature `otel`
-    /// that of the span this is called in. And this one's id as
+    /// `traceparent` and `tracestate` if it has no `traceparent` of its own; with the feature
+    /// `otel` that of the span this is called in. And this one's id as
     /// [`PARENT_HEADER`](crate::job::PARENT_HEADER), by which its page shows what it caused.
     pub fn then(&self, mut job: NewJob) -> Result<()> {
         let cause = trace::cause(&self.0.job.headers);

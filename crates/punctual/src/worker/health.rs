@@ -10,7 +10,8 @@ use crate::error::Error;
 use crate::sync::Lock;
 use crate::time::{Stopwatch, format_span, seconds};
 
-/// Shows whether a worker works as it should; stays valid when the worker has ended. Cheap to clone.
+/// Shows whether a worker works as it should; stays valid when the worker has ended. Cheap to
+/// clone.
 ///
 /// ```
 /// # use punctual::{MemoryEngine, Worker};

@@ -58,8 +58,8 @@ pub(super) async fn run(rt: Arc<Runtime>) {
     }
 }
 
-/// Prolongs each lease by a call of its own; the error of one that was not. A quarter of the lease for that, and a twelfth
-/// for a pause, leave one that falls due meanwhile time enough.
+/// Prolongs each lease by a call of its own; the error of one that was not. A quarter of the lease
+/// for that, and a twelfth for a pause, leave one that falls due meanwhile time enough.
 async fn extend_each(rt: &Runtime, beats: Vec<(u64, Extend)>, sent: Duration) -> Result<()> {
     let limit = rt.lease_duration() / 4;
     let calls = beats

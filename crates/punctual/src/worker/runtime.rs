@@ -143,7 +143,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let rt = &self.0;
-        // Before its handlers are aborted: the settler may be at work, and would release their jobs.
+        // Before its handlers are aborted: the settler may be at work, and would release their
+        // jobs.
         rt.enter(Phase::Dropped);
         let mut board = rt.board();
         board.stop_all(Cause::Shutdown, Duration::ZERO);

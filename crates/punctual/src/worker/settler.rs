@@ -1,5 +1,6 @@
-//! Settles jobs: one call in flight; jobs that end meanwhile go with the next call, without a timer.
-//! An unanswered part is sent again lease by lease, with backoff, beside what else has ended.
+//! Settles jobs: one call in flight; jobs that end meanwhile go with the next call, without a
+//! timer. An unanswered part is sent again lease by lease, with backoff, beside what else has
+//! ended.
 
 use std::sync::Arc;
 use std::time::Duration;

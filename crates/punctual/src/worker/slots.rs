@@ -411,8 +411,8 @@ impl Board {
         self.ended.push_back(ended);
     }
 
-    /// Takes what is to be settled, at most a batch, lease by lease and each in its order: so engines find what stood
-    /// together together.
+    /// Takes what is to be settled, at most a batch, lease by lease and each in its order: so
+    /// engines find what stood together together.
     pub(super) fn take_ended(&mut self) -> Vec<Ended> {
         let limits = self.seed.limits;
         let (mut bytes, mut items) = (0, 0);
@@ -550,9 +550,10 @@ fn size(settlement: &Settlement) -> usize {
     result + settlement.error.as_ref().map_or(0, String::len) + log + effects.sum::<usize>()
 }
 
-/// As how many items of a call a settlement counts. One that writes the job again, or takes it out of what it stands in,
-/// costs an engine ten times what it takes to note one more completion: a call of 1,000 would keep it from everybody else
-/// for tens of milliseconds, when a service is away and all that needs it fails.
+/// As how many items of a call a settlement counts. One that writes the job again, or takes it out
+/// of what it stands in, costs an engine ten times what it takes to note one more completion: a
+/// call of 1,000 would keep it from everybody else for tens of milliseconds, when a service is away
+/// and all that needs it fails.
 fn items(job: &JobRecord, settlement: &Settlement) -> usize {
     let stands_elsewhere = job.unique.is_some() || job.group.is_some();
     let is_kept = is_kept(job, &settlement.outcome) || settlement.attempt > 1;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::worker::Context;
 
-/// A value that a handler takes from its worker: what [`Worker::state`](crate::Worker::state) was given.
+/// A value that a handler takes from its worker: what [`Worker::state`](crate::Worker::state) was
+/// given.
 ///
 /// ```
 /// use punctual::{Outcome, worker::State};

@@ -134,7 +134,8 @@ fn causes<'a>(
 
 /// What a handler may return: nothing or an [`Outcome`], alone or in a `Result` with any error.
 ///
-/// An error means retry by the job's policy; [`Error::permanent`] anywhere among its causes means dead.
+/// An error means retry by the job's policy; [`Error::permanent`] anywhere among its causes means
+/// dead.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     note = "return `()`, `Outcome` or `Verdict`, or a `Result` of one of them with any error type",

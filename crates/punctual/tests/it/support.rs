@@ -92,7 +92,8 @@ impl Probe {
         state.faults.entry(verb).or_default().extend(faults);
     }
 
-    /// The part of the engine that knows this lease does not answer from now on, nor does a call that names it.
+    /// The part of the engine that knows this lease does not answer from now on, nor does a call
+    /// that names it.
     pub(crate) fn loses(&self, lease: Token) {
         self.state.lock().unwrap().away.insert(lease);
     }

@@ -1,4 +1,5 @@
-//! What the demo shows while it runs: a table that is drawn again and again, or now and then a line.
+//! What the demo shows while it runs: a table that is drawn again and again, or now and then a
+//! line.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::Ordering;

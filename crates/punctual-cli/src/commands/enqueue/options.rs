@@ -116,8 +116,8 @@ pub(super) struct Options {
     pub(super) content_type: Option<String>,
 }
 
-/// How long a job that a person sent is kept once completed: it can still be shown then. Libraries and
-/// HTTP keep none by default.
+/// How long a job that a person sent is kept once completed: it can still be shown then. Libraries
+/// and HTTP keep none by default.
 const RETENTION: Duration = hours(1);
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

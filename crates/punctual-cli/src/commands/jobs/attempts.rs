@@ -7,7 +7,8 @@ use punctual::time::{Timestamp, format_span};
 
 use crate::output::{ago, cut};
 
-/// Characters of an error that fit beside the names of a card's fields; -o json shows all that is kept.
+/// Characters of an error that fit beside the names of a card's fields; -o json shows all that is
+/// kept.
 const ERROR_SHOWN: usize = 60;
 
 /// A line per attempt, and one for what it failed with; nothing if there was none.

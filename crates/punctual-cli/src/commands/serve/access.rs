@@ -91,8 +91,8 @@ impl Access {
         }
     }
 
-    /// Reads the files again: tokens that are there now are good, and those that are gone are not. How many there are;
-    /// nothing if none of them came from a file.
+    /// Reads the files again: tokens that are there now are good, and those that are gone are not.
+    /// How many there are; nothing if none of them came from a file.
     pub(super) fn read_again(&self) -> Option<Result<usize>> {
         let sources = self.sources.as_ref()?;
         sources.file.as_ref().or(sources.config.as_ref())?;

@@ -79,8 +79,8 @@ impl Drop for Screen {
     }
 }
 
-/// Has the terminal pass on each key at once and unechoed; answers its settings before. Ctrl-C stays
-/// a signal.
+/// Has the terminal pass on each key at once and unechoed; answers its settings before. Ctrl-C
+/// stays a signal.
 fn keys_at_once() -> Option<Termios> {
     if !io::stdin().is_terminal() {
         return None;

@@ -35,8 +35,8 @@ const LAPSE: Duration = days(40);
 /// Within that time of the wall clock an engine comes down that has nothing to do.
 const PATIENCE: Duration = seconds(60);
 
-/// What an engine takes, by kind: keys, bytes in memory by its own account, bytes that its process holds of the machine's
-/// memory, bytes on disk.
+/// What an engine takes, by kind: keys, bytes in memory by its own account, bytes that its process
+/// holds of the machine's memory, bytes on disk.
 type Taken = BTreeMap<&'static str, u64>;
 /// What the process holds.
 const PROCESS: &str = "resident";
@@ -62,9 +62,9 @@ trait Soaked: Send {
     async fn taken(&mut self) -> Taken;
 }
 
-/// Jobs of every kind come in waves past others that stand, and go until every tombstone of them has
-/// lapsed: after each wave the engine comes down to what it took before them, within a twentieth. Its process
-/// keeps what it takes in the first half of them, as caches fill.
+/// Jobs of every kind come in waves past others that stand, and go until every tombstone of them
+/// has lapsed: after each wave the engine comes down to what it took before them, within a
+/// twentieth. Its process keeps what it takes in the first half of them, as caches fill.
 async fn soak<S: Soaked>(mut soaked: S) {
     let wave = wave();
     let far = START + LAPSE * (2 * WAVES as u32);
@@ -132,8 +132,8 @@ fn wave() -> usize {
     jobs / WAVES / 100 * 100
 }
 
-/// Whether more was left than before, by a twentieth; of the pages of a process some are in pieces that it cannot give
-/// back.
+/// Whether more was left than before, by a twentieth; of the pages of a process some are in pieces
+/// that it cannot give back.
 fn is_above(what: &str, left: u64, base: u64) -> bool {
     let slack = if what == PROCESS { 8 << 20 } else { 0 };
     left > base * 21 / 20 + slack

@@ -1,7 +1,8 @@
-//! Rules for readers of code: first lines, names of tests.
+//! Rules for readers of code: first lines, widths of comments, names of tests.
 
 use super::tree::Tree;
 
+const COMMENT_COLUMNS_MAX: usize = 100;
 const TEST_NAME_MAX: usize = 70;
 
 /// The first line of every source file says what the file is for.
@@ -16,6 +17,34 @@ pub(super) fn first_lines(tree: &Tree) -> Vec<String> {
         .filter(|(path, text)| !path.contains("/gen/") && !begins_well(text))
         .map(|(path, _)| format!("{path}: its first line does not say what it is for"))
         .collect()
+}
+
+/// A comment ends where code does.
+pub(super) fn comment_widths(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (kind, mark) in [(".rs", "//"), (".lua", "--")] {
+        for (path, text) in tree.files("", kind) {
+            for (number, line) in text.lines().enumerate() {
+                let columns = line.chars().count();
+                let is_comment = line.trim_start().starts_with(mark);
+                if is_comment && columns > COMMENT_COLUMNS_MAX && !is_unbreakable(line) {
+                    complaints.push(format!(
+                        "{path}:{}: {columns} columns; {COMMENT_COLUMNS_MAX} are the most",
+                        number + 1
+                    ));
+                }
+            }
+        }
+    }
+    complaints
+}
+
+/// An address or a row of a table cannot be broken; nor can code, such as what only tests load.
+fn is_unbreakable(line: &str) -> bool {
+    let code = ["--TEST", "--SMALL", "--exec", "--http", "/// #"];
+    line.contains("://")
+        || line.contains("| ")
+        || code.iter().any(|mark| line.trim_start().starts_with(mark))
 }
 
 /// The name of a test is read at a glance.

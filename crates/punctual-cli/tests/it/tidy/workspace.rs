@@ -82,7 +82,8 @@ fn is_ours(name: &str) -> bool {
     name == "punctual" || name.starts_with("punctual-")
 }
 
-/// Stands in for functions of the C library, so it cannot be safe code; its manifest has the reason.
+/// Stands in for functions of the C library, so it cannot be safe code; its manifest has the
+/// reason.
 const UNSAFE: &str = "crates/punctual-syncspy-shim/Cargo.toml";
 
 /// Lints, version, edition and licence come from the workspace; a crate says what it is.

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A log whose last sync failed, and whose process was killed then: all is read, not all is on disk.
+/// A log whose last sync failed, and whose process was killed then: all is read, not all is on
+/// disk.
 fn doubtful(payloads: &[Vec<u8>], synced: usize) -> ForgetfulDisk {
     let disk = ForgetfulDisk::default();
     let options = LogOptions {

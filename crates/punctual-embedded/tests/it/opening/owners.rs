@@ -45,7 +45,8 @@ async fn no_other_user_reads_data_even_in_an_open_directory() {
     }
 }
 
-/// The names of all files, each of which is closed to others, by itself or by a directory that it lies in.
+/// The names of all files, each of which is closed to others, by itself or by a directory that it
+/// lies in.
 fn closed_files(below: &Path) -> Vec<String> {
     let mut names = Vec::new();
     let mut left = vec![(below.to_owned(), false)];

@@ -113,8 +113,8 @@ pub(crate) struct WorkerLine {
 }
 
 impl WorkerLine {
-    /// The id of all who give none and say the same of themselves: one of their own for each claim would
-    /// be a crowd, which engines keep in mind for a minute.
+    /// The id of all who give none and say the same of themselves: one of their own for each claim
+    /// would be a crowd, which engines keep in mind for a minute.
     fn id_of_many(&self, queues: &[String]) -> WorkerId {
         let said = (&self.host, &self.version, &self.kinds, queues);
         let digest = Sha256::digest(format!("{said:?}"));

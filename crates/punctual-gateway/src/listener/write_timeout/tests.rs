@@ -1,5 +1,5 @@
-//! Tests of write timeouts. The clock is tokio's, which stands still and jumps to the next timer when
-//! all tasks wait: an awaited event comes after exactly the asserted span.
+//! Tests of write timeouts. The clock is tokio's, which stands still and jumps to the next timer
+//! when all tasks wait: an awaited event comes after exactly the asserted span.
 
 use axum::http::header;
 use hyper::rt::Timer;

@@ -116,8 +116,8 @@ fn each(how: u8, said: &str) -> Says {
     Says::Reply(format!("*3\r\n$2\r\n{how}{how}\r\n{one}{one}"))
 }
 
-/// The first sending may have been done, whoever refused the second: a worker whose lease is told to be lost then cannot
-/// know by what.
+/// The first sending may have been done, whoever refused the second: a worker whose lease is told
+/// to be lost then cannot know by what.
 #[tokio::test]
 async fn what_was_sent_before_older_functions_refused_it_is_told_as_sent_again() {
     for breaks in [true, false] {
@@ -180,7 +180,8 @@ async fn calls_that_left_together_and_were_sent_before_are_not_told_as_refused()
     }
 }
 
-/// Whether functions are older is asked within the call's own time: others of its class wait behind it.
+/// Whether functions are older is asked within the call's own time: others of its class wait behind
+/// it.
 #[tokio::test]
 async fn a_server_without_an_answer_for_its_version_costs_one_deadline() {
     let mut asked = 0;

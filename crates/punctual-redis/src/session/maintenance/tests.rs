@@ -92,7 +92,8 @@ async fn a_server_that_is_set_up_otherwise_since_is_noticed() {
     assert_eq!(problems(), Vec::<String>::new(), "and that it is mended");
 }
 
-/// A list of cold jobs is begun five minutes ahead of its time: an idle worker's look each second gets through 75,000.
+/// A list of cold jobs is begun five minutes ahead of its time: an idle worker's look each second
+/// gets through 75,000.
 #[tokio::test]
 async fn cold_jobs_are_spread_ahead_of_their_time_after_a_recent_poll() {
     const FAR: usize = 60;
@@ -168,7 +169,8 @@ fn many_workers_share_the_maintenance() {
     );
 }
 
-/// How many slices a round has, of which each tells this, and is done a bit later than the one before.
+/// How many slices a round has, of which each tells this, and is done a bit later than the one
+/// before.
 fn slices(done: impl Fn(u32) -> Maintained) -> u32 {
     let mut slices = Slices::default();
     (1..)

@@ -14,7 +14,8 @@ fn set(key: &str) -> Cmd {
     set
 }
 
-/// There are no replicas: the first change holds the connection until it is said that they are too few.
+/// There are no replicas: the first change holds the connection until it is said that they are too
+/// few.
 #[tokio::test]
 async fn a_change_of_a_gone_caller_is_not_sent_with_those_of_others() {
     let server = TestServer::start();

@@ -24,8 +24,8 @@ async fn silent_one(taken: Arc<AtomicUsize>) -> u16 {
     port
 }
 
-/// Nobody says who answers for what: each call ends at its deadline, and all of them have asked once, not one after the
-/// other.
+/// Nobody says who answers for what: each call ends at its deadline, and all of them have asked
+/// once, not one after the other.
 #[tokio::test]
 async fn calls_end_at_their_deadline_where_whoever_knows_is_silent() {
     for (scheme, path) in [("redis+cluster", ""), ("redis+sentinel", "/main")] {

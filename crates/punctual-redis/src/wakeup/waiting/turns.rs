@@ -73,8 +73,8 @@ impl Drop for Turn {
     }
 }
 
-/// How often one of so many looks: together they look no less often than one alone, and however many they
-/// are, no more often than some.
+/// How often one of so many looks: together they look no less often than one alone, and however
+/// many they are, no more often than some.
 pub(super) fn poll_interval(crowd: u32) -> Duration {
     (POLL_SHARE * crowd).max(POLL_ALONE)
 }

@@ -1,5 +1,5 @@
-//! What a real server refuses while something is wrong with it: told with its remedy, nothing lost, and
-//! well again by itself once the cause is gone.
+//! What a real server refuses while something is wrong with it: told with its remedy, nothing lost,
+//! and well again by itself once the cause is gone.
 
 use punctual::time::{Stopwatch, millis, seconds, within};
 use punctual::{Context, Error, ErrorKind, JobId, JobRecord, NewJob, Outcome, Result, Worker};
@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 
 use crate::client::{Claimed, claim, connect, drain, enqueue, enqueue_surely, options};
 
-/// A server with a job that waits and one that runs, callers with little patience, and a worker that
-/// sleeps.
+/// A server with a job that waits and one that runs, callers with little patience, and a worker
+/// that sleeps.
 struct Scene {
     server: TestServer,
     engine: RedisEngine,
@@ -75,7 +75,8 @@ impl Scene {
         }
     }
 
-    /// The cause is gone: nothing is lost, nothing was done twice, and nobody had to be started again.
+    /// The cause is gone: nothing is lost, nothing was done twice, and nobody had to be started
+    /// again.
     async fn goes_on(mut self, met: &str) {
         let errors = self.server.cli(&["INFO", "errorstats"]);
         assert!(errors.contains(&format!("errorstat_{met}:")), "{errors}");
@@ -102,7 +103,8 @@ async fn a_server_that_cannot_save_says_so_and_goes_on_once_it_can() {
     // Only of whoever asks for snapshots are they expected.
     let server = TestServer::with(&["--save", "3600 100000", "--appendonly", "no"]);
     let scene = Scene::on(server).await;
-    // A snapshot cannot take the place of a directory that is not empty, whoever the server runs as.
+    // A snapshot cannot take the place of a directory that is not empty, whoever the server runs
+    // as.
     let in_its_place = scene.server.directory().join("dump.rdb");
     std::fs::create_dir_all(in_its_place.join("full")).expect("it is ours");
     save(&scene.server, "err").await;

@@ -15,7 +15,8 @@ use crate::client::{connect, enqueue, here};
 /// How long calls are counted.
 const SPAN: Duration = seconds(6);
 
-/// Where each draws when it looks first: long enough that chance alone never brings twice as many as there are.
+/// Where each draws when it looks first: long enough that chance alone never brings twice as many
+/// as there are.
 const SPAN_OF_DRAWS: Duration = seconds(20);
 
 /// Looks over the span, a second: calls of functions that change nothing.
@@ -45,7 +46,8 @@ fn waits(of: &mut JoinSet<Result<Waited>>, engine: &Arc<RedisEngine>, queue: Str
     });
 }
 
-/// As many claims over HTTP wait in a gateway, which is one worker: they listen together, and one looks for all.
+/// As many claims over HTTP wait in a gateway, which is one worker: they listen together, and one
+/// looks for all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_of_one_process_poll_for_lost_wakeups_as_one() {
     for many in [200, 1_000] {

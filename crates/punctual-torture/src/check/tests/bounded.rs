@@ -14,7 +14,8 @@ const MOST: u64 = 200 * MS;
 /// That, on a machine that has other work.
 const REACH: u64 = MOST + TURN;
 
-/// An acknowledged job is gone, and a fault held from so long after its answer on; the engine answers all the while.
+/// An acknowledged job is gone, and a fault held from so long after its answer on; the engine
+/// answers all the while.
 fn gone(fault: &str, after: u64) -> Told {
     let mut told = Told::nothing();
     told.loses_at_most = Some(MOST);
@@ -24,7 +25,8 @@ fn gone(fault: &str, after: u64) -> Told {
     told
 }
 
-/// The same, and these syncs were noted at the fault, by when they began and ended after the answer.
+/// The same, and these syncs were noted at the fault, by when they began and ended after the
+/// answer.
 fn gone_beside(syncs: &[(u64, Option<u64>)], after: u64) -> Told {
     let mut told = gone("F05", after);
     let since = |at: u64| ANSWERED + at;

@@ -14,7 +14,8 @@ fn cancelled(mut told: Told, at: u64, verdict: &str) -> Told {
     told
 }
 
-/// An active job answers that it is asked to stop: what answers `done` waited, and never ends in another way.
+/// An active job answers that it is asked to stop: what answers `done` waited, and never ends in
+/// another way.
 #[test]
 fn a_job_whose_cancel_was_answered_as_done_and_that_completes_is_found() {
     for at in [CLAIMED, CLAIMED + 9 * MS] {
@@ -118,7 +119,8 @@ fn a_cancel_without_effect_excuses_no_missing_job() {
     assert_eq!(unanswered.broken(), NOTHING);
 }
 
-/// An engine whose clock reads an hour less while it is first asked, and then does not, takes an hour's tombstones.
+/// An engine whose clock reads an hour less while it is first asked, and then does not, takes an
+/// hour's tombstones.
 #[test]
 fn a_tombstone_lapses_as_much_earlier_as_the_engine_s_clock_leapt() {
     let gone_after = |at: u64, early: u64, leap: u64| {

@@ -10,7 +10,8 @@ use crate::event::{Event, Verdict};
 /// When the power is cut, and what was claimed last before.
 const CUT: u64 = AFTER_CRASH + 1_000 * MS;
 
-/// Two claim the job, one after the other; the power is cut, and the end of the first one's attempt is accepted.
+/// Two claim the job, one after the other; the power is cut, and the end of the first one's attempt
+/// is accepted.
 fn overruled() -> Told {
     let mut told = Told::nothing();
     told.sends(JOB, "created");
@@ -95,8 +96,9 @@ fn a_lease_that_was_synced_before_the_cut_lasts_over_it() {
     assert!(again(true));
 }
 
-/// A worker is stopped before it reads the answer to a claim, which was sent at a stamp; the power is cut, which takes the
-/// claim and the job, of which nothing was acknowledged; it is sent again, due later, and claimed by another.
+/// A worker is stopped before it reads the answer to a claim, which was sent at a stamp; the power
+/// is cut, which takes the claim and the job, of which nothing was acknowledged; it is sent again,
+/// due later, and claimed by another.
 fn read_late(sent: u64) -> Told {
     let (cut, over) = (CLAIMED + 20 * MS, CLAIMED + 40 * MS);
     let mut told = Told::nothing();

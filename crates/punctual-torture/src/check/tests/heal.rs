@@ -12,7 +12,8 @@ const NOTHING: [&str; 0] = [];
 /// A rest begins a moment before the job is due.
 const QUIET_PERIODS: u64 = CLAIMED;
 
-/// A job is sent at once, and claimed first so long after a quiet period began, which nobody disturbs.
+/// A job is sent at once, and claimed first so long after a quiet period began, which nobody
+/// disturbs.
 fn claimed_in_a_rest_after(span: u64) -> Told {
     let mut told = Told::nothing();
     told.sends(JOB, "created");
@@ -145,7 +146,8 @@ fn the_time_in_which_any_fault_held_is_told_once() {
     );
 }
 
-/// Many jobs are claimed in a quiet period, by two who claimed before; one may be gone before it is over.
+/// Many jobs are claimed in a quiet period, by two who claimed before; one may be gone before it is
+/// over.
 fn claimed_by_two(of_another: u32, gone: Option<u64>) -> Told {
     let mut told = Told::nothing();
     told.rest(QUIET_PERIODS, QUIET_PERIODS + 6_000 * MS);

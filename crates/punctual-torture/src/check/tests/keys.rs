@@ -90,7 +90,8 @@ fn a_job_that_was_merged_into_one_that_was_cancelled_is_found() {
     assert_eq!(merged_at(SENT + 22 * MS, "cancel_requested"), NOTHING);
 }
 
-/// The other job is claimed `at`, and the job at `CLAIMED`; it completes 100 ms later, and that is answered so.
+/// The other job is claimed `at`, and the job at `CLAIMED`; it completes 100 ms later, and that is
+/// answered so.
 fn beside(at: u64, answer: Option<Verdict>, share: impl FnOnce(&mut Told)) -> Vec<String> {
     let mut told = Told::nothing();
     let call = told.call();

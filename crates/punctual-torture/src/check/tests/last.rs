@@ -15,7 +15,8 @@ fn tells_of(told: &Told, id: JobId) -> bool {
     examples.any(|example| example.starts_with(&id.to_string()))
 }
 
-/// The job is cancelled, and another one under its key was answered so; with what each does about the key.
+/// The job is cancelled, and another one under its key was answered so; with what each does about
+/// the key.
 fn beside(verdict: &str, named: Option<JobId>, job: UniquePolicy, other: UniquePolicy) -> Told {
     let mut told = Told::unsettled();
     told.share_a_key(job);
@@ -33,8 +34,8 @@ fn beside(verdict: &str, named: Option<JobId>, job: UniquePolicy, other: UniqueP
     told
 }
 
-/// A client that sends a call again by itself hears that the job is there, and not whose place it took; and a receipt
-/// names the holder of the key, not the one that waits behind it.
+/// A client that sends a call again by itself hears that the job is there, and not whose place it
+/// took; and a receipt names the holder of the key, not the one that waits behind it.
 #[test]
 fn a_job_may_be_cancelled_by_one_that_replaces_holders() {
     use UniquePolicy::{After, Keep, Replace};
@@ -109,7 +110,8 @@ fn a_job_may_be_dead_of_twenty_failures_and_of_no_fewer() {
     assert_eq!(failed(19), ["I1"]);
 }
 
-/// By stamps that cannot be told: the answer to a claim may have been lost, and the lease asked for again.
+/// By stamps that cannot be told: the answer to a claim may have been lost, and the lease asked for
+/// again.
 #[test]
 fn a_job_that_is_claimed_after_it_was_asked_to_stop_is_found() {
     let claimed = |step: u64| {

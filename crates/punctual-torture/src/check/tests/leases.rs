@@ -257,7 +257,8 @@ fn a_job_that_was_settled_for_good_and_is_claimed_again_is_found() {
     assert_eq!(told.broken(), ["I3"]);
 }
 
-/// An engine knows an attempt again by its lease, whatever is settled: so that says nothing if something else was.
+/// An engine knows an attempt again by its lease, whatever is settled: so that says nothing if
+/// something else was.
 #[test]
 fn an_end_that_was_settled_before_settles_for_good_too() {
     let again = |outcome: &str, other: Option<&str>| {

@@ -10,8 +10,8 @@ use crate::sink::Rows;
 
 const NOTHING: [&str; 0] = [];
 
-/// The job is claimed, that is lost by a kill, and it is claimed again: as the first attempt, for all that the engine knows,
-/// and under another nonce. Its end is settled by the second.
+/// The job is claimed, that is lost by a kill, and it is claimed again: as the first attempt, for
+/// all that the engine knows, and under another nonce. Its end is settled by the second.
 fn forgotten() -> Told {
     let mut told = Told::nothing();
     told.may_lose = true;

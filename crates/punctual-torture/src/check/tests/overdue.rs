@@ -9,7 +9,8 @@ use crate::event::{Event, Verdict};
 /// When the lease of the first claim is over.
 const OVER: u64 = CLAIMED + LEASE_DURATION;
 
-/// A worker comes with the end of its attempt that long after its lease, and nobody else has claimed the job.
+/// A worker comes with the end of its attempt that long after its lease, and nobody else has
+/// claimed the job.
 fn late(by: u64, answer: Option<Verdict>) -> Told {
     let mut told = Told::nothing();
     told.sends(super::told::JOB, "created");

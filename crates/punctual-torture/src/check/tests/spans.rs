@@ -33,7 +33,8 @@ fn every_lease_is_judged_whose_span_is_told() {
     assert_eq!(told.looked_at("I2"), before + 3, "two claims and an extend");
 }
 
-/// A claim that is sent again finds the lease that it has, or one that was spared since: that one is a span from now.
+/// A claim that is sent again finds the lease that it has, or one that was spared since: that one
+/// is a span from now.
 #[test]
 fn a_lease_that_is_answered_again_may_have_been_spared() {
     let again = |until: u64| {
@@ -56,7 +57,8 @@ fn a_lease_that_is_answered_again_may_have_been_spared() {
     assert_eq!(again(CLAIMED + LEASE_DURATION + 4 * MS + 1), ["I2"]);
 }
 
-/// A call takes a millisecond here: of several shards some may have been that much before the one whose time is told.
+/// A call takes a millisecond here: of several shards some may have been that much before the one
+/// whose time is told.
 #[test]
 fn a_lease_that_is_prolonged_by_less_or_more_than_was_asked_for_is_found() {
     let prolonged = |until: u64| {

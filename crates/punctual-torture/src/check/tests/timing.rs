@@ -130,7 +130,8 @@ fn with_wrong_clocks_only_the_engines_is_asked() {
     assert_eq!(early.broken(), ["I5"]);
 }
 
-/// The job is sent and not answered, and claimed and run at an instant, which is said to be its due.
+/// The job is sent and not answered, and claimed and run at an instant, which is said to be its
+/// due.
 fn unanswered(at: u64) -> Told {
     let mut told = Told::nothing();
     let call = told.call();
@@ -155,7 +156,8 @@ fn a_job_that_was_not_answered_and_runs_before_its_delay_is_over_is_found() {
     assert_eq!(unanswered(DUE).broken(), NOTHING);
 }
 
-/// The engine's time goes on from what it answered last before the job was sent, whatever that reads.
+/// The engine's time goes on from what it answered last before the job was sent, whatever that
+/// reads.
 #[test]
 fn with_wrong_clocks_an_unanswered_job_waits_in_engine_time() {
     let told = |due: u64| {
@@ -187,7 +189,8 @@ fn of_an_engine_on_another_machine_only_its_own_time_is_asked() {
     assert_eq!(told.judged().tally.early, 0);
 }
 
-/// An engine at an address whose clock is off by so many microseconds, either way: all that it says is in its time.
+/// An engine at an address whose clock is off by so many microseconds, either way: all that it says
+/// is in its time.
 fn at_a_foreign_clock(off: i64) -> Told {
     let mut told = Told::a_retry();
     told.is_elsewhere = true;

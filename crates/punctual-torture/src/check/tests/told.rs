@@ -327,8 +327,8 @@ impl Told {
         self.say("nemesis", until, Event::Rested);
     }
 
-    /// The last look finds the job in this state, with what brings that about: an effect if it is completed, an end that
-    /// nobody heard an answer to if it is dead, a cancel.
+    /// The last look finds the job in this state, with what brings that about: an effect if it is
+    /// completed, an end that nobody heard an answer to if it is dead, a cancel.
     pub(super) fn ends_as(&mut self, state: State, attempt: u32) {
         match state {
             State::Dead => self.settles("worker", ENOUGH, attempt, "dead", None),

@@ -35,8 +35,8 @@ pub(super) fn history(seed: u64, histories: &Histories) -> Vec<Step> {
     history
 }
 
-/// Whether the history of a seed has the kinds of steps that came later. The first seeds and even ones
-/// have none: those that are kept for what they once found go on to find it.
+/// Whether the history of a seed has the kinds of steps that came later. The first seeds and even
+/// ones have none: those that are kept for what they once found go on to find it.
 fn has_later_kinds(seed: u64) -> bool {
     seed > 8 && seed % 2 == 1
 }

@@ -45,7 +45,8 @@ impl Generator {
         actions.into_iter().map(step).collect()
     }
 
-    /// Jobs that are alike in a queue where nothing stands before them, claimed and settled together or in parts.
+    /// Jobs that are alike in a queue where nothing stands before them, claimed and settled
+    /// together or in parts.
     pub(super) fn together(&mut self) -> Vec<Step> {
         let all = ClaimPlan {
             limit: 1_000,

@@ -1,14 +1,14 @@
 //! Ranges of keys in which a scan met removed rows only.
 //!
-//! What is always taken from the front, such as the oldest kept job, would else step over everything
-//! that was taken before, in memory and in the base, until it is gone from both.
+//! What is always taken from the front, such as the oldest kept job, would else step over
+//! everything that was taken before, in memory and in the base, until it is gone from both.
 
 use std::collections::BTreeMap;
 
 /// Ranges without a row, from a start to an end (excluded); none touches another.
 ///
-/// That there is no row says nothing about where: freezing and thawing change none of it, and only a
-/// row that is put ends a range.
+/// That there is no row says nothing about where: freezing and thawing change none of it, and only
+/// a row that is put ends a range.
 #[derive(Debug)]
 pub(super) struct Cleared<K>(BTreeMap<K, K>);
 

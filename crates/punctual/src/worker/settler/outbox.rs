@@ -26,8 +26,8 @@ impl Outbox {
         self.0.is_empty()
     }
 
-    /// Takes in what has ended, lease by lease. What is of a lease with a batch that was not answered goes with that one: its
-    /// part of the engine may be away.
+    /// Takes in what has ended, lease by lease. What is of a lease with a batch that was not
+    /// answered goes with that one: its part of the engine may be away.
     pub(super) fn take_in(&mut self, ended: Vec<Ended>) {
         let mut fresh = Vec::new();
         for ended in ended {
@@ -44,7 +44,8 @@ impl Outbox {
         }
     }
 
-    /// The places of those to be sent now, all at once; none that is to be sent again waits longer than `most`.
+    /// The places of those to be sent now, all at once; none that is to be sent again waits longer
+    /// than `most`.
     pub(super) fn due(&mut self, now: Duration, most: Duration) -> Vec<usize> {
         for batch in &mut self.0 {
             batch.again_at = batch.again_at.map(|at| at.min(now.saturating_add(most)));
@@ -72,8 +73,8 @@ impl Outbox {
         self.0.extend(batches);
     }
 
-    /// A batch was not answered. One of several leases comes apart, lease by lease, to be sent at once: only part of the
-    /// engine may be away. One of a lease waits for longer and longer.
+    /// A batch was not answered. One of several leases comes apart, lease by lease, to be sent at
+    /// once: only part of the engine may be away. One of a lease waits for longer and longer.
     pub(super) fn unanswered(&mut self, place: usize, now: Duration) {
         let mut leases = self.0.remove(place).apart();
         if let [lease] = &mut leases[..] {
