@@ -587,7 +587,7 @@ function Shard.whole(f, base, argument)
   error(said, 0)
 end
 
--- Counts in the minute that runs: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6 cancelled.
+-- Counts in this minute: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6 cancelled.
 local function note(r, what, n)
   local minute = S.now - S.now % MINUTE
   if r.minute ~= minute then

@@ -28,7 +28,8 @@ local OPTIONS = {
 }
 Text.push_options = OPTIONS
 
--- FNV-1a over little-endian words, 64 bits as two halves, each product rotated by 29: words as low, high.
+-- FNV-1a over little-endian words, 64 bits as two halves, each product rotated by 29: words as
+-- low, high.
 local function hash_words(high, low, words, n)
   local xor = bit.bxor
   for i = 1, n, 2 do

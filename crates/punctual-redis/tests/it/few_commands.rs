@@ -165,16 +165,20 @@ async fn expiring_jobs_take_a_few_commands_a_call() {
 
 #[tokio::test]
 async fn retained_jobs_take_a_few_commands_a_call() {
-    assert_eq!(life_of(retained).await, [6, 13, 10]);
+    assert_eq!(life_of(retained).await, [6, 13, 12]);
 }
 
 #[tokio::test]
 async fn jobs_of_groups_take_a_few_commands_a_call() {
     let [enqueue, claim, settle] = life_of(in_group).await;
     assert!(enqueue <= 9, "{enqueue}");
-    assert!(claim <= 16, "{claim}");
+    assert!(claim <= 22, "{claim}");
     assert!(settle <= 14, "{settle}");
 }
+
+/// A claim of forty jobs reads records twice where one of ten reads them once, as records may be
+/// large: so many commands more.
+const RECORDS_READ: u64 = 6;
 
 /// A group knows who comes next without a look at its line.
 #[tokio::test]
@@ -196,8 +200,10 @@ async fn groups_of_several_jobs_take_a_few_commands_a_call() {
         }
         counts.push(commands);
     }
-    assert_eq!(counts[0], counts[1], "it grows with the jobs");
-    assert!(counts[1].iter().all(|count| *count <= 16), "{counts:?}");
+    for (few, many) in counts[0].iter().zip(&counts[1]) {
+        assert!(many <= &(few + RECORDS_READ), "{counts:?}");
+    }
+    assert!(counts[1].iter().all(|count| *count <= 24), "{counts:?}");
 }
 
 #[tokio::test]
@@ -303,7 +309,7 @@ async fn orders_are_cancelled_by_key_with_a_few_commands_a_call() {
     let few = ordered_and_cancelled(seconds(15), 20).await;
     let many = ordered_and_cancelled(seconds(15), 80).await;
     assert_eq!(few, many, "it grows with the jobs");
-    assert_eq!(many, [9, 13]);
+    assert_eq!(many, [9, 15]);
 }
 
 #[tokio::test]
@@ -349,8 +355,8 @@ async fn held_jobs_are_released_together() {
         place.end(&lease, Outcome::Completed).await;
         counts.push([enqueued, released, claimed, place.commands()]);
     }
-    assert_eq!(counts[0], counts[1], "it grows with the jobs");
-    assert_eq!(counts[1], [5, 15, 14, 10]);
+    assert_eq!(counts[0], [5, 15, 14, 10]);
+    assert_eq!(counts[1], [5, 15, 17, 10], "records are read once more");
 }
 
 /// What stands in the way of one job of a call stands in the way of no other.
