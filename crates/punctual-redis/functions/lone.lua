@@ -82,7 +82,7 @@ local function wait_for(base, m, r, now, id, record, due)
   begin(base)
   call('HSET', m.k.b, id, record)
   r.h[1] = r.h[1] + 1
-  Due.add_plain(r, {due}, {id}, {record})
+  Due.add_many(r, {due}, {id}, {record})
   if S.spread > 0 then S.spread = 0 end
   if S.lost then
     S.lost = nil

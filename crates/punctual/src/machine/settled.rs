@@ -1,5 +1,7 @@
 //! What becomes of a settled job: its key is freed, its record kept or reduced to a tombstone.
 
+use std::cmp::Reverse;
+
 use super::Machine;
 use super::enqueue::content_of;
 use super::jobs::Loaded;
@@ -100,9 +102,10 @@ impl Machine {
             let own = queues.filter(|(_, queue)| queue.namespace == namespace);
             let states = own.flat_map(|(id, queue)| {
                 let kept = queue.row.kept_bytes.iter().enumerate();
-                kept.map(|(state, bytes)| (*bytes, *id, state as u8))
+                kept.map(|(state, bytes)| (*bytes, Reverse(*id), state as u8))
             });
-            let Some((bytes @ 1.., queue, state)) = states.max() else {
+            // Of queues with as many bytes the one that was made first.
+            let Some((bytes @ 1.., Reverse(queue), state)) = states.max() else {
                 return Ok(());
             };
             let until = bytes.saturating_sub(kept(self).unwrap_or(0) - room);
