@@ -54,7 +54,9 @@ end
 function Group.write_lines()
   local sets = S.gathered
   S.gathered = nil
-  for _, set in ipairs(sets or {}) do call_many(set.goes_in and 'ZADD' or 'ZREM', set.key, set) end
+  for _, set in ipairs(sets or {}) do
+    if set.goes_in then call_many('ZADD', set.key, set) else call_many('ZREM', set.key, set) end
+  end
 end
 
 local function read_row(row, raw)

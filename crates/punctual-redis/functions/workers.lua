@@ -104,8 +104,6 @@ local function holds_any(tokens)
   end
 end
 
--- The longest lease: who has not been seen for longer holds nothing.
-local LONGEST = 86400e6
 -- Workers that one call looks at.
 local LOOKED_AT = 500
 
@@ -122,7 +120,7 @@ function Workers.forget(span)
   for i = 1, #ids do
     local w, tokens = read(raws[2 * i - 1]), raws[2 * i]
     local seen = w and at8(w.seen8)
-    local keeps = w and (seen + MINUTE >= S.now or w.held > 0 and seen + LONGEST >= S.now)
+    local keeps = w and (seen + MINUTE >= S.now or w.held > 0)
     local has = tokens and holds_any(tokens)
     if w and not keeps then gone[#gone + 1] = fields[2 * i - 1] end
     if tokens and not has then gone[#gone + 1] = fields[2 * i] end

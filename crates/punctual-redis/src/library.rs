@@ -1,5 +1,7 @@
 //! The functions that the engine loads into the servers.
 
+use std::sync::LazyLock;
+
 use punctual::time::within;
 use punctual::{Error, ErrorKind, Result};
 use redis::{Cmd, FromRedisValue, RedisError, Value, cmd};
@@ -61,13 +63,17 @@ const FILES: &[&str] = &[
 /// Names of numbers in these files, each with its value: `NAME = VALUE -- what it is`.
 const CONSTANTS: &str = include_str!("../functions/CONSTANTS");
 
-/// The files as one text, with the values of all constants in place of their names.
+/// The files as one text, with the values of all constants in place of their names; put together
+/// once a process.
 fn assembled() -> String {
-    let constants = CONSTANTS.lines().filter_map(|line| line.split_once(" = "));
-    constants.fold(FILES.concat(), |text, (name, rest)| {
-        let (value, _) = rest.split_once(" -- ").unwrap_or((rest, ""));
-        with_bit(text.replace(&format!("%{name}%"), value), name, value)
-    })
+    static ASSEMBLED: LazyLock<String> = LazyLock::new(|| {
+        let constants = CONSTANTS.lines().filter_map(|line| line.split_once(" = "));
+        constants.fold(FILES.concat(), |text, (name, rest)| {
+            let (value, _) = rest.split_once(" -- ").unwrap_or((rest, ""));
+            with_bit(text.replace(&format!("%{name}%"), value), name, value)
+        })
+    });
+    ASSEMBLED.clone()
 }
 
 /// The text with the test of a bit in place of each `%FLAGS has NAME%`.

@@ -500,7 +500,10 @@ export interface components {
         };
         /** @description Dead letters that ended with the same error, but for numbers and ids in it. */
         DeadGroup: {
-            /** @description The first line of the error, `#` for each number and id; the reason of the death if there is none. */
+            /**
+             * @description The first line of the error, `#` for each number and id; the reason of the death if there is
+             *     none.
+             */
             error: string;
             /** @description The id of the last of them. */
             example: string;
@@ -676,6 +679,8 @@ export interface components {
             namespace: string;
             now: string;
             process?: components["schemas"]["ProcessLine"] | null;
+            /** @description How long a resend is recognised now: less than `settled_window` while tombstones go early. */
+            resend_window: string;
             scopes: string[];
             settled_window: string;
             /**
@@ -750,6 +755,7 @@ export interface components {
             progress?: unknown;
             progress_base64?: string | null;
             queue?: components["schemas"]["Name"] | null;
+            remember?: components["schemas"]["Span"] | null;
             result?: unknown;
             result_base64?: string | null;
             /** @default 0s */
