@@ -31,8 +31,8 @@ Examples:
 That many callers enqueue jobs in batches. Then one worker with its defaults runs them; its handler
 does nothing. It ends when maintenance has pruned all that the jobs left. Tombstones, kept and
 cancelled jobs stay 5 s for that, or as long as the address says (settled_window, retention); a
-gateway and a directory with data keep their own spans. The rate of jobs with a due ahead includes
-the wait for it.
+gateway and a directory with data keep their own spans. Jobs with a due ahead run once all are due,
+in calls of many as the other kinds do.
 
 CPU is user plus system. On Redis that of its servers is counted too, without what they use in an
 idle second. It is null where the engine runs in this process, whose CPU includes it, and behind a
@@ -232,6 +232,9 @@ impl Load {
     async fn drain(&self, runs: u64) -> Result<Duration> {
         if runs == 0 {
             return Ok(Duration::ZERO);
+        }
+        if matches!(self.recipe.kind, Kind::Scheduled | Kind::Order) {
+            pause(self.recipe.ahead * 2).await;
         }
         let watch = Stopwatch::start();
         let held = std::mem::take(&mut *self.held.locked());
