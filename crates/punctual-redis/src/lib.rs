@@ -38,4 +38,3 @@ pub use access::ACL_RULES;
 pub use engine::RedisEngine;
 pub use options::Options;
 pub use policy::server_info::ServerInfo;
-pub use verbs::clock::ShardClock;

@@ -204,14 +204,13 @@ impl Engine for MemoryEngine {
             let (bytes, problems) = (machine.memory_bytes() as u64, machine.problems()?);
             Ok((
                 *machine.limits(),
-                (machine.settled_window(), machine.resend_window()),
-                machine.resend_problem(),
+                machine.settled_window(),
                 machine.clock_jumps(),
                 bytes,
                 problems,
             ))
         };
-        let ((limits, (settled_window, resend_window), resends, silences, bytes, problems), now) =
+        let ((limits, settled_window, silences, bytes, problems), now) =
             self.step("info", facts)?;
         Ok(Info {
             engine: "memory",
@@ -220,13 +219,12 @@ impl Engine for MemoryEngine {
             durability: Durability::Memory,
             limits,
             settled_window,
-            resend_window,
             clock_jumps: silences + self.clock.steps_back(),
             store_bytes: Some(bytes),
             shards: 1,
             health: Health {
                 ok: true,
-                problems: resends.into_iter().collect(),
+                problems: Vec::new(),
                 of_namespaces: problems,
                 loops: Vec::new(),
             },

@@ -101,9 +101,10 @@ fn a_signal_to_a_guard_harms_no_command() {
 fn a_killed_guard_fails_the_attempt_and_ends_the_command() {
     let punctual = Punctual::new();
     let id = punctual.enqueue(&["jobs", "{}", "--max-attempts", "1"]);
+    // It has its payload once the guard has reported its process group.
     work(
         &punctual,
-        "echo $$ > command; kill -9 $PPID; sleep 600",
+        "cat > payload; echo $$ > command; kill -9 $PPID; sleep 600",
         &[],
     );
     let error = text(&punctual.one(&["jobs", "show", &id])["last_error"]);

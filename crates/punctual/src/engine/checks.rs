@@ -25,7 +25,7 @@ pub const SETTINGS_PREFIX: &str = "queue/";
 /// use punctual::{Limits, NewJob};
 ///
 /// let limits = Limits::default();
-/// let checks = Checks::new(&limits, Timestamp::now());
+/// let checks = Checks::new(&limits, Timestamp::from_millis(1_790_000_000_000));
 /// let job = NewJob::new("orders", "{}").priority(10);
 /// let error = checks.jobs(&[job]).unwrap_err();
 /// assert!(error.to_string().contains("priority is out of range"), "{error}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{CLAIM_BYTES_MAX, JobId, JobRecord};
+use crate::job::{JobId, JobRecord};
 use crate::time::Timestamp;
 
 /// A worker's name: random per process start; host names are only labels.
@@ -71,7 +71,8 @@ impl WorkerRecord {
     ///
     /// let silent = WorkerRecord::default();
     /// assert_eq!(silent.slots_for(10), 10);
-    /// let worker = WorkerRecord { slots: 4, ..WorkerRecord::default() };
+    /// let mut worker = WorkerRecord::default();
+    /// worker.slots = 4;
     /// assert_eq!(worker.slots_for(10), 4);
     /// ```
     pub fn slots_for(&self, limit: usize) -> u32 {
@@ -125,8 +126,7 @@ pub struct Claim {
     pub order: ClaimOrder,
     /// Jobs wanted, 1 to 1,000.
     pub limit: usize,
-    /// Bytes of payload wanted; the first job is answered whatever its size. At
-    /// most 4 MiB, more counts as that.
+    /// Bytes of payload wanted; the first job is answered whatever its size. At most 4 MiB.
     pub max_bytes: usize,
     /// How long the lease is to last, 1 ms to 1 day; 10 s by default.
     pub lease_duration: Duration,
@@ -155,7 +155,7 @@ impl Claim {
             queues,
             order: ClaimOrder::Strict,
             limit,
-            max_bytes: CLAIM_BYTES_MAX,
+            max_bytes: 4 << 20,
             lease_duration: Duration::from_secs(10),
             nonce: uuid::Uuid::new_v4().as_u128() as u64,
             alone: false,

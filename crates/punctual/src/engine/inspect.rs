@@ -409,7 +409,8 @@ impl WorkerSeen {
     /// use punctual::time::Timestamp;
     ///
     /// // It reports nothing of what it runs.
-    /// let worker = WorkerRecord { slots: 4, busy: 0, ..WorkerRecord::default() };
+    /// let mut worker = WorkerRecord::default();
+    /// worker.slots = 4;
     /// let mut seen = WorkerSeen { worker, seen_at: Timestamp::ZERO, leased: 3 };
     /// assert_eq!(seen.free(), 1);
     /// seen.leased = 9;
@@ -430,8 +431,8 @@ impl WorkerSeen {
 /// use punctual::engine::{WorkerRecord, WorkerSeen, free_workers};
 /// use punctual::time::{Timestamp, seconds};
 ///
-/// let queues = vec!["mail".to_owned()];
-/// let worker = WorkerRecord { queues, slots: 4, ..WorkerRecord::default() };
+/// let mut worker = WorkerRecord::default();
+/// (worker.queues, worker.slots) = (vec!["mail".to_owned()], 4);
 /// let seen = [WorkerSeen { worker, seen_at: Timestamp::ZERO, leased: 3 }];
 /// let now = Timestamp::ZERO + seconds(5);
 /// assert_eq!(free_workers(&seen, now).get("mail"), Some(&1));

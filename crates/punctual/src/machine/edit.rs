@@ -172,7 +172,10 @@ impl Machine {
             Action::Cancel if tombstone.state == State::Cancelled => EditVerdict::AlreadyCancelled,
             Action::Delete => {
                 if !dry_run {
-                    self.remove_tombstone(key, &tombstone);
+                    self.rows.tombstones.remove(&mut self.journal, key);
+                    self.derived
+                        .tombstone_ages
+                        .remove(&(tombstone.finished_at, key.clone()));
                 }
                 EditVerdict::Done(tombstone.state)
             }

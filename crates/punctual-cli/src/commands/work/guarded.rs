@@ -30,6 +30,10 @@ pub(super) struct Guarded {
     group: Pid,
 }
 
+fn killed() -> io::Error {
+    io::Error::other("the guard of the command was killed")
+}
+
 impl Guarded {
     /// Starts the command by `sh -c` and sends it the payload.
     pub(super) async fn start(
@@ -43,7 +47,8 @@ impl Guarded {
         let guard = guard_of(command, environment, theirs)?;
         socket.write_u64(payload.len() as u64).await?;
         socket.write_all(payload).await?;
-        let group = match socket.read_i32().await? {
+        // Nothing is reported by a guard that was killed.
+        let group = match socket.read_i32().await.map_err(|_| killed())? {
             number @ 1.. => number,
             refused => return Err(io::Error::from_raw_os_error(-refused)),
         };
@@ -70,7 +75,7 @@ impl Guarded {
             Err(_) => {
                 // Something killed the guard. The group of the command can still be ended.
                 let _ = kill_process_group(self.group, Signal::KILL);
-                Err(io::Error::other("the guard of the command was killed"))
+                Err(killed())
             }
         }
     }

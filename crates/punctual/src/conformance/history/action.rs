@@ -100,7 +100,6 @@ pub(super) struct JobPlan {
     pub(super) max_crashes: Option<u8>,
     pub(super) retry: RetryPolicy,
     pub(super) retention: Duration,
-    pub(super) remember: Option<Duration>,
     /// How many names it waits for; the first one twice.
     pub(super) names: u8,
     /// What an import knows of its past.
@@ -136,7 +135,6 @@ impl JobPlan {
             max_crashes: None,
             retry: RetryPolicy::fixed(Duration::ZERO),
             retention: Duration::ZERO,
-            remember: None,
             names: 0,
             past: None,
         }
@@ -197,8 +195,6 @@ pub(super) struct SettlePlan {
     pub(super) effects: Vec<EffectPlan>,
 }
 
-// A history has few of them, and each lives as long as its history.
-#[expect(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum EffectPlan {
     Enqueue(JobPlan),
@@ -291,9 +287,6 @@ impl fmt::Debug for JobPlan {
         }
         if self.retention != plain.retention {
             write!(f, " retention {}", format_span(self.retention))?;
-        }
-        if let Some(span) = self.remember {
-            write!(f, " remember {}", format_span(span))?;
         }
         if self.names > 0 {
             write!(f, " waits for {} names", self.names)?;

@@ -294,7 +294,6 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         retry: job.retry.clone(),
         timeout: job.timeout,
         retention: job.retention,
-        remember: job.remember,
         wait_for,
         state: State::Scheduled,
         due,
