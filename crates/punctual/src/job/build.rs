@@ -28,7 +28,7 @@ impl NewJob {
         self
     }
 
-    /// Tells what an import knows of its past.
+    /// Adds what an import knows of its past.
     #[must_use]
     pub fn history(mut self, history: JobRecord) -> Self {
         self.history = Some(Box::new(history));

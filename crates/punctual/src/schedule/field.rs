@@ -57,14 +57,14 @@ pub(super) const QUARTZ_WEEKDAY: Field = Field {
 
 /// What a field says.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Parsed {
     /// The field as `croner` reads it, without what follows here; empty if that is all.
     pub(super) text: String,
     /// The days of `L-n` in a day of month, a bit for each `n`.
     pub(super) from_last: u32,
 }
 
-impl Told {
+impl Parsed {
     /// Whether the field leaves every value open. Only a bare `*` or `?` does.
     pub(super) fn is_open(&self) -> bool {
         self.text == "*"
@@ -73,7 +73,7 @@ impl Told {
 
 impl Field {
     /// Reads a field of a pattern of that form.
-    pub(super) fn read(&self, text: &str, form: Form) -> Result<Told> {
+    pub(super) fn read(&self, text: &str, form: Form) -> Result<Parsed> {
         if let Some(wrong) = text.chars().find(|c| !c.is_ascii()) {
             let what = match wrong.is_numeric() {
                 true => "has a digit of another script; write 0 to 9",
@@ -83,27 +83,27 @@ impl Field {
         }
         let text = text.to_ascii_uppercase();
         if text == "*" || (text == "?" && form == Form::Quartz && self.is_day()) {
-            return Ok(Told {
+            return Ok(Parsed {
                 text: "*".into(),
                 from_last: 0,
             });
         }
-        let mut told = Told::default();
+        let mut parsed = Parsed::default();
         for part in text.split(',') {
             if let Some(days) = part.strip_prefix("L-").filter(|_| self.is_day_of_month()) {
-                told.from_last |= 1 << self.days_from_last(part, days)?;
+                parsed.from_last |= 1 << self.days_from_last(part, days)?;
                 continue;
             }
-            if !told.text.is_empty() {
-                told.text.push(',');
+            if !parsed.text.is_empty() {
+                parsed.text.push(',');
             }
-            told.text.push_str(&self.part(part, form)?);
+            parsed.text.push_str(&self.part(part, form)?);
         }
-        let has = |part: &str| told.text.split(',').any(|other| other == part);
+        let has = |part: &str| parsed.text.split(',').any(|other| other == part);
         if has("L") && has("LW") {
             return self.refused(&text, "has both L and LW; use two patterns");
         }
-        Ok(told)
+        Ok(parsed)
     }
 
     /// One part of a list.

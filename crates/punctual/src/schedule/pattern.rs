@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::shown;
 
-use super::field::{self, Field, Told};
+use super::field::{self, Field, Parsed};
 use super::refuse;
 
 /// How a pattern is written.
@@ -87,26 +87,26 @@ impl Pattern {
 
     fn read_fields(form: Form, text: &str) -> Result<Self> {
         let parts = split(form, text)?;
-        let told = |field: &Field, part: &str| field.read(part, form);
+        let parsed = |field: &Field, part: &str| field.read(part, form);
         let [second, minute, hour, day, month, weekday, year] = parts;
         let weekdays = match form {
             Form::Quartz => field::QUARTZ_WEEKDAY,
             _ => field::WEEKDAY,
         };
-        let day_told = told(&field::DAY, day)?;
-        let weekday_told = told(&weekdays, weekday)?;
+        let day_parsed = parsed(&field::DAY, day)?;
+        let weekday_parsed = parsed(&weekdays, weekday)?;
         if form == Form::Quartz {
             check_question_marks(day, weekday)?;
         }
-        let days = days_for_croner(&day_told);
+        let days = days_for_croner(&day_parsed);
         let fields = [
-            told(&field::SECOND, second)?.text,
-            told(&field::MINUTE, minute)?.text,
-            told(&field::HOUR, hour)?.text,
+            parsed(&field::SECOND, second)?.text,
+            parsed(&field::MINUTE, minute)?.text,
+            parsed(&field::HOUR, hour)?.text,
             days.to_owned(),
-            told(&field::MONTH, month)?.text,
-            weekday_told.text.clone(),
-            told(&field::YEAR, year)?.text,
+            parsed(&field::MONTH, month)?.text,
+            weekday_parsed.text.clone(),
+            parsed(&field::YEAR, year)?.text,
         ];
         let parser = CronParser::builder()
             .seconds(Seconds::Required)
@@ -122,8 +122,8 @@ impl Pattern {
         })?;
         let cron = cron.pattern;
         Ok(Self {
-            has_days: !day_told.text.is_empty() || !weekday_told.is_open(),
-            from_last: day_told.from_last,
+            has_days: !day_parsed.text.is_empty() || !weekday_parsed.is_open(),
+            from_last: day_parsed.from_last,
             hours: mask(&cron.hours.values()),
             minutes: mask(&cron.minutes.values()),
             seconds: mask(&cron.seconds.values()),
@@ -170,7 +170,7 @@ impl Pattern {
         }
     }
 
-    /// The last year that a search from that year on looks at.
+    /// The last year that a search from that year on examines.
     pub(super) fn last_year(&self, from: i16) -> i16 {
         (from..=field::YEAR_MAX.max(from.saturating_add(YEARS_MAX)))
             .filter(|year| self.has_year(*year))
@@ -287,10 +287,10 @@ impl Pattern {
 }
 
 /// What `croner` is given for the days of a month: without any, the weekday alone decides.
-fn days_for_croner(told: &Told) -> &str {
-    match told.text.is_empty() {
+fn days_for_croner(parsed: &Parsed) -> &str {
+    match parsed.text.is_empty() {
         true => "*",
-        false => &told.text,
+        false => &parsed.text,
     }
 }
 

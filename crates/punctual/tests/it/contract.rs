@@ -12,24 +12,24 @@ use serde_json::{Value, json};
 #[test]
 fn limits_are_those_of_the_table() {
     let there = serde_json::to_value(Limits::default()).expect("JSON");
-    let told = LIMITS.iter().filter(|limit| limit.is_adjustable);
-    let told = told.map(|limit| {
+    let listed = LIMITS.iter().filter(|limit| limit.is_adjustable);
+    let values = listed.map(|limit| {
         let value = match limit.rust {
             "span" => json!(millis(limit.value)),
             _ => json!(limit.value),
         };
         (limit.name.to_owned(), value)
     });
-    assert_eq!(there, Value::Object(told.collect()));
+    assert_eq!(there, Value::Object(values.collect()));
 }
 
 #[test]
 fn error_codes_are_those_of_the_table() {
     let of_kinds = |origin| matches!(origin, Origin::Kind | Origin::KindAndFunctions);
-    let told = ERRORS.iter().filter(|error| of_kinds(error.origin));
-    let told: BTreeSet<&str> = told.map(|error| error.code).collect();
+    let listed = ERRORS.iter().filter(|error| of_kinds(error.origin));
+    let named: BTreeSet<&str> = listed.map(|error| error.code).collect();
     let there: BTreeSet<&str> = ErrorKind::ALL.map(ErrorKind::code).into();
-    assert_eq!(there, told);
+    assert_eq!(there, named);
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(super) struct Meter {
 struct Store {
     before: Duration,
     since: Stopwatch,
-    /// Of one second in which nobody asks for anything.
+    /// Of one idle second.
     idle: Duration,
 }
 
