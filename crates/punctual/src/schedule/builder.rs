@@ -25,7 +25,8 @@ pub const BEFORE_MAX: Duration = days(366);
 /// The longest jitter: a day.
 pub const JITTER_MAX: Duration = days(1);
 
-/// A run in every span, counted from 1970: `5m` runs at :00, :05 and so on, whatever the time of the call.
+/// A run in every span, counted from 1970: `5m` runs at :00, :05 and so on, whatever the time of
+/// the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
