@@ -12,6 +12,10 @@ const assets = new URL("../../crates/punctual-gateway/assets/", import.meta.url)
 const CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", svg: "image/svg+xml" };
 
+/** Those that were started and not stopped: one of them keeps its process alive. */
+const running = new Set();
+export const stopAll = () => Promise.all([...running].map((own) => own.stop()));
+
 /** Starts it; `token` null for none, `live` whether jobs go on by themselves. */
 export async function start({ port = 0, token = "dev", scopes = ["admin", "read", "enqueue", "work"], live = true, jobs, queues } = {}) {
   const engine = new FakeEngine({ jobs, queues });
@@ -22,11 +26,13 @@ export async function start({ port = 0, token = "dev", scopes = ["admin", "read"
   await new Promise((ready) => server.listen(port, "127.0.0.1", ready));
   const timer = live ? setInterval(() => engine.tick(), 1_000) : null;
   const stop = () => {
+    running.delete(state);
     clearInterval(timer);
     for (const socket of sockets) socket.destroy();
     server.closeAllConnections();
     return new Promise((done) => server.close(done));
   };
+  running.add(state);
   return Object.assign(state, { url: `http://127.0.0.1:${server.address().port}/`, stop });
 }
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { HOSTILE } from "../dev/seed.mjs";
-import { start } from "../dev/server.mjs";
+import { start, stopAll } from "../dev/server.mjs";
 import { launch, open } from "./browser.mjs";
 
 let browser;
@@ -14,7 +14,7 @@ before(async () => {
 });
 after(async () => {
   await browser?.close();
-  await gateway?.stop();
+  await stopAll();
 });
 
 const find = (wanted, of = gateway) => [...of.engine.jobs.values()].find(wanted);
@@ -417,7 +417,7 @@ test("the engine page has version, memory, durability and shards; the audit page
     const rows = (await page.locator(".audit tbody tr").allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " "));
     assert.match(rows[0], /ann redrive jobs queue=webhooks .* 12$/);
     assert.match(rows[2], /deploy write queue\/orders version_conflict$/);
-    assert.match(rows[3], /cut off\?$/);
+    assert.match(rows[3], /interrupted\?$/);
     await page.fill("main input[type=search]", "bob");
     await page.waitForFunction(() => document.querySelectorAll(".audit tbody tr").length === 1);
   });
@@ -449,7 +449,7 @@ test("a job whose payload was dropped is not copied as an empty one", async () =
   const { id } = find((one) => one.kind === "mail.big", own);
   own.engine.jobs.set(id, { id, queue: "mail", kind: "mail.big", state: "completed", tombstone: true });
   await visit(`#/enqueue?copy=${id}`, { of: own }, async (page) => {
-    await page.waitForFunction(() => document.querySelector("[role=alert]")?.textContent.includes("nothing left to copy"));
+    await page.waitForFunction(() => document.querySelector("[role=alert]")?.textContent.includes("there is nothing to copy"));
     await page.fill("[name=queue]", "mail");
     assert.equal(await page.getByRole("button", { name: "Enqueue", exact: true }).isEnabled(), false);
   });
@@ -470,7 +470,7 @@ test("every attempt is told, the latest first, with its worker and error, and wh
   });
   await visit(`#/jobs/${find(dead).id}`, {}, async (page) => {
     await page.waitForSelector(".attempts summary");
-    assert.match((await rows(page).allInnerTexts()).join("\n"), /crashed[^]*its lease ran out/);
+    assert.match((await rows(page).allInnerTexts()).join("\n"), /crashed[^]*its lease expired/);
     assert.equal(await page.getByText("caused by: upstream connect error").nth(1).isVisible(), false);
     await page.locator(".attempts summary").first().click();
     assert.equal(await page.getByText("caused by: upstream connect error").nth(1).isVisible(), true);
