@@ -230,7 +230,7 @@ test("a job leads back to the one whose settlement enqueued it", async () => {
   const { id } = await gateway.enqueue({ queue: "shop", kind: "order.paid", payload: { order: 7 }, retention: "1h" });
   const effects = [{ enqueue: { queue: "next", kind: "receipt", payload: {}, delay: "1h" } }];
   const answer = await gateway.settle(await gateway.claim("shop"), { outcome: "completed", effects });
-  const child = answer.pages[0].settlements[0].effects[0].id;
+  const child = answer.leases[0].settlements[0].effects[0].id;
   await onPage(`#/jobs/${child}`, async (page) => {
     await page.locator(".parent .s-completed").waitFor();
     await page.locator(".parent a").click();
@@ -338,7 +338,7 @@ test("dead letters of one cause are one group, which leads to a redrive of them"
   await own.enqueue([1, 2, 3].map((n) => ({ queue: "mail", kind: "send", payload: { n } })));
   const { token, jobs } = await own.claim("mail", { limit: 3 });
   const settlements = jobs.map(({ id, attempt }, n) => ({ id, attempt, outcome: "dead", error: `smtp said ${550 + n}` }));
-  await own.call("POST", "settlements", { pages: [{ token, settlements }] });
+  await own.call("POST", "settlements", { leases: [{ token, settlements }] });
   await visit(browser, own, "#/jobs?state=dead", async (page) => {
     const group = page.locator(".dead-groups li");
     await group.waitFor();
@@ -386,7 +386,7 @@ test("lines that a worker logged are on the page of their job", async () => {
   const { id } = await own.enqueue({ queue: "mail", payload: { n: 1 }, retention: "1h" });
   const { token, jobs } = await own.claim("mail");
   const settlements = jobs.map(({ id, attempt }) => ({ id, attempt, outcome: "completed", log: ["connected to smtp", "<b>sent</b>"] }));
-  await own.call("POST", "settlements", { pages: [{ token, settlements }] });
+  await own.call("POST", "settlements", { leases: [{ token, settlements }] });
   await visit(browser, own, `#/jobs/${id}`, async (page) => {
     const text = await page.locator(".joblog pre").innerText();
     assert.match(text, /  1  connected to smtp\n.*  1  <b>sent<\/b>$/);
