@@ -1,5 +1,5 @@
 // One listener for keys; what was registered last is asked first.
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 type Keys = Record<string, () => unknown>;
 const layers: { current: Keys }[] = [];
@@ -43,7 +43,8 @@ addEventListener("keydown", (event) => {
 export function useKeys(keys: Keys, on = true) {
   const latest = useRef(keys);
   latest.current = keys;
-  useEffect(() => {
+  // With the page that a key is meant for, not some time after it.
+  useLayoutEffect(() => {
     if (!on) return;
     layers.push(latest);
     return () => void layers.splice(layers.indexOf(latest), 1);

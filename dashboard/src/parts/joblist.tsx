@@ -1,5 +1,5 @@
 // A list of jobs: read as far as somebody scrolls, chosen from, edited, kept fresh.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type Change, type Job, type Query, type State, isPending, isSettled } from "../api/types";
 import { known, may } from "../app/access";
 import { useKeys } from "../app/keys";
@@ -45,7 +45,10 @@ export function JobList({ query, plan, total, withQueue }: Props) {
   const walk: Walk = useWalk(key, plan, (change) => concerns(change) && (!query.state || change.state === query.state || walk.has(change.id)));
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [all, setAll] = useState(false);
-  const [current, setCurrent] = useState(-1);
+  const [current, showCurrent] = useState(-1);
+  // Two keys may come before the page is drawn again: the second goes by this, not by what is drawn.
+  const at = useRef(-1);
+  const setCurrent = (index: number) => ((at.current = index), showCurrent(index));
   const [anchor, setAnchor] = useState(0);
   const [doing, setDoing] = useState<{ name: ActionName; scope: Scope } | null>(null);
   const filter = toFilter(query);
@@ -62,20 +65,22 @@ export function JobList({ query, plan, total, withQueue }: Props) {
   }, [changes > 0, resting]);
 
   const select = (index: number, range: boolean) => {
-    const next = new Set(selected);
-    const on = !next.has(walk.jobs[index]!.id);
     const [from, to] = range ? [Math.min(anchor, index), Math.max(anchor, index)] : [index, index];
-    for (const job of walk.jobs.slice(from, to + 1)) on ? next.add(job.id) : next.delete(job.id);
     setAll(false);
     setAnchor(index);
-    setSelected(next);
+    setSelected((before) => {
+      const next = new Set(before);
+      const on = !next.has(walk.jobs[index]!.id);
+      for (const job of walk.jobs.slice(from, to + 1)) on ? next.add(job.id) : next.delete(job.id);
+      return next;
+    });
   };
-  const move = (by: number) => setCurrent(Math.max(0, Math.min(walk.jobs.length - 1, current + by)));
+  const move = (by: number) => setCurrent(Math.max(0, Math.min(walk.jobs.length - 1, at.current + by)));
   useKeys({
     j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
-    x: () => admin && current >= 0 && select(current, false),
+    x: () => admin && at.current >= 0 && select(at.current, false),
     X: () => admin && filter && walk.jobs.length && setAll(true),
-    Enter: () => walk.jobs[current] && go(toJob(walk.jobs[current].id)),
+    Enter: () => walk.jobs[at.current] && go(toJob(walk.jobs[at.current]!.id)),
     r: () => walk.again(),
     Escape: () => (clear(), setCurrent(-1)),
   }, !doing);
