@@ -103,6 +103,8 @@ struct Derived {
     dirty: BTreeSet<u32>,
     /// The earliest due of each queue that has one.
     due_heads: BTreeSet<(Timestamp, u32)>,
+    /// A call that takes out many jobs refreshes the heads once, when it is done.
+    due_heads_wait: bool,
     lease_ends: BTreeSet<(Timestamp, u64)>,
     leases: HashMap<u64, OpenLease>,
     /// What was sent of the active jobs: a settle needs it again, and the base is further away.

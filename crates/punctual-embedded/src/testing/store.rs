@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use punctual::machine::{Base, ScanVisitor};
@@ -17,6 +18,7 @@ use crate::store::{Rows, Store};
 pub struct MemoryStore {
     disk: ForgetfulDisk,
     state: Arc<RwLock<State>>,
+    reads: Arc<AtomicUsize>,
 }
 
 #[derive(Clone, Default)]
@@ -28,15 +30,27 @@ struct State {
 impl MemoryStore {
     /// An empty store whose checkpoints fail as a disk is told to.
     pub fn new(disk: ForgetfulDisk) -> Self {
-        let state = Arc::default();
-        Self { disk, state }
+        Self {
+            disk,
+            state: Arc::default(),
+            reads: Arc::default(),
+        }
     }
 
     /// Another store with the same rows, on another disk: checkpoints are durable.
     #[must_use]
     pub fn copy(&self, disk: ForgetfulDisk) -> Self {
         let state = Arc::new(RwLock::new(self.read().clone()));
-        Self { disk, state }
+        Self {
+            disk,
+            state,
+            reads: Arc::default(),
+        }
+    }
+
+    /// How many gets and scans there were so far.
+    pub fn reads(&self) -> usize {
+        self.reads.load(Ordering::Relaxed)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -46,6 +60,7 @@ impl MemoryStore {
 
 impl Base for MemoryStore {
     fn get(&self, table: u8, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         Ok(self.read().rows.get(&(table, key.to_vec())).cloned())
     }
 
@@ -61,6 +76,7 @@ impl Base for MemoryStore {
         if from >= to {
             return Ok(());
         }
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let state = self.read();
         let mut rows = state.rows.range(from..to);
         while let Some(((_, key), value)) = if reverse {

@@ -10,6 +10,8 @@ mod copies;
 mod crash;
 /// The engine keeps the law in a directory of the operating system.
 mod directory;
+/// Calls for many jobs read the store in passes.
+mod few_reads;
 /// A full disk lets jobs be settled; one that cannot sync ends all promises.
 mod full;
 /// Makes engines for all of them.

@@ -60,6 +60,14 @@ impl DueIndex {
         }
     }
 
+    /// Reads ahead what [`DueIndex::remove`] will ask of these jobs.
+    pub(super) fn look_ahead(&self, keys: &[DueKey]) -> Result<()> {
+        match self {
+            Self::Wheels(_) => Ok(()),
+            Self::Rows(rows) => rows.table.look_ahead(keys.iter()),
+        }
+    }
+
     /// Removes a job; whether it was here.
     pub(super) fn remove(&mut self, journal: &mut Journal, key: &DueKey) -> Result<bool> {
         match self {

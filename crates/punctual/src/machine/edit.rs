@@ -338,13 +338,8 @@ impl Machine {
             let found = self.by_state(queue, *state, after.take(), limit - examined)?;
             let last = found.last().map(|(_, after)| after.clone());
             examined += found.len();
-            for id in found.into_iter().filter_map(|(id, _)| id) {
-                let job = self.load_indexed(&JobKey { namespace, id })?;
-                if job.status.place.is_pending() {
-                    matched += 1;
-                    self.cancel_waiting(job, CancelReason::Purged)?;
-                }
-            }
+            let ids = found.into_iter().filter_map(|(id, _)| id);
+            matched += self.purge_jobs(queue, ids.map(|id| JobKey { namespace, id }).collect())?;
             if let (true, Some(last)) = (examined == limit, last) {
                 let position = [vec![nth as u8], last].concat();
                 return Ok(Controlled::Purged {
@@ -359,6 +354,36 @@ impl Machine {
             matched,
             cursor: None,
         })
+    }
+
+    /// Cancels those that still wait; how many. The head of the due index is found again once for
+    /// all of them, since each may have been it.
+    fn purge_jobs(&mut self, queue: u32, jobs: Vec<JobKey>) -> Result<usize> {
+        self.look_ahead(&jobs)?;
+        let mut dues = Vec::with_capacity(jobs.len());
+        for key in &jobs {
+            dues.push(self.load_indexed(key)?.due_key());
+        }
+        self.rows.due.look_ahead(&dues)?;
+        self.derived.due_heads_wait = true;
+        let purged = self.cancel_purged(&jobs);
+        self.derived.due_heads_wait = false;
+        if let Some(head) = self.queue_state(queue)?.due_head {
+            self.refresh_due_head(queue, head)?;
+        }
+        purged
+    }
+
+    fn cancel_purged(&mut self, jobs: &[JobKey]) -> Result<usize> {
+        let mut purged = 0;
+        for key in jobs {
+            let job = self.load_indexed(key)?;
+            if job.status.place.is_pending() {
+                purged += 1;
+                self.cancel_waiting(job, CancelReason::Purged)?;
+            }
+        }
+        Ok(purged)
     }
 
     /// The id that a target names.

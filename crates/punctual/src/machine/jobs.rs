@@ -181,6 +181,9 @@ impl Machine {
 
     /// Looks the head up again if the one that left may have been it.
     pub(super) fn refresh_due_head(&mut self, id: u32, left: Timestamp) -> Result<()> {
+        if self.derived.due_heads_wait {
+            return Ok(());
+        }
         let head = self.queue_state(id)?.due_head;
         if head.is_some_and(|head| left <= head) {
             let next = self.rows.due.next(id)?;
