@@ -45,7 +45,7 @@ async fn main() -> punctual::Result<()> {
         .run_until(async move {
             started.notified().await;
             pause(millis(20)).await;
-            println!("told to end");
+            println!("the shutdown begins");
         })
         .await?;
 
