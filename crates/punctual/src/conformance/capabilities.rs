@@ -55,7 +55,20 @@ pub(super) async fn an_unclaimed_capability_answers_unsupported(case: Case) {
 
 /// The shortest use of a capability; `None` for one that is a promise about others' answers.
 async fn use_of(case: &Case, capability: Capability) -> Option<Result<()>> {
-    let sends = |job| async { case.try_enqueue(vec![job]).await.map(drop) };
+    if let Some(job) = job_that_needs(case, capability) {
+        return Some(case.try_enqueue(vec![job]).await.map(drop));
+    }
+    let answer = match call_that_needs(case, capability).await {
+        None => question_that_needs(case, capability).await,
+        answer => answer,
+    };
+    let is_promise = matches!(capability, Import | Suspects | StrictDueOrder);
+    assert_eq!(answer.is_none(), is_promise, "no use of {capability:?}");
+    answer
+}
+
+/// The job whose enqueue needs a capability.
+fn job_that_needs(case: &Case, capability: Capability) -> Option<NewJob> {
     let unique = |policy| {
         let (key, hold) = ("k".into(), Hold::default());
         NewJob {
@@ -63,48 +76,45 @@ async fn use_of(case: &Case, capability: Capability) -> Option<Result<()>> {
             ..job()
         }
     };
-    let answer = match capability {
-        Delay => sends(job_in(hours(1))).await,
-        Priority => {
-            sends(NewJob {
-                priority: 0,
-                ..job()
-            })
-            .await
-        }
-        UniqueKeep => sends(unique(UniquePolicy::Keep)).await,
-        UniqueReplace => sends(unique(UniquePolicy::Replace)).await,
-        UniqueAfter => sends(unique(UniquePolicy::After)).await,
+    let new = match capability {
+        Delay => job_in(hours(1)),
+        Priority => NewJob {
+            priority: 0,
+            ..job()
+        },
+        UniqueKeep => unique(UniquePolicy::Keep),
+        UniqueReplace => unique(UniquePolicy::Replace),
+        UniqueAfter => unique(UniquePolicy::After),
         Groups => {
             let (key, on_retry) = ("g".into(), OnRetry::Hold);
-            sends(NewJob {
+            NewJob {
                 group: Some(Group { key, on_retry }),
                 ..job()
-            })
-            .await
+            }
         }
-        HeldJobs => {
-            sends(NewJob {
-                wait_for: vec!["n".into()],
-                ..job()
-            })
-            .await
-        }
-        Expiry => {
-            sends(NewJob {
-                expires_at: Some(case.clock() + hours(1)),
-                ..job()
-            })
-            .await
-        }
+        HeldJobs => NewJob {
+            wait_for: vec!["n".into()],
+            ..job()
+        },
+        Expiry => NewJob {
+            expires_at: Some(case.clock() + hours(1)),
+            ..job()
+        },
+        _ => return None,
+    };
+    Some(new)
+}
+
+/// The answer of a call that changes something and needs a capability.
+async fn call_that_needs(case: &Case, capability: Capability) -> Option<Result<()>> {
+    let answer = match capability {
         Effects => {
             case.send(job()).await;
             let attempt = case.claim_one().await;
             let mut settlement = attempt.ended(Outcome::Completed);
             settlement.effects = vec![Effect::Enqueue(Box::new(job()))];
-            case.try_settle(attempt.token, vec![settlement])
-                .await
-                .map(drop)
+            let settled = case.try_settle(attempt.token, vec![settlement]);
+            settled.await.map(drop)
         }
         CancelActive => {
             case.send(job()).await;
@@ -121,46 +131,6 @@ async fn use_of(case: &Case, capability: Capability) -> Option<Result<()>> {
             };
             case.edit_as(select, Action::Cancel, false).await.map(drop)
         }
-        ListByState => {
-            let (by, filter) = (ListBy::All, Filter::default());
-            let list = List {
-                by,
-                filter,
-                cursor: None,
-                limit: 1,
-                payloads: false,
-            };
-            case.list_as(list).await.map(drop)
-        }
-        Explain => {
-            let targets = vec![JobId::new().into()];
-            case.engine()
-                .get(&case.namespace, targets, true)
-                .await
-                .map(drop)
-        }
-        ChangeFeed => wait(case, WaitFor::Changes(None)).await,
-        AwaitSettled => wait(case, WaitFor::Settled(vec![JobId::new()])).await,
-        History => {
-            let request = StatsRequest {
-                history: true,
-                ..Default::default()
-            };
-            case.engine()
-                .stats(&case.namespace, request)
-                .await
-                .map(drop)
-        }
-        Ends => {
-            let request = StatsRequest {
-                ends: true,
-                ..Default::default()
-            };
-            case.engine()
-                .stats(&case.namespace, request)
-                .await
-                .map(drop)
-        }
         Records => case
             .try_control(Control::Read { name: "a".into() })
             .await
@@ -176,7 +146,48 @@ async fn use_of(case: &Case, capability: Capability) -> Option<Result<()>> {
             .await
             .map(drop)
         }
-        Import | Suspects | StrictDueOrder => return None,
+        _ => return None,
+    };
+    Some(answer)
+}
+
+/// The answer of a call that only asks and needs a capability.
+async fn question_that_needs(case: &Case, capability: Capability) -> Option<Result<()>> {
+    let answer = match capability {
+        ListByState => {
+            let (by, filter) = (ListBy::All, Filter::default());
+            let list = List {
+                by,
+                filter,
+                cursor: None,
+                limit: 1,
+                payloads: false,
+            };
+            case.list_as(list).await.map(drop)
+        }
+        Explain => {
+            let targets = vec![JobId::new().into()];
+            let engine = case.engine();
+            let got = engine.get(&case.namespace, targets, true).await;
+            got.map(drop)
+        }
+        ChangeFeed => wait(case, WaitFor::Changes(None)).await,
+        AwaitSettled => wait(case, WaitFor::Settled(vec![JobId::new()])).await,
+        History => {
+            let request = StatsRequest {
+                history: true,
+                ..Default::default()
+            };
+            stats(case, request).await
+        }
+        Ends => {
+            let request = StatsRequest {
+                ends: true,
+                ..Default::default()
+            };
+            stats(case, request).await
+        }
+        _ => return None,
     };
     Some(answer)
 }
@@ -187,4 +198,10 @@ async fn wait(case: &Case, what: WaitFor) -> Result<()> {
         .wait(&case.namespace, what, now)
         .await
         .map(drop)
+}
+
+async fn stats(case: &Case, request: StatsRequest) -> Result<()> {
+    let engine = case.engine();
+    let stats = engine.stats(&case.namespace, request).await;
+    stats.map(drop)
 }

@@ -141,45 +141,13 @@ impl Replay {
 
     async fn step(&mut self, step: &Step) -> Result<(), Difference> {
         let space = usize::from(step.space) % self.spaces.len();
-        let reading = self.reading;
         self.spaces[space].used = true;
         match &step.action {
-            Action::Enqueue(jobs) => {
-                self.spaces[space]
-                    .numbers
-                    .extend(jobs.iter().map(|job| job.no));
-                let jobs = (jobs.iter()).map(|job| request::job(self.seed, job, reading));
-                self.enqueue(space, jobs.collect()).await
+            Action::Enqueue(_) | Action::Claim(_) | Action::Extend(_) | Action::Settle(_) => {
+                self.run_jobs(space, &step.action).await
             }
-            Action::Claim(claim) => self.claim(space, request::claim(claim)).await,
-            Action::Extend(plan) => self.extend(space, plan).await,
-            Action::Settle(leases) => self.settle(space, leases).await,
-            Action::Edit {
-                targets,
-                edit,
-                dry_run,
-            } => {
-                let edit = Edit {
-                    select: Select::Targets(
-                        (targets.iter())
-                            .map(|target| request::target(self.seed, target))
-                            .collect(),
-                    ),
-                    action: request::edit(*edit, reading),
-                    dry_run: *dry_run,
-                };
-                self.edit(space, edit).await
-            }
-            Action::EditWhere {
-                filter,
-                edit,
-                limit,
-                dry_run,
-            } => {
-                let filter = request::filter(filter);
-                let action = request::edit(*edit, reading);
-                self.edit_where(space, filter, action, *limit, *dry_run)
-                    .await
+            Action::Edit { .. } | Action::EditWhere { .. } => {
+                self.edit_jobs(space, &step.action).await
             }
             Action::Pause(queue) => self.pause(space, *queue, true).await,
             Action::Resume(queue) => self.pause(space, *queue, false).await,
@@ -201,18 +169,9 @@ impl Replay {
                 };
                 self.write_settings(space, *queue, settings, *stale).await
             }
-            Action::Advance { by, walk } => self.go_to(reading + *by, *walk).await,
-            Action::Back(by) => {
-                let back = reading.as_micros().saturating_sub(by.as_micros() as u64);
-                self.go_to(Timestamp::from_micros(back), false).await
+            Action::Advance { .. } | Action::Back(_) | Action::Next { .. } => {
+                self.move_time(&step.action).await
             }
-            Action::Next { moment, off, walk } => match self.next(*moment) {
-                Some(at) => {
-                    let at = at.as_micros().saturating_add_signed(i64::from(*off));
-                    self.go_to(Timestamp::from_micros(at), *walk).await
-                }
-                None => Ok(()),
-            },
             Action::Maintain => self.maintain().await,
             Action::List {
                 by,
@@ -232,16 +191,87 @@ impl Replay {
                 self.model.reopen();
                 Ok(())
             }
-            Action::Crash => {
-                // What only reads were answered is not kept: a clock that is behind must catch up.
-                self.go_to(reading.max(self.model.answered_at()), false)
-                    .await?;
-                self.change_something().await?;
-                self.subject.crash().await;
-                self.engine = self.subject.engine();
-                self.model.crash(self.unsaid());
-                Ok(())
-            }
+            Action::Crash => self.crash().await,
         }
+    }
+
+    /// What producers and workers call.
+    async fn run_jobs(&mut self, space: usize, action: &Action) -> Result<(), Difference> {
+        match action {
+            Action::Enqueue(jobs) => {
+                let numbers = jobs.iter().map(|job| job.no);
+                self.spaces[space].numbers.extend(numbers);
+                let reading = self.reading;
+                let jobs = (jobs.iter()).map(|job| request::job(self.seed, job, reading));
+                self.enqueue(space, jobs.collect()).await
+            }
+            Action::Claim(claim) => self.claim(space, request::claim(claim)).await,
+            Action::Extend(plan) => self.extend(space, plan).await,
+            Action::Settle(leases) => self.settle(space, leases).await,
+            other => unreachable!("not of producers or workers: {other:?}"),
+        }
+    }
+
+    /// Edits of jobs by target or by filter.
+    async fn edit_jobs(&mut self, space: usize, action: &Action) -> Result<(), Difference> {
+        match action {
+            Action::Edit {
+                targets,
+                edit,
+                dry_run,
+            } => {
+                let targets = targets.iter();
+                let targets = targets.map(|target| request::target(self.seed, target));
+                let edit = Edit {
+                    select: Select::Targets(targets.collect()),
+                    action: request::edit(*edit, self.reading),
+                    dry_run: *dry_run,
+                };
+                self.edit(space, edit).await
+            }
+            Action::EditWhere {
+                filter,
+                edit,
+                limit,
+                dry_run,
+            } => {
+                let filter = request::filter(filter);
+                let action = request::edit(*edit, self.reading);
+                self.edit_where(space, filter, action, *limit, *dry_run)
+                    .await
+            }
+            other => unreachable!("no edit: {other:?}"),
+        }
+    }
+
+    /// Steps of the clock.
+    async fn move_time(&mut self, action: &Action) -> Result<(), Difference> {
+        let reading = self.reading;
+        match action {
+            Action::Advance { by, walk } => self.go_to(reading + *by, *walk).await,
+            Action::Back(by) => {
+                let back = reading.as_micros().saturating_sub(by.as_micros() as u64);
+                self.go_to(Timestamp::from_micros(back), false).await
+            }
+            Action::Next { moment, off, walk } => match self.next(*moment) {
+                Some(at) => {
+                    let at = at.as_micros().saturating_add_signed(i64::from(*off));
+                    self.go_to(Timestamp::from_micros(at), *walk).await
+                }
+                None => Ok(()),
+            },
+            other => unreachable!("no step of the clock: {other:?}"),
+        }
+    }
+
+    async fn crash(&mut self) -> Result<(), Difference> {
+        // What only reads were answered is not kept: a clock that is behind must catch up.
+        let caught_up = self.reading.max(self.model.answered_at());
+        self.go_to(caught_up, false).await?;
+        self.change_something().await?;
+        self.subject.crash().await;
+        self.engine = self.subject.engine();
+        self.model.crash(self.unsaid());
+        Ok(())
     }
 }
