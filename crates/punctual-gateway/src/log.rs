@@ -1,4 +1,4 @@
-//! What is logged, for tests.
+//! A log that tests read: unit tests as a module, integration tests by path.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};

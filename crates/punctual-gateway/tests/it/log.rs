@@ -1,7 +1,6 @@
 //! Tests of the gateway over HTTP: log.
 
-use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use punctual::time::{ManualClock, seconds, within};
 use punctual::wire::{self, Answer, Call};
@@ -9,50 +8,17 @@ use punctual::{Engine, Error, ErrorKind, Namespace, NewJob};
 use punctual_gateway::Gateway;
 use serde_json::{Value, json};
 use tokio::task::yield_now;
-use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Subscriber};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
+use crate::logged::Log;
 use crate::standin::Standin;
 use crate::support::{ADMIN, START, Under, serve, serve_engine, serving, tokens};
 
-/// What was logged: `LEVEL message="..." field=..` per line.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    fn keep(&self) -> DefaultGuard {
-        tracing::subscriber::set_default(tracing_subscriber::registry().with(self.clone()))
-    }
-
-    /// What was logged since it was asked last.
-    fn lines(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().expect("no panic"))
-    }
-
-    /// What was logged of failures since it was asked last.
-    fn errors(&self) -> Vec<String> {
-        let mut lines = self.lines();
-        lines.retain(|line| line.starts_with("ERROR"));
-        lines
-    }
-}
-
-impl<S: Subscriber> Layer<S> for Log {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut line = Line(event.metadata().level().to_string());
-        event.record(&mut line);
-        self.0.lock().expect("no panic").push(line.0);
-    }
-}
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let _ = write!(self.0, " {field}={value:?}");
-    }
+/// Failures that were logged since it was asked last.
+fn failures(log: &Log) -> Vec<String> {
+    let mut lines = log.lines();
+    lines.retain(|line| line.starts_with("ERROR"));
+    lines
 }
 
 const SECRET: &str = "what-only-the-job-knows";
@@ -99,7 +65,7 @@ async fn what_failed_is_found_in_the_log_by_the_id_of_its_answer() {
         assert_eq!(reply.status, status);
         let id = reply.headers["x-request-id"].to_str().expect("text");
         assert_eq!(reply.json()["error"]["request_id"], id);
-        check(&log.errors(), id, ["POST", "/v1/jobs"]);
+        check(&failures(&log), id, ["POST", "/v1/jobs"]);
         assert!(!reply.body.contains(CAUSE), "{reply:?}");
     }
 }
@@ -117,7 +83,7 @@ async fn what_failed_within_a_stream_is_found_by_the_id_of_its_answer() {
     let reply = under.send_with(&headers, "POST", "/v1/bulk", lines).await;
     assert_eq!(reply.status, 200);
     let id = reply.headers["x-request-id"].to_str().expect("text");
-    check(&log.errors(), id, ["POST", "/v1/bulk"]);
+    check(&failures(&log), id, ["POST", "/v1/bulk"]);
     assert!(!reply.body.contains(CAUSE), "{reply:?}");
 }
 
@@ -138,7 +104,7 @@ async fn what_failed_on_a_socket_is_found_by_the_id_of_its_answer() {
     let (under, log, _keeps) = failing(ErrorKind::Io).await;
     let error = extends_on_a_socket(&under, ADMIN).await["error"].take();
     let id = error["request_id"].as_str().expect("an id");
-    check(&log.errors(), id, ["GET", "/v1/events"]);
+    check(&failures(&log), id, ["GET", "/v1/events"]);
 }
 
 /// What a program that speaks calls is told, and what is logged of it.
@@ -184,7 +150,7 @@ async fn only_the_operator_sees_the_text_of_the_engine() {
         let id = error.context().find(|(name, _)| *name == "request_id");
         let (_, id) = id.expect("an id");
         // Each code begins a spell of its own.
-        check(&log.errors(), id, ["POST", "/v1/calls"]);
+        check(&failures(&log), id, ["POST", "/v1/calls"]);
         let error = called(&under, operator).await;
         assert!(error.message().contains(CAUSE), "{error}");
         told_everywhere(&under, operator).await;
@@ -255,7 +221,7 @@ async fn what_a_program_was_told_of_the_engine_stands_in_the_log_once_a_spell() 
             let error = called(&under, operator).await;
             assert!(error.message().contains(CAUSE), "{error}");
         }
-        let errors = log.errors();
+        let errors = failures(&log);
         assert!(
             errors.len() == 1 && errors[0].contains(CAUSE),
             "{kind:?}: {errors:?}"
@@ -267,7 +233,7 @@ async fn what_a_program_was_told_of_the_engine_stands_in_the_log_once_a_spell() 
     let log = Log::default();
     let _keeps = log.keep();
     called(&under, operator).await;
-    assert_eq!(log.errors(), Vec::<String>::new());
+    assert_eq!(failures(&log), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -287,7 +253,7 @@ async fn another_cause_under_the_same_code_is_told_too() {
         for _ in 0..3 {
             under.send("POST", "/v1/jobs", job.clone()).await;
         }
-        let errors = log.errors();
+        let errors = failures(&log);
         assert!(errors.len() == 1 && errors[0].contains(cause), "{errors:?}");
     }
 }
@@ -328,7 +294,7 @@ async fn of_many_sockets_that_cannot_be_told_changes_one_is_logged() {
     let job = json!({"queue": "mail", "payload": SECRET}).to_string();
     let reply = under.send("POST", "/v1/jobs", job).await;
     let id = reply.headers["x-request-id"].to_str().expect("text");
-    check(&log.errors(), id, ["POST", "/v1/jobs"]);
+    check(&failures(&log), id, ["POST", "/v1/jobs"]);
 }
 
 #[tokio::test]
@@ -336,7 +302,7 @@ async fn what_was_wrong_with_a_request_is_not_told_to_the_log() {
     let (under, log, _keeps) = failing(ErrorKind::NotFound).await;
     let job = json!({"queue": "mail", "payload": SECRET}).to_string();
     assert_eq!(under.send("POST", "/v1/jobs", job).await.status, 404);
-    assert_eq!(log.errors(), Vec::<String>::new());
+    assert_eq!(failures(&log), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -355,7 +321,7 @@ async fn equal_failures_are_logged_once_and_then_counted() {
             let reply = under.send("POST", "/v1/jobs", job.clone()).await;
             assert_eq!(reply.status, first.status);
         }
-        let errors = log.errors();
+        let errors = failures(&log);
         assert_eq!(errors.len(), told, "{kind:?}: {errors:?}");
         let id = first.headers["x-request-id"].to_str().expect("text");
         check(&errors[..1], id, ["POST", "/v1/jobs"]);
@@ -368,7 +334,7 @@ async fn equal_failures_are_logged_once_and_then_counted() {
                 ("content-type", "application/x-ndjson"),
             ];
             under.send_with(&headers, "POST", "/v1/bulk", lines).await;
-            assert_eq!(log.errors(), Vec::<String>::new());
+            assert_eq!(failures(&log), Vec::<String>::new());
         }
     }
 }

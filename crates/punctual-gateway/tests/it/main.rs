@@ -18,6 +18,8 @@ mod jobs;
 mod limits;
 mod lists;
 mod log;
+#[path = "../../src/log.rs"]
+mod logged;
 mod metrics;
 mod mistakes;
 mod page;
