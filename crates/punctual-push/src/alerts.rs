@@ -8,14 +8,14 @@ use std::time::Duration;
 use punctual::engine::{
     Action, Edit, EnqueueVerdict, Filter, List, ListBy, QueueStats, Select, Stats, StatsRequest,
 };
-use punctual::time::{days, format_span, minutes, pause, seconds};
+use punctual::time::{days, format_span, minutes, seconds};
 use punctual::{
     Due, Engine, Error, ErrorKind, JobId, JobRecord, Namespace, NewJob, Result, State,
     UniquePolicy, push,
 };
 use serde_json::{Value, json};
 
-use crate::maintenance::Heartbeat;
+use crate::maintenance::{Heartbeat, Periodic};
 
 /// What is worth an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,12 +39,13 @@ impl Default for AlertRules {
 /// `http:alerts`.
 ///
 /// With an alert a second job is enqueued, the all-clear: held, under a unique key, until the
-/// trouble is over. It is what is known of the trouble: several watchers, and one that was started
-/// again, find it and tell nothing twice. Both are of one serial group, so that nothing of a
-/// trouble is posted before what was said of it earlier.
+/// trouble is over. It records the trouble: several watchers, and one that was restarted, find it
+/// and post nothing twice. Both are of one serial group, so that the messages of a trouble are
+/// posted in order.
 ///
-/// A trouble that is back while its all-clear is on its way is told anew: the all-clear is replaced
-/// by a held one, or has been posted by the next look, and an alert of the new one follows.
+/// A trouble that is back while its all-clear is on its way is posted anew: the all-clear is
+/// replaced by a held one, or has been posted by the next check, and an alert of the new one
+/// follows.
 #[derive(Clone)]
 pub struct Alerts {
     engine: Arc<dyn Engine>,
@@ -58,9 +59,9 @@ pub struct Alerts {
     heartbeat: Option<Heartbeat>,
 }
 
-/// How often it looks.
-const LOOK: Duration = seconds(10);
-/// Due jobs without a worker are told after that.
+/// How often it checks.
+const INTERVAL: Duration = seconds(10);
+/// Due jobs without a worker are an alert after that.
 const IDLE_MIN: Duration = seconds(10);
 /// How long an alert is known after it was posted, so that it is not posted again.
 const ALERT_KEPT: Duration = days(7);
@@ -101,33 +102,19 @@ impl Alerts {
         }
     }
 
-    /// Looks again and again, until it shall end; an error leaves the rest for the next look.
+    /// Checks every ten seconds, until it shall end; an error leaves the rest for the next check.
     pub async fn run(mut self, heartbeat: Heartbeat) {
         self.heartbeat = Some(heartbeat.clone());
-        let looking = async {
-            loop {
-                heartbeat.works();
-                if let Err(error) = self.look().await {
-                    tracing::warn!(%error, "the alert check failed; it will be retried");
-                }
-                heartbeat.rests();
-                pause(LOOK).await;
-            }
-        };
-        tokio::select! {
-            biased;
-            () = heartbeat.ended() => {}
-            () = looking => {}
-        }
+        heartbeat.repeat(self).await;
     }
 
-    /// Looks once and tells what has changed. An error leaves the rest for the next look.
-    pub async fn look(&mut self) -> Result<()> {
+    /// Checks once and posts what has changed. An error leaves the rest for the next check.
+    pub async fn check(&mut self) -> Result<()> {
         let held = self.held().await?;
         let mut open = match self.open.take() {
             Some(open) => open,
-            // Of a young one the alert may be missing: who put in the all-clear was killed between
-            // the two.
+            // Of a young one the alert may be missing: a kill came between the all-clear and the
+            // alert.
             None => (held.iter())
                 .map(|(key, clear)| (key.clone(), clear.is_old.then_some(clear.id)))
                 .collect(),
@@ -153,14 +140,14 @@ impl Alerts {
         }
         let mut failed = None;
         for (key, (namespace, trouble)) in &now {
-            let told = open.entry(key.clone()).or_default();
-            // Another watcher may have told that it is over, and that it is back.
+            let posted = open.entry(key.clone()).or_default();
+            // Another watcher may have posted that it is over, and that it is back.
             let stands = held.get(key).map(|clear| clear.id);
-            if told.is_none() || *told != stands {
+            if posted.is_none() || *posted != stands {
                 self.goes_on();
-                *told = None;
+                *posted = None;
                 match self.begin(key, namespace, trouble).await {
-                    Ok(clear) => *told = clear,
+                    Ok(clear) => *posted = clear,
                     Err(error) => {
                         let is_full = error.kind() == ErrorKind::EngineFull;
                         failed.get_or_insert(error);
@@ -228,8 +215,8 @@ impl Alerts {
         watched.any(|namespace| said["namespace"] == namespace.as_str())
     }
 
-    /// A look asks for every namespace and tells every trouble, however many there are: it does not
-    /// hang meanwhile.
+    /// A check asks for every namespace and posts every trouble, however many there are: it does
+    /// not hang meanwhile.
     fn goes_on(&self) {
         self.heartbeat.iter().for_each(Heartbeat::works);
     }
@@ -253,8 +240,7 @@ impl Alerts {
                 Some(State::Held) => holder,
                 // It may be posted right now: once it has ended the key is free, or it waits.
                 Some(State::Active) | None => return Ok(None),
-                // It is on its way, and no longer true. Whoever finds it so replaces it by the same
-                // one.
+                // It is on its way, and no longer true. Every watcher replaces it by the same one.
                 _ => {
                     let next = JobId::derived("all-clear", &holder.to_string());
                     let put = self.put(clear(next, UniquePolicy::Replace)).await?;
@@ -267,8 +253,8 @@ impl Alerts {
             },
             _ => new,
         };
-        // Its id is that of the all-clear, so that of several watchers one is heard, and one that
-        // was killed between the two is not missed.
+        // Its id comes from that of the all-clear: several watchers enqueue one alert, and the next
+        // one makes up for a watcher that was killed between the two.
         let alert = self
             .message(key, namespace, trouble, "firing")
             .id(alert_of(id))
@@ -320,6 +306,15 @@ impl Alerts {
             .group(key.to_owned());
         push::set(&mut job, push::TARGET, &self.url);
         job
+    }
+}
+
+impl Periodic for Alerts {
+    const INTERVAL: Duration = INTERVAL;
+    const FAILED: &'static str = "the alert check failed; it will be retried";
+
+    async fn once(&mut self) -> Result<()> {
+        self.check().await
     }
 }
 

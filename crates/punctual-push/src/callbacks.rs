@@ -7,19 +7,19 @@ use std::time::Duration;
 use punctual::engine::{
     Control, Controlled, EnqueueVerdict, Enqueued, List, ListBy, RecordValue, StatsRequest,
 };
-use punctual::time::{Timestamp, hours, minutes, pause, seconds};
+use punctual::time::{Timestamp, hours, minutes, seconds};
 use punctual::{Engine, Error, ErrorKind, JobRecord, Namespace, Result, State, push};
 
-use crate::maintenance::Heartbeat;
+use crate::maintenance::{Heartbeat, Periodic};
 
-/// Tells the callbacks of a namespace how jobs ended that nobody told of: cancelled while they
-/// waited, expired, replaced, purged, dead by poison or overflow, or settled by a worker that knows
-/// no callbacks.
+/// Enqueues the callbacks of a namespace that no worker enqueued: of jobs that were cancelled while
+/// they waited, expired, were replaced or purged, died by poison or overflow, or were settled by a
+/// worker that knows no callbacks.
 ///
-/// A worker that knows them tells in the step that settles the job. The rest is found where settled
-/// jobs are kept; how far that was done is a record in the engine, so that a kill in between tells
-/// nothing twice that is still known, and leaves nothing out. The callback has the id that a worker
-/// would have given it: whoever tells first is heard.
+/// A worker that knows them enqueues the callback in the step that settles the job. A scan of
+/// settled jobs finds the rest. A record in the engine says how far the scan has come: after a kill
+/// it leaves nothing out and repeats no callback that is still known. The callback has the id that
+/// a worker would have given it, so only the first is stored.
 pub struct Callbacks {
     engine: Arc<dyn Engine>,
     namespace: Namespace,
@@ -34,54 +34,54 @@ struct Place {
     /// Version of the record.
     version: u64,
     written: Timestamp,
-    /// What settled before that is told, wherever it lies.
+    /// Jobs that settled before that have their callbacks, wherever they lie.
     whole: Timestamp,
-    /// What settled before that is told, as far as the engine lists the latest first.
+    /// The same, as far as the engine lists the latest first.
     brief: Timestamp,
-    /// When the last one settled that was told, here or by a worker: the record has to pass both
-    /// before they are forgotten.
-    told: Timestamp,
-    /// When a look at everything was made only so that the record passes what was told.
+    /// When the last job with a callback settled: the record has to pass it before the callback is
+    /// forgotten.
+    posted: Timestamp,
+    /// When a whole scan was made only so that the record passes that.
     caught_up: Timestamp,
-    /// Settled jobs were not listed the latest first: there are several shards. A look goes on for
+    /// Settled jobs were not listed the latest first: there are several shards. A scan goes on for
     /// [`FAR`] then.
     is_sharded: bool,
 }
 
 /// The record that says how far it has come: an instant.
 const RECORD: &str = "push/callbacks";
-/// How often it looks.
-const LOOK: Duration = seconds(5);
-/// How often it looks at every settled job of that time: some engines do not list the latest first.
+/// How often it scans.
+const INTERVAL: Duration = seconds(5);
+/// How often it reads every settled job of that time: some engines do not list the latest first.
 /// Once more in that time where nothing has ended any more, so that the record passes what was
-/// told.
+/// posted.
 const WHOLE: Duration = minutes(10);
-/// How often the record is written when there was nothing to tell.
+/// How often the record is written when there was no callback to enqueue.
 const RECORD_AGE: Duration = hours(1);
 /// How far clocks of shards may lie apart. Callbacks are known for much longer.
 const APART: Duration = seconds(10);
 /// Jobs of the first call, and of those that follow: most often there is nothing new.
 const FEW: usize = 10;
 const MANY: usize = 1_000;
-/// Jobs of a state that a look examines at least where some shards are listed after others.
+/// Jobs of a state that a scan examines at least where some shards are listed after others.
 const FAR: usize = 200;
 /// The states in which jobs stay.
 const ENDS: [State; 3] = [State::Completed, State::Cancelled, State::Dead];
 
 impl Place {
-    /// Whether one who begins at the record meets some again that were told.
+    /// Whether a scan from the record meets jobs again whose callbacks were enqueued.
     fn is_behind(&self) -> bool {
-        self.written <= self.told + APART
+        self.written <= self.posted + APART
     }
 
-    /// Whether a look at everything that is made now lets the record pass all that was told.
+    /// Whether a whole scan now lets the record pass all callbacks.
     fn may_catch_up(&self, now: Timestamp) -> bool {
-        self.is_behind() && self.told + APART < now && self.caught_up + WHOLE <= now
+        self.is_behind() && self.posted + APART < now && self.caught_up + WHOLE <= now
     }
 }
 
 impl Callbacks {
-    /// Tells those of that namespace.
+    /// Those of that namespace.
     pub fn new(engine: Arc<dyn Engine>, namespace: Namespace) -> Self {
         Self {
             engine,
@@ -91,28 +91,14 @@ impl Callbacks {
         }
     }
 
-    /// Looks again and again, until it shall end; an error leaves the rest for the next look.
+    /// Scans every five seconds, until it shall end; an error leaves the rest for the next scan.
     pub async fn run(mut self, heartbeat: Heartbeat) {
         self.heartbeat = Some(heartbeat.clone());
-        let looking = async {
-            loop {
-                heartbeat.works();
-                if let Err(error) = self.look().await {
-                    tracing::warn!(%error, "callbacks for settled jobs could not be enqueued; the scan will be retried");
-                }
-                heartbeat.rests();
-                pause(LOOK).await;
-            }
-        };
-        tokio::select! {
-            biased;
-            () = heartbeat.ended() => {}
-            () = looking => {}
-        }
+        heartbeat.repeat(self).await;
     }
 
-    /// Looks once and enqueues what was not told; how many callbacks these were.
-    pub async fn look(&mut self) -> Result<usize> {
+    /// Scans once and enqueues the callbacks that are missing; returns how many these were.
+    pub async fn scan(&mut self) -> Result<usize> {
         let mut place = match self.place {
             Some(place) => place,
             None => self.read().await?,
@@ -122,13 +108,13 @@ impl Callbacks {
         let is_in_turn = place.whole + WHOLE <= stats.now;
         let is_whole = is_in_turn || place.may_catch_up(stats.now);
         let since = if is_whole { place.whole } else { place.brief };
-        // One clock needs no margin: what was told a moment ago is not put in again and again.
+        // One clock needs no margin: without it no callback is enqueued again and again.
         let apart = match is_whole || place.is_sharded {
             true => APART.as_micros() as u64,
             false => 0,
         };
         let since = Timestamp::from_micros(since.as_micros().saturating_sub(apart));
-        let mut told = 0;
+        let mut enqueued = 0;
         for queue in &stats.queues {
             for state in ENDS {
                 if queue.counts.of(state) > 0 && queue.queue != push::CALLBACK_QUEUE {
@@ -136,7 +122,7 @@ impl Callbacks {
                         queue: queue.queue.clone(),
                         state,
                     };
-                    told += self.tell(by, since, is_whole, &mut place).await?;
+                    enqueued += self.enqueue(by, since, is_whole, &mut place).await?;
                 }
             }
         }
@@ -151,18 +137,19 @@ impl Callbacks {
             }
         }
         self.place = Some(place);
-        Ok(told)
+        Ok(enqueued)
     }
 
-    /// Tells those of an index that settled since then, and how many were new.
-    async fn tell(
+    /// Enqueues the callbacks of jobs of an index that settled since then; returns how many were
+    /// new.
+    async fn enqueue(
         &self,
         by: ListBy,
         since: Timestamp,
         is_whole: bool,
         place: &mut Place,
     ) -> Result<usize> {
-        let (mut told, mut examined, mut cursor, mut limit) = (0, 0, None, FEW);
+        let (mut enqueued, mut examined, mut cursor, mut limit) = (0, 0, None, FEW);
         let mut latest = Timestamp::MAX;
         loop {
             // There may be millions of them.
@@ -185,14 +172,14 @@ impl Callbacks {
             let (ends, callbacks): (Vec<_>, Vec<_>) = asking.unzip();
             if !callbacks.is_empty() {
                 let put = self.engine.enqueue(&self.namespace, callbacks).await?;
-                told += count_new(&put)?;
-                place.told = ends.into_iter().fold(place.told, Timestamp::max);
+                enqueued += count_new(&put)?;
+                place.posted = ends.into_iter().fold(place.posted, Timestamp::max);
             }
             cursor = listing.cursor;
             examined += listing.examined;
             let is_far = !place.is_sharded || examined >= FAR;
             if cursor.is_none() || (latest < since && is_far && !is_whole) {
-                return Ok(told);
+                return Ok(enqueued);
             }
             limit = match place.is_sharded && !is_whole {
                 true => FAR,
@@ -210,7 +197,7 @@ impl Callbacks {
             written: Timestamp::ZERO,
             whole: Timestamp::ZERO,
             brief: Timestamp::ZERO,
-            told: Timestamp::ZERO,
+            posted: Timestamp::ZERO,
             caught_up: Timestamp::ZERO,
             is_sharded: false,
         };
@@ -218,17 +205,17 @@ impl Callbacks {
         if let Controlled::Record(Some(record)) = read {
             place.version = record.version;
             if let RecordValue::Opaque(bytes) = &record.value
-                && let Ok(told_until) = serde_json::from_slice(bytes)
+                && let Ok(until) = serde_json::from_slice(bytes)
             {
-                place.written = told_until;
-                place.whole = told_until;
-                place.brief = told_until;
+                place.written = until;
+                place.whole = until;
+                place.brief = until;
             }
         }
         Ok(place)
     }
 
-    /// Keeps how far it has come; of several that do so at the same time one is kept.
+    /// Records how far it has come; of several that do so at the same time one is kept.
     async fn write(&self, place: &mut Place) -> Result<()> {
         let bytes = serde_json::to_vec(&place.whole).unwrap_or_default();
         let control = Control::Write {
@@ -249,6 +236,16 @@ impl Callbacks {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+}
+
+impl Periodic for Callbacks {
+    const INTERVAL: Duration = INTERVAL;
+    const FAILED: &'static str =
+        "callbacks for settled jobs could not be enqueued; the scan will be retried";
+
+    async fn once(&mut self) -> Result<()> {
+        self.scan().await.map(drop)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The loops that post: each is started again whenever it ends, and says whether it goes round.
+//! The loops that post: each is started again whenever it ends, and shows its progress.
 
 use std::any::Any;
 use std::fmt;
@@ -8,18 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use punctual::Namespace;
 use punctual::backoff::Backoff;
 use punctual::engine::{Health, LoopHealth, NamespaceProblem};
 use punctual::sync::Lock;
 use punctual::time::{Stopwatch, minutes, pause};
 use punctual::worker::WorkerHealth;
+use punctual::{Namespace, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Loops of a process that nobody else looks after. One that panics, or ends although nobody told
-/// it to, is told to the log and started again after 50 ms, 5 s at most. Dropping this cuts them
-/// off.
+/// The supervised loops of a process. One that panics, or ends before it is stopped, is logged and
+/// started again after 50 ms, 5 s at most. Dropping this cuts them off.
 #[derive(Default)]
 pub struct Maintenance {
     running: JoinSet<()>,
@@ -33,7 +32,7 @@ pub struct Maintenance {
 #[derive(Debug, Clone, Default)]
 pub struct MaintenanceHealth(Arc<Mutex<Vec<MaintenanceLoop>>>);
 
-/// What a loop says of itself, and hears. Cheap to clone.
+/// A loop reports its progress by it, and learns that it shall end. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Heartbeat {
     health: MaintenanceHealth,
@@ -112,7 +111,7 @@ impl Maintenance {
         self.health.clone()
     }
 
-    /// Tells all of them to end, and waits until they have.
+    /// Stops all of them, and waits until they have ended.
     pub async fn end(mut self) {
         drop(self.stop);
         while self.running.join_next().await.is_some() {}
@@ -155,15 +154,45 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("a panic without a message")
 }
 
+/// What a loop does once in every interval.
+pub(crate) trait Periodic: Send {
+    /// The pause between the end of a round and the next.
+    const INTERVAL: Duration;
+    /// What the log says if a round fails.
+    const FAILED: &'static str;
+
+    /// One round; an error leaves the rest for the next.
+    fn once(&mut self) -> impl Future<Output = Result<()>> + Send;
+}
+
 impl Heartbeat {
-    /// It begins a round. To be said again within a minute, or [`rests`](Self::rests).
+    /// Does it once in every interval, until the loop shall end. Logs a round that fails.
+    pub(crate) async fn repeat<P: Periodic>(&self, mut periodic: P) {
+        let rounds = async {
+            loop {
+                self.works();
+                if let Err(error) = periodic.once().await {
+                    tracing::warn!(%error, "{}", P::FAILED);
+                }
+                self.rests();
+                pause(P::INTERVAL).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.ended() => {}
+            () = rounds => {}
+        }
+    }
+
+    /// A round begins. Call it again within a minute, or [`rests`](Self::rests).
     pub fn works(&self) {
         self.turn(|maintenance_loop| {
             (maintenance_loop.rests, maintenance_loop.is_down) = (false, false)
         });
     }
 
-    /// It begins a round although who worked for it is not there again: red stays red.
+    /// A round begins although a lost worker is not back: red stays red.
     pub(crate) fn works_in_part(&self) {
         self.turn(|maintenance_loop| maintenance_loop.rests = false);
     }
@@ -179,12 +208,12 @@ impl Heartbeat {
         async move { while stopped.changed().await.is_ok() {} }
     }
 
-    /// These work for it, and are as much its maintenance_loop as itself.
+    /// These workers belong to the loop: their health counts as its own.
     pub(crate) fn has(&self, workers: Vec<WorkerHealth>) {
         self.turn(|maintenance_loop| maintenance_loop.workers = workers);
     }
 
-    /// It, or who worked for it, has ended; red until the next round.
+    /// The loop or a worker of it has ended; red until the next round.
     pub(crate) fn down(&self) -> (&'static str, Namespace) {
         self.turn(|maintenance_loop| {
             maintenance_loop.is_down = true;
@@ -214,8 +243,8 @@ impl Heartbeat {
 }
 
 impl MaintenanceHealth {
-    /// Adds the loops to what is told of an engine, those of all namespaces as one: they are no
-    /// tenant's. What is down is told to the namespace that waits for it.
+    /// Adds the loops to the health of an engine, those of all namespaces as one: they are no
+    /// tenant's. The namespace that waits for a loop that is down gets a problem of its own.
     pub fn add_to(&self, health: &mut Health) {
         for maintenance_loop in self.lock().iter() {
             let age = match maintenance_loop.rests {

@@ -1,4 +1,4 @@
-//! Alerts: told once, once more when it is over, and the last thing said is true.
+//! Alerts: posted once, once more when the trouble is over, and the last message is true.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ fn watched() -> (Under, impl Fn() -> Alerts) {
     (under, watch)
 }
 
-/// What was told: rule, state and queue of every alert that is not held.
-async fn told(engine: &Arc<dyn Engine>) -> Vec<String> {
+/// What was posted: rule, state and queue of every alert that is not held.
+async fn posted(engine: &Arc<dyn Engine>) -> Vec<String> {
     let found = jobs(engine, push::ALERT_QUEUE).await;
-    let mut told: Vec<String> = (found.iter())
+    let mut posted: Vec<String> = (found.iter())
         .filter(|job| job.state != State::Held)
         .map(|job| {
             let said: Value = serde_json::from_slice(&job.payload).expect("JSON");
@@ -39,37 +39,37 @@ async fn told(engine: &Arc<dyn Engine>) -> Vec<String> {
             format!("{} {} {}", word("alert"), word("state"), word("queue"))
         })
         .collect();
-    told.sort();
-    told
+    posted.sort();
+    posted
 }
 
 #[tokio::test]
-async fn a_late_queue_is_told_once_and_once_more_when_it_is_over() {
+async fn a_late_queue_is_posted_once_and_once_more_when_it_is_over() {
     let (under, watch) = watched();
     let id = under.send(NewJob::new("mail", "")).await;
     let mut first = watch();
     let mut second = watch();
     // Neither knows of the other: what each finds later, it finds by itself.
-    first.look().await.expect("it looks");
-    second.look().await.expect("it looks");
-    assert!(told(&under.engine).await.is_empty());
+    first.check().await.expect("it checks");
+    second.check().await.expect("it checks");
+    assert!(posted(&under.engine).await.is_empty());
 
     under.clock.advance(minutes(2));
     for _ in 0..3 {
-        first.look().await.expect("it looks");
-        second.look().await.expect("it looks");
+        first.check().await.expect("it checks");
+        second.check().await.expect("it checks");
         under.clock.advance(seconds(10));
     }
     let both = ["late firing mail", "no_workers firing mail"];
-    assert_eq!(told(&under.engine).await, both);
-    // One that was started again finds what was told.
+    assert_eq!(posted(&under.engine).await, both);
+    // One that was started again finds what was posted.
     let mut third = watch();
-    third.look().await.expect("it looks");
-    assert_eq!(told(&under.engine).await, both);
+    third.check().await.expect("it checks");
+    assert_eq!(posted(&under.engine).await, both);
 
     under.edit(id, Action::Cancel).await;
     for alerts in [&mut third, &mut first, &mut second] {
-        alerts.look().await.expect("it looks");
+        alerts.check().await.expect("it checks");
     }
     let all = [
         "late firing mail",
@@ -77,11 +77,11 @@ async fn a_late_queue_is_told_once_and_once_more_when_it_is_over() {
         "no_workers firing mail",
         "no_workers resolved mail",
     ];
-    assert_eq!(told(&under.engine).await, all);
+    assert_eq!(posted(&under.engine).await, all);
 }
 
 #[tokio::test]
-async fn dead_letters_are_told_and_a_paused_queue_is_not_late() {
+async fn dead_letters_are_posted_and_a_paused_queue_is_not_late() {
     let (under, watch) = watched();
     let mut alerts = watch();
     let mut doomed = NewJob::new("mail", "");
@@ -98,8 +98,8 @@ async fn dead_letters_are_told_and_a_paused_queue_is_not_late() {
     under.engine.control(&space, pause).await.expect("paused");
     under.send(NewJob::new("reports", "")).await;
     under.clock.advance(minutes(5));
-    alerts.look().await.expect("it looks");
-    assert_eq!(told(&under.engine).await, ["dead firing mail"]);
+    alerts.check().await.expect("it checks");
+    assert_eq!(posted(&under.engine).await, ["dead firing mail"]);
 }
 
 #[tokio::test]
@@ -109,9 +109,9 @@ async fn an_alert_that_cannot_be_posted_brings_about_no_other() {
     under.send(NewJob::new("mail", "")).await;
     for _ in 0..20 {
         under.clock.advance(minutes(10));
-        alerts.look().await.expect("it looks");
+        alerts.check().await.expect("it checks");
     }
-    assert_eq!(told(&under.engine).await.len(), 2);
+    assert_eq!(posted(&under.engine).await.len(), 2);
 }
 
 fn word(job: &JobRecord, name: &str) -> String {
@@ -153,19 +153,19 @@ async fn dead_letter(under: &Under, before: Option<JobId>) -> Option<JobId> {
     }
 }
 
-/// What may happen between two looks.
+/// What may happen between two checks.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// The trouble comes, or goes.
     Flip,
-    /// Somebody begins to post what is due.
+    /// A worker begins to post what is due.
     Claim,
     /// The target takes it.
     Taken,
     /// It does not.
     Refused,
-    /// It takes it, and nobody hears of that.
-    Unheard,
+    /// The target takes it, and its answer is lost.
+    Unanswered,
     /// Another process watches.
     Restart,
 }
@@ -175,7 +175,7 @@ const STEPS: [Step; 6] = [
     Step::Claim,
     Step::Taken,
     Step::Refused,
-    Step::Unheard,
+    Step::Unanswered,
     Step::Restart,
 ];
 
@@ -215,8 +215,8 @@ impl Play {
                 self.taken.push(word(&posting.1, "state"));
                 settle(&self.under, &posting, Outcome::Completed).await;
             }
-            (Step::Refused | Step::Unheard, Some(posting)) => {
-                if let Step::Unheard = step {
+            (Step::Refused | Step::Unanswered, Some(posting)) => {
+                if let Step::Unanswered = step {
                     self.taken.push(word(&posting.1, "state"));
                 }
                 settle(&self.under, &posting, Outcome::Retry { after: None }).await;
@@ -224,9 +224,9 @@ impl Play {
             }
             _ => return false,
         }
-        self.alerts.look().await.expect("it looks");
+        self.alerts.check().await.expect("it checks");
         if let Some(other) = &mut self.other {
-            other.look().await.expect("it looks");
+            other.check().await.expect("it checks");
         }
         let space = Namespace::default();
         let stats = self.under.engine.stats(&space, StatsRequest::default());
@@ -325,7 +325,7 @@ async fn a_problem_that_returns_before_its_resolved_is_posted_alerts_again() {
             if restarts {
                 alerts = watch();
             }
-            alerts.look().await.expect("it looks");
+            alerts.check().await.expect("it checks");
             post().await;
             let seen = server.seen();
             let body = &seen.last().expect("a request").body;
@@ -336,15 +336,15 @@ async fn a_problem_that_returns_before_its_resolved_is_posted_alerts_again() {
     }
 }
 
-/// Held all-clears count as pending: what is over must leave, or nothing is ever told again.
+/// Held all-clears count as pending: what is over must leave, or nothing is ever posted again.
 #[tokio::test]
 async fn a_full_queue_of_alerts_keeps_no_all_clear_back() {
     let (under, watch) = watched();
     let mut alerts = watch();
     let late = under.send(NewJob::new("mail", "")).await;
     under.clock.advance(minutes(2));
-    alerts.look().await.expect("it looks");
-    assert_eq!(told(&under.engine).await.len(), 2);
+    alerts.check().await.expect("it checks");
+    assert_eq!(posted(&under.engine).await.len(), 2);
     let settings = QueueSettings {
         max_pending: Some(2),
         ..QueueSettings::default()
@@ -359,41 +359,41 @@ async fn a_full_queue_of_alerts_keeps_no_all_clear_back() {
     under.edit(late, Action::Cancel).await;
     under.send(NewJob::new("a", "")).await;
     under.clock.advance(minutes(2));
-    let refused = alerts.look().await.expect_err("there is no room");
+    let refused = alerts.check().await.expect_err("there is no room");
     assert_eq!(refused.kind(), ErrorKind::EngineFull);
     let resolved = ["late resolved mail", "no_workers resolved mail"];
-    let told = told(&under.engine).await;
+    let posted = posted(&under.engine).await;
     assert!(
-        resolved.iter().all(|it| told.iter().any(|one| one == it)),
-        "{told:?}"
+        resolved.iter().all(|it| posted.iter().any(|one| one == it)),
+        "{posted:?}"
     );
 }
 
 #[tokio::test]
-async fn an_all_clear_of_what_somebody_else_watches_is_left_alone() {
+async fn an_all_clear_of_another_watcher_is_left_alone() {
     let (under, watch) = watched();
     dead_letter(&under, None).await;
-    watch().look().await.expect("it looks");
+    watch().check().await.expect("it checks");
     let shop = Namespace::new("shop").expect("a name");
     let (home, url) = (Namespace::default(), "https://example.com/alerts");
     let rules = AlertRules::default();
     let mut theirs = Alerts::new(under.engine.clone(), home, vec![shop], url, rules);
-    theirs.look().await.expect("it looks");
-    assert_eq!(told(&under.engine).await, ["dead firing mail"]);
+    theirs.check().await.expect("it checks");
+    assert_eq!(posted(&under.engine).await, ["dead firing mail"]);
 }
 
 #[tokio::test]
 async fn an_alert_killed_after_resolved_is_sent_by_the_next_process() {
     let (under, watch) = watched();
     dead_letter(&under, None).await;
-    watch().look().await.expect("it looks");
+    watch().check().await.expect("it checks");
     // As if the process had ended between the two.
     let found = jobs(&under.engine, push::ALERT_QUEUE).await;
     let alert = found.iter().find(|job| job.state == State::Ready);
     let id = alert.expect("an alert").id;
     under.edit(id, Action::Cancel).await;
     under.edit(id, Action::Delete).await;
-    assert!(told(&under.engine).await.is_empty());
-    watch().look().await.expect("it looks");
-    assert_eq!(told(&under.engine).await, ["dead firing mail"]);
+    assert!(posted(&under.engine).await.is_empty());
+    watch().check().await.expect("it checks");
+    assert_eq!(posted(&under.engine).await, ["dead firing mail"]);
 }

@@ -1,4 +1,4 @@
-//! Callbacks of jobs that no worker told of.
+//! Callbacks of jobs for which no worker enqueued one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -31,9 +31,9 @@ async fn control(under: &Under, control: Control) {
     under.engine.control(&space, control).await.expect("done");
 }
 
-/// What is said of each job, as `state why`; every one must be told once.
-async fn told(under: &Under) -> BTreeMap<String, String> {
-    let mut told = BTreeMap::new();
+/// What is said of each job, as `state why`; every one must be posted once.
+async fn posted(under: &Under) -> BTreeMap<String, String> {
+    let mut posted = BTreeMap::new();
     for state in State::ALL {
         let list = List {
             by: ListBy::State {
@@ -52,15 +52,15 @@ async fn told(under: &Under) -> BTreeMap<String, String> {
             let words = ["state", "cancelled", "dead"].map(|name| said[name].as_str());
             let words: Vec<&str> = words.into_iter().flatten().collect();
             let id = said["id"].as_str().expect("an id").to_owned();
-            let before = told.insert(id, words.join(" "));
-            assert_eq!(before, None, "told twice: {said}");
+            let before = posted.insert(id, words.join(" "));
+            assert_eq!(before, None, "posted twice: {said}");
         }
     }
-    told
+    posted
 }
 
 #[tokio::test]
-async fn every_way_to_end_without_a_worker_that_tells_is_told_once() {
+async fn every_end_without_a_worker_that_knows_callbacks_has_one() {
     let under = Under::new(Guard::new());
     let ends = [
         (cancelled(&under).await, "cancelled requested"),
@@ -74,30 +74,30 @@ async fn every_way_to_end_without_a_worker_that_tells_is_told_once() {
     ];
     let expected = ends.map(|(id, how)| (id.to_string(), how.to_owned()));
     let expected = BTreeMap::from(expected);
-    // Those that asked for none are not told of.
+    // Those that asked for none have none.
     let silent = under.send(NewJob::new("silent", "")).await;
     under.edit(silent, Action::Cancel).await;
 
     let mut first = callbacks(&under);
-    assert_eq!(first.look().await.expect("a look"), expected.len());
+    assert_eq!(first.scan().await.expect("a scan"), expected.len());
     for _ in 0..5 {
-        assert_eq!(first.look().await.expect("a look"), 0);
+        assert_eq!(first.scan().await.expect("a scan"), 0);
         under.clock.advance(seconds(5));
     }
-    assert_eq!(told(&under).await, expected);
+    assert_eq!(posted(&under).await, expected);
     // Another one, and one that is started when the callbacks themselves are forgotten.
-    assert_eq!(callbacks(&under).look().await.expect("a look"), 0);
+    assert_eq!(callbacks(&under).scan().await.expect("a scan"), 0);
     let worker = Worker::new(under.engine.clone()).queues([push::CALLBACK_QUEUE]);
     let worker = worker.handle_any(|_, _| async { Ok::<(), &str>(()) });
     worker.run_until_idle().await.expect("it works");
     under.clock.advance(hours(5));
-    callbacks(&under).look().await.expect("a look");
-    assert_eq!(told(&under).await, BTreeMap::new());
+    callbacks(&under).scan().await.expect("a scan");
+    assert_eq!(posted(&under).await, BTreeMap::new());
 
     // It goes on from there.
     cancelled(&under).await;
-    assert_eq!(first.look().await.expect("a look"), 1);
-    assert_eq!(callbacks(&under).look().await.expect("a look"), 0);
+    assert_eq!(first.scan().await.expect("a scan"), 1);
+    assert_eq!(callbacks(&under).scan().await.expect("a scan"), 0);
 }
 
 #[tokio::test]
@@ -118,17 +118,17 @@ async fn a_callback_of_a_worker_is_not_sent_again_by_the_scan() {
             }
         });
     worker.run_until_idle().await.expect("it works");
-    assert_eq!(told(&under).await.len(), 2);
+    assert_eq!(posted(&under).await.len(), 2);
     under.clock.advance(hours(3));
-    assert_eq!(callbacks(&under).look().await.expect("a look"), 0);
-    assert_eq!(told(&under).await.len(), 2);
+    assert_eq!(callbacks(&under).scan().await.expect("a scan"), 0);
+    assert_eq!(posted(&under).await.len(), 2);
 }
 
 #[tokio::test]
-async fn more_than_a_lease_is_told_and_what_is_new_behind_it_too() {
+async fn more_than_a_lease_is_posted_and_what_is_new_behind_it_too() {
     let under = Under::new(Guard::new());
     let space = Namespace::default();
-    let mut looking = callbacks(&under);
+    let mut scanning = callbacks(&under);
     for round in 0..3 {
         for _ in 0..2 {
             let jobs: Vec<NewJob> = (0..700).map(|_| asking("mail")).collect();
@@ -149,16 +149,16 @@ async fn more_than_a_lease_is_told_and_what_is_new_behind_it_too() {
                 _ => break,
             }
         }
-        assert_eq!(looking.look().await.expect("a look"), 1_400, "{round}");
+        assert_eq!(scanning.scan().await.expect("a scan"), 1_400, "{round}");
         under.clock.advance(seconds(7));
     }
 }
 
-/// Workers tell all the time, and there is a history: looks do not walk through it again and again.
+/// Workers post all the time, and there is a history: scans do not walk through it again and again.
 #[tokio::test]
-async fn steady_callbacks_do_not_walk_through_the_history_at_every_look() {
+async fn steady_callbacks_do_not_walk_through_the_history_at_every_scan() {
     const HISTORY: usize = 2_000;
-    const LOOKS: usize = 120;
+    const SCANS: usize = 120;
     for is_sharded in [false, true] {
         let under = Under::new(Guard::new());
         let injected = Injected::over(&under);
@@ -178,30 +178,30 @@ async fn steady_callbacks_do_not_walk_through_the_history_at_every_look() {
         }
         worker().run_until_idle().await.expect("it works");
         under.clock.advance(seconds(60));
-        let mut looking = Callbacks::new(injected.clone(), space);
-        looking.look().await.expect("a look");
+        let mut scanning = Callbacks::new(injected.clone(), space);
+        scanning.scan().await.expect("a scan");
         let counted = || {
             let all = [&injected.lists, &injected.listed, &injected.enqueued];
             all.map(|count| count.swap(0, Ordering::SeqCst))
         };
         counted();
         // Ten minutes of them.
-        for nth in 0..LOOKS {
+        for nth in 0..SCANS {
             under.clock.advance(seconds(5));
             let mut job = asking("reports");
             job.retention = hours(24);
             under.send(job).await;
             worker().run_until_idle().await.expect("it works");
-            assert_eq!(looking.look().await.expect("a look"), 0, "{nth}");
+            assert_eq!(scanning.scan().await.expect("a scan"), 0, "{nth}");
         }
         let [lists, listed, enqueued] = counted();
         // Two walks at most; some shards are listed after others, and their clocks lie apart. The
-        // clock stands still between an end and a look.
-        let (of_a_look, again) = if is_sharded { (210, 5) } else { (10, 3) };
-        let most = LOOKS * of_a_look + 2 * (HISTORY + LOOKS);
+        // clock stands still between an end and a scan.
+        let (of_a_scan, again) = if is_sharded { (210, 5) } else { (10, 3) };
+        let most = SCANS * of_a_scan + 2 * (HISTORY + SCANS);
         assert!(listed <= most, "{listed} of {most} jobs listed");
-        assert!(lists <= 3 * LOOKS, "{lists} lists of {LOOKS} looks");
-        let most = LOOKS * again;
+        assert!(lists <= 3 * SCANS, "{lists} lists of {SCANS} scans");
+        let most = SCANS * again;
         assert!(enqueued <= most, "{enqueued} of {most} put in");
     }
 }
