@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::guard::{Guard, Target};
-use crate::resolve::{LookupLeave, Lookups};
+use crate::resolve::{LookupPermits, Lookups};
 
-/// Why nobody was reached.
+/// Why no server was reached.
 #[derive(Debug)]
 pub(crate) enum Unreached {
     /// An address is refused: nothing was sent.
@@ -34,18 +34,18 @@ const ADDRESSES_MAX: usize = 8;
 const CONNECT_SECONDS_MAX: u64 = 5;
 
 /// Resolves the target, checks every address, and connects to one that was checked: the name is
-/// not looked up again, so nobody can change what it means in between. A name needs leave.
+/// not resolved again, so its meaning cannot change in between. A name needs a permit.
 pub(crate) async fn connect(
     target: &Target,
     guard: &Guard,
     lookups: &Lookups,
-    leave: Option<LookupLeave>,
+    permits: Option<LookupPermits>,
     tls: &Tls,
 ) -> Result<Connection, Unreached> {
     let name = target.name();
-    let addresses = match (target.address(), leave) {
+    let addresses = match (target.address(), permits) {
         (Some(address), _) => vec![address],
-        (None, Some(leave)) => lookups.resolve(&name, leave).await.map_err(|error| {
+        (None, Some(permits)) => lookups.resolve(&name, permits).await.map_err(|error| {
             Unreached::Failed(format!("the name {name} could not be resolved: {error}"))
         })?,
         (None, None) => Vec::new(),

@@ -82,7 +82,7 @@ pub(crate) async fn exchange(
     }
 }
 
-/// The request that tells a job.
+/// The request that carries a job.
 pub(crate) fn request(
     job: &JobRecord,
     namespace: &Namespace,

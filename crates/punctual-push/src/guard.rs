@@ -194,7 +194,7 @@ impl Guard {
         })
     }
 
-    /// Whether somebody opened this port for the host, or for addresses that its name may have.
+    /// Whether an option opened this port for the host, or for addresses that its name may have.
     fn may_open_port(&self, target: &Target) -> bool {
         self.allowed.iter().any(|allow| {
             let place = match (&allow.place, &target.host) {

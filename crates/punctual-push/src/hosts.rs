@@ -37,7 +37,7 @@ pub(crate) struct Leave {
     host: Arc<Host>,
     clock: Arc<dyn Clock>,
     _place: OwnedSemaphorePermit,
-    told: bool,
+    answered: bool,
 }
 
 /// Why a job is delayed without a try.
@@ -76,7 +76,7 @@ impl Hosts {
                 host,
                 clock: self.clock.clone(),
                 _place: place,
-                told: false,
+                answered: false,
             }),
         }
     }
@@ -110,13 +110,13 @@ impl Host {
 impl Leave {
     /// The host is well.
     pub(crate) fn well(mut self) {
-        self.told = true;
+        self.answered = true;
         self.host.breaker().well();
     }
 
-    /// It is not; whether nobody is let through for a while now.
+    /// It is not; whether the host is blocked for a while now.
     pub(crate) fn ill(mut self) -> bool {
-        self.told = true;
+        self.answered = true;
         let now = self.clock.now();
         self.host.breaker().ill(now)
     }
@@ -124,7 +124,7 @@ impl Leave {
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        if !self.told {
+        if !self.answered {
             let now = self.clock.now();
             self.host.breaker().unknown(now);
         }

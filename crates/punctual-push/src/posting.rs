@@ -25,7 +25,7 @@ use crate::pusher::Pusher;
 ///
 /// Such jobs lie in queues whose names start with `http:`. It claims from all of them, in turns,
 /// and finds new ones by its [`PushWakeup`], or within five seconds; those of callbacks and of
-/// alerts at once. [`Callbacks`] that nobody told are put in beside that.
+/// alerts at once. Beside that it enqueues missing [`Callbacks`].
 pub struct Posting {
     engine: Arc<dyn Engine>,
     namespace: Namespace,
@@ -33,9 +33,9 @@ pub struct Posting {
     push_wakeup: PushWakeup,
     slots: usize,
     drain: Duration,
-    look: Duration,
+    poll: Duration,
     /// Before a worker that has ended is followed by another.
-    rehire: Backoff,
+    restart: Backoff,
 }
 
 /// Deliveries at the same time: they wait more than they work.
@@ -44,8 +44,8 @@ const SLOTS: usize = 256;
 const QUEUES_MAX: usize = 64;
 /// Workers beyond those that the queues need, before they are gathered.
 const SPARE_WORKERS: usize = 4;
-/// How often queues are looked for that nobody rang for.
-const LOOK: Duration = seconds(5);
+/// How often it polls for queues without a wakeup.
+const POLL: Duration = seconds(5);
 
 impl Posting {
     /// Posts by that pusher what lies in that namespace.
@@ -57,12 +57,12 @@ impl Posting {
             push_wakeup: PushWakeup::default(),
             slots: SLOTS,
             drain: seconds(25),
-            look: LOOK,
-            rehire: Backoff::engine(),
+            poll: POLL,
+            restart: Backoff::engine(),
         }
     }
 
-    /// Hears of new queues by that wakeup.
+    /// Learns of new queues by that wakeup.
     #[must_use]
     pub fn push_wakeup(mut self, push_wakeup: PushWakeup) -> Self {
         self.push_wakeup = push_wakeup;
@@ -77,10 +77,10 @@ impl Posting {
         self
     }
 
-    /// How often queues are looked for that nobody rang for; 5 s by default.
+    /// How often it polls for queues without a wakeup; 5 s by default.
     #[must_use]
-    pub fn look_every(mut self, span: Duration) -> Self {
-        self.look = span;
+    pub fn poll_every(mut self, span: Duration) -> Self {
+        self.poll = span;
         self
     }
 
@@ -92,18 +92,17 @@ impl Posting {
         maintenance.end().await;
     }
 
-    /// Starts it as one maintenance_loop among others, with the callbacks of its namespace as
-    /// another.
+    /// Starts it as one loop among others, with the callbacks of its namespace as another.
     pub fn start(self, maintenance: &mut Maintenance) {
         let (engine, namespace) = (self.engine.clone(), self.namespace.clone());
         let posting = Arc::new(self);
         // Outside of what is started again: what is on its way is neither cut off nor posted again
         // with it.
-        let crew: Arc<Mutex<Crew>> = Arc::default();
-        let ends = crew.clone();
+        let pool: Arc<Mutex<WorkerPool>> = Arc::default();
+        let ends = pool.clone();
         let run = move |heartbeat: Heartbeat| {
-            let (posting, crew) = (posting.clone(), crew.clone());
-            async move { posting.run(&heartbeat, &mut *crew.lock().await).await }
+            let (posting, pool) = (posting.clone(), pool.clone());
+            async move { posting.run(&heartbeat, &mut *pool.lock().await).await }
         };
         let end = async move { ends.lock().await.end().await };
         maintenance.start_then("posting", &namespace, run, end);
@@ -113,69 +112,69 @@ impl Posting {
         });
     }
 
-    /// Looks for queues again and again, until it shall end, and has somebody work on each.
-    async fn run(&self, heartbeat: &Heartbeat, crew: &mut Crew) {
+    /// Polls for queues until it shall end, and keeps a worker on each.
+    async fn run(&self, heartbeat: &Heartbeat, pool: &mut WorkerPool) {
         let mut ended = std::pin::pin!(heartbeat.ended());
         let mut notifies = self.push_wakeup.listen();
         let mut listens = true;
         loop {
-            crew.shows(heartbeat);
-            // It heard of work, and there was none: the next look will do.
+            pool.shows(heartbeat);
+            // After a wakeup without a new queue the next poll will do.
             listens |= tokio::select! {
                 biased;
                 () = ended.as_mut() => return,
-                heard_nothing = self.look(crew) => heard_nothing,
+                is_new = self.poll(pool) => is_new,
             };
-            heartbeat.has(crew.health());
-            crew.shows(heartbeat);
+            heartbeat.has(pool.health());
+            pool.shows(heartbeat);
             heartbeat.rests();
-            let known = crew.queues();
-            let rehire = crew.rehire_in();
+            let known = pool.queues();
+            let restart = pool.restart_in();
             tokio::select! {
                 biased;
                 () = ended.as_mut() => return,
-                () = crew.loses() => {
-                    heartbeat.has(crew.health());
+                () = pool.loses() => {
+                    heartbeat.has(pool.health());
                     heartbeat.down();
                     tracing::error!("a push worker ended; a new one starts shortly");
                 }
-                () = pause(rehire.unwrap_or_default()), if rehire.is_some() => {}
+                () = pause(restart.unwrap_or_default()), if restart.is_some() => {}
                 _ = notifies.changed() => {}
-                () = self.ends_are_told(&known), if listens => listens = false,
-                () = pause(self.look) => listens = true,
+                () = self.has_unknown(&known), if listens => listens = false,
+                () = pause(self.poll) => listens = true,
             }
         }
     }
 
-    /// Looks once; whether there are queues that were new.
-    async fn look(&self, crew: &mut Crew) -> bool {
-        let known = crew.queues();
+    /// Polls once; whether there are queues that were new.
+    async fn poll(&self, pool: &mut WorkerPool) -> bool {
+        let known = pool.queues();
         let mut found = self.push_wakeup.queues(&self.namespace);
         // Without an answer those that are known will do: it is asked again.
         found.extend(self.find().await.unwrap_or_default());
-        for lost in crew.take_due() {
-            self.hire(crew, &lost.queues, &lost.backoff);
+        for lost in pool.take_due() {
+            self.start_workers(pool, &lost.queues, &lost.backoff);
         }
         // Only of those that are there: to claim from a queue makes it.
         let new: BTreeSet<String> = found.difference(&known).cloned().collect();
         if new.is_empty() {
             return false;
         }
-        if crew.hands.len() < (known.len() + new.len()) / QUEUES_MAX + SPARE_WORKERS {
-            self.hire(crew, &new, &self.rehire);
+        if pool.workers.len() < (known.len() + new.len()) / QUEUES_MAX + SPARE_WORKERS {
+            self.start_workers(pool, &new, &self.restart);
         } else {
             // The new ones first, so that nothing waits in between.
-            let old = std::mem::take(&mut crew.hands);
-            let all = old.iter().flat_map(|hand| &hand.queues).chain(&new);
-            self.hire(crew, &all.cloned().collect(), &self.rehire);
+            let old = std::mem::take(&mut pool.workers);
+            let all = old.iter().flat_map(|worker| &worker.queues).chain(&new);
+            self.start_workers(pool, &all.cloned().collect(), &self.restart);
             drop(old);
         }
         true
     }
 
-    /// Ends when there is a callback or an alert in a queue that is not known: whoever enqueues the
-    /// first one may be any process.
-    async fn ends_are_told(&self, known: &BTreeSet<String>) {
+    /// Ends when there is a callback or an alert in a queue that is not known: any process may
+    /// enqueue the first one.
+    async fn has_unknown(&self, known: &BTreeSet<String>) {
         let unknown = [push::CALLBACK_QUEUE, push::ALERT_QUEUE].map(String::from);
         let unknown = unknown.into_iter().filter(|queue| !known.contains(queue));
         let work = WaitFor::Work(unknown.collect());
@@ -195,7 +194,7 @@ impl Posting {
         Ok(names.filter(|name| push::is_queue(name)).collect())
     }
 
-    fn hire(&self, crew: &mut Crew, queues: &BTreeSet<String>, backoff: &Backoff) {
+    fn start_workers(&self, pool: &mut WorkerPool, queues: &BTreeSet<String>, backoff: &Backoff) {
         let queues: Vec<&String> = queues.iter().collect();
         for some in queues.chunks(QUEUES_MAX) {
             let (stop, mut stopped) = watch::channel(());
@@ -208,11 +207,11 @@ impl Posting {
                     tracing::error!(%error, "a push worker did not start");
                 }
             });
-            crew.hands.push(Hand {
-                id: crew.running.spawn(running).id(),
+            pool.workers.push(PoolWorker {
+                id: pool.running.spawn(running).id(),
                 queues: some.iter().map(|queue| (*queue).clone()).collect(),
                 health,
-                hired: Stopwatch::start(),
+                started: Stopwatch::start(),
                 backoff: backoff.clone(),
                 _stop: stop,
             });
@@ -237,20 +236,20 @@ impl Posting {
     }
 }
 
-/// The workers; those that are told to end are no hands any more.
+/// The workers; those that were stopped are no longer in `workers`.
 #[derive(Default)]
-struct Crew {
+struct WorkerPool {
     running: JoinSet<()>,
-    hands: Vec<Hand>,
+    workers: Vec<PoolWorker>,
     /// At most [`SPARE_WORKERS`].
     lost: Vec<Lost>,
 }
 
-struct Hand {
+struct PoolWorker {
     id: Id,
     queues: BTreeSet<String>,
     health: WorkerHealth,
-    hired: Stopwatch,
+    started: Stopwatch,
     backoff: Backoff,
     /// Dropping it ends the worker.
     _stop: watch::Sender<()>,
@@ -271,14 +270,17 @@ impl Lost {
     }
 }
 
-impl Crew {
+impl WorkerPool {
     fn health(&self) -> Vec<WorkerHealth> {
-        self.hands.iter().map(|hand| hand.health.clone()).collect()
+        self.workers
+            .iter()
+            .map(|worker| worker.health.clone())
+            .collect()
     }
 
-    /// What somebody works on, or will again.
+    /// Queues that have a worker, or will have one again.
     fn queues(&self) -> BTreeSet<String> {
-        let queues = self.hands.iter().flat_map(|hand| &hand.queues);
+        let queues = self.workers.iter().flat_map(|worker| &worker.queues);
         let lost = self.lost.iter().flat_map(|lost| &lost.queues);
         queues.chain(lost).cloned().collect()
     }
@@ -292,7 +294,7 @@ impl Crew {
     }
 
     /// When the next of those is due that wait for another worker.
-    fn rehire_in(&self) -> Option<Duration> {
+    fn restart_in(&self) -> Option<Duration> {
         self.lost.iter().map(Lost::due_in).min()
     }
 
@@ -301,7 +303,7 @@ impl Crew {
         self.lost.extract_if(.., is_due).collect()
     }
 
-    /// Ends when a worker has ended that nobody told to, and any that ended with it; never, while
+    /// Ends when a worker has ended that was not stopped, and any that ended with it; never, while
     /// there are none.
     async fn loses(&mut self) {
         loop {
@@ -318,35 +320,35 @@ impl Crew {
         }
     }
 
-    /// Whether this was one that nobody told to end.
+    /// Whether this was one that was not stopped.
     fn lost(&mut self, gone: Result<(Id, ()), JoinError>) -> bool {
         let id = gone.map_or_else(|error| error.id(), |(id, ())| id);
-        let Some(at) = self.hands.iter().position(|hand| hand.id == id) else {
+        let Some(at) = self.workers.iter().position(|worker| worker.id == id) else {
             return false;
         };
-        let mut hand = self.hands.swap_remove(at);
-        if hand.hired.elapsed() > LONG {
-            hand.backoff.reset();
+        let mut worker = self.workers.swap_remove(at);
+        if worker.started.elapsed() > LONG {
+            worker.backoff.reset();
         }
         // Where many end, it is for a reason that they share.
         if self.lost.len() >= SPARE_WORKERS
             && let Some(last) = self.lost.last_mut()
         {
-            last.queues.append(&mut hand.queues);
+            last.queues.append(&mut worker.queues);
             return true;
         }
         self.lost.push(Lost {
-            queues: hand.queues,
-            pause: hand.backoff.pause(),
-            backoff: hand.backoff,
+            queues: worker.queues,
+            pause: worker.backoff.pause(),
+            backoff: worker.backoff,
             since: Stopwatch::start(),
         });
         true
     }
 
-    /// Tells all to end, and waits until what is on its way has.
+    /// Stops all, and waits until deliveries on their way have ended.
     async fn end(&mut self) {
-        self.hands.clear();
+        self.workers.clear();
         self.lost.clear();
         while self.running.join_next().await.is_some() {}
     }

@@ -8,9 +8,11 @@ use punctual::job::check_name;
 use punctual::sync::Lock;
 use tokio::sync::watch;
 
-/// Tells those who post jobs that a queue of pushed jobs has one: they may not know it yet.
+/// Notifies [`Posting`](crate::Posting) that a queue of pushed jobs has one: it may not know the
+/// queue yet.
 ///
-/// A hint: whoever misses it finds the queue within seconds. Cheap to clone; clones are one wakeup.
+/// A hint: after a missed one it finds the queue within seconds. Cheap to clone; clones are one
+/// wakeup.
 #[derive(Debug, Clone, Default)]
 pub struct PushWakeup(Arc<Inner>);
 
@@ -22,7 +24,7 @@ struct Inner {
 
 type Notified = BTreeMap<Namespace, BTreeSet<String>>;
 
-/// Queues that are remembered; then all are told again.
+/// Queues that are remembered; beyond that all are notified again.
 const QUEUES_MAX: usize = 10_000;
 
 impl PushWakeup {
@@ -67,10 +69,9 @@ impl PushWakeup {
 mod tests {
     use super::*;
 
-    /// One name that no worker can claim from would end the worker of all that were heard of with
-    /// it.
+    /// One name that no worker can claim from would end the worker of all queues beside it.
     #[test]
-    fn what_is_no_name_is_not_rung_for() {
+    fn a_bad_name_is_not_notified() {
         let (home, wakeup) = (Namespace::default(), PushWakeup::default());
         let long = format!("http:{}", "a".repeat(124));
         for queue in ["http:orders", "http:a b", "http:\0", &long, ""] {

@@ -14,7 +14,7 @@ use crate::connect::{Tls, Unreached, connect};
 use crate::exchange::{exchange, request};
 use crate::guard::{Guard, Target};
 use crate::hosts::{Busy, Hosts, Leave};
-use crate::resolve::{LOOKUPS_OWN_MAX, LookupLeave, Lookups, Resolve, SystemResolver};
+use crate::resolve::{LOOKUPS_OWN_MAX, LookupPermits, Lookups, Resolve, SystemResolver};
 use crate::secret::Secret;
 use crate::verdict::verdict;
 
@@ -59,7 +59,7 @@ const CROWDED_TIMES_MAX: u32 = 8;
 const PLACE_WAIT_MAX: Duration = seconds(5);
 /// How much later than the worker a delivery may notice that its time is over.
 const TIMED_OUT_GRACE: Duration = seconds(1);
-/// How long a job without a target is delayed: somebody else may know what to do with it.
+/// How long a job without a target is delayed: another worker may know what to do with it.
 const AIMLESS_WAIT: Duration = seconds(60);
 
 impl Pusher {
@@ -79,7 +79,7 @@ impl Pusher {
         }
     }
 
-    /// Says in which namespace the jobs are; receivers are told.
+    /// Says in which namespace the jobs are; every request carries its name.
     #[must_use]
     pub fn namespace(mut self, namespace: Namespace) -> Self {
         if self.namespace != namespace {
@@ -177,8 +177,8 @@ impl Pusher {
         };
         let host = format!("{}:{}", target.name(), target.port());
         let patience = PLACE_WAIT_MAX.min(self.timeout_of(job) / 4);
-        let mut leave = match self.enter(&host, patience).await {
-            Ok(leave) => leave,
+        let mut permits = match self.enter(&host, patience).await {
+            Ok(permits) => permits,
             Err(busy) => return delay(job, &host, busy),
         };
         let since = Stopwatch::start();
@@ -187,27 +187,27 @@ impl Pusher {
         if target.address().is_none() {
             lookup = self.lookups.try_enter();
             if lookup.is_none() {
-                // It may take long: the place is somebody else's meanwhile.
-                drop(leave);
+                // It may take long: another delivery has the place meanwhile.
+                drop(permits);
                 waited = true;
                 lookup = within(timeout, self.lookups.enter()).await.flatten();
                 if lookup.is_none() {
                     return lookups_are_busy(job, timeout);
                 }
-                leave = match self.enter(&host, Duration::ZERO).await {
-                    Ok(leave) => leave,
+                permits = match self.enter(&host, Duration::ZERO).await {
+                    Ok(permits) => permits,
                     Err(busy) => return delay(job, &host, busy),
                 };
             }
         }
         let left = timeout.saturating_sub(since.elapsed());
-        let posted = self.post(job, &target, &host, leave, lookup, left).await;
+        let posted = self.post(job, &target, &host, permits, lookup, left).await;
         match posted {
             Ok(verdict) => verdict,
             // What was left of its time after the wait says nothing of the host.
             Err(_) if waited => lookups_are_busy(job, timeout),
-            Err(leave) => {
-                if leave.ill() {
+            Err(permits) => {
+                if permits.ill() {
                     warn(&host);
                 }
                 let timeout = format_span(timeout);
@@ -223,14 +223,14 @@ impl Pusher {
         entered.unwrap_or(Err(Busy::Crowded))
     }
 
-    /// Posts it, or gives the leave back where that takes longer.
+    /// Posts it, or gives the permit back where that takes longer.
     async fn post(
         &self,
         job: &JobRecord,
         target: &Target,
         host: &str,
-        leave: Leave,
-        lookup: Option<LookupLeave>,
+        permits: Leave,
+        lookup: Option<LookupPermits>,
         timeout: Duration,
     ) -> Result<Verdict, Leave> {
         let request = request(
@@ -253,18 +253,18 @@ impl Pusher {
             Some(Ok(answer)) => {
                 let (verdict, is_well) = verdict(answer, self.clock.now());
                 if is_well {
-                    leave.well();
-                } else if leave.ill() {
+                    permits.well();
+                } else if permits.ill() {
                     warn(host);
                 }
                 return Ok(verdict);
             }
-            // Nobody was asked: that says nothing of the host.
+            // No request was sent: that says nothing of the host.
             Some(Err(Unreached::Refused(text))) => return Ok(Verdict::retry(text)),
             Some(Err(Unreached::Failed(text))) => text,
-            None => return Err(leave),
+            None => return Err(permits),
         };
-        if leave.ill() {
+        if permits.ill() {
             warn(host);
         }
         Ok(Verdict::retry(text))
@@ -275,7 +275,7 @@ impl Pusher {
     }
 }
 
-/// Nobody was asked, so it is no failure of the job either.
+/// No request was sent, so it is no failure of the job either.
 fn lookups_are_busy(job: &JobRecord, timeout: Duration) -> Verdict {
     let text = format!(
         "target_lookup_busy: this namespace ({LOOKUPS_OWN_MAX}) or all of them have too many DNS lookups in flight, and none finished within {}; their name servers do not answer",

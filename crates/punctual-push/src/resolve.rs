@@ -27,17 +27,17 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Lookups for one namespace, so many at the same time. One that nobody waits for any more goes on:
+/// Lookups for one namespace, so many at the same time. One whose caller has gone goes on:
 /// that of the system holds a thread until its name server has answered, or been given up.
 #[derive(Debug, Clone)]
 pub(crate) struct Lookups {
     resolver: Arc<dyn Resolve>,
-    /// Who aims at names that nobody answers for holds up himself.
+    /// A tenant whose names get no answer holds up only itself.
     own: Arc<Semaphore>,
 }
 
-/// Leave to look a name up.
-pub(crate) type LookupLeave = [OwnedSemaphorePermit; 2];
+/// A permit to resolve a name.
+pub(crate) type LookupPermits = [OwnedSemaphorePermit; 2];
 
 /// Lookups of one namespace at the same time.
 pub(crate) const LOOKUPS_OWN_MAX: usize = 16;
@@ -58,27 +58,31 @@ impl Lookups {
         Self::new(self.resolver.clone())
     }
 
-    /// Leave, if there is some at once.
-    pub(crate) fn try_enter(&self) -> Option<LookupLeave> {
+    /// A permit, if there is one at once.
+    pub(crate) fn try_enter(&self) -> Option<LookupPermits> {
         let own = self.own.clone().try_acquire_owned().ok()?;
         Some([own, ALL.clone().try_acquire_owned().ok()?])
     }
 
-    /// Waits for leave.
-    pub(crate) async fn enter(&self) -> Option<LookupLeave> {
+    /// Waits for a permit.
+    pub(crate) async fn enter(&self) -> Option<LookupPermits> {
         let own = self.own.clone().acquire_owned().await.ok()?;
         Some([own, ALL.clone().acquire_owned().await.ok()?])
     }
 
-    /// Every address of the host. The leave is given back when the lookup has ended, also where
+    /// Every address of the host. The permits are given back when the lookup has ended, also where
     /// this was dropped before.
-    pub(crate) async fn resolve(&self, host: &str, leave: LookupLeave) -> io::Result<Vec<IpAddr>> {
+    pub(crate) async fn resolve(
+        &self,
+        host: &str,
+        permits: LookupPermits,
+    ) -> io::Result<Vec<IpAddr>> {
         let (resolver, host) = (self.resolver.clone(), host.to_owned());
-        let looking = tokio::spawn(async move {
+        let lookup = tokio::spawn(async move {
             let found = resolver.resolve(&host).await;
-            drop(leave);
+            drop(permits);
             found
         });
-        looking.await.map_err(io::Error::other)?
+        lookup.await.map_err(io::Error::other)?
     }
 }

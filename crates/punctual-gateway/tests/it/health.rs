@@ -155,7 +155,7 @@ async fn with_all_duties(engine: &Arc<Standin>, round: Option<Duration>) -> (Und
     let (shop, mut maintenance) = (Namespace::new("shop").expect("a name"), Maintenance::new());
     let theirs: Arc<dyn Engine> = engine.clone();
     let posting = Posting::new(theirs.clone(), shop.clone(), Pusher::new(Guard::new()));
-    posting.look_every(millis(20)).start(&mut maintenance);
+    posting.poll_every(millis(20)).start(&mut maintenance);
     let watched = vec![shop.clone()];
     let (url, rules) = ("https://example.com/alerts", AlertRules::default());
     let alerts = Alerts::new(theirs.clone(), shop.clone(), watched, url, rules);

@@ -15,19 +15,19 @@ fn posting(engine: &Arc<dyn Engine>, push_wakeup: &PushWakeup) -> Posting {
     let pusher = Pusher::new(Guard::new());
     let posting = Posting::new(engine.clone(), Namespace::default(), pusher);
     Posting {
-        rehire: Backoff::new(days(1), days(1)),
-        ..posting.push_wakeup(push_wakeup.clone()).look_every(days(1))
+        restart: Backoff::new(days(1), days(1)),
+        ..posting.push_wakeup(push_wakeup.clone()).poll_every(days(1))
     }
 }
 
-/// A worker that ends although nobody told it to.
-fn ends_at_once(posting: &Posting, crew: &mut Crew, queue: &str) {
-    crew.hands.push(Hand {
-        id: crew.running.spawn(async {}).id(),
+/// A worker that ends although it was not stopped.
+fn ends_at_once(posting: &Posting, pool: &mut WorkerPool, queue: &str) {
+    pool.workers.push(PoolWorker {
+        id: pool.running.spawn(async {}).id(),
         queues: [queue.to_owned()].into(),
         health: posting.worker(&[]).health(),
-        hired: Stopwatch::start(),
-        backoff: posting.rehire.clone(),
+        started: Stopwatch::start(),
+        backoff: posting.restart.clone(),
         _stop: watch::Sender::new(()),
     });
 }
@@ -56,14 +56,14 @@ async fn a_queue_whose_worker_keeps_ending_delays_no_other() {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let (home, push_wakeup) = (Namespace::default(), PushWakeup::default());
     let posting = Arc::new(posting(&engine, &push_wakeup));
-    let mut crew = Crew::default();
-    ends_at_once(&posting, &mut crew, "http:bad");
-    let crew = Arc::new(Mutex::new(crew));
+    let mut pool = WorkerPool::default();
+    ends_at_once(&posting, &mut pool, "http:bad");
+    let pool = Arc::new(Mutex::new(pool));
     let mut maintenance = Maintenance::new();
     let health = maintenance.health();
     maintenance.start("posting", &home, move |heartbeat| {
-        let (posting, crew) = (posting.clone(), crew.clone());
-        async move { posting.run(&heartbeat, &mut *crew.lock().await).await }
+        let (posting, pool) = (posting.clone(), pool.clone());
+        async move { posting.run(&heartbeat, &mut *pool.lock().await).await }
     });
     until("its worker has ended", async || !is_well(&health)).await;
     for name in ["http:first", "http:second"] {
@@ -86,16 +86,16 @@ async fn a_queue_whose_worker_keeps_ending_delays_no_other() {
 async fn however_many_workers_end_few_groups_wait_and_no_queue_is_forgotten() {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let posting = posting(&engine, &PushWakeup::default());
-    let mut crew = Crew::default();
+    let mut pool = WorkerPool::default();
     let all: BTreeSet<String> = (0..100).map(|nth| format!("http:{nth}")).collect();
     for queue in &all {
-        ends_at_once(&posting, &mut crew, queue);
+        ends_at_once(&posting, &mut pool, queue);
     }
-    while !crew.hands.is_empty() {
-        let lost = within(seconds(20), crew.loses()).await;
+    while !pool.workers.is_empty() {
+        let lost = within(seconds(20), pool.loses()).await;
         lost.expect("each has ended");
     }
-    assert_eq!(crew.lost.len(), SPARE_WORKERS);
-    assert_eq!(crew.queues(), all);
-    assert!(crew.take_due().is_empty() && crew.rehire_in().is_some());
+    assert_eq!(pool.lost.len(), SPARE_WORKERS);
+    assert_eq!(pool.queues(), all);
+    assert!(pool.take_due().is_empty() && pool.restart_in().is_some());
 }

@@ -175,7 +175,7 @@ async fn a_head_of_one_byte_a_second_holds_its_slot_no_longer_than_the_timeout()
 async fn a_body_without_end_is_cut_soon_and_the_head_counts() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (report, reported) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.expect("it comes");
         let mut asked = [0; 4_096];
@@ -185,14 +185,14 @@ async fn a_body_without_end_is_cut_soon_and_the_head_counts() {
         while stream.write_all(&[b'x'; 16 << 10]).await.is_ok() {
             written += 16 << 10;
         }
-        tell.send(written).expect("somebody waits");
+        report.send(written).expect("the test waits");
     });
     let place = address.to_string().parse().expect("a place");
     let under = Under::new(Guard::new().allow([place]));
     let job = under.post(&format!("http://{address}/")).await;
     assert_eq!((job.state, job.result), (State::Completed, None));
     // Most of it is what the system's buffers take.
-    let written: usize = told.await.expect("it was cut");
+    let written: usize = reported.await.expect("it was cut");
     assert!(written < 64 << 20, "{written} bytes were taken");
 }
 
@@ -246,7 +246,7 @@ async fn a_head_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_failure_that_says_so() {
+async fn a_port_without_a_server_is_a_failure_that_says_so() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
     drop(listener);

@@ -87,7 +87,7 @@ async fn a_name_is_resolved_once_and_the_address_that_was_checked_is_used() {
         format!("hook.example:{port}")
     );
 
-    // The next delivery asks again, and what it hears then is refused.
+    // The next delivery asks again, and the address that it gets then is refused.
     let job = under.post(&url).await;
     let text = job.last_error.expect("an error");
     assert!(text.contains("127.0.0.2 is loopback"), "{text}");
@@ -147,7 +147,7 @@ async fn an_expired_certificate_is_named_and_the_job_retried_until_renewal() {
     let text = job.last_error.as_deref().expect("an error");
     assert!(text.starts_with("target_certificate_expired: "), "{text}");
     assert!(text.contains(&host) && text.contains("renew"), "{text}");
-    // No mistake of the job: whoever runs the target renews it, and the job is posted.
+    // No mistake of the job: the operator of the target renews it, and the job is posted.
     assert_eq!((job.state, job.failures), (State::Scheduled, 1));
     assert!(job.due > under.now(), "by its policy");
     let host = format!("localhost:{}", renewed.address.port());

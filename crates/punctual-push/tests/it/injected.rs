@@ -19,7 +19,7 @@ pub(crate) struct Injected {
     pub(crate) info: AtomicBool,
     /// How often it was asked what it is: each worker does when it starts.
     pub(crate) infos: AtomicUsize,
-    /// Told of each question for counts, and asked for each answer.
+    /// Notified of each call of stats, and asked for each answer.
     pub(crate) gate: OnceLock<(Arc<Semaphore>, Arc<Semaphore>)>,
     pub(crate) lists: AtomicUsize,
     /// Jobs that lists answered.

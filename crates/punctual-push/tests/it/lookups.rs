@@ -1,4 +1,4 @@
-//! Names that nobody answers for: a tenant that aims at them holds up himself.
+//! Names whose name server does not answer: a tenant that uses them holds up only itself.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,7 +15,7 @@ use tokio::task::yield_now;
 
 use crate::support::{Server, Under, job};
 
-/// As the system's: so many threads, a line before them, and no lookup ends because nobody waits
+/// As the system's: so many threads, a line before them, and no lookup ends because no caller waits
 /// for it.
 #[derive(Debug)]
 struct Threads {
@@ -32,14 +32,14 @@ impl Resolve for Threads {
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         let (free, answers) = (self.free.clone(), self.answers.clone());
         let (hanging, hangs) = (self.hanging.clone(), host.ends_with(".evil"));
-        let looking = tokio::spawn(async move {
+        let lookup = tokio::spawn(async move {
             let _thread = free.acquire_owned().await.expect("it is open");
             if hangs {
                 hanging.fetch_add(1, Ordering::SeqCst);
                 answers.acquire().await.expect("it is open").forget();
             }
         });
-        looking.await.expect("no panic");
+        lookup.await.expect("no panic");
         Ok(vec![Ipv4Addr::LOCALHOST.into()])
     }
 }
@@ -49,7 +49,7 @@ async fn record(under: &Under, url: &str) -> JobRecord {
 }
 
 #[tokio::test]
-async fn names_that_nobody_answers_for_hold_up_their_own_namespace_alone() {
+async fn names_without_an_answer_hold_up_their_own_namespace_alone() {
     let server = Server::start(204).await;
     let port = server.address.port();
     let places = |name: String| -> Allow { format!("{name}:{port}").parse().expect("a place") };
@@ -79,7 +79,7 @@ async fn names_that_nobody_answers_for_hold_up_their_own_namespace_alone() {
         error.map(ToString::to_string).unwrap_or_default()
     };
     for (at, verdict) in verdicts.iter().enumerate() {
-        // Who waited for leave to look up was not asked for: that is no failure.
+        // A job that waited for a permit was not posted: that is no failure.
         let is_good = match error(at).starts_with("target_lookup_busy") {
             true => matches!(verdict.outcome, Outcome::Snooze { .. }),
             false => matches!(verdict.outcome, Outcome::Retry { .. }),

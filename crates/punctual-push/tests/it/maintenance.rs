@@ -1,4 +1,4 @@
-//! Loops that end although nobody told them to: seen, and started again.
+//! Loops that end before they are stopped: seen, and started again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use tokio::task::yield_now;
 use crate::injected::Injected;
 use crate::support::{Answer, Server, Under, job};
 
-fn told(maintenance: &MaintenanceHealth) -> Health {
+fn health_of(maintenance: &MaintenanceHealth) -> Health {
     let mut health = Health {
         ok: true,
         ..Health::default()
@@ -26,7 +26,7 @@ fn told(maintenance: &MaintenanceHealth) -> Health {
 }
 
 fn restarts(maintenance: &MaintenanceHealth, name: &str) -> u64 {
-    let loops = told(maintenance).loops;
+    let loops = health_of(maintenance).loops;
     let one = loops.iter().find(|one| one.name == name);
     one.map_or(0, |one| one.restarts)
 }
@@ -71,11 +71,11 @@ async fn a_loop_that_ends_unasked_is_red_until_it_goes_round_again() {
     });
     for nth in 1..=2 {
         steps.add_permits(1);
-        until("it works", || told(&health).ok).await;
+        until("it works", || health_of(&health).ok).await;
         steps.add_permits(1);
-        until("it has ended", || !told(&health).ok).await;
+        until("it has ended", || !health_of(&health).ok).await;
         until("it runs again", || runs.load(Ordering::SeqCst) > nth).await;
-        let red = told(&health);
+        let red = health_of(&health);
         assert!(!red.ok, "it has not gone round yet");
         assert_eq!(red.of_namespaces.len(), 1, "{red:?}");
         assert_eq!(red.of_namespaces[0].namespace, shop);
@@ -87,22 +87,22 @@ async fn a_loop_that_ends_unasked_is_red_until_it_goes_round_again() {
         assert_eq!(restarts(&health, "injected"), nth as u64);
     }
     steps.add_permits(1);
-    until("it works", || told(&health).ok).await;
+    until("it works", || health_of(&health).ok).await;
     let ended = within(seconds(20), maintenance.end()).await;
-    ended.expect("who is told to end ends");
+    ended.expect("it ends when it is stopped");
     assert_eq!(restarts(&health, "injected"), 2, "and is not started again");
 }
 
 #[tokio::test]
-async fn a_loop_that_is_down_ends_when_it_is_told_to() {
+async fn a_loop_that_is_down_ends_when_it_is_stopped() {
     let mut maintenance = Maintenance::new();
     maintenance.start("injected", &Namespace::default(), |_| async {
         panic!("injected")
     });
     let health = maintenance.health();
-    until("it has ended", || !told(&health).ok).await;
+    until("it has ended", || !health_of(&health).ok).await;
     let ended = within(seconds(20), maintenance.end()).await;
-    ended.expect("it waits for nobody");
+    ended.expect("it waits for nothing");
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers()
     let health = maintenance.health();
     Posting::new(injected.clone(), home.clone(), under.pusher.clone())
         .push_wakeup(push_wakeup.clone())
-        .look_every(millis(20))
+        .poll_every(millis(20))
         .start(&mut maintenance);
     let post = async |queue: &str| {
         let mut job = job(&server.url());
@@ -128,11 +128,11 @@ async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers()
 
     injected.stats.store(true, Ordering::SeqCst);
     until("it panicked", || restarts(&health, "posting") > 0).await;
-    assert!(!told(&health).ok);
+    assert!(!health_of(&health).ok);
     injected.stats.store(false, Ordering::SeqCst);
     post("http:second").await;
     server.until_seen(2).await;
-    until("all is well", || told(&health).ok).await;
+    until("all is well", || health_of(&health).ok).await;
 
     let before = restarts(&health, "posting");
     injected.info.store(true, Ordering::SeqCst);
@@ -140,7 +140,7 @@ async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers()
     until("its worker ended", || restarts(&health, "posting") > before).await;
     injected.info.store(false, Ordering::SeqCst);
     server.until_seen(3).await;
-    until("all is well", || told(&health).ok).await;
+    until("all is well", || health_of(&health).ok).await;
     within(seconds(60), maintenance.end())
         .await
         .expect("it ends");
@@ -149,7 +149,7 @@ async fn posting_goes_on_after_a_panic_of_its_own_and_after_one_of_its_workers()
 
 /// Posting over an engine with a delivery that its target does not answer yet, and what lets it.
 async fn with_one_on_its_way(
-    look: Duration,
+    poll: Duration,
 ) -> (
     Server,
     Under,
@@ -170,7 +170,7 @@ async fn with_one_on_its_way(
     let mut maintenance = Maintenance::new();
     let id = under.enqueue(&server.url()).await;
     Posting::new(injected.clone(), Namespace::default(), under.pusher.clone())
-        .look_every(look)
+        .poll_every(poll)
         .start(&mut maintenance);
     server.until_seen(1).await;
     (server, under, injected, maintenance, id, held)
@@ -193,13 +193,13 @@ async fn until_posted_once(under: &Under, id: JobId) {
 }
 
 #[tokio::test]
-async fn a_panic_of_the_look_cuts_off_no_delivery() {
+async fn a_panic_of_the_poll_cuts_off_no_delivery() {
     let (server, under, injected, maintenance, id, held) = with_one_on_its_way(millis(20)).await;
     let health = maintenance.health();
     injected.stats.store(true, Ordering::SeqCst);
     until("it panicked", || restarts(&health, "posting") > 1).await;
     injected.stats.store(false, Ordering::SeqCst);
-    until("all is well", || told(&health).ok).await;
+    until("all is well", || health_of(&health).ok).await;
     held.notify_one();
     until_posted_once(&under, id).await;
     // Those who worked before it are at work still.
@@ -218,7 +218,7 @@ async fn deliveries_end_in_peace_though_their_posting_has_panicked() {
     let health = maintenance.health();
     injected.stats.store(true, Ordering::SeqCst);
     until("it panicked", || restarts(&health, "posting") > 0).await;
-    // Whether told before the next look or while it panics again.
+    // Whether stopped before the next poll or while it panics again.
     let ending = tokio::spawn(maintenance.end());
     for _ in 0..100 {
         yield_now().await;
@@ -231,7 +231,7 @@ async fn deliveries_end_in_peace_though_their_posting_has_panicked() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_deliveries_to_end_does_not_hang() {
+async fn a_wait_for_deliveries_to_end_does_not_hang() {
     let (_server, under, _injected, mut maintenance, id, held) = with_one_on_its_way(days(1)).await;
     let health = maintenance.health();
     let at_work = Arc::new(Notify::new());
@@ -246,7 +246,7 @@ async fn whoever_waits_for_deliveries_to_end_does_not_hang() {
     });
     at_work.notified().await;
     let ageing = || -> Vec<String> {
-        let loops = told(&health).loops.into_iter();
+        let loops = health_of(&health).loops.into_iter();
         let ageing = loops.filter(|one| !one.age.is_zero());
         ageing.map(|one| one.name).collect()
     };
@@ -258,7 +258,7 @@ async fn whoever_waits_for_deliveries_to_end_does_not_hang() {
     .await;
     let ending = tokio::spawn(maintenance.end());
     until("none of them ages", || ageing().is_empty()).await;
-    assert!(told(&health).ok && !ending.is_finished());
+    assert!(health_of(&health).ok && !ending.is_finished());
     held.notify_one();
     let ended = within(seconds(60), ending).await;
     ended.expect("it ends").expect("without a panic");
@@ -266,7 +266,7 @@ async fn whoever_waits_for_deliveries_to_end_does_not_hang() {
 }
 
 #[tokio::test]
-async fn a_look_for_trouble_in_many_namespaces_shows_that_it_goes_on() {
+async fn a_check_of_many_namespaces_shows_that_it_goes_on() {
     let under = Under::new(Guard::new());
     let injected = Injected::over(&under);
     let (asked, answers) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
@@ -285,7 +285,7 @@ async fn a_look_for_trouble_in_many_namespaces_shows_that_it_goes_on() {
     maintenance.start("alerts", &Namespace::default(), move |heartbeat| {
         alerts.clone().run(heartbeat)
     });
-    let age = || told(&health).loops[0].age;
+    let age = || health_of(&health).loops[0].age;
     let (mut before, mut is_younger) = (Duration::ZERO, false);
     for _ in 0..100 {
         let next = within(seconds(20), asked.acquire()).await;
@@ -316,7 +316,7 @@ async fn a_worker_that_ends_at_once_is_not_hired_again_for_each_ring() {
     let health = maintenance.health();
     Posting::new(injected.clone(), Namespace::default(), under.pusher.clone())
         .push_wakeup(push_wakeup.clone())
-        .look_every(days(1))
+        .poll_every(days(1))
         .start(&mut maintenance);
     until("its worker ended", || restarts(&health, "posting") > 0).await;
     let other = Namespace::new("other").expect("a name");
@@ -328,10 +328,10 @@ async fn a_worker_that_ends_at_once_is_not_hired_again_for_each_ring() {
     }
     let hired = injected.infos.load(Ordering::SeqCst);
     assert!(hired < 40, "{hired} were hired for 100 notifies");
-    // And is, after a pause, though nobody notifies any more.
+    // And is, after a pause, though no wakeup comes any more.
     injected.info.store(false, Ordering::SeqCst);
     server.until_seen(1).await;
-    until("all is well", || told(&health).ok).await;
+    until("all is well", || health_of(&health).ok).await;
     within(seconds(60), maintenance.end())
         .await
         .expect("it ends");

@@ -52,7 +52,7 @@ async fn queues_are_found_at_the_start_by_wakeups_and_by_polls() {
         under.send(job).await;
     }
     server.until_seen(151).await;
-    // Nobody notifies for this one.
+    // No wakeup comes for this one.
     let mut silent = job(&server.url());
     silent.queue = "http:silent".into();
     under.send(silent).await;
@@ -62,7 +62,7 @@ async fn queues_are_found_at_the_start_by_wakeups_and_by_polls() {
 }
 
 #[tokio::test]
-async fn the_first_callback_and_the_first_alert_wait_for_no_look() {
+async fn the_first_callback_and_the_first_alert_wait_for_no_poll() {
     let server = Server::start(204).await;
     let under = Under::new(server.guard());
     let posting = Posting::new(
@@ -72,7 +72,7 @@ async fn the_first_callback_and_the_first_alert_wait_for_no_look() {
     );
     let running = tokio::spawn(
         posting
-            .look_every(days(1))
+            .poll_every(days(1))
             .run_until(std::future::pending()),
     );
     for (nth, queue) in [push::CALLBACK_QUEUE, push::ALERT_QUEUE]
@@ -128,7 +128,7 @@ async fn a_job_of_another_namespace_is_left_alone() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_job_is_told_once_whoever_ran_it() {
+async fn the_end_of_a_job_is_posted_once_by_any_worker() {
     let server = Server::start(204).await;
     let under = Under::new(server.guard());
     let mut asking = NewJob::new("reports", "{}")
@@ -151,16 +151,16 @@ async fn the_end_of_a_job_is_told_once_whoever_ran_it() {
     running.end().await;
     let seen = server.seen();
     assert_eq!(seen.len(), 1);
-    let told: Value = serde_json::from_slice(&seen[0].body).expect("JSON");
-    assert_eq!(told["id"], id.to_string());
-    assert_eq!(told["state"], "dead");
-    assert_eq!(told["failures"], 2);
-    assert_eq!(told["error"], "no paper");
+    let posted: Value = serde_json::from_slice(&seen[0].body).expect("JSON");
+    assert_eq!(posted["id"], id.to_string());
+    assert_eq!(posted["state"], "dead");
+    assert_eq!(posted["failures"], 2);
+    assert_eq!(posted["error"], "no paper");
     assert_eq!(seen[0].header("punctual-kind"), "callback");
 }
 
 #[tokio::test]
-async fn the_outcome_of_a_delivery_is_told_too() {
+async fn the_outcome_of_a_delivery_is_posted_too() {
     let server = Server::start(200).await;
     let under = Under::new(server.guard());
     let mut both = job(&server.url());

@@ -1,4 +1,4 @@
-//! A server behind a certificate for `localhost` of an authority that nobody else knows; one of
+//! A server behind a certificate for `localhost` of an authority that no other client knows; one of
 //! them expired in 2020.
 
 use std::net::SocketAddr;
