@@ -90,7 +90,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     many: bool,
 
-    /// A job now and then, due at once, and nobody who comes late: workers listen for wakeups
+    /// A job now and then, due at once, and no latecomer: workers listen for wakeups
     #[arg(long, conflicts_with = "many")]
     few: bool,
 

@@ -47,7 +47,7 @@ pub(crate) struct Cell {
     /// Bytes of all keys of its server after the first round.
     base: OnceLock<u64>,
     tombstones: std::sync::Mutex<Tombstones>,
-    /// Where it is, if somebody else keeps it.
+    /// Where it is, if another operator keeps it.
     foreign: Option<Foreign>,
 }
 
@@ -87,7 +87,7 @@ const IN_ONE_FILE: [&str; 2] = ["--aof-load-truncated", "no"];
 const SNAPSHOTS: [&str; 4] = ["--save", "1 1", "--appendonly", "no"];
 
 impl Cell {
-    /// Starts the servers, unless somebody else keeps them.
+    /// Starts the servers, unless another operator keeps them.
     ///
     /// # Errors
     /// If those hold jobs already.
@@ -230,8 +230,8 @@ impl Cell {
         self.gateway.or(proxy.filter(|_| has_door))
     }
 
-    /// Refuses to go on where somebody else has put something in since the round before. A
-    /// directory is nobody else's from the first round on.
+    /// Refuses to go on where another client has put something in since the round before. A
+    /// directory has no other client from the first round on.
     pub(crate) async fn be_still_empty(&self) -> Result<(), String> {
         match &self.foreign {
             Some(foreign) if !foreign.is_directory() => Box::pin(foreign.be_empty()).await,
@@ -263,7 +263,7 @@ impl Cell {
         }
     }
 
-    /// Where whoever looks at the end finds it, past the proxy.
+    /// Where the snapshot finds it, past the proxy.
     pub(crate) fn direct(&self) -> String {
         match self.gateway {
             Some(port) => format!("http://127.0.0.1:{port}"),

@@ -1,6 +1,6 @@
-//! Holds histories against what was promised.
+//! Compares histories with what was promised.
 //!
-//! A verdict says how many things it looked at: one that looked at none proves nothing.
+//! A verdict says how many things it checked: one that checked none proves nothing.
 
 mod bounded;
 mod cancels;
@@ -32,8 +32,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::history;
-use crate::look::Look;
 use crate::setting::Setting;
+use crate::snapshot::Snapshot;
 pub(crate) use job_timelines::{Case, FaultSpan};
 pub(crate) use lateness::{Lateness, Spread};
 pub(crate) use timeline::Timeline;
@@ -50,7 +50,7 @@ pub(crate) const LOSABLE: [&str; 2] = [kept::KEPT, kept::BASE];
 pub(crate) struct Verdict {
     /// Its number and name, such as `I1 nothing lost`.
     pub(crate) name: String,
-    /// How many things were looked at.
+    /// How many things were checked.
     pub(crate) checked: u64,
     /// How many of them break it.
     pub(crate) broken: u64,
@@ -68,7 +68,7 @@ impl Verdict {
         }
     }
 
-    /// Looks at one thing; `why` says what is wrong with it.
+    /// Checks one thing; `why` says what is wrong with it.
     fn check(&mut self, holds: bool, why: impl FnOnce() -> String) {
         self.checked += 1;
         if holds {
@@ -95,7 +95,7 @@ pub(crate) struct Findings {
     pub(crate) tally: Tally,
     pub(crate) lateness: Lateness,
     pub(crate) timeline: Timeline,
-    /// Whether the engine could not be looked at in the end.
+    /// Whether the engine could not be read in the end.
     #[serde(default)]
     pub(crate) is_blind: bool,
     /// Whether the jobs of the round were deleted in the end, so that another one may begin.
@@ -117,7 +117,7 @@ pub(crate) struct Tally {
     /// Jobs whose enqueue was acknowledged, under any of the verdicts that store a job, and that
     /// were judged.
     pub(crate) acknowledged: u64,
-    /// Those that nobody could judge: the engine could not be looked at, or they were not settled
+    /// Those that could not be judged: the engine could not be read, or they were not settled
     /// when the time to come to rest ran out.
     #[serde(default)]
     pub(crate) unjudged: u64,
@@ -138,8 +138,8 @@ pub(crate) struct Tally {
     pub(crate) stale_accepted: u64,
     /// Those that it refused.
     pub(crate) stale_refused: u64,
-    /// Ends and extensions that came when their lease was over for sure, whether anybody had
-    /// claimed its jobs since or not.
+    /// Ends and extensions that came when their lease was over for sure, whether its jobs had been
+    /// claimed since or not.
     #[serde(default)]
     pub(crate) late_judged: u64,
     /// Those that were accepted after the end that their lease was known to have, where it may have
@@ -150,7 +150,7 @@ pub(crate) struct Tally {
     pub(crate) recovered: u64,
     /// Handlers of an ended lease that were still at work when the next one began.
     pub(crate) overlaps: u64,
-    /// Jobs that ended nobody and were buried as poison, for they ran alone when their process was
+    /// Jobs that ended no process and were buried as poison: they ran alone when their process was
     /// killed.
     pub(crate) buried: u64,
     /// Effects that a handler tried once more, and the sink kept out by its key.
@@ -158,7 +158,7 @@ pub(crate) struct Tally {
     pub(crate) second_tries: u64,
     /// Handler starts.
     pub(crate) starts: u64,
-    /// How long it took in each quiet period until somebody claimed.
+    /// How long it took in each quiet period until a worker claimed.
     #[serde(default, skip_serializing_if = "Spread::is_empty")]
     pub(crate) quiet_periods: Spread,
     /// Microseconds in which a fault held, and of how many.
@@ -166,7 +166,7 @@ pub(crate) struct Tally {
     pub(crate) held: (u64, u64),
     /// Faults caused, by their number.
     pub(crate) faults: BTreeMap<String, u64>,
-    /// By number: of how many faults it was looked whether they met something, and how many did.
+    /// By number: of how many faults it was checked whether they met something, and how many did.
     #[serde(default)]
     pub(crate) effective: BTreeMap<String, (u64, u64)>,
     /// Faults caused, by what they do.
@@ -200,9 +200,9 @@ impl Tally {
         for (id, count) in &other.faults {
             *self.faults.entry(id.clone()).or_insert(0) += count;
         }
-        for (id, (looked, effective)) in &other.effective {
+        for (id, (checked, effective)) in &other.effective {
             let ours = self.effective.entry(id.clone()).or_default();
-            *ours = (ours.0 + looked, ours.1 + effective);
+            *ours = (ours.0 + checked, ours.1 + effective);
         }
         for (what, count) in &other.kinds {
             *self.kinds.entry(what.clone()).or_insert(0) += count;
@@ -219,7 +219,7 @@ impl Tally {
         self.faults.values().sum()
     }
 
-    /// Of how many of them it was looked whether they met something, and how many did.
+    /// Of how many of them it was checked whether they met something, and how many did.
     pub(crate) fn all_effective(&self) -> (u64, u64) {
         let add = |sum: (u64, u64), one: &(u64, u64)| (sum.0 + one.0, sum.1 + one.1);
         self.effective.values().fold((0, 0), add)
@@ -228,7 +228,7 @@ impl Tally {
 
 /// Checks the histories of a round.
 pub(crate) fn check(round: &Path) -> io::Result<Findings> {
-    let mut case = Case::new(history::read(round)?, Look::read(round)?);
+    let mut case = Case::new(history::read(round)?, Snapshot::read(round)?);
     // Redis syncs a claim before it answers; the embedded engine writes it, and syncs it with what
     // comes next.
     let setting = Setting::of(round)?;
@@ -286,19 +286,19 @@ pub(crate) fn judge(case: &Case) -> Findings {
         kept::no_orphans(case),
         kept::back_to_base(case),
         kept::counts(case),
-        missing::told(case),
+        missing::loss_is_reported(case),
         bounded::loses_no_more(case),
-        exits::as_told(case),
+        exits::as_asked(case),
         timing::ended(case),
-        timing::looked_at(case),
+        timing::engine_answered(case),
     ];
     Findings {
         verdicts,
         tally,
         lateness: Lateness::of(case),
         timeline: Timeline::of(case),
-        is_blind: case.look.blind.is_some(),
-        is_cleared: case.look.uncleared.is_none(),
+        is_blind: case.snapshot.blind.is_some(),
+        is_cleared: case.snapshot.uncleared.is_none(),
     }
 }
 

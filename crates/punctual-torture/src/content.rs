@@ -1,4 +1,4 @@
-//! What a job carries, in one number: so histories can tell whether it came out as it went in.
+//! What a job carries, in one number: so that histories show whether it came out as it went in.
 
 use punctual::{JobRecord, NewJob};
 use sha2::{Digest, Sha256};
@@ -12,7 +12,7 @@ pub(crate) fn of_new(job: &NewJob) -> u64 {
     )
 }
 
-/// That of a job as it is claimed, and told to its handler.
+/// That of a job as it is claimed and given to its handler.
 pub(crate) fn of_record(job: &JobRecord) -> u64 {
     of(
         [&job.queue, &job.kind, &job.content_type],

@@ -135,7 +135,7 @@ pub(crate) enum Event {
     Rest,
     /// Faults come again, if the round goes on.
     Rested,
-    /// A process ended that nobody had killed, or did not end well when it was asked to: how, as
+    /// A process ended without a kill, or did not end well when it was asked to: how, as
     /// the system says it.
     Ended { process: String, how: String },
     /// A process is gone, by whatever cause.
@@ -146,8 +146,9 @@ pub(crate) enum Event {
     Enough,
     /// Nothing is held, scheduled, ready or active.
     Drained,
-    /// Everything was looked at.
-    Looked,
+    /// The snapshot is made.
+    #[serde(rename = "looked")]
+    Snapshot,
 }
 
 impl Event {

@@ -1,5 +1,5 @@
-//! An engine at an address that somebody else keeps: only what can be caused from outside befalls
-//! it, and nothing in it is taken away but the jobs of the run.
+//! An engine at an address that another operator keeps: only faults that can be caused from outside
+//! befall it, and nothing in it is taken away but the jobs of the run.
 
 use std::path::{Path, PathBuf};
 

@@ -49,19 +49,19 @@ pub(crate) fn deafens() -> bool {
     is_injected("DeafAfterBreak")
 }
 
-/// A wait in which nobody listens for wakeups: over at its instant.
+/// A wait without a listener for wakeups: over at its instant.
 pub(crate) async fn sleep_deaf(until: Timestamp) -> punctual::Result<Waited> {
     let left = until.as_micros().saturating_sub(wall());
     pause(Duration::from_micros(left)).await;
     Ok(Waited::TimedOut)
 }
 
-/// The interval at which an engine syncs that was told one: that one, unless the bug is injected
+/// The interval at which an engine syncs: the configured one, unless the bug is injected
 /// that it takes its time.
-pub(crate) fn interval(told: Duration) -> Duration {
+pub(crate) fn interval(configured: Duration) -> Duration {
     match is_injected("IntervalTooLong") {
-        true => told * 20,
-        false => told,
+        true => configured * 20,
+        false => configured,
     }
 }
 

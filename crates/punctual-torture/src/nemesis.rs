@@ -107,7 +107,7 @@ impl Carrying<'_> {
         for fault in plan.iter().filter(|fault| fault.lane == lane) {
             pause(millis(fault.at).saturating_sub(self.watch.elapsed())).await;
             if lane == Lane::Servers && self.watch.elapsed() <= end {
-                self.targets.failovers.look(self.history, self.waits).await;
+                self.targets.failovers.check(self.history, self.waits).await;
             }
             if self.watch.elapsed() > end {
                 return true;
@@ -151,11 +151,11 @@ impl Carrying<'_> {
 
     /// Nothing is broken for a while, unless sentinels break it by themselves.
     async fn rest(&self) {
-        self.targets.failovers.look(self.history, self.waits).await;
+        self.targets.failovers.check(self.history, self.waits).await;
         self.history.note(Event::Rest);
         pause(REST).await;
         self.history.note(Event::Rested);
-        self.targets.failovers.look(self.history, self.waits).await;
+        self.targets.failovers.check(self.history, self.waits).await;
     }
 }
 
@@ -288,8 +288,8 @@ impl Targets {
                     pause(fault.span()).await;
                     block_in_place(|| sentinels.restart_killed());
                 }
-                // Before that those who wait for both replicas hear that they are too few, and
-                // sentinels may make a master of one that has not all it once had.
+                // Before that, calls that wait for both replicas are answered that they are too
+                // few, and sentinels may make a master of one that has not all it once had.
                 while !block_in_place(|| sentinels.are_whole()) {
                     pause(millis(50)).await;
                 }
@@ -302,7 +302,7 @@ impl Targets {
                     cluster.move_slot(SHARD, to);
                     true
                 }),
-                // Of others nobody has anything.
+                // Others have nothing.
                 _ => {
                     let holder = block_in_place(|| cluster.owner_of(SHARD));
                     let done = hit_redis(&mut cluster.nodes()[holder], fault).await;

@@ -94,7 +94,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How long nothing is broken in a quiet period: five seconds, in which somebody is to claim, and
+/// How long nothing is broken in a quiet period: five seconds, in which a worker is to claim, and
 /// what it takes until faults come again.
 pub(crate) const REST: Duration = millis(REST_MILLIS);
 const REST_MILLIS: u64 = 6_000;
@@ -128,7 +128,7 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
     };
     for (lane, kinds) in lanes(cell) {
         let mut at = match cell {
-            // Data that nobody knows cannot be missed.
+            // Data that no process knows cannot be missed.
             CellKind::RedisEmptied => random.u64(4_000..8_000),
             // Nor data of which nothing was synced.
             CellKind::RedisEverysecPower => random.u64(2_500..3_500),

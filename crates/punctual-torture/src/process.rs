@@ -1,4 +1,4 @@
-//! Processes of a round: started again whenever they end, until nobody wants them any more.
+//! Processes of a round: started again whenever they end, until the round stops them.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -156,7 +156,7 @@ impl Supervisor {
     async fn keep(mut self) {
         let (mut to_answer, mut done): (Option<oneshot::Sender<bool>>, bool) = (None, true);
         loop {
-            // Its input is held open: it ends with whoever started it.
+            // Its input is held open: it ends with the process that started it.
             let (name, mut child, _input) = match self.spawn().await {
                 Ok(started) => started,
                 Err(error) => panic!("{} does not start: {error}", self.recipe.name),

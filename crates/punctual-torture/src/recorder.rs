@@ -23,9 +23,9 @@ pub(crate) struct Recorder {
     inner: Arc<dyn Engine>,
     history: Arc<History>,
     calls: AtomicU64,
-    /// Whether its process ends, to be started again, once a claim is told that the data are gone.
+    /// Whether its process ends, to be started again, once a claim answers that the data are gone.
     begins_anew: bool,
-    /// Whether nobody listens any more: a bug that is injected.
+    /// Whether no wakeup is received any more: a bug that is injected.
     is_deaf: AtomicBool,
 }
 
@@ -115,14 +115,14 @@ fn is_unknown(error: &Error) -> bool {
 
 impl Recorder {
     /// Notes an answer that does not fit its call.
-    fn hold(&self, fits: bool, what: impl FnOnce() -> String) {
+    fn expect(&self, fits: bool, what: impl FnOnce() -> String) {
         if !fits {
             self.history.note(Event::Misfit { what: what() });
         }
     }
 }
 
-/// A call that was to prolong these leases, and notes that nobody knows whether it did: it failed,
+/// A call that was to prolong these leases, and notes that its effect is unknown: it failed,
 /// or was given up.
 struct Unanswered<'a> {
     history: &'a History,
@@ -165,7 +165,7 @@ impl Engine for Recorder {
         let answer = self.inner.enqueue(namespace, jobs).await;
         let receipts = answer.iter().flat_map(|enqueued| &enqueued.receipts);
         for (id, receipt) in ids.into_iter().zip(receipts) {
-            self.hold(id == receipt.id, || {
+            self.expect(id == receipt.id, || {
                 format!("{id} was sent and {} answered", receipt.id)
             });
         }
@@ -204,7 +204,7 @@ impl Engine for Recorder {
             Err(error) => {
                 self.failed("claim", invoked, error);
                 if self.begins_anew && error.kind() == ErrorKind::DataMissing {
-                    // As a person would, who is told to.
+                    // As the error asks an operator to do.
                     std::process::exit(BEGINS_ANEW);
                 }
             }
@@ -227,7 +227,7 @@ impl Engine for Recorder {
         if let Ok(extended) = &answer {
             unknown.tokens.clear();
             let answered = extended.verdicts.len();
-            self.hold(asked.len() == answered, || {
+            self.expect(asked.len() == answered, || {
                 format!(
                     "{} leases were to be prolonged and {answered} answered",
                     asked.len()
@@ -258,7 +258,7 @@ impl Engine for Recorder {
         let answer = self.inner.settle(namespace, settle).await;
         if let Ok(settled) = &answer {
             let answered: Vec<usize> = settled.verdicts.iter().map(Vec::len).collect();
-            self.hold(asked == answered, || {
+            self.expect(asked == answered, || {
                 format!("leases with {asked:?} ends were settled and {answered:?} answered")
             });
         }

@@ -66,30 +66,30 @@ pub(crate) fn line(round: &Round) -> String {
 }
 
 /// Faults that were caused, and how many of them met something: of all of them, unless it is of
-/// fewer that this was looked at.
+/// fewer that were checked for this.
 fn faults(tally: &Tally) -> (String, String) {
-    let (looked, effective) = tally.all_effective();
+    let (checked, effective) = tally.all_effective();
     let all = tally.all_faults();
-    let effective = match looked {
+    let effective = match checked {
         0 if all > 0 => UNKNOWN.into(),
-        _ if looked == all => tables::grouped(effective),
+        _ if checked == all => tables::grouped(effective),
         _ => format!(
             "{} of {}",
             tables::grouped(effective),
-            tables::grouped(looked)
+            tables::grouped(checked)
         ),
     };
     (tables::grouped(all), effective)
 }
 
-/// Nobody looked.
+/// Not checked.
 const UNKNOWN: &str = "–";
 
 /// A verdict with its first examples.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     let mut text = match (verdict.holds(), verdict.checked) {
-        (true, 0) => format!("{}: nothing to look at", verdict.name),
-        (true, checked) => format!("{}: holds, {checked} looked at", verdict.name),
+        (true, 0) => format!("{}: nothing to check", verdict.name),
+        (true, checked) => format!("{}: holds, {checked} checked", verdict.name),
         (false, checked) => format!(
             "{}: BROKEN by {} of {checked}",
             verdict.name, verdict.broken

@@ -51,7 +51,7 @@ pub(crate) enum Role {
 pub(crate) type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 impl Role {
-    /// Runs until it is told to end, or who started it is gone.
+    /// Runs until it is stopped, or the process that started it is gone.
     pub(crate) fn run(self) -> Result<(), Failed> {
         end_with_starter();
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -119,7 +119,7 @@ fn is_passing(error: &punctual::Error) -> bool {
     error.kind() == punctual::ErrorKind::DurabilityUnavailable
 }
 
-/// Whoever started this process holds the other end of its input.
+/// The process that started this one holds the other end of its input.
 fn end_with_starter() {
     std::thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());

@@ -22,7 +22,6 @@ use crate::check::{self, Findings};
 use crate::event::Event;
 use crate::foreign::Foreign;
 use crate::history::{self, History};
-use crate::look::{self, Look};
 use crate::nemesis::{self, Failovers, Targets};
 use crate::plan::{Lane, REST, is_among, plan, quiet_periods};
 use crate::process::{Kept, Recipe};
@@ -31,13 +30,14 @@ use crate::scripted_outcome::Mix;
 use crate::setting::{self, Setting};
 use crate::sink::mariadb::Server;
 use crate::sink::{Sink, SinkAddress};
+use crate::snapshot::{self, Snapshot};
 use crate::waits::Waits;
 
 /// What is to be run.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) cells: Vec<CellKind>,
-    /// Where the one cell is, if somebody else keeps its servers.
+    /// Where the one cell is, if another operator keeps its servers.
     pub(crate) foreign: Option<Foreign>,
     pub(crate) seed: u64,
     /// How long faults go on in all.
@@ -97,12 +97,12 @@ pub(crate) struct Round {
     pub(crate) cell: CellKind,
     pub(crate) seed: u64,
     pub(crate) round: u64,
-    /// How long the round took until all had been looked at, in milliseconds.
+    /// How long the round took until the snapshot was made, in milliseconds.
     pub(crate) took: u64,
     /// How much of that went by between the last job that was sent and rest, in milliseconds.
     #[serde(default)]
     pub(crate) drained: u64,
-    /// Of the histories and the last look.
+    /// Of the histories and the snapshot.
     pub(crate) hash: String,
     pub(crate) findings: Findings,
 }
@@ -126,12 +126,12 @@ pub(crate) const ROUND_SECONDS: u64 = 45;
 pub(crate) const DRAIN_SECONDS: u64 = 60;
 /// How long an engine may take to open in the end.
 pub(crate) const OPEN_SECONDS: u64 = 60;
-/// How long what it is asked besides may take, a last look to be had, and the rest of a round to go
+/// How long what it is asked besides may take, a snapshot to be made, and the rest of a round to go
 /// by.
 const SAY_MAX: Duration = seconds(60);
 /// How long a producer may go on: it gives up after 12 s, a call over HTTP under way after 30 s.
 const SEND_MAX: Duration = seconds(60);
-const LOOK_MAX: Duration = seconds(180);
+const SNAPSHOT_MAX: Duration = seconds(180);
 const REST_MAX: Duration = seconds(300);
 const WORKERS: usize = 3;
 const PRODUCERS: usize = 2;
@@ -170,7 +170,7 @@ async fn run_cell(
         if number > 0
             && let Err(why) = cell.be_still_empty().await
         {
-            // What was found before is to be told all the same.
+            // What was found before is to be reported all the same.
             if rounds.iter().all(Round::is_clean) {
                 return Err(io::Error::other(format!("before round {number}: {why}")));
             }
@@ -275,37 +275,37 @@ impl RoundRun<'_> {
             }
         };
         let drained = draining.elapsed();
-        failovers.look(&history, &waits).await;
+        failovers.check(&history, &waits).await;
         for worker in workers {
             worker.end().await;
         }
         let sink = setting.sink.open()?;
-        let look = Box::pin(self.look(engine, &*sink));
-        let look = waits.on(LOOK_MAX, "the last look", look).await;
-        let look = look.unwrap_or_else(|| Err("it does not end".into()));
-        let look = look.or_else(|why| Look::blind(&*sink, why))?;
-        history.note(Event::Looked);
-        failovers.look(&history, &waits).await;
+        let snapshot = Box::pin(self.snapshot(engine, &*sink));
+        let snapshot = waits.on(SNAPSHOT_MAX, "the snapshot", snapshot).await;
+        let snapshot = snapshot.unwrap_or_else(|| Err("it does not end".into()));
+        let snapshot = snapshot.or_else(|why| Snapshot::blind(&*sink, why))?;
+        history.note(Event::Snapshot);
+        failovers.check(&history, &waits).await;
         let took = watch.elapsed();
-        look.write(&self.folder)?;
+        snapshot.write(&self.folder)?;
         if let Some(host) = host {
             host.end().await;
         }
         self.judge(took, drained)
     }
 
-    /// An engine for the last look.
+    /// An engine for the snapshot.
     async fn open(&self, waits: &Waits) -> Result<Arc<dyn Engine>, String> {
         let address = self.cell.direct();
-        let told = address::hidden(&address);
-        let what = format!("{told} to open");
+        let name = address::hidden(&address);
+        let what = format!("{name} to open");
         let opening = again(self.patience(), || address::open(&address));
         let opened = waits.on(self.wanted.open, what, opening).await;
-        let opened = opened.ok_or_else(|| format!("{told} does not open"))?;
-        opened.map_err(|error| format!("{told} does not open: {error}"))
+        let opened = opened.ok_or_else(|| format!("{name} does not open"))?;
+        opened.map_err(|error| format!("{name} does not open: {error}"))
     }
 
-    /// Shorter than an engine may take to open, so that the last error is told.
+    /// Shorter than an engine may take to open, so that the last error is reported.
     fn patience(&self) -> Duration {
         self.wanted.open.mul_f64(0.8)
     }
@@ -326,7 +326,7 @@ impl RoundRun<'_> {
         match within(self.wanted.drain, idle).await {
             Some(()) => history.note(Event::Drained),
             None => {
-                let left = within(SAY_MAX, Look::left(engine)).await;
+                let left = within(SAY_MAX, Snapshot::left(engine)).await;
                 let left = left.unwrap_or_else(|| "the engine does not say".into());
                 waits.ran_out(self.wanted.drain, "nothing to be left to do", &left);
             }
@@ -340,16 +340,16 @@ impl RoundRun<'_> {
             + REST * self.quiet_periods.len() as u32
             + self.wanted.drain
             + SEND_MAX * PRODUCERS as u32
-            + LOOK_MAX
+            + SNAPSHOT_MAX
             + REST_MAX
     }
 
-    /// Looks at everything; why not, if the engine cannot be looked at.
-    async fn look(
+    /// Reads everything; why not, if the engine cannot be read.
+    async fn snapshot(
         &self,
         engine: Result<Arc<dyn Engine>, String>,
         sink: &dyn Sink,
-    ) -> Result<Look, String> {
+    ) -> Result<Snapshot, String> {
         let engine = engine?;
         let said = |error: &dyn fmt::Display| error.to_string();
         let (mut ids, mut keys): (BTreeSet<JobId>, BTreeSet<(String, String)>) = Default::default();
@@ -368,24 +368,27 @@ impl RoundRun<'_> {
                 }
             }
         }
-        // Others that ran are looked at, and are not the run's to delete.
+        // Others that ran are read, and are not the run's to delete.
         let seen: Vec<_> = ids.union(&others).copied().collect();
         let (ids, keys): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), keys.into_iter().collect());
-        let look = again(self.patience(), || Look::at(&*engine, sink, &seen, &keys)).await;
-        let mut look = look.map_err(|error| said(&error))?;
+        let snapshot = again(self.patience(), || {
+            Snapshot::at(&*engine, sink, &seen, &keys)
+        })
+        .await;
+        let mut snapshot = snapshot.map_err(|error| said(&error))?;
         // What was seen is kept, whatever comes of this.
-        let clearing = again(self.patience(), || Look::clear(&*engine, &ids));
-        look.uncleared = match within(SAY_MAX, clearing).await {
+        let clearing = again(self.patience(), || Snapshot::clear(&*engine, &ids));
+        snapshot.uncleared = match within(SAY_MAX, clearing).await {
             Some(cleared) => cleared.err().map(|error| said(&error)),
             None => Some("it does not end".into()),
         };
         match self.cell.remains().await {
-            Some(Ok(bytes)) => look.remains = Some(bytes),
-            Some(Err(why)) => look.unmeasured = Some(why),
+            Some(Ok(bytes)) => snapshot.remains = Some(bytes),
+            Some(Err(why)) => snapshot.unmeasured = Some(why),
             None => {}
         }
-        look.tombstones = Some(self.cell.tombstones(ids.len() as u64));
-        Ok(look)
+        snapshot.tombstones = Some(self.cell.tombstones(ids.len() as u64));
+        Ok(snapshot)
     }
 
     fn judge(&self, took: Duration, drained: Duration) -> io::Result<Round> {
@@ -520,4 +523,4 @@ pub(crate) fn verify(round: &Path) -> io::Result<(Findings, String)> {
 pub(crate) const FILE: &str = "round.json";
 
 /// What verdicts rest on besides histories.
-const HASHED: [&str; 2] = [look::FILE, setting::FILE];
+const HASHED: [&str; 2] = [snapshot::FILE, setting::FILE];

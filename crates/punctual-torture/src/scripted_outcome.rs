@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
-/// What the handler does, told by the payload.
+/// What the handler does, as the payload says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ScriptedOutcome {
@@ -39,8 +39,8 @@ pub(crate) struct Mix {
     pub(crate) payload_max: u32,
     /// The longest delay, in milliseconds.
     pub(crate) delay_max: u64,
-    /// How long a producer quiet periods after a call, in milliseconds; if it does, nobody comes
-    /// late, who would claim what workers are to hear of.
+    /// How long a producer waits after a call, in milliseconds; if it does, there is no latecomer,
+    /// which would claim jobs that are to wake workers.
     #[serde(default)]
     pub(crate) quiet_periods: u64,
 }

@@ -1,4 +1,4 @@
-//! What a round tells its processes: one file beside the histories.
+//! What a round asks of its processes: one file beside the histories.
 
 use std::fs;
 use std::io;
@@ -45,7 +45,7 @@ pub(crate) struct Setting {
     /// Whether what was acknowledged may be lost at all.
     #[serde(default)]
     pub(crate) may_lose: bool,
-    /// Quiet periods that its plan has, in which nothing is broken and somebody is to claim.
+    /// Quiet periods that its plan has, in which nothing is broken and a worker is to claim.
     #[serde(default)]
     pub(crate) quiet_periods: u64,
     /// Whether the engine may keep the time of another machine.
@@ -82,12 +82,12 @@ impl Setting {
         }
     }
 
-    /// Tells producers that no more jobs are wanted.
+    /// Stops the producers.
     pub(crate) fn say_enough(&self) -> io::Result<()> {
         fs::write(self.round.join(ENOUGH), "")
     }
 
-    /// Whether they were told.
+    /// Whether they were stopped.
     pub(crate) fn is_enough(&self) -> bool {
         self.round.join(ENOUGH).exists()
     }

@@ -1,4 +1,4 @@
-//! A look at everything, once nothing is left to do.
+//! What engine and sink hold, once nothing is left to do.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::sink::{Rows, Sink};
 
 /// What was there at the end of a round.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Look {
+pub(crate) struct Snapshot {
     /// How each job that was sent ended, as the engine says; those it does not know are left out.
     pub(crate) jobs: BTreeMap<JobId, Seen>,
     /// The rows of the sink.
@@ -26,7 +26,7 @@ pub(crate) struct Look {
     /// some.
     #[serde(default)]
     pub(crate) unsettled: Vec<String>,
-    /// Jobs of nobody in this run.
+    /// Jobs that no process of this run sent.
     #[serde(default)]
     pub(crate) rogue_clients: Vec<String>,
     /// Counts that differ from what a walk finds.
@@ -40,13 +40,13 @@ pub(crate) struct Look {
     /// Jobs whose tombstones may be among those bytes: of this round, and of rounds shortly before.
     #[serde(default)]
     pub(crate) tombstones: Option<u64>,
-    /// Why the engine could not be looked at: it did not open, or did not answer.
+    /// Why the engine could not be read: it did not open, or did not answer.
     #[serde(default)]
     pub(crate) blind: Option<String>,
     /// Why jobs of the round are left in the engine: they could not be deleted.
     #[serde(default)]
     pub(crate) uncleared: Option<String>,
-    /// Keys looked for, and counts compared.
+    /// Keys searched for, and counts compared.
     pub(crate) keys: u64,
     pub(crate) counts: u64,
 }
@@ -64,8 +64,8 @@ pub(crate) struct Seen {
 /// What is written of it.
 pub(crate) const FILE: &str = "look.json";
 
-impl Look {
-    /// A look that found an engine which cannot be looked at.
+impl Snapshot {
+    /// A snapshot of an engine that cannot be read.
     pub(crate) fn blind(sink: &dyn Sink, why: String) -> io::Result<Self> {
         Ok(Self {
             rows: sink.rows()?,
@@ -81,7 +81,7 @@ impl Look {
         ids: &[JobId],
         keys: &[(String, String)],
     ) -> Result<Self> {
-        let mut look = Self {
+        let mut snapshot = Self {
             rows: sink.rows().map_err(unreadable)?,
             ..Self::default()
         };
@@ -92,7 +92,7 @@ impl Look {
                 .iter()
                 .zip(got)
                 .filter_map(|(id, got)| Some((*id, seen(&got?))));
-            look.jobs.extend(found);
+            snapshot.jobs.extend(found);
         }
         for keys in keys.chunks(500) {
             let target = |(queue, key): &(String, String)| Target::Unique {
@@ -107,17 +107,17 @@ impl Look {
                 )
                 .await?;
             for ((queue, key), got) in keys.iter().zip(got) {
-                look.keys += 1;
+                snapshot.keys += 1;
                 if let Some(got) = got.filter(|got| !got.state().is_settled()) {
-                    look.unsettled.push(format!(
+                    snapshot.unsettled.push(format!(
                         "unique key {key} of {queue} is held by a {} job",
                         got.state()
                     ));
                 }
             }
         }
-        look.compare(engine, ids).await?;
-        Ok(look)
+        snapshot.compare(engine, ids).await?;
+        Ok(snapshot)
     }
 
     /// Holds what is counted against what a walk finds, and that against the jobs that are known,
@@ -140,9 +140,9 @@ impl Look {
                     self.miscounts.push(what);
                 }
                 let strange = found.iter().filter(|id| known.binary_search(id).is_err());
-                let told =
+                let line =
                     strange.map(|id| format!("{id} of {} is of nobody in this run", queue.queue));
-                self.rogue_clients.extend(told.take(LEFT));
+                self.rogue_clients.extend(line.take(LEFT));
                 if !state.is_settled() {
                     let left = found
                         .iter()
@@ -170,8 +170,8 @@ impl Look {
         let mut text = String::new();
         let namespace = Namespace::default();
         let stats = engine.stats(&namespace, StatsRequest::default()).await?;
-        let told = |queue: &QueueStats| format!("{queue:?}\n");
-        text.extend(stats.queues.iter().map(told));
+        let line = |queue: &QueueStats| format!("{queue:?}\n");
+        text.extend(stats.queues.iter().map(line));
         text.extend(stats.workers.iter().map(|worker| format!("{worker:?}\n")));
         for queue in &stats.queues {
             for state in State::ALL.into_iter().filter(|state| !state.is_settled()) {
@@ -207,7 +207,7 @@ impl Look {
     }
 }
 
-/// Jobs of a queue and state that are told of, where some stand for all.
+/// Jobs of a queue and state that are named, where some stand for all.
 const LEFT: usize = 3;
 
 fn seen(got: &Got) -> Seen {

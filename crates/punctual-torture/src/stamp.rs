@@ -8,7 +8,7 @@ pub(crate) fn stamp() -> u64 {
     micros(ClockId::Monotonic)
 }
 
-/// Microseconds of the machine's wall clock, past whoever sets that of this process.
+/// Microseconds of the machine's wall clock, also where the clock of this process is set wrong.
 pub(crate) fn wall() -> u64 {
     micros(ClockId::Realtime)
 }

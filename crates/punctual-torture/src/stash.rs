@@ -1,4 +1,4 @@
-//! The folder of a run that was before, under the same seed: a finding that nobody has looked at is
+//! The folder of a run that was before, under the same seed: a finding that has not been read is
 //! not thrown away.
 
 use std::path::{Path, PathBuf};

@@ -30,12 +30,12 @@ pub(crate) struct Run {
     /// Each round's hash, by which `verify` knows its histories; of runs before it was kept whole
     /// its first sixteen digits.
     pub(crate) hashes: Vec<String>,
-    /// By invariant: things looked at, and those that broke it.
+    /// By invariant: things checked, and those that broke it.
     pub(crate) verdicts: BTreeMap<String, (u64, u64)>,
     pub(crate) tally: Tally,
 }
 
-/// Tombstones last two minutes, and the look itself takes its time.
+/// Tombstones last two minutes, and the snapshot itself takes its time.
 const JUDGED_MILLIS_MAX: u64 = 110_000;
 
 impl Totals {
@@ -95,7 +95,7 @@ impl Totals {
     }
 
     /// Adds a round to the totals in a file; not one without a finding that took longer than
-    /// tombstones of settled jobs last: its last look came too late to prove anything.
+    /// tombstones of settled jobs last: its snapshot came too late to prove anything.
     pub(crate) fn add_to(path: &Path, commit: &str, round: &Round) -> io::Result<()> {
         if round.took > JUDGED_MILLIS_MAX && round.is_clean() {
             return Ok(());

@@ -4,7 +4,7 @@ use super::hidden;
 
 #[test]
 fn an_address_is_told_without_its_passwords() {
-    let told = [
+    let cases = [
         ("redis://u:p@h:1/3 to open", "redis://u:***@h:1/3 to open"),
         ("rediss://:p/a@ss@h", "rediss://:***@h"),
         (
@@ -16,7 +16,7 @@ fn an_address_is_told_without_its_passwords() {
             "redis+sentinel://h/main?sentinel_password=***",
         ),
     ];
-    for (text, expected) in told {
+    for (text, expected) in cases {
         assert_eq!(hidden(text), expected);
     }
 }

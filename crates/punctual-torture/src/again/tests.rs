@@ -33,7 +33,7 @@ impl Away {
 }
 
 #[tokio::test]
-async fn an_engine_that_answers_the_third_time_is_heard() {
+async fn an_answer_at_the_third_time_is_returned() {
     let engine = Away::until(3);
     let answer = again(seconds(60), || engine.ask()).await;
     assert_eq!(answer.expect("it is there"), "there");
@@ -56,7 +56,7 @@ async fn the_last_error_is_returned_once_an_engine_never_answered() {
 }
 
 #[tokio::test]
-async fn what_asking_again_cannot_help_is_told_at_once() {
+async fn an_error_that_no_retry_helps_is_returned_at_once() {
     let mut engine = Away::until(3);
     engine.kind = ErrorKind::InvalidInput;
     let answer = again(seconds(60), || engine.ask()).await;

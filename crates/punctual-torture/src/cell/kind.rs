@@ -45,7 +45,7 @@ pub(crate) enum CellKind {
     RedisEverysecSlow,
     /// Redis with snapshots only, killed: loses
     RedisRdb,
-    /// A master and two replicas that nobody waits for, outrun by it before it is lost: loses
+    /// A master and two replicas that no call waits for, outrun by it before it is lost: loses
     SentinelUnwaited,
     /// A master and two replicas, one of which is waited for: may lose
     SentinelOne,

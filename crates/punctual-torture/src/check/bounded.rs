@@ -75,8 +75,8 @@ impl Bound<'_> {
         }
     }
 
-    /// Microseconds between two stamps that count: no sync was under way, and the engine answered
-    /// somebody.
+    /// Microseconds between two stamps that count: no sync was under way, and the engine
+    /// answered.
     fn awake(&self, from: u64, until: u64) -> u64 {
         let ends = self.case.clock.answers(from, until).chain(once(until));
         let mut begins = from;

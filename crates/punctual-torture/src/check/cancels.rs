@@ -4,9 +4,9 @@ use punctual::{JobId, State};
 
 use super::Verdict;
 use super::job_timelines::{Case, Handed, JobTimeline};
-use crate::look::Seen;
+use crate::snapshot::Seen;
 
-/// Whether a cancel took effect, now or before: a client may have sent it twice, and heard the
+/// Whether a cancel took effect, now or before: a client may have sent it twice, and got the
 /// second answer.
 fn took_effect(verdict: &str) -> bool {
     matches!(verdict, "done" | "cancel_requested" | "already_cancelled")
@@ -36,7 +36,7 @@ impl JobTimeline {
 
 /// A job that was cancelled stays so: an active one is asked to stop instead, so what is `done`
 /// waited, and no end of it was taken that is for good, nor one that was settled after the answer.
-pub(super) fn hold(
+pub(super) fn check(
     case: &Case,
     id: &JobId,
     timeline: &JobTimeline,

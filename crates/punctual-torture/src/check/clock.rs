@@ -1,4 +1,4 @@
-//! What answers tell of the engine's clock, where that may be wrong: it never steps back, and may
+//! What answers show of the engine's clock, where that may be wrong: it never steps back, and may
 //! leap.
 
 use super::job_timelines::{Case, JobTimeline};
@@ -6,8 +6,8 @@ use super::job_timelines::{Case, JobTimeline};
 /// The engine's clock, by its answers.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
-    /// Stamps of answers, in order, and the latest engine time that was heard until each.
-    heard: Vec<(u64, u64)>,
+    /// Stamps of answers, in order, and the latest engine time that was answered until each.
+    answers: Vec<(u64, u64)>,
     /// By how much an answer was ahead of its stamp, at most.
     ahead: i64,
 }
@@ -23,24 +23,21 @@ impl Clock {
             latest = latest.max(*now);
             *now = latest;
         }
-        Self {
-            heard: answers,
-            ahead,
-        }
+        Self { answers, ahead }
     }
 
     /// Stamps of answers that came between two others, in order.
     pub(super) fn answers(&self, from: u64, until: u64) -> impl Iterator<Item = u64> {
-        let first = self.heard.partition_point(|(at, _)| *at <= from);
-        let last = self.heard.partition_point(|(at, _)| *at < until);
-        let between = self.heard.get(first..last).unwrap_or_default();
+        let first = self.answers.partition_point(|(at, _)| *at <= from);
+        let last = self.answers.partition_point(|(at, _)| *at < until);
+        let between = self.answers.get(first..last).unwrap_or_default();
         between.iter().map(|(at, _)| *at)
     }
 
-    /// The latest engine time that anybody had heard before a stamp; 0 if nobody had heard any.
+    /// The latest engine time that was answered before a stamp; 0 if there was none.
     pub(super) fn before(&self, stamp: u64) -> u64 {
-        let heard = self.heard.partition_point(|(at, _)| *at < stamp);
-        let last = heard.checked_sub(1).map(|last| self.heard[last].1);
+        let before = self.answers.partition_point(|(at, _)| *at < stamp);
+        let last = before.checked_sub(1).map(|last| self.answers[last].1);
         last.unwrap_or_default()
     }
 }
@@ -72,8 +69,8 @@ impl Case {
             return sent + span <= at;
         };
         // What no answer showed: that it had stood still, and a step ahead since.
-        let unheard = stood_still.saturating_add(AHEAD);
+        let unseen = stood_still.saturating_add(AHEAD);
         let until = at.saturating_add_signed(self.clock.ahead);
-        self.clock.before(sent) + span <= until.saturating_add(unheard)
+        self.clock.before(sent) + span <= until.saturating_add(unseen)
     }
 }

@@ -27,10 +27,10 @@ enum What {
 
 /// A call without an answer may have been given up: it counts as under way for so long at most.
 const UNANSWERED_US: u64 = 1_000_000;
-/// What is left behind by these meets whoever calls next, within a second.
+/// What is left behind by these meets the next call, within a second.
 const LASTING: [&str; 4] = ["F14", "F16", "F17", "F36"];
 const NEXT_US: u64 = 1_000_000;
-/// Of a server whose memory is full only those who send jobs hear.
+/// A server whose memory is full affects only calls that send jobs.
 const OF_ENQUEUES: &str = "F18";
 
 impl Case {
@@ -46,13 +46,13 @@ impl Case {
         counts
     }
 
-    /// Of how many faults of each number it was looked whether they met something, and how many
+    /// Of how many faults of each number it was checked whether they met something, and how many
     /// did.
     pub(crate) fn count_effective(&self) -> BTreeMap<String, (u64, u64)> {
         let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for fault in self.faults.iter().filter(|fault| fault.done) {
-            let (looked, effective) = counts.entry(fault.id.clone()).or_default();
-            *looked += 1;
+            let (checked, effective) = counts.entry(fault.id.clone()).or_default();
+            *checked += 1;
             *effective += u64::from(self.is_effective(fault));
         }
         let of_themselves = self.of_themselves().into_iter();
@@ -100,7 +100,7 @@ pub(super) fn busy(accounts: &[Account], gone: &HashMap<String, u64>) -> Vec<Bus
         let died = gone.get(&account.process).copied();
         let mut of_process = OfProcess::default();
         for line in &account.lines {
-            of_process.hear(line.at, &line.event);
+            of_process.read(line.at, &line.event);
         }
         all.extend(of_process.spans(&account.process, died));
     }
@@ -128,7 +128,7 @@ enum Verb {
 }
 
 impl OfProcess {
-    fn hear(&mut self, at: u64, event: &Event) {
+    fn read(&mut self, at: u64, event: &Event) {
         match event {
             Event::EnqueueInvoke { call, .. } => self.begin(Verb::Enqueue, *call, at, &[]),
             Event::SettleInvoke { call, ends } => self.begin(Verb::Settle, *call, at, ends),

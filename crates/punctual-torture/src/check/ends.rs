@@ -17,13 +17,13 @@ pub(super) fn attempts(case: &Case, _tally: &mut Tally) -> Verdict {
             let failed = Bounds::of(timeline, grant, &["retry"]);
             let back = Bounds::of(timeline, grant, &["released", "snooze"]);
             let rest = (grant.attempt - 1).checked_sub(grant.failures + grant.crashes);
-            verdict.check(failed.hold(grant.failures), || {
+            verdict.check(failed.explains(grant.failures), || {
                 format!(
                     "{id}: attempt {} has {} failures, {failed:?} were settled",
                     grant.attempt, grant.failures
                 )
             });
-            verdict.check(rest.is_some_and(|rest| back.hold(rest)), || {
+            verdict.check(rest.is_some_and(|rest| back.explains(rest)), || {
                 format!(
                     "{id}: attempt {} has {} failures and {} crashes, {back:?} were handed back",
                     grant.attempt, grant.failures, grant.crashes
@@ -68,7 +68,7 @@ impl Bounds {
         bounds
     }
 
-    fn hold(&self, count: u32) -> bool {
+    fn explains(&self, count: u32) -> bool {
         (self.least..=self.most).contains(&count)
     }
 }

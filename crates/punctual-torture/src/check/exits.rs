@@ -1,15 +1,15 @@
-//! E: no process ends of which nobody knows why.
+//! E: no process ends for an unknown reason.
 
 use super::Verdict;
 use super::job_timelines::Case;
 use crate::recorder::BEGINS_ANEW;
 
-/// E: a process that nobody has killed ends by a handler that ends its process, or, where what was
-/// acknowledged may be lost, to begin anew; one that is asked to end does so in good order. Who has
-/// claimed nothing yet may be asked before it listens, or find the engine away as it opens it and
-/// say so. Whatever else ends one is a bug of it: it would be started again, and lose nothing, and
-/// nobody would know.
-pub(super) fn as_told(case: &Case) -> Verdict {
+/// E: a process that no fault has killed ends by a handler that ends its process, or, where
+/// acknowledged jobs may be lost, to begin anew; one that is asked to end does so in good order. A
+/// process that has claimed nothing yet may be asked before it listens, or find the engine away as
+/// it opens it and say so. Any other end is a bug: the process would be started again, lose
+/// nothing, and no one would notice.
+pub(super) fn as_asked(case: &Case) -> Verdict {
     let mut verdict = Verdict::new("E ends as told");
     let begins_anew = format!("exit status: {BEGINS_ANEW}");
     for (process, how) in &case.ended_oddly {

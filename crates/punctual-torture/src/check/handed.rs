@@ -70,7 +70,7 @@ impl JobTimeline {
         self.ends.iter().any(taken)
     }
 
-    /// Whether an end with that outcome was taken, or may have been: nobody heard an answer, no
+    /// Whether an end with that outcome was taken, or may have been: no answer came, no
     /// other one was taken in its place, and the job was claimed no more since.
     pub(super) fn may_have_ended_as(&self, case: &Case, outcome: &str) -> bool {
         let mut ends = self.ends.iter().filter(|end| end.outcome == outcome);

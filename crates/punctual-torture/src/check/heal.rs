@@ -8,7 +8,7 @@ use super::job_timelines::{Case, FaultSpan, JobTimeline};
 use super::timing::ALIVE_AFTER_US;
 use super::{Tally, Verdict};
 
-/// In each quiet period somebody claims within five seconds of its beginning.
+/// In each quiet period a worker claims within five seconds of its beginning.
 pub(super) fn in_quiet_periods(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
     let signs = signs(case);
     for &(from, until) in &case.quiet_periods {
@@ -71,14 +71,14 @@ fn each_claims(case: &Case, from: u64, until: u64, verdict: &mut Verdict) {
 }
 
 /// Whether something broke in a quiet period after all: sentinels may take a master for gone that
-/// nobody touched.
+/// no fault touched.
 fn is_disturbed(case: &Case, from: u64, until: u64) -> bool {
     let is_broken = |fault: &FaultSpan| fault.from < until && fault.until > from;
     case.faults.iter().any(is_broken)
 }
 
 /// D: of a round that was to have so many quiet periods it was seen in one at least whether
-/// somebody claims, if sentinels did not disturb all of them.
+/// a worker claims, if sentinels did not disturb all of them.
 pub(super) fn were_judged(quiet_periods: u64, case: &Case, tally: &Tally, verdict: &mut Verdict) {
     if quiet_periods > 0 {
         let disturbed = |(from, until): &(u64, u64)| is_disturbed(case, *from, *until);
@@ -89,11 +89,11 @@ pub(super) fn were_judged(quiet_periods: u64, case: &Case, tally: &Tally, verdic
     }
 }
 
-/// When somebody claimed, in order. Who is told that the data are gone has heard from the engine,
-/// and has nothing to claim.
+/// When a worker claimed, in order. A process that was answered that the data are gone has reached
+/// the engine, and has nothing to claim.
 pub(super) fn signs(case: &Case) -> Vec<u64> {
-    let told = case.answers.iter().filter(|answer| answer.missing);
-    let mut signs: Vec<u64> = told.map(|answer| answer.at).collect();
+    let reported = case.answers.iter().filter(|answer| answer.missing);
+    let mut signs: Vec<u64> = reported.map(|answer| answer.at).collect();
     signs.extend(&case.claims);
     signs.sort_unstable();
     signs
@@ -105,7 +105,7 @@ const SENT_WITHIN_US: u64 = 15_000_000;
 const SOON_US: u64 = 1_000_000;
 
 /// Whether a job is to be claimed in a quiet period: it is due soon, was not claimed before, and
-/// nobody wanted it gone; or it is still being sent.
+/// no call cancelled it; or it is still being sent.
 fn is_ready(case: &Case, id: &JobId, job: &JobTimeline, rest: u64) -> bool {
     let Some((at, _, sent)) = &job.sent else {
         return false;
@@ -116,7 +116,7 @@ fn is_ready(case: &Case, id: &JobId, job: &JobTimeline, rest: u64) -> bool {
         .all(|it| it.received.verdict == "created");
     let is_stored = job.receipts.iter().any(|it| it.at <= rest + SOON_US);
     let is_wanted = || {
-        let seen = case.look.jobs.get(id);
+        let seen = case.snapshot.jobs.get(id);
         seen.is_some_and(|seen| seen.state != State::Cancelled)
     };
     let waits = match job.grants.iter().map(|grant| grant.at).min() {

@@ -1,4 +1,4 @@
-//! What is told of one job, and of one fault.
+//! What the histories say of one job, and of one fault.
 
 use punctual::JobId;
 use punctual::engine::Token;
@@ -39,8 +39,8 @@ pub(crate) struct JobTimeline {
     pub(super) stop_asked: Option<u64>,
     /// Effects that were tried once more, and kept out by the sink.
     pub(crate) tried_again: u64,
-    /// Whether somebody who comes late with everything completed it: a lease that was spared, for
-    /// the engine had answered nobody, is valid, though nobody worked under it.
+    /// Whether a latecomer completed it: a lease that was spared after a silence of the engine is
+    /// valid, though no handler ran under it.
     pub(crate) completed_late: bool,
     /// Whether a fault that may lose what was acknowledged came after its first claim: what quiet
     /// periods on that is not judged.
@@ -56,7 +56,7 @@ pub(crate) struct Receipt {
     pub(crate) received: Received,
 }
 
-/// A lease of the job, as told to who claimed it.
+/// A lease of the job, as the claim was answered.
 #[derive(Debug, Clone)]
 pub(crate) struct Grant {
     pub(crate) invoked: u64,

@@ -12,16 +12,16 @@ pub(super) use super::job_timeline::{
     Answer, Extension, Grant, Handed, JobTimeline, Receipt, Start,
 };
 use super::losses::{self, Synced};
-use super::missing::Heard;
+use super::missing::EnqueueAnswer;
 use crate::event::Event;
 use crate::history::Account;
-use crate::look::Look;
+use crate::snapshot::Snapshot;
 
 /// A round.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) jobs: BTreeMap<JobId, JobTimeline>,
-    pub(crate) look: Look,
+    pub(crate) snapshot: Snapshot,
     pub(crate) faults: Vec<FaultSpan>,
     /// Since when, and until when, nothing was broken on purpose.
     pub(crate) quiet_periods: Vec<(u64, u64)>,
@@ -46,13 +46,13 @@ pub(crate) struct Case {
     /// Stamps at which a gateway had ended.
     pub(super) gateways_gone: BTreeSet<u64>,
     /// Answers to enqueues.
-    pub(super) answers: Vec<Heard>,
+    pub(super) answers: Vec<EnqueueAnswer>,
     /// Answers that do not fit their calls.
     pub(super) misfits: Vec<String>,
     /// Waits of the harness that ran out.
     pub(crate) stuck: Vec<String>,
-    /// Processes that nobody had killed and that ended all the same, or that did not end well when
-    /// asked to, and how.
+    /// Processes that ended although no fault had killed them, or that did not end well when asked
+    /// to, and how.
     pub(super) ended_oddly: Vec<(String, String)>,
     /// Processes of which a handler ended them.
     pub(super) aborted: HashSet<String>,
@@ -77,8 +77,8 @@ pub(crate) struct Case {
     pub(super) unsure: HashMap<Token, u64>,
     /// Leases of latecomers.
     late: HashSet<Token>,
-    /// Instants of engine time at which the engine answered somebody, in order.
-    pub(super) heard: BTreeSet<u64>,
+    /// Instants of engine time at which the engine answered, in order.
+    pub(super) answered_at: BTreeSet<u64>,
     /// By token: when an extend was sent, and until when it prolonged the lease.
     pub(super) prolonged: HashMap<Token, Vec<(u64, u64)>>,
 }
@@ -87,10 +87,10 @@ pub(crate) struct Case {
 const DATA_MISSING: &str = "(engine_data_missing";
 
 impl Case {
-    pub(crate) fn new(accounts: Vec<Account>, look: Look) -> Self {
+    pub(crate) fn new(accounts: Vec<Account>, snapshot: Snapshot) -> Self {
         let mut case = Self {
             jobs: BTreeMap::new(),
-            look,
+            snapshot,
             faults: Vec::new(),
             quiet_periods: Vec::new(),
             busy: Vec::new(),
@@ -119,7 +119,7 @@ impl Case {
             granted: HashSet::new(),
             unsure: HashMap::new(),
             late: HashSet::new(),
-            heard: BTreeSet::new(),
+            answered_at: BTreeSet::new(),
             prolonged: HashMap::new(),
         };
         let mut gone = HashMap::new();
@@ -189,7 +189,7 @@ impl Case {
             self.began = self.began.min(at);
             self.ended = self.ended.max(at);
             if let Some(now) = line.event.engine_time() {
-                self.heard.insert(now);
+                self.answered_at.insert(now);
             }
             match line.event {
                 Event::Began { solo: is_solo } => solo = is_solo,
@@ -211,7 +211,7 @@ impl Case {
                 } => {
                     let (invoked, ids) = enqueues.remove(&call).unwrap_or_default();
                     self.hold("jobs", ids.len(), receipts.len());
-                    self.answers.push(Heard {
+                    self.answers.push(EnqueueAnswer {
                         process,
                         invoked,
                         at,
@@ -231,7 +231,7 @@ impl Case {
                 }
                 Event::EnqueueUnknown { call, error } => {
                     let invoked = enqueues.get(&call).map_or(at, |(invoked, _)| *invoked);
-                    self.answers.push(Heard {
+                    self.answers.push(EnqueueAnswer {
                         process,
                         invoked,
                         at,

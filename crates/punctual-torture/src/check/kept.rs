@@ -21,7 +21,7 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
     }
     let (causes, gone, holders) = (Causes::of(case), Gone::of(case), keys::holders(case));
     for (id, timeline) in &case.jobs {
-        let seen = case.look.jobs.get(id);
+        let seen = case.snapshot.jobs.get(id);
         let state = seen.map(|seen| seen.state);
         let is_terminal = !is_lost(case, id, timeline);
         if timeline.sent.is_none() {
@@ -39,7 +39,7 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
             tally.unjudged += u64::from(!is_judged);
             tally.lost += u64::from(!is_terminal);
             verdict.check(is_terminal, || {
-                format!("{id} was told to hold its key and is {}", named(state))
+                format!("{id} was answered to hold its key and is {}", named(state))
             });
         }
         starts::each_with_its_content(id, timeline, &mut verdict);
@@ -50,7 +50,7 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
             if let Some(seen) = seen {
                 causes.explain(id, timeline, seen, &mut verdict);
             }
-            cancels::hold(case, id, timeline, seen, &mut verdict);
+            cancels::check(case, id, timeline, seen, &mut verdict);
             let replaced = gone.replaced(id);
             if let Some(at) = timeline.cancelled_at().into_iter().chain(replaced).min() {
                 let claimed = timeline.grants.iter().any(|grant| grant.invoked > at);
@@ -114,18 +114,18 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
 
 /// Whether it could be seen how a job ended.
 fn is_judged(case: &Case, id: &JobId) -> bool {
-    match case.look.jobs.get(id) {
+    match case.snapshot.jobs.get(id) {
         Some(seen) => seen.state.is_settled() || case.drained,
-        None => case.look.blind.is_none(),
+        None => case.snapshot.blind.is_none(),
     }
 }
 
 /// Whether a job, if it was stored, has no terminal state at the end.
 pub(super) fn is_lost(case: &Case, id: &JobId, timeline: &JobTimeline) -> bool {
-    // What is still to be done when the harness waits no more is told as W; what nobody can look
-    // at, as B.
+    // What is still to be done when the harness waits no more is reported as W; what no snapshot
+    // can show, as B.
     is_judged(case, id)
-        && match case.look.jobs.get(id) {
+        && match case.snapshot.jobs.get(id) {
             Some(seen) => !seen.state.is_settled(),
             None => !case.may_be_gone(timeline, case.ended),
         }
@@ -149,7 +149,7 @@ fn named(state: Option<State>) -> String {
 /// I4: a completed job has exactly one effect, and no effect is without a job.
 pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
     let mut verdict = Verdict::new("I4 effect once");
-    for (id, rows) in &case.look.rows {
+    for (id, rows) in &case.snapshot.rows {
         tally.doubled += u64::from(rows.effects > 1 || rows.business > 1);
         verdict.check(rows.effects == 1 && rows.business == 1, || {
             format!(
@@ -166,23 +166,23 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
         });
     }
     for (id, timeline) in &case.jobs {
-        let is_gone = case.look.blind.is_none() && !case.look.jobs.contains_key(id);
+        let is_gone = case.snapshot.blind.is_none() && !case.snapshot.jobs.contains_key(id);
         let completes = |end: &Handed| timeline.settled_by(end) == Some(State::Completed);
         let completed = timeline.ends.iter().any(completes);
         if is_gone && completed && !timeline.over_a_loss {
             verdict.check(
-                case.look.rows.contains_key(id) || timeline.completed_late,
+                case.snapshot.rows.contains_key(id) || timeline.completed_late,
                 || format!("{id} was completed, is gone, and has no effect"),
             );
         }
     }
-    for (id, seen) in &case.look.jobs {
+    for (id, seen) in &case.snapshot.jobs {
         let Some(timeline) = case.jobs.get(id) else {
             continue;
         };
         if seen.state == State::Completed {
             verdict.check(
-                case.look.rows.contains_key(id) || timeline.completed_late,
+                case.snapshot.rows.contains_key(id) || timeline.completed_late,
                 || format!("{id} is completed and has no effect"),
             );
         }
@@ -209,12 +209,16 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
 /// I8: nothing is left that belongs to no job.
 pub(super) fn no_orphans(case: &Case) -> Verdict {
     let mut verdict = Verdict::new("I8 no orphans");
-    verdict.checked = case.look.keys + case.look.counts;
+    verdict.checked = case.snapshot.keys + case.snapshot.counts;
     // What was deleted may be back, where that may be lost too.
-    let rogue_clients = case.look.rogue_clients.iter().filter(|_| !case.may_lose);
-    let unsettled = case.look.unsettled.iter().filter(|_| case.drained);
+    let rogue_clients = case
+        .snapshot
+        .rogue_clients
+        .iter()
+        .filter(|_| !case.may_lose);
+    let unsettled = case.snapshot.unsettled.iter().filter(|_| case.drained);
     for left in case
-        .look
+        .snapshot
         .leftovers
         .iter()
         .chain(rogue_clients)
@@ -255,8 +259,9 @@ const TOMBSTONE_BYTES: u64 = 256;
 /// I9: what remains once every job is deleted does not grow from round to round.
 pub(super) fn back_to_base(case: &Case) -> Verdict {
     let mut verdict = Verdict::new(BASE);
-    if let Some((base, now)) = case.look.remains {
-        let tombstones = TOMBSTONE_BYTES * case.look.tombstones.unwrap_or(case.jobs.len() as u64);
+    if let Some((base, now)) = case.snapshot.remains {
+        let tombstones =
+            TOMBSTONE_BYTES * case.snapshot.tombstones.unwrap_or(case.jobs.len() as u64);
         verdict.check(now <= base + base / 20 + REMAINS_BYTES + tombstones, || {
             format!("{now} bytes of keys are left, {base} were after the first round")
         });
@@ -267,8 +272,8 @@ pub(super) fn back_to_base(case: &Case) -> Verdict {
 /// I10: counts are those of a walk.
 pub(super) fn counts(case: &Case) -> Verdict {
     let mut verdict = Verdict::new("I10 counts are true");
-    verdict.checked = case.look.counts;
-    for miscount in &case.look.miscounts {
+    verdict.checked = case.snapshot.counts;
+    for miscount in &case.snapshot.miscounts {
         verdict.check(false, || miscount.clone());
     }
     verdict

@@ -49,7 +49,7 @@ pub(super) fn merged_into_one_there(case: &Case, verdict: &mut Verdict) {
         let holder = case.jobs.get(&other);
         let Some((holder, sent)) = holder.and_then(|it| Some((it, it.sent.as_ref()?))) else {
             verdict.check(false, || {
-                format!("{id} was merged into {other}, which nobody sent")
+                format!("{id} was merged into {other}, which no process sent")
             });
             continue;
         };

@@ -1,4 +1,4 @@
-//! Part of I1: how a job stands at the last look follows from what was settled and asked for.
+//! Part of I1: the state of a job in the snapshot follows from what was settled and asked for.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,8 +8,8 @@ use super::Verdict;
 use super::cancels::may_have_taken;
 use super::job_timelines::{Case, JobTimeline};
 use super::keys::{Key, key};
-use crate::look::Seen;
 use crate::scripted_outcome::ScriptedOutcome;
+use crate::snapshot::Seen;
 
 /// As many failures bury a job.
 const ATTEMPTS_MAX: usize = 20;
@@ -33,7 +33,7 @@ impl<'a> Causes<'a> {
         Self { case, takers }
     }
 
-    /// Holds the state at the last look against what causes it.
+    /// Compares the state in the snapshot with what causes it.
     pub(super) fn explain(
         &self,
         id: &JobId,
@@ -50,7 +50,7 @@ impl<'a> Causes<'a> {
         let may_have = |outcome| timeline.may_have_ended_as(self.case, outcome);
         match seen.state {
             State::Completed => verdict.check(may_have("completed"), || {
-                format!("{id} is completed, and nobody settled that")
+                format!("{id} is completed, and no settlement says so")
             }),
             State::Dead => {
                 let may_be = may_have("dead") || self.may_be_buried(timeline, seen);
@@ -60,7 +60,7 @@ impl<'a> Causes<'a> {
                 let mut cancels = timeline.cancels.iter();
                 let asked = cancels.any(|(_, answer)| may_have_taken(answer));
                 verdict.check(asked || self.may_be_replaced(id, timeline), || {
-                    format!("{id} is cancelled, and nobody asked for that")
+                    format!("{id} is cancelled, and no call asked for that")
                 });
             }
             _ => {}
@@ -82,7 +82,7 @@ impl<'a> Causes<'a> {
     }
 
     /// Whether another job may have taken its place: it has its key and is of those that do that,
-    /// and was answered so; or nobody heard what it was answered at first. Its receipt names the
+    /// and was answered so; or its first answer was lost. Its receipt names the
     /// holder, and the one that was to come after that one goes with it.
     fn may_be_replaced(&self, id: &JobId, timeline: &JobTimeline) -> bool {
         let Some(((since, ..), key)) = timeline.sent.as_ref().zip(key(timeline)) else {

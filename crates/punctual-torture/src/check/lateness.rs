@@ -32,16 +32,16 @@ impl Lateness {
         {
             let late = start.wall.saturating_sub(start.due);
             let from = start.at.saturating_sub(late);
-            let mut told: Vec<&str> = Vec::new();
+            let mut named: Vec<&str> = Vec::new();
             let after = case.faults.partition_point(|fault| fault.from <= start.at);
             for fault in &case.faults[after.saturating_sub(NEAR)..after] {
                 let may_be_why = fault.until.saturating_add(AFTERMATH_US) >= from;
-                if may_be_why && !told.contains(&&*fault.id) {
+                if may_be_why && !named.contains(&&*fault.id) {
                     lateness.0.entry(fault.id.clone()).or_default().add(late);
-                    told.push(&fault.id);
+                    named.push(&fault.id);
                 }
             }
-            if told.is_empty() {
+            if named.is_empty() {
                 lateness.0.entry("quiet".into()).or_default().add(late);
             }
         }

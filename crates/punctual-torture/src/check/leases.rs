@@ -79,7 +79,7 @@ const ALL: [&str; 6] = [
 ];
 
 /// The engine time at which a lease was over for other jobs that wait for its end; `None` if what
-/// is known does not tell.
+/// is known does not say.
 pub(super) fn over_for_others(
     case: &Case,
     timeline: &JobTimeline,
@@ -89,9 +89,9 @@ pub(super) fn over_for_others(
     ended(case, timeline, grant, after, &ALL)
 }
 
-/// The engine time at which a lease was over; `None` if what is known does not tell, as an end with
+/// The engine time at which a lease was over; `None` if what is known does not say, as an end with
 /// one of these outcomes may have been taken unheard. What was sent once the next claim was
-/// answered tells nothing of it: whether it was accepted is I3.
+/// answered says nothing of it: whether it was accepted is I3.
 fn ended(
     case: &Case,
     timeline: &JobTimeline,
@@ -155,7 +155,7 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
             let is_forged = !case.granted.contains(&end.token);
             verdict.check(!(accepted && is_forged), || {
                 format!(
-                    "{id} was settled under {}, which is nobody's lease",
+                    "{id} was settled under {}, which is the lease of no claim",
                     end.token
                 )
             });
@@ -183,7 +183,10 @@ pub(super) fn stale_are_powerless(case: &Case, tally: &mut Tally) -> Verdict {
         let forged = extension.deadline.is_some() && !case.granted.contains(&extension.token);
         tally.stale_accepted += u64::from(forged);
         verdict.check(!forged, || {
-            format!("{} was prolonged and is nobody's lease", extension.token)
+            format!(
+                "{} was prolonged and is the lease of no claim",
+                extension.token
+            )
         });
     }
     let later = later_claims(case);

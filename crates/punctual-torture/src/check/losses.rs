@@ -13,7 +13,7 @@ pub(super) const LOSE: [&str; 8] = ["F02", "F03", "F04", "F05", "F07", "F17", "F
 const MARKED: u64 = 120_000_000;
 
 impl Case {
-    /// Says whether what was acknowledged may be lost at all, which tells what is judged of each
+    /// Says whether what was acknowledged may be lost at all, which decides what is judged of each
     /// job. One that was never sent may be back then, from a round before.
     pub(crate) fn admit_losses(&mut self, may_lose: bool) {
         self.may_lose = may_lose;

@@ -1,4 +1,4 @@
-//! What was accepted under a lease that had run out, though nobody had claimed its jobs since:
+//! What was accepted under a lease that had run out, though no claim had taken its jobs since:
 //! every call first rescues, so the one that settles it finds no lease any more.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::setting;
 /// Part of I3: ends and extensions that were accepted came while their lease lasted.
 pub(super) fn judge(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
     let leases = Leases::of(case);
-    let mut look = |what: &str, token, call: Call, itself, accepted: bool| match leases
+    let mut judge_one = |what: &str, token, call: Call, itself, accepted: bool| match leases
         .overdue(token, &call, itself)
     {
         None => {}
@@ -37,7 +37,7 @@ pub(super) fn judge(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
             };
             let accepted = matches!(said, Said::Settled(..));
             if *said != Said::Repeated {
-                look("an end", end.token, call, None, accepted);
+                judge_one("an end", end.token, call, None, accepted);
             }
         }
     }
@@ -48,7 +48,7 @@ pub(super) fn judge(case: &Case, tally: &mut Tally, verdict: &mut Verdict) {
             now: extension.now,
         };
         let accepted = extension.deadline.is_some();
-        look(
+        judge_one(
             "an extension",
             extension.token,
             call,
@@ -63,7 +63,7 @@ enum Came {
     InTime,
     /// So many microseconds after that was over.
     Late(u64),
-    /// Nobody knows whether that was over.
+    /// It is unknown whether that was over.
     Unknown,
 }
 
@@ -94,7 +94,7 @@ struct Call {
 const CALLS: usize = 5;
 /// How long bytes of a call that was given up may be on their way where nothing holds them up.
 const ON_ITS_WAY: u64 = bounded::TURN;
-/// The longest lease that anybody asks for.
+/// The longest lease that a process asks for.
 const LEASE_DURATION: u64 = setting::LEASE_DURATION.as_micros() as u64;
 /// Faults that hold up no bytes on their way to the engine: one of workers, a job that ends its
 /// process.
@@ -134,7 +134,7 @@ impl<'a> Leases<'a> {
 
     /// Whether a lease had been over when a call under it came. It may not have been: it may have
     /// been prolonged shortly before without an answer, or by bytes that were held up on their way;
-    /// or spared, as the engine may have answered nobody for half of it; or not have been looked at
+    /// or spared, as the engine may not have answered for half of it; or not have been swept
     /// yet. An extension that is judged excuses others under way beside it, and never itself.
     /// `None` of what is no lease, or not judged.
     fn overdue(&self, token: Token, call: &Call, itself: Option<&Extension>) -> Option<Came> {
@@ -160,19 +160,19 @@ impl<'a> Leases<'a> {
                 && fault.from <= call.answered
                 && lease.at <= fault.until
         });
-        let looked = self.case.heard.range(over + 1..call.now).count() >= CALLS;
-        let is_late = is_calm && looked && !self.was_silent(lease, call.now);
+        let is_known = self.case.answered_at.range(over + 1..call.now).count() >= CALLS;
+        let is_late = is_calm && is_known && !self.was_silent(lease, call.now);
         Some(match is_late {
             true => Came::Late(call.now - over),
             false => Came::Unknown,
         })
     }
 
-    /// Whether the engine may have answered nobody for longer than half of a lease.
+    /// Whether the engine may not have answered for longer than half of a lease.
     fn was_silent(&self, lease: &Held, until: u64) -> bool {
         let mut last = lease.since;
-        let mut heard = self.case.heard.range(lease.since..=until);
-        heard.any(|now| {
+        let mut answered = self.case.answered_at.range(lease.since..=until);
+        answered.any(|now| {
             let gap = now - std::mem::replace(&mut last, *now);
             gap * 2 > lease.span
         })

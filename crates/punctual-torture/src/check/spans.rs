@@ -5,7 +5,7 @@ use super::Verdict;
 use super::job_timelines::{Case, Extension, Grant};
 
 /// Each lease that a claim or an extend was answered ends as long after its step as was asked for;
-/// those of histories that do not tell are not judged.
+/// those of histories without it are not judged.
 pub(super) fn each_as_asked(case: &Case, verdict: &mut Verdict) {
     for (id, timeline) in &case.jobs {
         for grant in &timeline.grants {
@@ -38,8 +38,8 @@ fn of_claim(grant: &Grant) -> Option<(u64, u64, u64)> {
     Some((started + span, grant.now.max(started) + span, span))
 }
 
-/// The end that was answered, and the same of it. Of several shards the latest step is told, and
-/// the others were within the call, too; clocks of several machines do not compare.
+/// The end that was answered, and the same of it. Of several shards the latest step is answered,
+/// and the others were within the call, too; clocks of several machines do not compare.
 fn of_extension(case: &Case, extension: &Extension) -> Option<(u64, u64, u64, u64)> {
     let (span, deadline) = (extension.lease_duration?, extension.deadline?);
     let took = match case.is_elsewhere {

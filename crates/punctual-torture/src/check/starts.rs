@@ -26,7 +26,7 @@ pub(super) fn each_under_its_lease(id: &JobId, timeline: &JobTimeline, verdict: 
     }
 }
 
-/// What is claimed, and what a handler is told, is what was sent.
+/// What is claimed, and what a handler gets, is what was sent.
 pub(super) fn each_with_its_content(id: &JobId, timeline: &JobTimeline, verdict: &mut Verdict) {
     let Some(sent) = timeline.sent.as_ref().and_then(|(.., sent)| sent.content) else {
         return;

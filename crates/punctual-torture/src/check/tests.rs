@@ -28,11 +28,11 @@ mod losses;
 mod missing;
 /// I3: leases that had run out.
 mod overdue;
+/// How histories are made.
+mod scenario;
 /// I2: how long leases last.
 mod spans;
 /// I5, I6, W.
 mod timing;
-/// How histories are told.
-mod told;
 /// What happened when, and how late: no invariants, but pages show them.
 mod when;

@@ -116,7 +116,7 @@ pub(super) fn ended(case: &Case) -> Verdict {
         });
     }
     verdict.check(case.drained, || "the backlog did not drain".into());
-    if let Some(why) = &case.look.uncleared {
+    if let Some(why) = &case.snapshot.uncleared {
         verdict.check(false, || {
             format!("jobs of the round could not be deleted: {why}")
         });
@@ -130,24 +130,24 @@ pub(super) fn ended(case: &Case) -> Verdict {
 /// The verdict that is on the harness itself.
 pub(super) const WAITS: &str = "W every wait ended";
 
-/// B: the engine could be looked at in the end; else nothing is known of what it holds.
-pub(super) fn looked_at(case: &Case) -> Verdict {
-    let mut verdict = Verdict::new(LOOKED_AT);
-    let blind = &case.look.blind;
-    if let Some(why) = &case.look.unmeasured {
+/// B: the engine could be read in the end; else nothing is known of what it holds.
+pub(super) fn engine_answered(case: &Case) -> Verdict {
+    let mut verdict = Verdict::new(ENGINE_ANSWERED);
+    let blind = &case.snapshot.blind;
+    if let Some(why) = &case.snapshot.unmeasured {
         verdict.check(false, || {
-            format!("nobody knows what remains once every job is deleted: {why}")
+            format!("it is unknown what remains once every job is deleted: {why}")
         });
     }
     verdict.check(blind.is_none(), || {
         let why = blind.as_deref().unwrap_or_default();
-        format!("nobody can look, processes.log may say why: {why}")
+        format!("the engine cannot be read, processes.log may say why: {why}")
     });
     verdict
 }
 
 /// The verdict that there was something to be judged.
-pub(super) const LOOKED_AT: &str = "B looked at";
+pub(super) const ENGINE_ANSWERED: &str = "B looked at";
 
 /// The longest that a first claim may take once what was broken runs again.
 pub(super) const ALIVE_AFTER_US: u64 = 5_000_000;

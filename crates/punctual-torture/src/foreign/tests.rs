@@ -62,7 +62,7 @@ fn only_what_is_on_the_loopback_keeps_the_time_of_this_machine() {
 }
 
 #[test]
-fn nothing_is_done_to_a_server_that_somebody_else_keeps() {
+fn nothing_is_done_to_a_server_of_another_operator() {
     for text in ["redis://127.0.0.1:1", "http://127.0.0.1:1", "https://h:1"] {
         assert!(!of(text).is_hit_in(Lane::Servers), "{text}");
         assert!(of(text).is_hit_in(Lane::Workers), "{text}");

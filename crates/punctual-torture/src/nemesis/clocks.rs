@@ -14,7 +14,7 @@ const OFF: [i64; 3] = [5 * SECOND, 3_600 * SECOND, 86_400 * SECOND];
 /// other one has caught up; and tombstones of settled jobs are to last as long as a round.
 const AHEAD_MILLIS_MAX: u64 = 2_000;
 
-/// Sets a clock wrong; false if nobody can.
+/// Sets a clock wrong; false if that is not possible.
 pub(super) async fn hit(spy: Option<&SyncSpy>, fault: &Fault) -> bool {
     match spy {
         Some(spy) => set(spy, fault).await.is_ok(),

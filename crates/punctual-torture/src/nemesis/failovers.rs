@@ -45,9 +45,8 @@ impl Failovers {
     }
 
     /// Writes down that there was one, if there was, since they were asked last, and until the last
-    /// master follows the new one: before that it may answer who has not heard of that, and forget
-    /// it.
-    pub(crate) async fn look(&self, history: &History, waits: &Waits) {
+    /// master follows the new one: before that it may answer clients, and forget that.
+    pub(crate) async fn check(&self, history: &History, waits: &Waits) {
         let mut since = None;
         while let Some(before) = self.expect().await {
             since.get_or_insert(before);

@@ -59,7 +59,7 @@ const ASKED: [Asked; 12] = [
     asked("F23", "master killed", Some(Kind::KillEngine), CLUSTER, 50),
 ];
 
-/// How often each was caused; of runs before kinds were counted nobody knows.
+/// How often each was caused; unknown for runs before kinds were counted.
 pub(super) fn table(runs: &[Run]) -> String {
     let mut table = String::from("| fault | kind | times | asked |\n| --- | --- | --: | --: |\n");
     for asked in ASKED {

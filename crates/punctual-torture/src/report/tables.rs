@@ -159,7 +159,7 @@ impl Totals {
         table
     }
 
-    /// How soon somebody claimed once all was healed, and how much of the time something was not.
+    /// How soon a worker claimed once all was healed, and how much of the time something was not.
     fn by_rest(&self) -> String {
         let mut cells: BTreeMap<_, Tally> = BTreeMap::new();
         for run in &self.runs {
@@ -209,15 +209,15 @@ impl Totals {
             "| fault | times | asked | checked | effective |\n| --- | --: | --: | --: | --: |\n",
         );
         for (id, count) in all.faults {
-            let (looked, effective) = all.effective.get(&id).copied().unwrap_or_default();
-            let [count, looked, effective] = [count, looked, effective].map(grouped);
+            let (checked, effective) = all.effective.get(&id).copied().unwrap_or_default();
+            let [count, checked, effective] = [count, checked, effective].map(grouped);
             let asked = match kind(&id) {
                 Some((_, _, asked @ 1..)) => grouped(*asked),
                 _ => super::UNKNOWN.into(),
             };
             writeln!(
                 table,
-                "| {id} | {count} | {asked} | {looked} | {effective} |"
+                "| {id} | {count} | {asked} | {checked} | {effective} |"
             )
             .expect("a string takes any text");
         }
@@ -324,7 +324,7 @@ impl Totals {
     }
 }
 
-/// How long it took in quiet periods until somebody claimed, by cell; nobody looked in runs before
+/// How long it took in quiet periods until a worker claimed, by cell; not measured in runs before
 /// there were any.
 pub(super) fn quiet_periods<'a>(cells: impl Iterator<Item = (&'a str, &'a Tally)>) -> String {
     let mut table = String::from(

@@ -3,14 +3,14 @@
 use super::{html, line, markdown};
 use crate::cell::CellKind;
 use crate::check::{Case, Second, Span, Spread, Verdict, judge};
-use crate::look::Look;
 use crate::plan::Kind;
 use crate::run::Round;
+use crate::snapshot::Snapshot;
 use crate::totals::{Run, Totals};
 
 /// A round in which one verdict is broken.
 pub(crate) fn round(cell: CellKind, broken: &str) -> Round {
-    let mut findings = judge(&Case::new(Vec::new(), Look::default()));
+    let mut findings = judge(&Case::new(Vec::new(), Snapshot::default()));
     findings.verdicts = vec![Verdict {
         name: broken.into(),
         checked: 3,
@@ -39,22 +39,22 @@ fn a_cell_that_may_lose_names_what_it_promises_all_the_same() {
         "I6 alive again",
     ];
     for name in sure {
-        let told = line(&round(CellKind::EmbeddedInterval, name));
+        let text = line(&round(CellKind::EmbeddedInterval, name));
         assert!(
-            told.contains(&format!("{name}: BROKEN by 2 of 3")),
-            "{told}"
+            text.contains(&format!("{name}: BROKEN by 2 of 3")),
+            "{text}"
         );
     }
     for name in ["I1 nothing lost", "I9 back to base"] {
-        let told = line(&round(CellKind::EmbeddedInterval, name));
-        assert!(!told.contains("BROKEN"), "{told}");
+        let text = line(&round(CellKind::EmbeddedInterval, name));
+        assert!(!text.contains("BROKEN"), "{text}");
     }
-    let told = line(&round(CellKind::Embedded, "I1 nothing lost"));
-    assert!(told.contains("I1 nothing lost: BROKEN by 2 of 3"), "{told}");
+    let text = line(&round(CellKind::Embedded, "I1 nothing lost"));
+    assert!(text.contains("I1 nothing lost: BROKEN by 2 of 3"), "{text}");
 }
 
 #[test]
-fn the_table_of_cells_has_what_was_broken_and_what_nobody_judged() {
+fn the_table_of_cells_has_what_was_broken_and_not_judged() {
     let mut totals = Totals::default();
     let mut blind = round(CellKind::Embedded, "B looked at");
     (
@@ -94,7 +94,7 @@ fn the_table_of_losses_has_what_settings_lost_that_may_lose_and_by_what() {
     );
 }
 
-/// So many quiet periods, in each of which somebody claimed after 2^(bucket / 4) us, and half of
+/// So many quiet periods, in each of which a worker claimed after 2^(bucket / 4) us, and half of
 /// the time a fault held.
 fn rested(cell: CellKind, quiet_periods: &[(u32, u64)]) -> Round {
     let mut rested = round(cell, "I1 nothing lost");
@@ -106,10 +106,10 @@ fn rested(cell: CellKind, quiet_periods: &[(u32, u64)]) -> Round {
 #[test]
 fn the_first_claim_of_quiet_periods_is_reported_or_unknown() {
     let new = rested(CellKind::Embedded, &[(40, 3), (80, 1)]);
-    let told = line(&new);
+    let text = line(&new);
     assert!(
-        told.contains("4 quiet periods, a claim in each after 1.0 s at most"),
-        "{told}"
+        text.contains("4 quiet periods, a claim in each after 1.0 s at most"),
+        "{text}"
     );
     let mut old = round(CellKind::RedisHttp, "I1 nothing lost");
     old.findings.tally.held = (0, 0);
@@ -156,7 +156,7 @@ fn kinds_that_share_a_number_are_counted_apart() {
     );
     assert_eq!(new, "| F12 | no byte passes | 6 | 200 |");
     add(CellKind::Cluster, &[(Kind::KillEngine, 2)]);
-    for told in [
+    for text in [
         "| F12 | few bytes | 0 | 200 |",
         "| F20 | full: embedded | 8 | 50 |",
         "| F20 | full: Redis, `always` | – | 50 |",
@@ -165,7 +165,7 @@ fn kinds_that_share_a_number_are_counted_apart() {
         "| F23 | bare node added | 0 | 20 |",
         "| F23 | master killed | 4 | 50 |",
     ] {
-        assert_eq!(row(&totals, told), told);
+        assert_eq!(row(&totals, text), text);
     }
 }
 
@@ -187,7 +187,7 @@ fn quiet_periods_add_up_and_older_rows_stay() {
 }
 
 #[test]
-fn faults_of_runs_that_did_not_look_are_not_said_to_be_effective() {
+fn faults_of_runs_that_did_not_check_are_not_effective() {
     let mut totals = Totals::default();
     let mut old = round(CellKind::Embedded, "I1 nothing lost");
     old.findings.tally.faults = [("F07".to_owned(), 40)].into();
@@ -271,15 +271,15 @@ fn totals_name_whole_hashes_by_which_histories_are_known() {
 }
 
 #[test]
-fn second_tries_are_told() {
+fn second_tries_are_reported() {
     let mut tried = round(CellKind::Embedded, "I1 nothing lost");
     tried.findings.tally.second_tries = 3;
     assert!(line(&tried).contains("3 second tries"), "{}", line(&tried));
     let table = markdown(&[tried]);
     let cells = |line: usize| table.lines().nth(line).expect("a row").split('|');
     let place = cells(0).position(|cell| cell.trim() == "second tries");
-    let told = cells(2).nth(place.expect("a column"));
-    assert_eq!(told.map(str::trim), Some("3"));
+    let text = cells(2).nth(place.expect("a column"));
+    assert_eq!(text.map(str::trim), Some("3"));
 }
 
 #[test]
@@ -358,11 +358,11 @@ fn the_page_draws_faults_throughput_and_lateness_of_every_round() {
     assert!(!page.contains("<nothing>"), "{page}");
     // The most starts in a second are as tall as a drawing, none are nothing.
     assert!(page.contains(">40/s</text>"), "{page}");
-    let told = [
+    let text = [
         "height=110.0 fill=#2e86de opacity=.45><title>second 0: 40 started, 9 acknowledged, worst 1 ms late",
         "height=0.0 fill=#2e86de opacity=.45><title>second 1: 0 started, 9 acknowledged, worst 60000 ms late",
     ];
-    for second in told {
+    for second in text {
         assert!(page.contains(second), "{second}: {page}");
     }
     // From 1 ms at the bottom to 60 s at the top.

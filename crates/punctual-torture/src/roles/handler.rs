@@ -48,15 +48,15 @@ pub(super) async fn run(stage: Stage, job: JobRecord, context: Context) -> Verdi
         ScriptedOutcome::AbortsOnce if attempt == 1 => abort(&stage, &job),
         ScriptedOutcome::FailsBefore(times) if failed_before < times => {
             finish(None, "fails");
-            return Verdict::retry("fails before its effect, as told");
+            return Verdict::retry("fails before its effect, as scripted");
         }
         ScriptedOutcome::Panics(times) if failed_before < times => {
             finish(None, "panics");
-            panic!("panics, as told");
+            panic!("panics, as scripted");
         }
         ScriptedOutcome::Dies => {
             finish(None, "dies");
-            return Verdict::dead("cannot be mended, as told");
+            return Verdict::dead("cannot be mended, as scripted");
         }
         ScriptedOutcome::Snoozes if attempt == 1 => {
             finish(None, "snoozes");
@@ -73,7 +73,7 @@ pub(super) async fn run(stage: Stage, job: JobRecord, context: Context) -> Verdi
         Ok(new) => match scripted {
             ScriptedOutcome::FailsAfter(times) if failed_before < times => {
                 finish(Some(new), "fails");
-                Verdict::retry("fails after its effect, as told")
+                Verdict::retry("fails after its effect, as scripted")
             }
             _ => {
                 finish(Some(new), "completes");

@@ -33,7 +33,7 @@ const PATIENT: std::time::Duration = seconds(60);
 
 async fn be_late(begun: &Begun, random: &mut Rng) -> punctual::Result<()> {
     let queue = QUEUES[random.usize(0..QUEUES.len())];
-    // Now and then nobody is there to hear the answer: a lease that nobody holds.
+    // Now and then the answer is dropped: a lease without a holder.
     let patience = if random.u32(0..4) == 0 {
         millis(2)
     } else {

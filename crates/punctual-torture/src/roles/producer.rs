@@ -53,13 +53,13 @@ const GIVES_UP_AFTER: std::time::Duration = seconds(12);
 /// One call in so many is given up, if it takes that long.
 const GIVEN_UP: u32 = 20;
 
-/// How many calls are sent between two looks at what stands ready, and how long one waits before
-/// the next look if that is too much.
+/// How many calls are sent between two checks of what is ready, and how long one waits before
+/// the next check if that is too much.
 const CALLS_PER_LOOK: u64 = 10;
 const CATCH_UP: std::time::Duration = millis(40);
 
 impl Producer {
-    /// Waits while more jobs stand ready than workers run soon: lateness is to tell of faults, not
+    /// Waits while more jobs are ready than workers run soon: lateness is to show faults, not
     /// of a backlog. An engine that does not answer is sent to all the same.
     async fn let_others_catch_up(&mut self) {
         self.calls += 1;

@@ -10,7 +10,7 @@ use super::handler::{self, Stage};
 use super::{Begun, Failed, latecomer};
 use crate::setting::{LEASE_DURATION, QUEUES};
 
-/// Runs jobs until SIGTERM, and beside it somebody who is always late.
+/// Runs jobs until SIGTERM, and beside it a latecomer.
 pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
     let worker = worker(&begun, seed)?;
     tokio::spawn(latecomer::run(begun, seed));

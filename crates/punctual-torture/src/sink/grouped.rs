@@ -59,12 +59,12 @@ impl<S: Store> Sink for Grouped<S> {
         let answer = Answer::default();
         lock(&self.waiting).push((effect, answer.clone()));
         let mut store = lock(&self.store);
-        // Whoever held the store before may have written this one too.
+        // The holder before may have written this one too.
         if answer.get().is_none() {
             self.flush(&mut store);
         }
         let said = answer.get().cloned();
-        said.unwrap_or_else(|| Err("nobody wrote it".into()))
+        said.unwrap_or_else(|| Err("no holder wrote it".into()))
             .map_err(io::Error::other)
     }
 

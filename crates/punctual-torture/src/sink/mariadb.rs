@@ -92,7 +92,7 @@ impl Drop for Server {
     }
 }
 
-/// Debian has it where only administrators look.
+/// Debian has it on the path of administrators only.
 fn program(name: &str) -> PathBuf {
     let beside = Path::new("/usr/sbin").join(name);
     if beside.exists() { beside } else { name.into() }
@@ -111,9 +111,9 @@ const SCHEMA: [&str; 2] = [
 impl MariaDb {
     pub(super) fn open(socket: &Path, database: &str) -> io::Result<Self> {
         let mut client = Client::connect(socket)?;
-        client.tell(&format!("CREATE DATABASE IF NOT EXISTS `{database}`"))?;
-        client.tell(&format!("USE `{database}`"))?;
-        SCHEMA.iter().try_for_each(|table| client.tell(table))?;
+        client.send(&format!("CREATE DATABASE IF NOT EXISTS `{database}`"))?;
+        client.send(&format!("USE `{database}`"))?;
+        SCHEMA.iter().try_for_each(|table| client.send(table))?;
         Ok(Self(client))
     }
 }
@@ -128,8 +128,8 @@ impl Store for MariaDb {
         let client = &mut self.0;
         let mut rows: BTreeMap<JobId, Rows> = BTreeMap::new();
         for table in ["effect", "business"] {
-            client.tell(&format!("SELECT HEX(job_id) FROM {table}"))?;
-            client.tell("SELECT 'end'")?;
+            client.send(&format!("SELECT HEX(job_id) FROM {table}"))?;
+            client.send("SELECT 'end'")?;
             loop {
                 let line = client.line()?;
                 if line == "end" {
@@ -194,27 +194,27 @@ impl Client {
             step, fence, nonce, ..
         } = effect;
         let id = hex(effect.job);
-        self.tell("BEGIN")?;
-        self.tell(&format!(
+        self.send("BEGIN")?;
+        self.send(&format!(
             "INSERT IGNORE INTO effect VALUES (X'{id}', {step}, {fence}, {nonce})"
         ))?;
         let new = self.ask("SELECT ROW_COUNT()")? == "1";
         if new {
-            self.tell(&format!("INSERT INTO business VALUES (X'{id}', {step})"))?;
+            self.send(&format!("INSERT INTO business VALUES (X'{id}', {step})"))?;
         }
-        self.tell("COMMIT")?;
+        self.send("COMMIT")?;
         // Its answer comes after the commit's.
         self.ask("SELECT 'committed'")?;
         Ok(new)
     }
 
-    fn tell(&mut self, statement: &str) -> io::Result<()> {
+    fn send(&mut self, statement: &str) -> io::Result<()> {
         writeln!(self.input, "{statement};")?;
         self.input.flush()
     }
 
     fn ask(&mut self, statement: &str) -> io::Result<String> {
-        self.tell(statement)?;
+        self.send(statement)?;
         self.line()
     }
 

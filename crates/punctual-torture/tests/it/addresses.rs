@@ -120,7 +120,7 @@ async fn a_job_that_somebody_else_puts_in_meanwhile_is_told_of_and_left_alone() 
         let arguments = ["--engine", &*address, "--minutes", "0.1", "--seed", "2"];
         run_with_token(&arguments, TOKEN)
     });
-    // Once the run has sent something, it has looked whether the engine is empty.
+    // Once the run has sent something, it has checked that the engine is empty.
     let namespace = Namespace::default();
     let began = async || {
         let stats = engine.stats(&namespace, StatsRequest::default()).await;
@@ -135,8 +135,8 @@ async fn a_job_that_somebody_else_puts_in_meanwhile_is_told_of_and_left_alone() 
     let id = sent.expect("it is stored").receipts[0].id;
     let run = running.await.expect("the run ends");
     assert!(!run.is_clean(), "{}", run.said());
-    let told = format!("{id} was never sent by this run, and appeared");
-    assert!(run.said().contains(&told), "{}", run.said());
+    let expected = format!("{id} was never sent by this run, and appeared");
+    assert!(run.said().contains(&expected), "{}", run.said());
     let got = engine.get(&namespace, vec![Target::Id(id)], false).await;
     let got = got.expect("it is asked").remove(0);
     assert!(got.is_some_and(|got| got.job().is_some()), "it is kept");
@@ -165,7 +165,7 @@ fn an_engine_elsewhere_with_a_wrong_clock_is_judged_by_that_clock() {
     assert_eq!(
         starts,
         serde_json::json!({}),
-        "nobody knows how late it was"
+        "it is unknown how late it was"
     );
 }
 
@@ -179,14 +179,14 @@ async fn gateway(with: impl FnOnce(Gateway) -> Gateway) -> Serving {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gateway_of_somebody_else_is_tortured_from_outside() {
+async fn a_gateway_of_another_operator_is_tortured_from_outside() {
     let serving = gateway(|gateway| gateway).await;
     let run = torture(&format!("http://{}", serving.address()));
     is_clean_under(&run, &FROM_OUTSIDE, &TO_SERVERS);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_encrypted_gateway_of_somebody_else_is_tortured_by_its_workers() {
+async fn an_encrypted_gateway_of_others_is_tortured_by_its_workers() {
     let file = |name: &str| format!("{CERTIFICATES}/{name}");
     let (certificate, key) = (file("server.pem"), file("server.key"));
     let tls = Tls::from_files(certificate.as_ref(), key.as_ref()).expect("certificates");
@@ -212,7 +212,7 @@ fn a_directory_behind_a_gateway_is_refused_once_it_has_data() {
 const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../punctual-redis/tests/tls");
 
 #[test]
-fn an_encrypted_redis_of_somebody_else_is_tortured_by_its_workers() {
+fn an_encrypted_redis_of_others_is_tortured_by_its_workers() {
     let file = |name: &str| format!("{CERTIFICATES}/{name}");
     let (ca, certificate, key) = (file("ca.pem"), file("server.pem"), file("server.key"));
     let server = TestServer::with(&[
@@ -242,7 +242,7 @@ fn a_master_that_sentinels_name_is_tortured_by_its_workers() {
 }
 
 #[test]
-fn a_cluster_of_somebody_else_is_tortured_by_its_workers() {
+fn a_cluster_of_others_is_tortured_by_its_workers() {
     let cluster = TestCluster::start();
     let run = torture_alone(&format!("{}?durability=memory", cluster.address()));
     is_clean_under(&run, &OF_WORKERS, &NOT_OF_WORKERS);

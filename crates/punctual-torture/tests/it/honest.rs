@@ -18,13 +18,13 @@ fn sum(run: &Run, name: &str) -> u64 {
 
 /// Nothing was lost but what its setting says.
 fn is_held_to_its_bound(run: &Run) -> bool {
-    let looked = |round: &Value| {
+    let was_checked = |round: &Value| {
         let verdicts = round["findings"]["verdicts"].as_array().expect("verdicts");
         let named = |verdict: &&Value| verdict["name"] == "L no more is lost than said";
         let bound = verdicts.iter().find(named).expect("it is judged");
         bound["checked"].as_u64() > Some(0)
     };
-    run.is_clean() && run.rounds().iter().all(looked)
+    run.is_clean() && run.rounds().iter().all(was_checked)
 }
 
 /// Redis said of itself, before a kill, that it had answered what it had not written; or what was
@@ -128,7 +128,7 @@ const GONE: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn redis_that_is_emptied_loses_all_and_nobody_who_knew_it_goes_on() {
+fn redis_that_is_emptied_loses_all_and_its_clients_stop() {
     for (way, seed) in GONE {
         let cell = ["--engine", "redis-emptied", "--seed", seed];
         let run = run(&[&cell[..], &["--minutes", "0.2", "--round", "12"]].concat());
@@ -139,8 +139,8 @@ fn redis_that_is_emptied_loses_all_and_nobody_who_knew_it_goes_on() {
         assert_eq!(findings["tally"]["kinds"][way], 1, "{}", run.said());
         let verdicts = findings["verdicts"].as_array().expect("verdicts");
         let named = |verdict: &&Value| verdict["name"] == "T loss of all is told";
-        let told = verdicts.iter().find(named).expect("it is judged");
-        assert!(told["checked"].as_u64() > Some(0), "{}", run.said());
+        let reported = verdicts.iter().find(named).expect("it is judged");
+        assert!(reported["checked"].as_u64() > Some(0), "{}", run.said());
     }
 }
 
@@ -170,7 +170,7 @@ fn an_engine_with_interval_syncs_loses_one_interval_in_a_power_cut() {
 }
 
 #[test]
-fn a_master_that_nobody_waits_for_is_lost_with_what_it_alone_acknowledged() {
+fn a_master_without_waits_is_lost_with_what_it_alone_acknowledged() {
     let run = run(&[
         "--engine",
         "sentinel-unwaited",

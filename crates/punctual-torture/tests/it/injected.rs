@@ -20,8 +20,8 @@ const STOPS_FIRST: [&str; 4] = ["6", "7", "8", "5"];
 /// Those of a second hundred.
 const OTHERS: [&str; 4] = ["15", "16", "17", "18"];
 
-/// The engine refuses its data, so that nobody can look: only bugs that damage them may be found by
-/// that. It has to say so: on a slow machine an engine may not open in time, either.
+/// The engine refuses its data, so that no snapshot can be made: only bugs that damage them may be
+/// found by that. It has to say so: on a slow machine an engine may not open in time, either.
 const REFUSES: &str = "B looked at";
 const DAMAGED: &str = "(data_damaged";
 
@@ -175,7 +175,7 @@ fn an_answer_before_the_write_is_found() {
 }
 
 #[test]
-fn a_rescue_that_does_not_look_is_found() {
+fn a_rescue_without_a_check_is_found() {
     // Some of a lease are to be tried again, and then it is to run out: handlers that end their
     // process see to that.
     let (bug, broken) = ("RescueWithoutStateCheck", ["I2 ", "I3 ", "I7 "]);
@@ -183,7 +183,7 @@ fn a_rescue_that_does_not_look_is_found() {
 }
 
 #[test]
-fn a_rescue_that_does_not_look_is_found_in_redis() {
+fn a_rescue_without_a_check_is_found_in_redis() {
     let broken = ["I1 ", "I2 ", "I3 ", "I7 "];
     finds_in_leases("RescueWithoutStateCheck", "redis-always", &broken);
 }
@@ -215,7 +215,7 @@ fn another_id_after_a_retry_is_found() {
 
 #[test]
 fn a_job_promoted_in_two_steps_is_found() {
-    // Such a job is counted, and in no line: nobody ever comes to it.
+    // Such a job is counted, and in no line: no claim ever comes to it.
     finds("PromotedInTwoSteps", "redis-always", &["I1 ", "I10 "]);
 }
 
@@ -281,7 +281,7 @@ fn what_is_synced_is_not_missed_under_the_same_plan() {
     is_not_found(&without, &["I1 ", REFUSES]);
 }
 
-/// It syncs at twenty times the interval that it was told.
+/// It syncs at twenty times the configured interval.
 #[test]
 fn an_interval_that_is_longer_than_told_is_found() {
     finds_under_kills("IntervalTooLong", "embedded-interval", &["L "]);

@@ -1,7 +1,7 @@
 //! The harness is proved: it finds injected bugs, sees settings lose what they may lose, and
 //! nothing lost where nothing may be.
 
-/// Engines that somebody else keeps.
+/// Engines that another operator keeps.
 mod addresses;
 /// Settings that may lose do, the others do not.
 mod honest;

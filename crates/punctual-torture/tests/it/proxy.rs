@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// Sends back what comes, and remembers it, all connections in one line.
 struct Echo {
     port: u16,
-    heard: Arc<Mutex<Vec<u8>>>,
+    received: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Echo {
@@ -21,36 +21,36 @@ impl Echo {
             .await
             .expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let all = heard.clone();
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let all = received.clone();
         tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
                 tokio::spawn(echo(connection, all.clone()));
             }
         });
-        Self { port, heard }
+        Self { port, received }
     }
 
-    /// Waits until it has heard this and nothing else.
-    async fn hears(&self, all: &[u8]) {
-        let heard = within(seconds(30), async {
-            while self.heard() != all {
+    /// Waits until it has received this and nothing else.
+    async fn receives(&self, all: &[u8]) {
+        let received = within(seconds(30), async {
+            while self.received() != all {
                 tokio::task::yield_now().await;
             }
         });
-        assert!(heard.await.is_some(), "{:?}", self.heard());
+        assert!(received.await.is_some(), "{:?}", self.received());
     }
 
-    fn heard(&self) -> Vec<u8> {
-        let heard = self.heard.locked();
-        heard.clone()
+    fn received(&self) -> Vec<u8> {
+        let received = self.received.locked();
+        received.clone()
     }
 }
 
-async fn echo(mut connection: TcpStream, heard: Arc<Mutex<Vec<u8>>>) {
+async fn echo(mut connection: TcpStream, received: Arc<Mutex<Vec<u8>>>) {
     let mut buffer = [0; 4_096];
     while let Ok(read @ 1..) = connection.read(&mut buffer).await {
-        heard.locked().extend(&buffer[..read]);
+        received.locked().extend(&buffer[..read]);
         if connection.write_all(&buffer[..read]).await.is_err() {
             return;
         }
@@ -112,7 +112,7 @@ async fn nothing_passes_a_black_hole_until_it_is_over() {
         .expect("the proxy listens");
     late.write_all(b"late?").await.expect("it is sent");
     time_goes_by(&server).await;
-    assert_eq!(server.heard().len(), "hello".len() + 100);
+    assert_eq!(server.received().len(), "hello".len() + 100);
     let mut byte = [0];
     let read = client.try_read(&mut byte).map_err(|error| error.kind());
     assert_eq!(read, Err(ErrorKind::WouldBlock));
@@ -162,12 +162,12 @@ async fn a_reset_is_one_and_an_end_in_good_order_is_none() {
 }
 
 #[tokio::test]
-async fn who_is_half_closed_hears_nothing_more_and_is_heard() {
+async fn a_half_closed_client_receives_nothing_more_and_is_received() {
     let (server, proxy, mut client) = met().await;
     proxy.end_all(Ending::HalfClosed);
     assert_eq!(rest(&mut client).await, Ok(Vec::new()));
     client.write_all(b"still here").await.expect("it is sent");
-    server.hears(b"hellostill here").await;
+    server.receives(b"hellostill here").await;
 }
 
 #[tokio::test]
@@ -181,13 +181,13 @@ async fn a_cut_lets_so_many_bytes_pass_that_way_and_ends_the_connection() {
         matches!(&got, Ok(got) if b"req".starts_with(got)) || got.is_err(),
         "{got:?}"
     );
-    server.hears(b"helloreq").await;
+    server.receives(b"helloreq").await;
 
     let (server, proxy, mut client) = met().await;
     proxy.cut_after(Way::Reply, 3);
     client.write_all(b"request").await.expect("it is sent");
     assert_eq!(rest(&mut client).await, Ok(b"req".to_vec()));
-    server.hears(b"hellorequest").await;
+    server.receives(b"hellorequest").await;
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn a_swallowed_reply_leaves_its_request_delivered_and_its_connection_cut()
     let (server, proxy, mut client) = met().await;
     proxy.set_weather(Weather::NoReplies);
     client.write_all(b"request").await.expect("it is sent");
-    server.hears(b"hellorequest").await;
+    server.receives(b"hellorequest").await;
     time_goes_by(&server).await;
     proxy.set_weather(Weather::Fair);
     assert_eq!(rest(&mut client).await, Ok(Vec::new()));

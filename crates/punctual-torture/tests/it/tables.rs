@@ -51,7 +51,7 @@ const LOSSY: [&str; 9] = [
     "sentinel-unwaited",
 ];
 
-/// What the README says of these totals, and whoever adds a run to them must keep.
+/// What the README says of these totals, and what a run that is added must keep.
 #[test]
 fn the_totals_are_large_and_the_page_names_what_was_broken() {
     let text = include_str!("../../totals.json");
@@ -80,7 +80,7 @@ fn the_totals_are_large_and_the_page_names_what_was_broken() {
         }
     }
     broken.sort();
-    let told = [
+    let expected = [
         "embedded-disk 303 I2",
         "embedded-disk 303 I7",
         "embedded-power 1201 I2",
@@ -89,7 +89,7 @@ fn the_totals_are_large_and_the_page_names_what_was_broken() {
         "redis-clock 1501 I6",
         "redis-http 701 I1",
     ];
-    assert_eq!(broken, told);
+    assert_eq!(broken, expected);
     assert!(acknowledged >= 1_000_000, "{acknowledged} jobs");
     assert!(faults >= 5_000, "{faults} faults");
 }

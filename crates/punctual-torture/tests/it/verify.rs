@@ -39,8 +39,8 @@ fn a_round_is_verified_as_long_as_it_is_what_was_judged() {
         r#""is_elsewhere": true"#,
     );
     assert!(setting, "verdicts rest on the setting");
-    let look = with("look.json", r#""blind":null"#, r#""blind":"""#);
-    assert!(look, "and on the last look");
+    let snapshot = with("look.json", r#""blind":null"#, r#""blind":"""#);
+    assert!(snapshot, "and on the snapshot");
     let checked = with("round.json", r#""checked": "#, r#""checked": 1"#);
     assert!(checked, "what was said of it is held against it");
     assert!(verifies(&folder), "all is as it was");

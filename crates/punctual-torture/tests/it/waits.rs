@@ -24,7 +24,7 @@ fn account(cell: &str) -> String {
     let round = run.folder().join(format!("seed-2/{cell}/round-000"));
     assert!(round.join("history").exists(), "it is kept");
     let account = std::fs::read_to_string(round.join("stuck.md")).expect("an account");
-    // Nobody has looked at it when the next run begins.
+    // It has not been read when the next run begins.
     let said = run.again(&["--engine", cell, "--minutes", "0", "--seed", "2"]);
     let stash = run.folder().join("seed-2.finding-1");
     assert!(said.contains(&*stash.to_string_lossy()), "{said}");

@@ -2,7 +2,7 @@
 
 use punctual::time::{millis, seconds};
 
-use super::told::{JOB, MS, SENT, Told};
+use super::scenario::{JOB, MS, SENT, Scenario};
 use crate::cell::CellKind;
 use crate::check::bounded::{SILENCE, TURN};
 use crate::event::Event;
@@ -16,43 +16,43 @@ const REACH: u64 = MOST + TURN;
 
 /// An acknowledged job is gone, and a fault held from so long after its answer on; the engine
 /// answers all the while.
-fn gone(fault: &str, after: u64) -> Told {
-    let mut told = Told::nothing();
-    told.loses_at_most = Some(MOST);
-    told.sends(JOB, "created");
-    told.answers_others(ANSWERED, ANSWERED + after);
-    told.fault(fault, ANSWERED + after, ANSWERED + after + 50 * MS);
-    told
+fn gone(fault: &str, after: u64) -> Scenario {
+    let mut scenario = Scenario::nothing();
+    scenario.loses_at_most = Some(MOST);
+    scenario.sends(JOB, "created");
+    scenario.answers_others(ANSWERED, ANSWERED + after);
+    scenario.fault(fault, ANSWERED + after, ANSWERED + after + 50 * MS);
+    scenario
 }
 
 /// The same, and these syncs were noted at the fault, by when they began and ended after the
 /// answer.
-fn gone_beside(syncs: &[(u64, Option<u64>)], after: u64) -> Told {
-    let mut told = gone("F05", after);
+fn gone_beside(syncs: &[(u64, Option<u64>)], after: u64) -> Scenario {
+    let mut scenario = gone("F05", after);
     let since = |at: u64| ANSWERED + at;
     let spans = syncs.iter();
     let spans = spans.map(|(began, ended)| (since(*began), ended.map(since)));
     let spans = spans.collect();
-    told.say("nemesis", ANSWERED + after + MS, Event::Syncs { spans });
-    told
+    scenario.say("nemesis", ANSWERED + after + MS, Event::Syncs { spans });
+    scenario
 }
 
 /// Whether L is among the broken.
-fn is_found(told: &Told) -> bool {
-    told.broken().contains(&"L".to_owned())
+fn is_found(scenario: &Scenario) -> bool {
+    scenario.broken().contains(&"L".to_owned())
 }
 
 #[test]
 fn what_was_acknowledged_shortly_before_a_power_cut_may_be_lost_by_it() {
     assert!(!is_found(&gone("F05", REACH)));
-    assert_eq!(gone("F05", REACH).looked_at("L"), 1);
+    assert_eq!(gone("F05", REACH).checked("L"), 1);
 }
 
 #[test]
 fn what_was_acknowledged_before_that_and_is_lost_is_found() {
     assert!(is_found(&gone("F05", REACH + 1)));
-    let told = gone("F05", 3 * REACH).judged();
-    let examples = told
+    let scenario = gone("F05", 3 * REACH).judged();
+    let examples = scenario
         .verdicts
         .into_iter()
         .flat_map(|verdict| verdict.examples);
@@ -103,22 +103,22 @@ fn syncs_of_two_files_at_the_same_time_take_no_longer_than_one() {
 
 #[test]
 fn what_is_acknowledged_while_the_power_is_being_cut_may_be_lost() {
-    let mut told = Told::nothing();
-    told.loses_at_most = Some(MOST);
-    told.sends(JOB, "created");
-    told.fault("F05", ANSWERED - 5 * MS, ANSWERED + 50 * MS);
+    let mut scenario = Scenario::nothing();
+    scenario.loses_at_most = Some(MOST);
+    scenario.sends(JOB, "created");
+    scenario.fault("F05", ANSWERED - 5 * MS, ANSWERED + 50 * MS);
     let spans = vec![(ANSWERED - 8 * MS, Some(ANSWERED + 8 * MS))];
-    told.say("nemesis", ANSWERED + 9 * MS, Event::Syncs { spans });
-    assert!(!is_found(&told));
+    scenario.say("nemesis", ANSWERED + 9 * MS, Event::Syncs { spans });
+    assert!(!is_found(&scenario));
 }
 
 #[test]
 fn a_sync_in_which_the_process_was_killed_was_over_with_it() {
     let killed = 300 * MS;
     let lost_after = |after: u64| {
-        let mut told = gone_beside(&[(100 * MS, None)], after);
-        told.fault("F06", ANSWERED + 250 * MS, ANSWERED + killed);
-        is_found(&told)
+        let mut scenario = gone_beside(&[(100 * MS, None)], after);
+        scenario.fault("F06", ANSWERED + 250 * MS, ANSWERED + killed);
+        is_found(&scenario)
     };
     let after = REACH + killed - 100 * MS;
     assert!(!lost_after(after));
@@ -128,11 +128,12 @@ fn a_sync_in_which_the_process_was_killed_was_over_with_it() {
 #[test]
 fn of_a_silence_only_the_first_part_counts() {
     let silent_for = |span: u64, after: u64| {
-        let mut told = gone("F05", after);
+        let mut scenario = gone("F05", after);
         let silent = ANSWERED + 1..ANSWERED + span;
-        told.forget(|event| matches!(event, Event::ClaimOk { now, .. } if silent.contains(now)));
-        told.answers_others(ANSWERED + span, ANSWERED + span + MS);
-        is_found(&told)
+        scenario
+            .forget(|event| matches!(event, Event::ClaimOk { now, .. } if silent.contains(now)));
+        scenario.answers_others(ANSWERED + span, ANSWERED + span + MS);
+        is_found(&scenario)
     };
     let span = 4_000 * MS;
     assert!(!silent_for(span, REACH + span - SILENCE));
@@ -157,10 +158,10 @@ fn what_is_lost_by_a_kill_is_found() {
 #[test]
 fn a_kill_of_redis_takes_what_it_said_that_it_had_delayed_to_write() {
     let met = |bytes: u64, after: u64| {
-        let mut told = gone("F03", after);
+        let mut scenario = gone("F03", after);
         let (at, delayed) = (ANSWERED + after + 10 * MS, 0);
-        told.say("nemesis", at, Event::Unwritten { bytes, delayed });
-        is_found(&told)
+        scenario.say("nemesis", at, Event::Unwritten { bytes, delayed });
+        is_found(&scenario)
     };
     assert!(!met(1, REACH));
     assert!(met(1, REACH + 1));
@@ -173,26 +174,26 @@ fn a_kill_of_redis_takes_what_it_said_that_it_had_delayed_to_write() {
 
 #[test]
 fn what_redis_answers_once_it_was_asked_what_it_delayed_may_be_lost() {
-    let mut told = Told::nothing();
-    told.loses_at_most = Some(MOST);
-    told.sends(JOB, "created");
-    told.fault("F03", ANSWERED, ANSWERED + 50 * MS);
-    assert!(!is_found(&told));
+    let mut scenario = Scenario::nothing();
+    scenario.loses_at_most = Some(MOST);
+    scenario.sends(JOB, "created");
+    scenario.fault("F03", ANSWERED, ANSWERED + 50 * MS);
+    assert!(!is_found(&scenario));
 }
 
 #[test]
 fn what_a_power_cut_before_its_answer_cannot_have_taken_is_found() {
-    let mut told = Told::nothing();
-    told.loses_at_most = Some(MOST);
-    told.sends(JOB, "created");
-    told.fault("F05", MS, ANSWERED - 1);
-    assert!(is_found(&told));
+    let mut scenario = Scenario::nothing();
+    scenario.loses_at_most = Some(MOST);
+    scenario.sends(JOB, "created");
+    scenario.fault("F05", MS, ANSWERED - 1);
+    assert!(is_found(&scenario));
 }
 
 #[test]
 fn where_nothing_is_said_of_how_much_is_lost_nothing_is_judged() {
-    let mut told = gone("F05", REACH + 1);
-    told.loses_at_most = None;
-    assert!(!is_found(&told));
-    assert_eq!(told.looked_at("L"), 0);
+    let mut scenario = gone("F05", REACH + 1);
+    scenario.loses_at_most = None;
+    assert!(!is_found(&scenario));
+    assert_eq!(scenario.checked("L"), 0);
 }

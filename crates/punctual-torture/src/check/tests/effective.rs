@@ -1,6 +1,6 @@
 //! Tests of the checker: effective faults.
 
-use super::told::{AFTER_CRASH, CLAIMED, ENOUGH, JOB, LEASE_DURATION, MS, SENT, Told};
+use super::scenario::{AFTER_CRASH, CLAIMED, ENOUGH, JOB, LEASE_DURATION, MS, SENT, Scenario};
 use crate::check::something_was_done;
 use crate::event::Event;
 
@@ -9,26 +9,26 @@ const BEFORE: u64 = SENT - 5 * MS;
 const QUIET: u64 = ENOUGH - 9_000 * MS;
 
 /// Of a fault in a round of one job: whether it met something.
-fn effective(told: &Told, id: &str) -> bool {
-    let tally = told.judged().tally;
+fn effective(scenario: &Scenario, id: &str) -> bool {
+    let tally = scenario.judged().tally;
     assert_eq!(tally.faults.get(id), Some(&1), "it was caused");
-    let (looked, effective) = tally.effective[id];
-    assert_eq!(looked, 1);
+    let (checked, effective) = tally.effective[id];
+    assert_eq!(checked, 1);
     effective == 1
 }
 
 /// A fault of what all share.
 fn effective_at(id: &str, from: u64, until: u64) -> bool {
-    let mut told = Told::one_job();
-    told.fault(id, from, until);
-    effective(&told, id)
+    let mut scenario = Scenario::one_job();
+    scenario.fault(id, from, until);
+    effective(&scenario, id)
 }
 
 /// A fault of these processes, in a round in which one crashes and another one takes its job.
 fn effective_on(process: &str, id: &str, from: u64, until: u64) -> bool {
-    let mut told = Told::a_crash();
-    told.fault_on(&[process], id, from, until);
-    effective(&told, id)
+    let mut scenario = Scenario::a_crash();
+    scenario.fault_on(&[process], id, from, until);
+    effective(&scenario, id)
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_black_hole_is_effective_only_with_a_call_under_way() {
 }
 
 #[test]
-fn a_server_that_is_away_meets_calls_and_no_lease_that_nobody_asks_about() {
+fn a_server_that_is_away_meets_calls_and_no_lease_without_calls() {
     let (from, until) = (CLAIMED + 2 * MS, CLAIMED + 4 * MS);
     assert!(!effective_at("F02", from, until));
     assert!(effective_at("F02", from, CLAIMED + 5 * MS));
@@ -87,22 +87,22 @@ fn a_kill_of_a_worker_is_effective_if_it_held_or_called_something() {
 
 #[test]
 fn a_wait_that_broke_was_under_way() {
-    let mut told = Told::one_job();
-    told.fault("F13", QUIET, QUIET);
-    assert!(!effective(&told, "F13"));
+    let mut scenario = Scenario::one_job();
+    scenario.fault("F13", QUIET, QUIET);
+    assert!(!effective(&scenario, "F13"));
     let (invoked, what) = (QUIET - 500 * MS, "wait: closed".to_owned());
-    told.say("another", QUIET + MS, Event::Failed { invoked, what });
-    assert!(effective(&told, "F13"));
+    scenario.say("another", QUIET + MS, Event::Failed { invoked, what });
+    assert!(effective(&scenario, "F13"));
 }
 
 #[test]
 fn a_call_without_an_answer_is_not_under_way_for_ever() {
-    let mut told = Told::one_job();
-    told.invokes(JOB, 99, QUIET);
-    told.fault("F12", QUIET + 1_001 * MS, QUIET + 2_000 * MS);
-    assert!(!effective(&told, "F12"));
-    told.invokes(JOB, 100, QUIET + 2 * MS);
-    assert!(effective(&told, "F12"));
+    let mut scenario = Scenario::one_job();
+    scenario.invokes(JOB, 99, QUIET);
+    scenario.fault("F12", QUIET + 1_001 * MS, QUIET + 2_000 * MS);
+    assert!(!effective(&scenario, "F12"));
+    scenario.invokes(JOB, 100, QUIET + 2 * MS);
+    assert!(effective(&scenario, "F12"));
 }
 
 #[test]
@@ -119,33 +119,33 @@ fn functions_that_are_gone_meet_whoever_calls_next() {
 
 #[test]
 fn what_was_counted_where_it_was_caused_met_something() {
-    let mut told = Told::one_job();
-    told.fault("F20", QUIET, QUIET + MS);
-    assert!(!effective(&told, "F20"));
-    told.change(|event| {
+    let mut scenario = Scenario::one_job();
+    scenario.fault("F20", QUIET, QUIET + MS);
+    assert!(!effective(&scenario, "F20"));
+    scenario.change(|event| {
         if let Event::Healed { met, .. } = event {
             *met = true;
         }
     });
-    assert!(effective(&told, "F20"));
+    assert!(effective(&scenario, "F20"));
 }
 
 #[test]
 fn dropped_calls_and_jobs_that_abort_are_always_effective() {
-    let mut told = Told::one_job();
-    told.say("producer", QUIET, Event::Dropped);
+    let mut scenario = Scenario::one_job();
+    scenario.say("producer", QUIET, Event::Dropped);
     let abort = Event::Abort {
         id: JOB,
         attempt: 1,
     };
-    told.say("worker", QUIET, abort);
-    let effective = told.judged().tally.effective;
+    scenario.say("worker", QUIET, abort);
+    let effective = scenario.judged().tally.effective;
     assert_eq!((effective["F30"], effective["F35"]), ((1, 1), (1, 1)));
 }
 
 #[test]
 fn a_round_in_which_nothing_was_sent_run_or_met_is_found() {
-    let mut tally = Told::one_job().judged().tally;
+    let mut tally = Scenario::one_job().judged().tally;
     assert_eq!(something_was_done(&tally).broken, 1, "there was no fault");
     tally.faults.insert("F02".into(), 1);
     tally.effective.insert("F02".into(), (1, 0));
@@ -158,7 +158,7 @@ fn a_round_in_which_nothing_was_sent_run_or_met_is_found() {
 
 #[test]
 fn a_round_that_ran_nothing_as_all_was_lost_proves_that() {
-    let mut tally = Told::one_job().judged().tally;
+    let mut tally = Scenario::one_job().judged().tally;
     tally.effective.insert("F02".into(), (1, 1));
     tally.starts = 0;
     assert_eq!(something_was_done(&tally).broken, 1, "nothing was run");

@@ -1,17 +1,17 @@
 //! Tests of the checker: processes that end.
 
-use super::told::{CLAIMED, JOB, MS, Told};
+use super::scenario::{CLAIMED, JOB, MS, Scenario};
 use crate::event::Event;
 
 const NOTHING: [&str; 0] = [];
 
-fn ended(how: &str) -> Told {
-    let mut told = Told::one_job();
-    told.says_ended("gateway.3", how);
-    told
+fn ended(how: &str) -> Scenario {
+    let mut scenario = Scenario::one_job();
+    scenario.says_ended("gateway.3", how);
+    scenario
 }
 
-impl Told {
+impl Scenario {
     fn says_ended(&mut self, process: &str, how: &str) {
         let (process, how) = (process.to_owned(), how.to_owned());
         self.say("nemesis", CLAIMED + 20 * MS, Event::Ended { process, how });
@@ -32,39 +32,39 @@ fn a_process_that_ends_by_itself_is_found() {
 
 #[test]
 fn who_begins_anew_where_something_may_be_lost_ends_as_told() {
-    let mut told = ended("exit status: 5");
-    told.may_lose = true;
-    assert_eq!(told.broken(), NOTHING);
-    assert_eq!(told.looked_at("E"), 1);
+    let mut scenario = ended("exit status: 5");
+    scenario.may_lose = true;
+    assert_eq!(scenario.broken(), NOTHING);
+    assert_eq!(scenario.checked("E"), 1);
 }
 
 #[test]
 fn who_is_asked_to_end_or_cannot_begin_has_claimed_nothing() {
     for how in ["signal: 15 (SIGTERM)", "exit status: 2"] {
         assert_eq!(ended(how).broken(), NOTHING);
-        let mut told = Told::one_job();
-        told.says_ended("worker", how);
-        assert_eq!(told.broken(), ["E"]);
+        let mut scenario = Scenario::one_job();
+        scenario.says_ended("worker", how);
+        assert_eq!(scenario.broken(), ["E"]);
     }
 }
 
 #[test]
 fn a_handler_ends_its_own_process_and_no_other() {
-    let mut told = Told::a_crash();
+    let mut scenario = Scenario::a_crash();
     let abort = Event::Abort {
         id: JOB,
         attempt: 1,
     };
-    told.say("worker", CLAIMED + 2 * MS, abort);
-    told.says_ended("worker", "signal: 6 (SIGABRT)");
-    assert_eq!(told.broken(), NOTHING);
-    told.says_ended("worker", "signal: 11 (SIGSEGV)");
-    assert_eq!(told.broken(), ["E"]);
-    let mut told = ended("signal: 6 (SIGABRT)");
+    scenario.say("worker", CLAIMED + 2 * MS, abort);
+    scenario.says_ended("worker", "signal: 6 (SIGABRT)");
+    assert_eq!(scenario.broken(), NOTHING);
+    scenario.says_ended("worker", "signal: 11 (SIGSEGV)");
+    assert_eq!(scenario.broken(), ["E"]);
+    let mut scenario = ended("signal: 6 (SIGABRT)");
     let abort = Event::Abort {
         id: JOB,
         attempt: 1,
     };
-    told.say("worker", CLAIMED + 2 * MS, abort);
-    assert_eq!(told.broken(), ["E"]);
+    scenario.say("worker", CLAIMED + 2 * MS, abort);
+    assert_eq!(scenario.broken(), ["E"]);
 }

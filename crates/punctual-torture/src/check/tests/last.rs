@@ -1,40 +1,40 @@
-//! Tests of the checker: the last look at each job.
+//! Tests of the checker: the state of each job in the snapshot.
 
 use punctual::{JobId, State, UniquePolicy};
 
-use super::told::{AFTER_CRASH, CLAIMED, JOB, MS, OTHER, SENT, Told};
+use super::scenario::{AFTER_CRASH, CLAIMED, JOB, MS, OTHER, SENT, Scenario};
 use crate::event::{Event, Verdict};
 use crate::scripted_outcome::ScriptedOutcome;
 
 const NOTHING: [&str; 0] = [];
 
 /// Whether I1 has something to say of a job.
-fn tells_of(told: &Told, id: JobId) -> bool {
-    let first = told.judged().verdicts.remove(0);
+fn tells_of(scenario: &Scenario, id: JobId) -> bool {
+    let first = scenario.judged().verdicts.remove(0);
     let mut examples = first.examples.iter();
     examples.any(|example| example.starts_with(&id.to_string()))
 }
 
 /// The job is cancelled, and another one under its key was answered so; with what each does about
 /// the key.
-fn beside(verdict: &str, named: Option<JobId>, job: UniquePolicy, other: UniquePolicy) -> Told {
-    let mut told = Told::unsettled();
-    told.share_a_key(job);
-    let call = told.call();
-    told.invokes(OTHER, call, SENT + 2 * MS);
-    told.answers(call, SENT + 3 * MS, verdict, named);
-    told.change(|event| {
+fn beside(verdict: &str, named: Option<JobId>, job: UniquePolicy, other: UniquePolicy) -> Scenario {
+    let mut scenario = Scenario::unsettled();
+    scenario.share_a_key(job);
+    let call = scenario.call();
+    scenario.invokes(OTHER, call, SENT + 2 * MS);
+    scenario.answers(call, SENT + 3 * MS, verdict, named);
+    scenario.change(|event| {
         if let Event::EnqueueInvoke { jobs, .. } = event
             && jobs[0].id == OTHER
         {
             (jobs[0].unique, jobs[0].policy) = (Some("key-1".into()), Some(other));
         }
     });
-    told.is_seen(JOB, State::Cancelled);
-    told
+    scenario.is_seen(JOB, State::Cancelled);
+    scenario
 }
 
-/// A client that sends a call again by itself hears that the job is there, and not whose place it
+/// A client that repeats a call by itself is answered that the job is there, and not whose place it
 /// took; and a receipt names the holder of the key, not the one that waits behind it.
 #[test]
 fn a_job_may_be_cancelled_by_one_that_replaces_holders() {
@@ -57,16 +57,16 @@ fn a_job_may_be_cancelled_by_one_that_replaces_holders() {
 #[test]
 fn neither_itself_nor_an_earlier_job_excuses_a_cancelled_job() {
     let unanswered = |id: JobId| {
-        let mut told = Told::unsettled();
-        let call = told.call();
-        told.invokes(id, call, SENT + 2 * MS);
-        told.share_a_key(UniquePolicy::Replace);
-        told.is_seen(JOB, State::Cancelled);
-        tells_of(&told, JOB)
+        let mut scenario = Scenario::unsettled();
+        let call = scenario.call();
+        scenario.invokes(id, call, SENT + 2 * MS);
+        scenario.share_a_key(UniquePolicy::Replace);
+        scenario.is_seen(JOB, State::Cancelled);
+        tells_of(&scenario, JOB)
     };
     assert!(unanswered(JOB), "it was sent twice");
     assert!(!unanswered(OTHER));
-    let mut before = Told::nothing();
+    let mut before = Scenario::nothing();
     let call = before.call();
     before.invokes(OTHER, call, MS);
     before.answers(call, 2 * MS, "duplicate", None);
@@ -79,11 +79,11 @@ fn neither_itself_nor_an_earlier_job_excuses_a_cancelled_job() {
 #[test]
 fn a_cancel_that_came_to_nothing_excuses_nothing() {
     let cancelled = |verdict: &str| {
-        let mut told = Told::unsettled();
-        let call = told.call();
-        told.cancels(call, SENT + 2 * MS, verdict);
-        told.is_seen(JOB, State::Cancelled);
-        told.broken()
+        let mut scenario = Scenario::unsettled();
+        let call = scenario.call();
+        scenario.cancels(call, SENT + 2 * MS, verdict);
+        scenario.is_seen(JOB, State::Cancelled);
+        scenario.broken()
     };
     for verdict in ["done", "cancel_requested", "already_cancelled"] {
         assert_eq!(cancelled(verdict), NOTHING, "{verdict}");
@@ -96,36 +96,36 @@ fn a_cancel_that_came_to_nothing_excuses_nothing() {
 #[test]
 fn a_job_may_be_dead_of_twenty_failures_and_of_no_fewer() {
     let failed = |times: u32| {
-        let mut told = Told::unsettled();
-        told.is_seen(JOB, State::Dead);
+        let mut scenario = Scenario::unsettled();
+        scenario.is_seen(JOB, State::Dead);
         for attempt in 1..=times {
             let at = CLAIMED + u64::from(attempt) * 2_000 * MS;
-            told.claims("worker", at, attempt, (attempt - 1, 0));
+            scenario.claims("worker", at, attempt, (attempt - 1, 0));
             let retried = Verdict::Settled(State::Ready, None);
-            told.settles("worker", at + MS, attempt, "retry", Some(retried));
+            scenario.settles("worker", at + MS, attempt, "retry", Some(retried));
         }
-        told.broken()
+        scenario.broken()
     };
     assert_eq!(failed(20), NOTHING);
     assert_eq!(failed(19), ["I1"]);
 }
 
-/// By stamps that cannot be told: the answer to a claim may have been lost, and the lease asked for
+/// By stamps that is unknown: the answer to a claim may have been lost, and the lease asked for
 /// again.
 #[test]
 fn a_job_that_is_claimed_after_it_was_asked_to_stop_is_found() {
     let claimed = |step: u64| {
-        let mut told = Told::a_crash();
-        let call = told.call();
-        told.cancels(call, CLAIMED + 9 * MS, "cancel_requested");
-        told.change(|event| {
+        let mut scenario = Scenario::a_crash();
+        let call = scenario.call();
+        scenario.cancels(call, CLAIMED + 9 * MS, "cancel_requested");
+        scenario.change(|event| {
             if let Event::ClaimOk { leases, .. } = event
                 && leases[0].jobs[0].attempt == 2
             {
                 leases[0].jobs[0].started = Some(step);
             }
         });
-        told.broken()
+        scenario.broken()
     };
     assert_eq!(claimed(AFTER_CRASH), ["I1"]);
     assert_eq!(
@@ -137,24 +137,25 @@ fn a_job_that_is_claimed_after_it_was_asked_to_stop_is_found() {
 
 #[test]
 fn a_job_that_is_claimed_after_another_took_its_place_is_found() {
-    let mut told = Told::one_job();
-    let call = told.call();
-    told.invokes(OTHER, call, SENT + 2 * MS);
-    told.answers(call, SENT + 3 * MS, "replaced", Some(JOB));
-    told.share_a_key(UniquePolicy::Replace);
-    assert!(tells_of(&told, JOB));
+    let mut scenario = Scenario::one_job();
+    let call = scenario.call();
+    scenario.invokes(OTHER, call, SENT + 2 * MS);
+    scenario.answers(call, SENT + 3 * MS, "replaced", Some(JOB));
+    scenario.share_a_key(UniquePolicy::Replace);
+    assert!(tells_of(&scenario, JOB));
 }
 
-/// A history of one handler, that settles something else than what the job is at the last look.
+/// A history of one handler, that settles something else than what the job is in the snapshot.
 #[test]
 fn a_job_that_ended_otherwise_than_was_settled_is_found() {
     use State::{Cancelled, Completed, Dead};
     let ended = |outcome: &str, answer: Option<Verdict>, state| {
-        let mut told = Told::one_job();
-        told.forget(|event| matches!(event, Event::SettleInvoke { .. } | Event::SettleOk { .. }));
-        told.settles("worker", CLAIMED + 5 * MS, 1, outcome, answer);
-        told.is_seen(JOB, state);
-        tells_of(&told, JOB)
+        let mut scenario = Scenario::one_job();
+        scenario
+            .forget(|event| matches!(event, Event::SettleInvoke { .. } | Event::SettleOk { .. }));
+        scenario.settles("worker", CLAIMED + 5 * MS, 1, outcome, answer);
+        scenario.is_seen(JOB, state);
+        tells_of(&scenario, JOB)
     };
     let taken = |state| Some(Verdict::Settled(state, None));
     let (retried, repeated) = (taken(State::Scheduled), Some(Verdict::Repeated));
@@ -175,10 +176,10 @@ fn a_job_that_ended_otherwise_than_was_settled_is_found() {
 /// The end of the first attempt was not answered; then it was claimed again, and failed.
 #[test]
 fn an_unanswered_end_explains_nothing_after_a_new_claim() {
-    let mut told = Told::a_crash();
-    told.settles("worker", CLAIMED + 5 * MS, 1, "completed", None);
-    assert_eq!(told.broken(), NOTHING);
-    told.change(|event| match event {
+    let mut scenario = Scenario::a_crash();
+    scenario.settles("worker", CLAIMED + 5 * MS, 1, "completed", None);
+    assert_eq!(scenario.broken(), NOTHING);
+    scenario.change(|event| match event {
         Event::SettleInvoke { ends, .. } if ends[0].attempt == 2 => {
             ends[0].outcome = "retry".into()
         }
@@ -187,30 +188,30 @@ fn an_unanswered_end_explains_nothing_after_a_new_claim() {
         }
         _ => {}
     });
-    assert_eq!(told.broken(), ["I1"]);
+    assert_eq!(scenario.broken(), ["I1"]);
 }
 
 #[test]
 fn a_job_that_would_die_and_never_ran_is_not_dead_of_that() {
-    let mut told = Told::unsettled();
-    told.change(|event| {
+    let mut scenario = Scenario::unsettled();
+    scenario.change(|event| {
         if let Event::EnqueueInvoke { jobs, .. } = event {
             jobs[0].scripted = ScriptedOutcome::Dies;
         }
     });
-    told.is_seen(JOB, State::Dead);
-    assert_eq!(told.broken(), ["I1"]);
+    scenario.is_seen(JOB, State::Dead);
+    assert_eq!(scenario.broken(), ["I1"]);
 }
 
 #[test]
 fn a_job_that_is_claimed_after_its_cancel_was_answered_is_found() {
     let claimed = |at| {
-        let mut told = Told::unsettled();
-        let call = told.call();
-        told.cancels(call, CLAIMED - 9 * MS, "done");
-        told.claims("worker", at, 1, (0, 0));
-        told.is_seen(JOB, State::Cancelled);
-        told.broken()
+        let mut scenario = Scenario::unsettled();
+        let call = scenario.call();
+        scenario.cancels(call, CLAIMED - 9 * MS, "done");
+        scenario.claims("worker", at, 1, (0, 0));
+        scenario.is_seen(JOB, State::Cancelled);
+        scenario.broken()
     };
     assert_eq!(claimed(CLAIMED), ["I1"]);
     let beside = claimed(CLAIMED - 8 * MS);

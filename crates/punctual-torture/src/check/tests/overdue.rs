@@ -2,25 +2,25 @@
 
 use punctual::State;
 
-use super::told::{CLAIMED, LEASE_DURATION, MS, Told, completed, token};
+use super::scenario::{CLAIMED, LEASE_DURATION, MS, Scenario, completed, token};
 use crate::check::bounded::TURN;
 use crate::event::{Event, Verdict};
 
 /// When the lease of the first claim is over.
 const OVER: u64 = CLAIMED + LEASE_DURATION;
 
-/// A worker comes with the end of its attempt that long after its lease, and nobody else has
+/// A worker comes with the end of its attempt that long after its lease, and no other has
 /// claimed the job.
-fn late(by: u64, answer: Option<Verdict>) -> Told {
-    let mut told = Told::nothing();
-    told.sends(super::told::JOB, "created");
-    told.claims("worker", CLAIMED, 1, (0, 0));
-    told.runs("worker", CLAIMED + MS, 1);
-    told.settles("worker", OVER + by, 1, "completed", answer);
-    told.ends_as(State::Completed, 1);
+fn late(by: u64, answer: Option<Verdict>) -> Scenario {
+    let mut scenario = Scenario::nothing();
+    scenario.sends(super::scenario::JOB, "created");
+    scenario.claims("worker", CLAIMED, 1, (0, 0));
+    scenario.runs("worker", CLAIMED + MS, 1);
+    scenario.settles("worker", OVER + by, 1, "completed", answer);
+    scenario.ends_as(State::Completed, 1);
     // The engine answers others all the while.
-    told.answers_others(CLAIMED, OVER + by + 10 * MS);
-    told
+    scenario.answers_others(CLAIMED, OVER + by + 10 * MS);
+    scenario
 }
 
 #[test]
@@ -34,14 +34,14 @@ fn an_end_after_the_lease_has_run_out_that_is_accepted_is_found() {
 
 #[test]
 fn an_end_after_a_lease_that_was_prolonged_is_in_time() {
-    let mut told = late(100 * MS, completed());
-    told.extends(
+    let mut scenario = late(100 * MS, completed());
+    scenario.extends(
         "worker",
         CLAIMED + 500 * MS,
         token(1),
         Some(OVER + 500 * MS),
     );
-    assert!(told.broken().is_empty(), "{:?}", told.broken());
+    assert!(scenario.broken().is_empty(), "{:?}", scenario.broken());
     let mut unsure = late(100 * MS, completed());
     let (invoked, tokens) = (CLAIMED + 400 * MS, vec![token(1)]);
     let unknown = Event::ExtendUnknown { invoked, tokens };
@@ -53,10 +53,10 @@ fn an_end_after_a_lease_that_was_prolonged_is_in_time() {
 fn an_extension_without_an_answer_excuses_what_comes_while_it_may_last() {
     let given_up = CLAIMED + 500 * MS;
     let unsure = |by: u64| {
-        let mut told = late(by, completed());
+        let mut scenario = late(by, completed());
         let (invoked, tokens) = (CLAIMED + 400 * MS, vec![token(1)]);
-        told.say("worker", given_up, Event::ExtendUnknown { invoked, tokens });
-        (told.broken(), told.judged().tally.late_excused)
+        scenario.say("worker", given_up, Event::ExtendUnknown { invoked, tokens });
+        (scenario.broken(), scenario.judged().tally.late_excused)
     };
     let lasts = given_up + TURN + LEASE_DURATION - OVER;
     assert_eq!(unsure(lasts), (vec![], 1));
@@ -65,18 +65,18 @@ fn an_extension_without_an_answer_excuses_what_comes_while_it_may_last() {
 
 #[test]
 fn late_refusals_are_judged_and_told_apart_from_unjudged_ones() {
-    let tally = |told: &Told| {
-        let tally = told.judged().tally;
+    let tally = |scenario: &Scenario| {
+        let tally = scenario.judged().tally;
         (tally.late_judged, tally.late_excused)
     };
     let refused = Some(Verdict::LeaseLost);
     assert_eq!(tally(&late(100 * MS, refused.clone())), (1, 0));
     assert_eq!(tally(&late(100 * MS, completed())), (1, 0));
-    assert_eq!(tally(&Told::one_job()), (0, 0), "in time");
+    assert_eq!(tally(&Scenario::one_job()), (0, 0), "in time");
     let excused = |answer| {
-        let mut told = late(100 * MS, answer);
-        told.fault("F12", CLAIMED + 100 * MS, CLAIMED + 200 * MS);
-        tally(&told)
+        let mut scenario = late(100 * MS, answer);
+        scenario.fault("F12", CLAIMED + 100 * MS, CLAIMED + 200 * MS);
+        tally(&scenario)
     };
     assert_eq!(excused(completed()), (0, 1));
     assert_eq!(excused(refused), (0, 0));
@@ -86,14 +86,14 @@ fn late_refusals_are_judged_and_told_apart_from_unjudged_ones() {
 #[test]
 fn an_extension_excuses_the_end_beside_it_and_no_earlier_one() {
     let late_ones = |extended: u64| {
-        let mut told = late(100 * MS, completed());
-        told.extends(
+        let mut scenario = late(100 * MS, completed());
+        scenario.extends(
             "worker",
             extended,
             token(1),
             Some(OVER + 2 * LEASE_DURATION),
         );
-        told.judged().tally.stale_accepted
+        scenario.judged().tally.stale_accepted
     };
     let end = OVER + 100 * MS;
     assert_eq!(late_ones(end + MS), 1);
@@ -102,47 +102,47 @@ fn an_extension_excuses_the_end_beside_it_and_no_earlier_one() {
 
 #[test]
 fn an_extension_after_the_lease_has_run_out_that_is_accepted_is_found() {
-    let mut told = late(200 * MS, Some(Verdict::LeaseLost));
-    told.extends(
+    let mut scenario = late(200 * MS, Some(Verdict::LeaseLost));
+    scenario.extends(
         "worker",
         OVER + 100 * MS,
         token(1),
         Some(OVER + LEASE_DURATION),
     );
     assert!(
-        told.broken().contains(&"I3".to_owned()),
+        scenario.broken().contains(&"I3".to_owned()),
         "{:?}",
-        told.broken()
+        scenario.broken()
     );
 }
 
 #[test]
-fn a_lease_that_was_spared_as_the_engine_had_answered_nobody_is_no_break() {
-    let mut told = late(100 * MS, completed());
+fn a_lease_that_was_spared_after_a_silence_is_no_break() {
+    let mut scenario = late(100 * MS, completed());
     let silent = CLAIMED + 200 * MS..CLAIMED + 200 * MS + LEASE_DURATION / 2 + 20 * MS;
-    told.forget(|event| matches!(event, Event::ClaimOk { now, .. } if silent.contains(now)));
-    assert!(told.broken().is_empty(), "{:?}", told.broken());
+    scenario.forget(|event| matches!(event, Event::ClaimOk { now, .. } if silent.contains(now)));
+    assert!(scenario.broken().is_empty(), "{:?}", scenario.broken());
 }
 
 #[test]
 fn a_lease_that_a_network_may_have_extended_late_is_not_judged() {
     let beside = |fault| {
-        let mut told = late(100 * MS, completed());
-        told.fault(fault, CLAIMED + 100 * MS, CLAIMED + 200 * MS);
-        told.broken()
+        let mut scenario = late(100 * MS, completed());
+        scenario.fault(fault, CLAIMED + 100 * MS, CLAIMED + 200 * MS);
+        scenario.broken()
     };
     assert!(beside("F12").is_empty());
     assert_eq!(beside("F01"), ["I3"]);
 }
 
 /// The end comes in the microsecond after so many answers to others since its lease ran out.
-fn after_answers(answers: u64) -> Told {
-    let mut told = late(answers * 10 * MS, completed());
-    told.forget(|event| matches!(event, Event::ClaimOk { now, .. } if *now > OVER));
+fn after_answers(answers: u64) -> Scenario {
+    let mut scenario = late(answers * 10 * MS, completed());
+    scenario.forget(|event| matches!(event, Event::ClaimOk { now, .. } if *now > OVER));
     for answer in 0..answers {
-        told.answers_others(OVER + MS + answer * MS, OVER + 2 * MS + answer * MS);
+        scenario.answers_others(OVER + MS + answer * MS, OVER + 2 * MS + answer * MS);
     }
-    told
+    scenario
 }
 
 /// A call rescues a bounded number of jobs, and others may have taken their turn.
@@ -153,27 +153,28 @@ fn an_end_is_judged_after_five_calls_that_could_have_rescued_the_job() {
 }
 
 #[test]
-fn an_engine_is_silent_once_it_answers_nobody_for_more_than_half_a_lease() {
+fn an_engine_is_silent_without_answers_for_more_than_half_a_lease() {
     let silent_for = |span: u64| {
-        let mut told = late(100 * MS, completed());
+        let mut scenario = late(100 * MS, completed());
         let from = CLAIMED + 200 * MS;
         let is_silent = from + 1..from + span;
-        told.forget(|event| matches!(event, Event::ClaimOk { now, .. } if is_silent.contains(now)));
-        told.answers_others(from + span, from + span + MS);
-        told.broken()
+        scenario
+            .forget(|event| matches!(event, Event::ClaimOk { now, .. } if is_silent.contains(now)));
+        scenario.answers_others(from + span, from + span + MS);
+        scenario.broken()
     };
     assert_eq!(silent_for(LEASE_DURATION / 2), ["I3"]);
     assert_eq!(silent_for(LEASE_DURATION / 2 + 1), NOTHING);
 }
 
-/// A lease of which a later claim was told that less is left of its lease is as short as that.
+/// A lease of which a later claim was answered that less is left is as short as that.
 #[test]
-fn a_lease_that_was_told_twice_ends_with_the_later_end() {
-    let mut told = late(100 * MS, completed());
-    told.claims("worker", CLAIMED + 50 * MS, 1, (0, 0));
-    assert_eq!(told.broken(), ["I3"], "50 ms after the later end");
-    told.claims("worker", CLAIMED + 101 * MS, 1, (0, 0));
-    assert_eq!(told.broken(), NOTHING);
+fn a_lease_that_was_answered_twice_ends_with_the_later_end() {
+    let mut scenario = late(100 * MS, completed());
+    scenario.claims("worker", CLAIMED + 50 * MS, 1, (0, 0));
+    assert_eq!(scenario.broken(), ["I3"], "50 ms after the later end");
+    scenario.claims("worker", CLAIMED + 101 * MS, 1, (0, 0));
+    assert_eq!(scenario.broken(), NOTHING);
 }
 
 const NOTHING: [&str; 0] = [];

@@ -9,9 +9,9 @@ use crate::check::job_timelines::Case;
 use crate::check::{Findings, judge};
 use crate::event::{Claimed, End, Event, Extended, Granted, Line, Received, Sent, Verdict};
 use crate::history::Account;
-use crate::look::{Look, Seen};
 use crate::scripted_outcome::ScriptedOutcome;
 use crate::sink::Rows;
+use crate::snapshot::{Seen, Snapshot};
 
 /// The job that histories are about, and one beside it.
 pub(super) const JOB: JobId = JobId::from_bytes([1; 16]);
@@ -26,11 +26,11 @@ pub(super) const DUE: u64 = SENT + 500 * MS;
 pub(super) const CLAIMED: u64 = DUE + 10 * MS;
 pub(super) const ENOUGH: u64 = 60_000 * MS;
 
-/// A history that is being told.
+/// A history that is being made.
 #[derive(Clone)]
-pub(super) struct Told {
+pub(super) struct Scenario {
     accounts: BTreeMap<&'static str, Vec<Line>>,
-    pub(super) look: Look,
+    pub(super) snapshot: Snapshot,
     /// What the engine says that a fault takes at most, in microseconds.
     pub(super) loses_at_most: Option<u64>,
     /// Whether what was acknowledged may be lost at all.
@@ -41,69 +41,69 @@ pub(super) struct Told {
     faults: u64,
 }
 
-impl Told {
+impl Scenario {
     /// Nothing happened.
     pub(super) fn nothing() -> Self {
-        let mut told = Self {
+        let mut scenario = Self {
             accounts: BTreeMap::new(),
-            look: Look::default(),
+            snapshot: Snapshot::default(),
             loses_at_most: None,
             may_lose: false,
             is_elsewhere: false,
             calls: 0,
             faults: 0,
         };
-        (told.look.keys, told.look.counts) = (1, 7);
-        told.say("nemesis", ENOUGH, Event::Enough);
-        told.say("nemesis", ENOUGH + MS, Event::Drained);
-        told
+        (scenario.snapshot.keys, scenario.snapshot.counts) = (1, 7);
+        scenario.say("nemesis", ENOUGH, Event::Enough);
+        scenario.say("nemesis", ENOUGH + MS, Event::Drained);
+        scenario
     }
 
     /// The job is acknowledged, and no more is known of it.
     pub(super) fn unsettled() -> Self {
-        let mut told = Self::nothing();
-        told.sends(JOB, "created");
-        told
+        let mut scenario = Self::nothing();
+        scenario.sends(JOB, "created");
+        scenario
     }
 
     /// The job is sent, runs once and completes.
     pub(super) fn one_job() -> Self {
-        let mut told = Self::nothing();
-        told.sends(JOB, "created");
-        told.claims("worker", CLAIMED, 1, (0, 0));
-        told.runs("worker", CLAIMED + MS, 1);
-        told.settles("worker", CLAIMED + 5 * MS, 1, "completed", completed());
-        told.ends_as(State::Completed, 1);
-        told
+        let mut scenario = Self::nothing();
+        scenario.sends(JOB, "created");
+        scenario.claims("worker", CLAIMED, 1, (0, 0));
+        scenario.runs("worker", CLAIMED + MS, 1);
+        scenario.settles("worker", CLAIMED + 5 * MS, 1, "completed", completed());
+        scenario.ends_as(State::Completed, 1);
+        scenario
     }
 
     /// It fails once before, and is due again a second later.
     pub(super) fn a_retry() -> Self {
-        let mut told = Self::nothing();
+        let mut scenario = Self::nothing();
         let again = CLAIMED + 1_000 * MS;
-        told.sends(JOB, "created");
-        told.claims("worker", CLAIMED, 1, (0, 0));
-        told.runs("worker", CLAIMED + MS, 1);
+        scenario.sends(JOB, "created");
+        scenario.claims("worker", CLAIMED, 1, (0, 0));
+        scenario.runs("worker", CLAIMED + MS, 1);
         let retried = Verdict::Settled(State::Scheduled, Some(again));
-        told.settles("worker", CLAIMED + 5 * MS, 1, "retry", Some(retried));
-        told.claims("worker", again + MS, 2, (1, 0));
-        told.runs("worker", again + 2 * MS, 2);
-        told.settles("worker", again + 5 * MS, 2, "completed", completed());
-        told.ends_as(State::Completed, 2);
-        told
+        scenario.settles("worker", CLAIMED + 5 * MS, 1, "retry", Some(retried));
+        scenario.claims("worker", again + MS, 2, (1, 0));
+        scenario.runs("worker", again + 2 * MS, 2);
+        scenario.settles("worker", again + 5 * MS, 2, "completed", completed());
+        scenario.ends_as(State::Completed, 2);
+        scenario
     }
 
-    /// The first lease runs out, and somebody else completes it.
+    /// The first lease runs out, and another worker completes it.
     pub(super) fn a_crash() -> Self {
-        let mut told = Self::nothing();
-        told.sends(JOB, "created");
-        told.claims("worker", CLAIMED, 1, (0, 0));
-        told.runs("worker", CLAIMED + MS, 1);
-        told.claims("another", AFTER_CRASH, 2, (0, 1));
-        told.runs("another", AFTER_CRASH + MS, 2);
-        told.settles("another", AFTER_CRASH + 5 * MS, 2, "completed", completed());
-        told.ends_as(State::Completed, 2);
-        told
+        let mut scenario = Self::nothing();
+        scenario.sends(JOB, "created");
+        scenario.claims("worker", CLAIMED, 1, (0, 0));
+        scenario.runs("worker", CLAIMED + MS, 1);
+        scenario.claims("another", AFTER_CRASH, 2, (0, 1));
+        scenario.runs("another", AFTER_CRASH + MS, 2);
+        scenario.settles("another", AFTER_CRASH + 5 * MS, 2, "completed", completed());
+        scenario.ends_as(State::Completed, 2);
+        scenario
     }
 
     /// A line of a process.
@@ -201,7 +201,7 @@ impl Told {
         self.say(process, at, claim);
     }
 
-    /// Somebody else claims every ten milliseconds, and there is nothing for him.
+    /// Another worker claims every ten milliseconds, and gets nothing.
     pub(super) fn answers_others(&mut self, from: u64, until: u64) {
         for at in (from..until).step_by(10 * MS as usize) {
             let claim = Event::ClaimOk {
@@ -327,8 +327,8 @@ impl Told {
         self.say("nemesis", until, Event::Rested);
     }
 
-    /// The last look finds the job in this state, with what brings that about: an effect if it is
-    /// completed, an end that nobody heard an answer to if it is dead, a cancel.
+    /// The snapshot finds the job in this state, with what brings that about: an effect if it is
+    /// completed, an end without an answer if it is dead, a cancel.
     pub(super) fn ends_as(&mut self, state: State, attempt: u32) {
         match state {
             State::Dead => self.settles("worker", ENOUGH, attempt, "dead", None),
@@ -343,9 +343,9 @@ impl Told {
             poison: false,
             attempt: Some(attempt),
         };
-        self.look.jobs.insert(JOB, seen);
+        self.snapshot.jobs.insert(JOB, seen);
         if state == State::Completed {
-            self.look.rows.insert(
+            self.snapshot.rows.insert(
                 JOB,
                 Rows {
                     effects: 1,
@@ -355,7 +355,7 @@ impl Told {
         }
     }
 
-    /// The last look finds a job in this state, after one attempt and whatever brought that about.
+    /// The snapshot finds a job in this state, after one attempt and whatever brought that about.
     pub(super) fn is_seen(&mut self, id: JobId, state: State) {
         let (poison, attempt) = (false, Some(1));
         let seen = Seen {
@@ -363,7 +363,7 @@ impl Told {
             poison,
             attempt,
         };
-        self.look.jobs.insert(id, seen);
+        self.snapshot.jobs.insert(id, seen);
     }
 
     /// The job is asked to be cancelled, and that is answered a millisecond later.
@@ -423,7 +423,7 @@ impl Told {
             process: (*process).into(),
             lines: lines.clone(),
         });
-        let mut case = Case::new(accounts.collect(), self.look.clone());
+        let mut case = Case::new(accounts.collect(), self.snapshot.clone());
         case.admit_losses(self.may_lose);
         case.loses_at_most = self.loses_at_most;
         case.is_elsewhere = self.is_elsewhere;
@@ -437,8 +437,8 @@ impl Told {
         broken.map(|verdict| number(&verdict.name)).collect()
     }
 
-    /// How many things an invariant looked at.
-    pub(super) fn looked_at(&self, invariant: &str) -> u64 {
+    /// How many things an invariant checked.
+    pub(super) fn checked(&self, invariant: &str) -> u64 {
         let verdicts = self.judged().verdicts;
         let mut of_that = verdicts
             .iter()

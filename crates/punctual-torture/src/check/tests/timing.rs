@@ -2,7 +2,7 @@
 
 use punctual::State;
 
-use super::told::{CLAIMED, DUE, ENOUGH, JOB, MS, SENT, Told, completed};
+use super::scenario::{CLAIMED, DUE, ENOUGH, JOB, MS, SENT, Scenario, completed};
 use crate::event::{Event, Verdict};
 use crate::plan::Kind;
 
@@ -10,60 +10,60 @@ const NOTHING: [&str; 0] = [];
 
 #[test]
 fn a_due_before_the_delay_that_was_asked_for_is_found() {
-    let mut told = Told::one_job();
-    told.change(|event| match event {
+    let mut scenario = Scenario::one_job();
+    scenario.change(|event| match event {
         Event::EnqueueOk { receipts, .. } => receipts[0].due -= 1,
         Event::ClaimOk { leases, .. } => leases[0].jobs[0].due -= 1,
         _ => {}
     });
-    assert_eq!(told.broken(), ["I5"]);
+    assert_eq!(scenario.broken(), ["I5"]);
 }
 
 #[test]
 fn a_due_that_is_not_the_one_of_the_receipt_is_found() {
-    let mut told = Told::one_job();
-    told.change(|event| {
+    let mut scenario = Scenario::one_job();
+    scenario.change(|event| {
         if let Event::ClaimOk { leases, .. } = event {
             leases[0].jobs[0].due += 1;
         }
     });
-    assert_eq!(told.broken(), ["I5"]);
+    assert_eq!(scenario.broken(), ["I5"]);
 }
 
 #[test]
 fn a_wait_that_ran_out_and_a_fault_that_was_never_over_are_found() {
-    let mut told = Told::one_job();
+    let mut scenario = Scenario::one_job();
     let what = "worker-1 to end".to_owned();
-    told.say("nemesis", ENOUGH, Event::Stuck { what });
-    assert_eq!(told.broken(), ["W"]);
-    let mut told = Told::one_job();
-    told.fault("F02", CLAIMED - 9 * MS, CLAIMED - 5 * MS);
-    told.forget(|event| matches!(event, Event::Healed { .. }));
-    assert_eq!(told.broken(), ["W"]);
+    scenario.say("nemesis", ENOUGH, Event::Stuck { what });
+    assert_eq!(scenario.broken(), ["W"]);
+    let mut scenario = Scenario::one_job();
+    scenario.fault("F02", CLAIMED - 9 * MS, CLAIMED - 5 * MS);
+    scenario.forget(|event| matches!(event, Event::Healed { .. }));
+    assert_eq!(scenario.broken(), ["W"]);
 }
 
 #[test]
 fn a_claim_before_the_due_is_found() {
-    let mut told = Told::one_job();
-    told.change(|event| {
+    let mut scenario = Scenario::one_job();
+    scenario.change(|event| {
         if let Event::ClaimOk { now, .. } = event {
             *now = DUE - 1;
         }
     });
-    assert_eq!(told.broken(), ["I5"]);
+    assert_eq!(scenario.broken(), ["I5"]);
 }
 
 #[test]
 fn a_claim_before_a_retry_is_due_is_found() {
-    let mut told = Told::a_retry();
-    told.change(|event| {
+    let mut scenario = Scenario::a_retry();
+    scenario.change(|event| {
         if let Event::SettleOk { verdicts, .. } = event
             && let Verdict::Settled(_, Some(due)) = &mut verdicts[0]
         {
             *due += 2 * MS;
         }
     });
-    assert_eq!(told.broken(), ["I5"]);
+    assert_eq!(scenario.broken(), ["I5"]);
 }
 
 #[test]
@@ -71,15 +71,15 @@ fn a_retry_or_a_snooze_that_is_due_before_its_span_is_over_is_found() {
     // It is answered 6 ms after the claim, and due again a second after that.
     let span = (1_000 - 6) * MS;
     let asked = |outcome: &str, after: Option<u64>, of_the_job: Option<u64>| {
-        let mut told = Told::a_retry();
-        told.change(|event| match event {
+        let mut scenario = Scenario::a_retry();
+        scenario.change(|event| match event {
             Event::SettleInvoke { ends, .. } if ends[0].attempt == 1 => {
                 (ends[0].outcome, ends[0].after) = (outcome.into(), after);
             }
             Event::EnqueueInvoke { jobs, .. } => jobs[0].backoff = of_the_job,
             _ => {}
         });
-        told.broken().contains(&"I5".to_owned())
+        scenario.broken().contains(&"I5".to_owned())
     };
     for outcome in ["retry", "snooze"] {
         assert!(!asked(outcome, Some(span), None), "{outcome}");
@@ -96,32 +96,32 @@ fn a_retry_or_a_snooze_that_is_due_before_its_span_is_over_is_found() {
 
 #[test]
 fn a_handler_that_starts_before_the_due_is_found() {
-    let mut told = Told::one_job();
-    told.change(|event| {
+    let mut scenario = Scenario::one_job();
+    scenario.change(|event| {
         if let Event::Start { wall, .. } = event {
             *wall = DUE - 1;
         }
     });
-    assert_eq!(told.broken(), ["I5"]);
-    assert_eq!(told.judged().tally.early, 1);
+    assert_eq!(scenario.broken(), ["I5"]);
+    assert_eq!(scenario.judged().tally.early, 1);
 }
 
 /// The machine's clock reads less than the engine's, which a fault set.
 #[test]
 fn with_wrong_clocks_only_the_engines_is_asked() {
-    let told = |id: &str| {
-        let mut told = Told::one_job();
-        told.fault(id, CLAIMED - MS, CLAIMED);
-        told.change(|event| match event {
+    let scenario = |id: &str| {
+        let mut scenario = Scenario::one_job();
+        scenario.fault(id, CLAIMED - MS, CLAIMED);
+        scenario.change(|event| match event {
             Event::Start { wall, .. } => *wall = 0,
             Event::EnqueueInvoke { wall, .. } => *wall += 9 * MS,
             _ => {}
         });
-        told
+        scenario
     };
-    assert_eq!(told("F02").broken(), ["I5"]);
-    assert_eq!(told("F14").broken(), NOTHING);
-    let mut early = told("F14");
+    assert_eq!(scenario("F02").broken(), ["I5"]);
+    assert_eq!(scenario("F14").broken(), NOTHING);
+    let mut early = scenario("F14");
     early.change(|event| {
         if let Event::EnqueueOk { now, .. } = event {
             *now = DUE - 1;
@@ -132,20 +132,20 @@ fn with_wrong_clocks_only_the_engines_is_asked() {
 
 /// The job is sent and not answered, and claimed and run at an instant, which is said to be its
 /// due.
-fn unanswered(at: u64) -> Told {
-    let mut told = Told::nothing();
-    let call = told.call();
-    told.invokes(JOB, call, SENT);
-    told.claims("worker", at, 1, (0, 0));
-    told.runs("worker", at, 1);
-    told.settles("worker", at + 5 * MS, 1, "completed", completed());
-    told.ends_as(State::Completed, 1);
-    told.change(|event| match event {
+fn unanswered(at: u64) -> Scenario {
+    let mut scenario = Scenario::nothing();
+    let call = scenario.call();
+    scenario.invokes(JOB, call, SENT);
+    scenario.claims("worker", at, 1, (0, 0));
+    scenario.runs("worker", at, 1);
+    scenario.settles("worker", at + 5 * MS, 1, "completed", completed());
+    scenario.ends_as(State::Completed, 1);
+    scenario.change(|event| match event {
         Event::ClaimOk { leases, .. } => leases[0].jobs[0].due = at,
         Event::Start { due, .. } => *due = at,
         _ => {}
     });
-    told
+    scenario
 }
 
 #[test]
@@ -160,42 +160,42 @@ fn a_job_that_was_not_answered_and_runs_before_its_delay_is_over_is_found() {
 /// reads.
 #[test]
 fn with_wrong_clocks_an_unanswered_job_waits_in_engine_time() {
-    let told = |due: u64| {
-        let mut told = unanswered(DUE + 90 * MS);
-        told.fault("F14", ENOUGH - 9 * MS, ENOUGH - 8 * MS);
-        told.answers_others(SENT - MS, SENT);
-        told.change(|event| match event {
+    let scenario = |due: u64| {
+        let mut scenario = unanswered(DUE + 90 * MS);
+        scenario.fault("F14", ENOUGH - 9 * MS, ENOUGH - 8 * MS);
+        scenario.answers_others(SENT - MS, SENT);
+        scenario.change(|event| match event {
             Event::ClaimOk { now, leases, .. } if leases.is_empty() => *now = SENT + 90 * MS,
             Event::ClaimOk { now, leases, .. } => (*now, leases[0].jobs[0].due) = (due, due),
             _ => {}
         });
-        told.broken()
+        scenario.broken()
     };
-    assert_eq!(told(DUE + 90 * MS - 1), ["I5"]);
-    assert_eq!(told(DUE + 90 * MS), NOTHING);
+    assert_eq!(scenario(DUE + 90 * MS - 1), ["I5"]);
+    assert_eq!(scenario(DUE + 90 * MS), NOTHING);
 }
 
 #[test]
 fn of_an_engine_on_another_machine_only_its_own_time_is_asked() {
-    let mut told = Told::one_job();
-    told.change(|event| {
+    let mut scenario = Scenario::one_job();
+    scenario.change(|event| {
         if let Event::Start { wall, .. } = event {
             *wall = 0;
         }
     });
-    assert_eq!(told.broken(), ["I5"]);
-    told.is_elsewhere = true;
-    assert_eq!(told.broken(), NOTHING);
-    assert_eq!(told.judged().tally.early, 0);
+    assert_eq!(scenario.broken(), ["I5"]);
+    scenario.is_elsewhere = true;
+    assert_eq!(scenario.broken(), NOTHING);
+    assert_eq!(scenario.judged().tally.early, 0);
 }
 
 /// An engine at an address whose clock is off by so many microseconds, either way: all that it says
 /// is in its time.
-fn at_a_foreign_clock(off: i64) -> Told {
-    let mut told = Told::a_retry();
-    told.is_elsewhere = true;
+fn at_a_foreign_clock(off: i64) -> Scenario {
+    let mut scenario = Scenario::a_retry();
+    scenario.is_elsewhere = true;
     let theirs = |at: &mut u64| *at = at.saturating_add_signed(off);
-    told.change(|event| match event {
+    scenario.change(|event| match event {
         Event::EnqueueOk { now, receipts, .. } => {
             theirs(now);
             theirs(&mut receipts[0].due);
@@ -214,23 +214,23 @@ fn at_a_foreign_clock(off: i64) -> Told {
         Event::Start { due, .. } => theirs(due),
         _ => {}
     });
-    told
+    scenario
 }
 
 #[test]
 fn an_engine_whose_clock_is_wrong_is_judged_by_that_clock() {
     for off in [3_600_000 * MS as i64, -3] {
-        let told = || at_a_foreign_clock(off);
-        assert_eq!(told().broken(), NOTHING, "{off}");
-        let lateness = told().judged().lateness.0;
-        assert!(lateness.is_empty(), "nobody knows how late it was");
-        let mut here = told();
+        let scenario = || at_a_foreign_clock(off);
+        assert_eq!(scenario().broken(), NOTHING, "{off}");
+        let lateness = scenario().judged().lateness.0;
+        assert!(lateness.is_empty(), "it is unknown how late it was");
+        let mut here = scenario();
         here.is_elsewhere = false;
         assert_eq!(here.broken(), ["I5"], "{off}: as if it kept our time");
         let broken = |how: fn(&mut Event)| {
-            let mut told = told();
-            told.change(how);
-            told.broken()
+            let mut scenario = scenario();
+            scenario.change(how);
+            scenario.broken()
         };
         let claimed_early = broken(|event| {
             if let Event::ClaimOk { now, leases, .. } = event
@@ -264,36 +264,36 @@ fn an_engine_whose_clock_is_wrong_is_judged_by_that_clock() {
     }
 }
 
-/// Which step answered a job for the first time nobody knows once it is sent again.
+/// Which step answered a job for the first time is unknown once it is sent again.
 #[test]
 fn a_duplicate_at_a_foreign_clock_is_not_held_to_the_time_of_its_answer() {
-    let mut told = Told::one_job();
-    told.is_elsewhere = true;
-    told.change(|event| {
+    let mut scenario = Scenario::one_job();
+    scenario.is_elsewhere = true;
+    scenario.change(|event| {
         if let Event::EnqueueOk { now, receipts, .. } = event {
             *now += 2 * MS;
             receipts[0].verdict = "duplicate".into();
         }
     });
-    assert_eq!(told.broken(), NOTHING);
+    assert_eq!(scenario.broken(), NOTHING);
 }
 
 #[test]
 fn jobs_that_could_not_be_deleted_are_named_and_no_others_excused() {
-    let mut told = Told::one_job();
-    told.look.uncleared = Some("it went away".into());
-    assert_eq!(told.broken(), ["W"]);
-    assert!(!told.judged().is_cleared);
+    let mut scenario = Scenario::one_job();
+    scenario.snapshot.uncleared = Some("it went away".into());
+    assert_eq!(scenario.broken(), ["W"]);
+    assert!(!scenario.judged().is_cleared);
 }
 
 /// A job is sent early, and claimed first so long after a fault has healed.
-fn claimed_after(heals: u64, claimed: u64) -> Told {
-    let mut told = Told::nothing();
-    told.sends(JOB, "created");
-    told.fault("F02", heals - 10 * MS, heals);
-    told.claims("worker", claimed, 1, (0, 0));
-    told.ends_as(punctual::State::Dead, 1);
-    told
+fn claimed_after(heals: u64, claimed: u64) -> Scenario {
+    let mut scenario = Scenario::nothing();
+    scenario.sends(JOB, "created");
+    scenario.fault("F02", heals - 10 * MS, heals);
+    scenario.claims("worker", claimed, 1, (0, 0));
+    scenario.ends_as(punctual::State::Dead, 1);
+    scenario
 }
 
 #[test]
@@ -306,9 +306,9 @@ fn a_first_claim_more_than_five_seconds_after_a_fault_is_found() {
 #[test]
 fn time_in_which_another_fault_holds_is_not_counted() {
     let heals = CLAIMED;
-    let mut told = claimed_after(heals, heals + 7_000 * MS);
-    told.fault("F12", heals + 1_000 * MS, heals + 3_500 * MS);
-    assert_eq!(told.broken(), NOTHING);
+    let mut scenario = claimed_after(heals, heals + 7_000 * MS);
+    scenario.fault("F12", heals + 1_000 * MS, heals + 3_500 * MS);
+    assert_eq!(scenario.broken(), NOTHING);
     let mut briefly = claimed_after(heals, heals + 7_000 * MS);
     briefly.fault("F12", heals + 1_000 * MS, heals + 1_500 * MS);
     assert_eq!(briefly.broken(), ["I6"]);
@@ -318,9 +318,9 @@ fn time_in_which_another_fault_holds_is_not_counted() {
 fn a_stopped_worker_or_a_rogue_client_keeps_no_other_from_claiming() {
     let heals = CLAIMED;
     for id in ["F01", "F08", "F27", "F28", "F31"] {
-        let mut told = claimed_after(heals, heals + 7_000 * MS);
-        told.fault(id, heals + 1_000 * MS, heals + 4_000 * MS);
-        assert_eq!(told.broken(), ["I6"], "{id}");
+        let mut scenario = claimed_after(heals, heals + 7_000 * MS);
+        scenario.fault(id, heals + 1_000 * MS, heals + 4_000 * MS);
+        assert_eq!(scenario.broken(), ["I6"], "{id}");
     }
 }
 
@@ -328,9 +328,9 @@ fn a_stopped_worker_or_a_rogue_client_keeps_no_other_from_claiming() {
 fn of_what_is_hit_only_what_keeps_all_from_claiming_is_not_counted() {
     let heals = CLAIMED;
     let beside = |id: &str, what: &str| {
-        let mut told = claimed_after(heals, heals + 7_000 * MS);
-        told.fault(id, heals + 1_000 * MS, heals + 4_000 * MS);
-        told.change(|event| {
+        let mut scenario = claimed_after(heals, heals + 7_000 * MS);
+        scenario.fault(id, heals + 1_000 * MS, heals + 4_000 * MS);
+        scenario.change(|event| {
             if let Event::Fault {
                 id: of, what: says, ..
             } = event
@@ -339,7 +339,7 @@ fn of_what_is_hit_only_what_keeps_all_from_claiming_is_not_counted() {
                 *says = what.into();
             }
         });
-        told.broken()
+        scenario.broken()
     };
     for one in [
         "F01", "F08", "F11", "F14", "F16", "F27", "F28", "F31", "F36",
@@ -359,13 +359,13 @@ fn of_what_is_hit_only_what_keeps_all_from_claiming_is_not_counted() {
 fn a_claim_of_a_latecomer_is_no_sign_that_workers_live() {
     let heals = CLAIMED;
     let claimed = |by_latecomer: bool| {
-        let mut told = claimed_after(heals, heals + 7_000 * MS);
-        told.claims("another", heals + 1_000 * MS, 2, (0, 0));
+        let mut scenario = claimed_after(heals, heals + 7_000 * MS);
+        scenario.claims("another", heals + 1_000 * MS, 2, (0, 0));
         if by_latecomer {
-            let token = super::told::token(2);
-            told.say("another", heals + 1_001 * MS, Event::Late { token });
+            let token = super::scenario::token(2);
+            scenario.say("another", heals + 1_001 * MS, Event::Late { token });
         }
-        told.broken().contains(&"I6".to_owned())
+        scenario.broken().contains(&"I6".to_owned())
     };
     assert!(!claimed(false));
     assert!(claimed(true));
@@ -380,10 +380,10 @@ fn the_last_fault_of_a_round_is_judged_by_claims_after_the_last_send() {
 
 #[test]
 fn a_fault_after_which_nothing_is_claimed_any_more_is_found() {
-    let mut told = claimed_after(CLAIMED, CLAIMED + MS);
+    let mut scenario = claimed_after(CLAIMED, CLAIMED + MS);
     let heals = ENOUGH - 20_000 * MS;
-    told.fault("F02", heals - MS, heals);
-    assert_eq!(told.broken(), ["I6"]);
+    scenario.fault("F02", heals - MS, heals);
+    assert_eq!(scenario.broken(), ["I6"]);
     let mut late = claimed_after(CLAIMED, CLAIMED + MS);
     late.fault("F02", ENOUGH - 2 * MS, ENOUGH - MS);
     assert_eq!(late.broken(), NOTHING, "there was no time left to see it");
@@ -393,16 +393,16 @@ fn a_fault_after_which_nothing_is_claimed_any_more_is_found() {
 #[test]
 fn who_is_told_that_the_data_are_gone_has_nothing_to_claim() {
     let heals = CLAIMED;
-    let told = |after: u64| {
-        let mut told = claimed_after(heals, heals + 20_000 * MS);
-        let (call, error) = (told.call(), "gone (engine_data_missing)".to_owned());
-        told.say(
+    let scenario = |after: u64| {
+        let mut scenario = claimed_after(heals, heals + 20_000 * MS);
+        let (call, error) = (scenario.call(), "gone (engine_data_missing)".to_owned());
+        scenario.say(
             "producer",
             heals + after,
             Event::EnqueueUnknown { call, error },
         );
-        told.broken()
+        scenario.broken()
     };
-    assert_eq!(told(4_999 * MS), NOTHING);
-    assert_eq!(told(5_001 * MS), ["I6"]);
+    assert_eq!(scenario(4_999 * MS), NOTHING);
+    assert_eq!(scenario(5_001 * MS), ["I6"]);
 }
