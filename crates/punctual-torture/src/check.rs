@@ -8,6 +8,7 @@ mod clock;
 mod effective;
 mod ends;
 mod exits;
+mod gather;
 mod handed;
 mod heal;
 mod job_timeline;

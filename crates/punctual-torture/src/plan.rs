@@ -186,14 +186,17 @@ fn pick(kinds: &[(Kind, u32)], random: &mut Rng) -> Kind {
     unreachable!("the weights add up")
 }
 
-const WORKERS: &[(Kind, u32)] = &[
+/// Kinds of fault, each with its weight.
+type Faults = &'static [(Kind, u32)];
+
+const WORKERS: Faults = &[
     (Kind::KillWorker, 20),
     (Kind::TerminateWorker, 6),
     (Kind::StopWorker, 2),
     (Kind::StopWorkers, 1),
 ];
-const ROGUE_CLIENTS: &[(Kind, u32)] = &[(Kind::Drip, 1), (Kind::TakeNothing, 1)];
-const NETWORK: &[(Kind, u32)] = &[
+const ROGUE_CLIENTS: Faults = &[(Kind::Drip, 1), (Kind::TakeNothing, 1)];
+const NETWORK: Faults = &[
     (Kind::CutRequest, 6),
     (Kind::CutReply, 6),
     (Kind::NoReplies, 6),
@@ -204,140 +207,125 @@ const NETWORK: &[(Kind, u32)] = &[
     (Kind::Thin, 1),
     (Kind::Drop, 6),
 ];
-const REDIS: &[(Kind, u32)] = &[
+const REDIS: Faults = &[
     (Kind::KillEngine, 12),
     (Kind::StopEngine, 1),
     (Kind::ForgetFunctions, 6),
     (Kind::FullMemory, 2),
     (Kind::NewerFunctions, 2),
 ];
-const CLOCKED_WORKERS: &[(Kind, u32)] = &[(Kind::ClientClock, 10), (Kind::KillWorker, 6)];
+const CLOCKED_WORKERS: Faults = &[(Kind::ClientClock, 10), (Kind::KillWorker, 6)];
 
-fn lanes(cell: CellKind) -> Vec<(Lane, &'static [(Kind, u32)])> {
-    let gateway: &[(Kind, u32)] = &[(Kind::KillGateway, 12), (Kind::StopGateway, 1)];
+const GATEWAY: Faults = &[(Kind::KillGateway, 12), (Kind::StopGateway, 1)];
+const GATEWAY_AND_REDIS: Faults = &[
+    (Kind::KillGateway, 12),
+    (Kind::StopGateway, 1),
+    (Kind::KillEngine, 6),
+    (Kind::ForgetFunctions, 3),
+];
+const POWER: Faults = &[
+    (Kind::CutPower, 12),
+    (Kind::SlowSync, 1),
+    (Kind::FullDisk, 1),
+];
+/// After a failed sync the engine answers nothing until it is opened again, and an opening copies
+/// what no sync is known to have covered: so nothing answered may go with a cut.
+const DISK_OF_EMBEDDED: Faults = &[
+    (Kind::FailSync, 4),
+    (Kind::FullDisk, 4),
+    (Kind::SlowSync, 1),
+    (Kind::KillEngine, 3),
+    (Kind::CutPower, 3),
+];
+/// No power cut: a disk that failed to sync once may have lost what it says that it has, and Redis
+/// goes on with the same file.
+const DISK_OF_REDIS: Faults = &[
+    (Kind::FailSync, 4),
+    (Kind::FullDisk, 4),
+    (Kind::SlowSync, 1),
+    (Kind::KillEngine, 3),
+];
+const CLOCK_OF_EMBEDDED: Faults = &[
+    (Kind::ClockAhead, 2),
+    (Kind::ClockBack, 6),
+    (Kind::KillGateway, 4),
+];
+const CLOCK_OF_REDIS: Faults = &[
+    (Kind::ClockAhead, 2),
+    (Kind::ClockBack, 6),
+    (Kind::KillEngine, 4),
+];
+const EMPTIED: Faults = &[
+    (Kind::Empty, 1),
+    (Kind::EmptyDisk, 1),
+    (Kind::OtherDatabase, 1),
+];
+const NODES: Faults = &[
+    (Kind::MoveSlot, 3),
+    (Kind::KillEngine, 2),
+    (Kind::ForgetFunctions, 2),
+];
+
+/// The lanes of a cell, and the kinds of fault that each draws from.
+fn lanes(cell: CellKind) -> Vec<(Lane, Faults)> {
+    let workers = workers(cell).map(|faults| (Lane::Workers, faults));
+    let network = has_network(cell).then_some((Lane::Network, NETWORK));
+    let rogue_clients = has_gateway(cell).then_some((Lane::RogueClients, ROGUE_CLIENTS));
+    let servers = Some((Lane::Servers, servers(cell)));
+    let lanes = [workers, servers, network, rogue_clients];
+    lanes.into_iter().flatten().collect()
+}
+
+/// What befalls workers; `None` where they share the engine's process, or where the round is about
+/// what the servers lose.
+fn workers(cell: CellKind) -> Option<Faults> {
     match cell {
-        CellKind::Embedded => vec![(
-            Lane::Servers,
-            &[(Kind::KillEngine, 14), (Kind::StopEngine, 1)],
-        )],
-        CellKind::EmbeddedHttp | CellKind::Address => {
-            vec![
-                (Lane::Workers, WORKERS),
-                (Lane::Servers, gateway),
-                (Lane::Network, NETWORK),
-                (Lane::RogueClients, ROGUE_CLIENTS),
-            ]
-        }
-        CellKind::RedisAlways | CellKind::RedisEverysec => {
-            vec![
-                (Lane::Workers, WORKERS),
-                (Lane::Servers, REDIS),
-                (Lane::Network, NETWORK),
-            ]
-        }
-        CellKind::RedisHttp => {
-            let both: &[(Kind, u32)] = &[
-                (Kind::KillGateway, 12),
-                (Kind::StopGateway, 1),
-                (Kind::KillEngine, 6),
-                (Kind::ForgetFunctions, 3),
-            ];
-            vec![
-                (Lane::Workers, WORKERS),
-                (Lane::Servers, both),
-                (Lane::Network, NETWORK),
-                (Lane::RogueClients, ROGUE_CLIENTS),
-            ]
-        }
-        CellKind::Sentinel | CellKind::SentinelOne => vec![
-            (Lane::Workers, WORKERS),
-            (
-                Lane::Servers,
-                &[(Kind::FailOver, 2), (Kind::LeaveMaster, 1)],
-            ),
-        ],
-        // What a failover loses by itself is chance, and often nothing.
-        CellKind::SentinelUnwaited => vec![
-            (Lane::Workers, WORKERS),
-            (Lane::Servers, &[(Kind::OutrunReplicas, 1)]),
-        ],
-        CellKind::EmbeddedClock | CellKind::RedisClock => {
-            let clocks: &[(Kind, u32)] = match cell {
-                CellKind::RedisClock => &[
-                    (Kind::ClockAhead, 2),
-                    (Kind::ClockBack, 6),
-                    (Kind::KillEngine, 4),
-                ],
-                _ => &[
-                    (Kind::ClockAhead, 2),
-                    (Kind::ClockBack, 6),
-                    (Kind::KillGateway, 4),
-                ],
-            };
-            vec![(Lane::Workers, CLOCKED_WORKERS), (Lane::Servers, clocks)]
-        }
-        CellKind::EmbeddedPower | CellKind::RedisPower => {
-            let cuts: &[(Kind, u32)] = &[
-                (Kind::CutPower, 12),
-                (Kind::SlowSync, 1),
-                (Kind::FullDisk, 1),
-            ];
-            vec![(Lane::Workers, WORKERS), (Lane::Servers, cuts)]
-        }
-        CellKind::EmbeddedDisk => {
-            // After a failed sync the engine answers nothing until it is opened again, and an
-            // opening copies what no sync is known to have covered: so nothing answered may go with
-            // a cut.
-            let bad: &[(Kind, u32)] = &[
-                (Kind::FailSync, 4),
-                (Kind::FullDisk, 4),
-                (Kind::SlowSync, 1),
-                (Kind::KillEngine, 3),
-                (Kind::CutPower, 3),
-            ];
-            vec![(Lane::Workers, WORKERS), (Lane::Servers, bad)]
-        }
-        CellKind::RedisDisk => {
-            // No power cut: a disk that failed to sync once may have lost what it says that it has,
-            // and Redis goes on with the same file.
-            let bad: &[(Kind, u32)] = &[
-                (Kind::FailSync, 4),
-                (Kind::FullDisk, 4),
-                (Kind::SlowSync, 1),
-                (Kind::KillEngine, 3),
-            ];
-            vec![(Lane::Workers, WORKERS), (Lane::Servers, bad)]
-        }
-        CellKind::EmbeddedOsPower | CellKind::RedisEverysecPower => {
-            vec![(Lane::Servers, &[(Kind::CutPower, 1)])]
-        }
-        CellKind::EmbeddedInterval => {
-            let both: &[(Kind, u32)] = &[(Kind::CutPower, 2), (Kind::KillGateway, 1)];
-            vec![(Lane::Servers, both)]
-        }
-        CellKind::RedisEverysecSlow | CellKind::RedisRdb => {
-            vec![(Lane::Servers, &[(Kind::KillEngine, 1)])]
-        }
-        CellKind::RedisEmptied => {
-            let gone: &[(Kind, u32)] = &[
-                (Kind::Empty, 1),
-                (Kind::EmptyDisk, 1),
-                (Kind::OtherDatabase, 1),
-            ];
-            vec![(Lane::Servers, gone)]
-        }
-        CellKind::Cluster => vec![
-            (Lane::Workers, WORKERS),
-            (
-                Lane::Servers,
-                &[
-                    (Kind::MoveSlot, 3),
-                    (Kind::KillEngine, 2),
-                    (Kind::ForgetFunctions, 2),
-                ],
-            ),
-        ],
+        CellKind::Embedded
+        | CellKind::EmbeddedOsPower
+        | CellKind::EmbeddedInterval
+        | CellKind::RedisEverysecPower
+        | CellKind::RedisEverysecSlow
+        | CellKind::RedisRdb
+        | CellKind::RedisEmptied => None,
+        CellKind::EmbeddedClock | CellKind::RedisClock => Some(CLOCKED_WORKERS),
+        _ => Some(WORKERS),
     }
+}
+
+/// What befalls the servers: the engine, its disk and clock, the gateway.
+fn servers(cell: CellKind) -> Faults {
+    match cell {
+        CellKind::Embedded => &[(Kind::KillEngine, 14), (Kind::StopEngine, 1)],
+        CellKind::EmbeddedHttp | CellKind::Address => GATEWAY,
+        CellKind::RedisAlways | CellKind::RedisEverysec => REDIS,
+        CellKind::RedisHttp => GATEWAY_AND_REDIS,
+        CellKind::Sentinel | CellKind::SentinelOne => {
+            &[(Kind::FailOver, 2), (Kind::LeaveMaster, 1)]
+        }
+        // What a failover loses by itself is chance, and often nothing.
+        CellKind::SentinelUnwaited => &[(Kind::OutrunReplicas, 1)],
+        CellKind::EmbeddedClock => CLOCK_OF_EMBEDDED,
+        CellKind::RedisClock => CLOCK_OF_REDIS,
+        CellKind::EmbeddedPower | CellKind::RedisPower => POWER,
+        CellKind::EmbeddedDisk => DISK_OF_EMBEDDED,
+        CellKind::RedisDisk => DISK_OF_REDIS,
+        CellKind::EmbeddedOsPower | CellKind::RedisEverysecPower => &[(Kind::CutPower, 1)],
+        CellKind::EmbeddedInterval => &[(Kind::CutPower, 2), (Kind::KillGateway, 1)],
+        CellKind::RedisEverysecSlow | CellKind::RedisRdb => &[(Kind::KillEngine, 1)],
+        CellKind::RedisEmptied => EMPTIED,
+        CellKind::Cluster => NODES,
+    }
+}
+
+fn has_gateway(cell: CellKind) -> bool {
+    matches!(
+        cell,
+        CellKind::EmbeddedHttp | CellKind::Address | CellKind::RedisHttp
+    )
+}
+
+fn has_network(cell: CellKind) -> bool {
+    has_gateway(cell) || matches!(cell, CellKind::RedisAlways | CellKind::RedisEverysec)
 }
 
 impl Kind {
