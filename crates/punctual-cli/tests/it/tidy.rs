@@ -303,6 +303,32 @@ fn comments_end_at_100_columns() {
 }
 
 #[test]
+fn functions_have_at_most_100_lines() {
+    holds(readability::function_lengths);
+    let rule = readability::function_lengths;
+    let long = "    step();\n".repeat(99);
+    finds(
+        rule,
+        "crates/punctual/src/queue.rs",
+        &format!("pub(crate) async fn long(\n) {{\n{long}}}\n"),
+    );
+    finds(
+        rule,
+        "crates/punctual-torture/src/plan.rs",
+        &format!("fn long() {{\n{long}}}\n"),
+    );
+    let tests = "crates/punctual/src/retry/tests.rs";
+    let short = "    step();\n".repeat(98);
+    let kept = Tree::of_repository()
+        .with(
+            "crates/punctual/src/queue.rs",
+            &format!("fn short() {{\n{short}}}\n"),
+        )
+        .with(tests, &format!("fn cases() {{\n{long}}}\n"));
+    assert!(rule(&kept).is_empty(), "{:?}", rule(&kept));
+}
+
+#[test]
 fn names_of_tests_have_at_most_70_characters() {
     holds(readability::test_names);
     let name = "a".repeat(71);

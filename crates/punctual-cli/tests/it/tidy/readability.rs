@@ -1,8 +1,9 @@
-//! Rules for readers of code: first lines, widths of comments, names of tests.
+//! Rules for readers of code: first lines, widths of comments, lengths of functions, test names.
 
 use super::tree::Tree;
 
 const COMMENT_COLUMNS_MAX: usize = 100;
+const FUNCTION_LINES_MAX: usize = 100;
 const TEST_NAME_MAX: usize = 70;
 
 /// The first line of every source file says what the file is for.
@@ -45,6 +46,63 @@ fn is_unbreakable(line: &str) -> bool {
     line.contains("://")
         || line.contains("| ")
         || code.iter().any(|mark| line.trim_start().starts_with(mark))
+}
+
+/// A function is read in one go; tests may list their cases.
+pub(super) fn function_lengths(tree: &Tree) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (path, text) in tree.files("crates/", ".rs") {
+        if !path.contains("/src/") || path.ends_with("/tests.rs") || path.contains("/tests/") {
+            continue;
+        }
+        for (number, name, lines) in functions(text) {
+            if lines > FUNCTION_LINES_MAX {
+                complaints.push(format!(
+                    "{path}:{number}: {name} has {lines} lines; split it by step, \
+                     {FUNCTION_LINES_MAX} are the most"
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+/// Number of the first line, name and count of lines of each function with a body; rustfmt ends it
+/// with a brace below its first letter.
+fn functions(text: &str) -> Vec<(usize, &str, usize)> {
+    let mut found = Vec::new();
+    let lines: Vec<&str> = text.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let Some((before, after)) = code.split_once("fn ") else {
+            continue;
+        };
+        let is_function = before.split_whitespace().all(is_qualifier);
+        if !is_function || code.ends_with(['}', ';']) {
+            continue;
+        }
+        // A trait declares it without a body.
+        let signature = lines[index..]
+            .iter()
+            .find(|line| line.ends_with(['{', ';']));
+        if signature.is_none_or(|line| line.ends_with(';')) {
+            continue;
+        }
+        let indent = &line[..line.len() - code.len()];
+        let is_end = |line: &&str| line.strip_prefix(indent) == Some("}");
+        let Some(end) = lines[index..].iter().position(is_end) else {
+            continue;
+        };
+        let name = after.split(['(', '<']).next().unwrap_or_default();
+        found.push((index + 1, name, end + 1));
+    }
+    found
+}
+
+fn is_qualifier(word: &str) -> bool {
+    word.starts_with("pub")
+        || ["const", "async", "unsafe", "extern", "\"C\""].contains(&word)
+        || word.ends_with(')')
 }
 
 /// The name of a test is read at a glance.
