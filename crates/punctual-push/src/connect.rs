@@ -19,7 +19,7 @@ use crate::resolve::{LookupPermits, Lookups};
 pub(crate) enum Unreached {
     /// An address is refused: nothing was sent.
     Refused(String),
-    /// The target is not there, or not who it says it is.
+    /// No connection: the name has no address, the target does not answer, or TLS fails.
     Failed(String),
 }
 

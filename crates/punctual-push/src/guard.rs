@@ -75,7 +75,7 @@ impl Guard {
         self
     }
 
-    /// Checks all that a URL says of itself; whom its name resolves to is checked at delivery.
+    /// Checks all that a URL says of itself; the addresses of its name are checked at delivery.
     ///
     /// An error is `Permanent`: it starts with `target_refused` and says what is wrong.
     pub fn check(&self, text: &str) -> Result<Target> {

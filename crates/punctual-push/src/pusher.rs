@@ -51,7 +51,7 @@ pub struct Pusher {
 const PER_HOST: usize = 16;
 /// How long a target may take to answer, if the job does not say.
 const TIMEOUT: Duration = seconds(30);
-/// How long a job is delayed whose host is crowded, times the claims of it ..
+/// How long a job is delayed whose host has no free place, times the claims of it ..
 const CROWDED_WAIT: Duration = millis(250);
 /// .. up to so many.
 const CROWDED_TIMES_MAX: u32 = 8;

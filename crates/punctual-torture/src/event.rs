@@ -103,7 +103,7 @@ pub(crate) enum Event {
     Misfit { what: String },
     /// A call was given up by its caller before its answer.
     Dropped,
-    /// Who holds this lease is no worker, and may come late with everything, on purpose.
+    /// A latecomer holds this lease: no worker, and it may come late with everything, on purpose.
     Late { token: Token },
     /// A claim, or a wait for work, came to nothing; `invoked` is the stamp of its call.
     Failed { invoked: u64, what: String },

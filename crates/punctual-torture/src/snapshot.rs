@@ -141,7 +141,7 @@ impl Snapshot {
                 }
                 let strange = found.iter().filter(|id| known.binary_search(id).is_err());
                 let line =
-                    strange.map(|id| format!("{id} of {} is of nobody in this run", queue.queue));
+                    strange.map(|id| format!("{id} of {} was not sent by this run", queue.queue));
                 self.rogue_clients.extend(line.take(LEFT));
                 if !state.is_settled() {
                     let left = found
@@ -154,7 +154,7 @@ impl Snapshot {
         let known = |queue: &str| QUEUES.contains(&queue);
         let strange = stats.queues.iter().filter(|queue| !known(&queue.queue));
         self.leftovers
-            .extend(strange.map(|queue| format!("queue {} is nobody's", queue.queue)));
+            .extend(strange.map(|queue| format!("queue {} is not of this run", queue.queue)));
         Ok(())
     }
 

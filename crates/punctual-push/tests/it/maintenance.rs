@@ -202,7 +202,7 @@ async fn a_panic_of_the_poll_cuts_off_no_delivery() {
     until("all is well", || health_of(&health).ok).await;
     held.notify_one();
     until_posted_once(&under, id).await;
-    // Those who worked before it are at work still.
+    // The workers from before it go on.
     server.status(204);
     let next = under.enqueue(&server.url()).await;
     until_posted_once(&under, next).await;

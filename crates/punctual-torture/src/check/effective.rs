@@ -60,7 +60,7 @@ impl Case {
         counts
     }
 
-    /// Faults that are nothing without whom they meet.
+    /// Faults that exist only where they meet a process.
     fn of_themselves(&self) -> Vec<(String, u64)> {
         let aborts: u64 = self.jobs.values().map(|timeline| timeline.aborts).sum();
         let counts = [("F30", aborts), ("F35", self.dropped)].into_iter();
@@ -78,7 +78,7 @@ impl Case {
         let meets = |busy: &Busy| {
             let is_hit = match busy.what {
                 _ if fault.id == OF_ENQUEUES => busy.what == What::Enqueue,
-                // A lease is lost with who holds it; a server that is away takes none.
+                // A lease is lost with its holder; a server that is away takes none.
                 What::Lease => !fault.on.is_empty(),
                 What::Enqueue | What::Call => true,
             };

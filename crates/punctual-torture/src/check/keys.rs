@@ -23,7 +23,7 @@ fn group(timeline: &JobTimeline) -> Option<Key<'_>> {
     Some((&sent.queue, sent.group.as_deref()?))
 }
 
-/// Answers that name another job: whose they are, and which one.
+/// Answers that name another job: the job that was answered, and the other one.
 fn merges(case: &Case) -> impl Iterator<Item = (&JobId, &JobTimeline, &Receipt, JobId)> {
     let jobs = case.jobs.iter();
     let all =
@@ -40,7 +40,7 @@ pub(super) fn holders(case: &Case) -> HashSet<JobId> {
 /// Part of I8: what was merged had a job to be merged into, under its key, that was sent and not
 /// cancelled.
 pub(super) fn merged_into_one_there(case: &Case, verdict: &mut Verdict) {
-    // Who held a key may be lost since, and one of a round before be back.
+    // The holder of a key may be lost since, and one of a round before be back.
     if case.may_lose {
         return;
     }
@@ -154,8 +154,8 @@ fn one_of_a_group<'a>(case: &Case, jobs: &[(JobId, &'a JobTimeline)], verdict: &
     }
 }
 
-/// Who was active under a key holds it until it has settled: meanwhile no other is claimed, nor
-/// stored but to come after.
+/// The active job of a key holds it until it has settled: meanwhile no other is claimed, nor stored
+/// but to come after.
 fn one_under_a_key(case: &Case, jobs: &[(JobId, &JobTimeline)], verdict: &mut Verdict) {
     for (id, timeline) in jobs {
         let Some(stored) = timeline.stored() else {

@@ -1,4 +1,4 @@
-//! I2, I3: one valid lease, and nothing for those who hold it no more.
+//! I2, I3: one valid lease, and nothing for former holders.
 
 use std::collections::HashMap;
 

@@ -39,8 +39,8 @@ impl Case {
 
     /// Whether a claim may have been forgotten by a stamp: a loss lies between; or a power cut, for
     /// claims are written and not synced, unless something that was acknowledged shows that it was
-    /// synced before that. A claim may have been written at any time since it was sent: who is
-    /// stopped meanwhile reads the answer only after a cut that came behind it.
+    /// synced before that. A claim may have been written at any time since it was sent: a
+    /// worker that is stopped meanwhile reads the answer only after a cut that came behind it.
     pub(super) fn may_forget(&self, claim: &Grant, until: u64) -> bool {
         let cuts = || self.faults.iter().filter(|fault| fault.id == "F04");
         let takes = |cut: &FaultSpan| {

@@ -1,4 +1,4 @@
-//! Rogue clients at the door of a gateway, who take its places and its time.
+//! Rogue clients of a gateway, which take its connections and its time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -283,7 +283,7 @@ fn what_is_synced_is_not_missed_under_the_same_plan() {
 
 /// It syncs at twenty times the configured interval.
 #[test]
-fn an_interval_that_is_longer_than_told_is_found() {
+fn an_interval_longer_than_configured_is_found() {
     finds_under_kills("IntervalTooLong", "embedded-interval", &["L "]);
 }
 

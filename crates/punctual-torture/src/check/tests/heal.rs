@@ -154,8 +154,8 @@ fn the_time_in_which_any_fault_held_is_told_once() {
     );
 }
 
-/// Many jobs are claimed in a quiet period, by two who claimed before; one may be gone before it is
-/// over.
+/// Many jobs are claimed in a quiet period, by two workers that claimed before; one may be gone
+/// before it is over.
 fn claimed_by_two(of_another: u32, gone: Option<u64>) -> Scenario {
     let mut scenario = Scenario::nothing();
     scenario.rest(QUIET_PERIODS, QUIET_PERIODS + 6_000 * MS);
