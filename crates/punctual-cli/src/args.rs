@@ -226,7 +226,7 @@ impl Command {
             Self::Import(args) => args.run(global).await,
             Self::Backup(args) => args.run(global),
             Self::Restore(args) => args.run(global),
-            Self::Repair(args) => args.run(global),
+            Self::Repair(args) => args.run(global).await,
             Self::Completions(args) => args.run(global),
         }
     }
@@ -248,6 +248,7 @@ fn stored(durability: Durability, ends_here: bool) -> String {
         Durability::Interval(_) => "it survives a kill, and a power cut after that span",
         Durability::Fsync => "it is on disk",
         Durability::Replica(_) => "it is on that many replicas",
+        Durability::Stated(_) => "the operator states that; it was not checked",
         _ => return format!("stored by {durability}"),
     };
     format!("stored by {durability}: {means}")

@@ -122,7 +122,7 @@ pub const ERRORS: &[Code] = &[
         Kind,
         "with `Retry-After`; it is unknown whether a change took place: send the same ids again",
     ),
-    code("engine_full", 507, Kind, "not stored"),
+    code("engine_full", 507, KindAndFunctions, "not stored"),
     code(
         "full",
         507,

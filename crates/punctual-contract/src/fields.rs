@@ -224,6 +224,16 @@ pub const SENT: &[Field] = &[
         ..NONE
     },
     Field {
+        name: "remember",
+        json: &["remember"],
+        cli: &["--remember"],
+        packed: &["rm"],
+        words: &["REMEMBER"],
+        default: "2m: how long a resend is a `duplicate` after the job settled",
+        bounds: "over 0 to 7 days",
+        ..NONE
+    },
+    Field {
         name: "wait_for",
         json: &["wait_for"],
         cli: &["--wait-for"],

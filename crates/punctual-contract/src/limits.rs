@@ -129,11 +129,11 @@ pub const LIMITS: &[Limit] = &[
         "waiting jobs that one call moves, rescues, expires or prunes besides its own work",
     ),
     adjustable(
-        "tombstones",
-        1_000_000,
-        "1,000,000",
-        Some(("LIMIT_TOMBSTONES", "1000000")),
-        "tombstones kept at the same time",
+        "tombstone_bytes",
+        256 << 20,
+        "256 MiB",
+        Some(("LIMIT_TOMBSTONE_BYTES", "268435456")),
+        "bytes of tombstones, each counted as 256 and its result",
     ),
     adjustable(
         "retained",
@@ -148,6 +148,13 @@ pub const LIMITS: &[Limit] = &[
         "64 MiB",
         Some(("LIMIT_RETAINED_BYTES", "67108864")),
         "bytes of settled jobs kept per queue and state",
+    ),
+    adjustable(
+        "namespace_retained_bytes",
+        512 << 20,
+        "512 MiB",
+        Some(("LIMIT_NAMESPACE_RETAINED_BYTES", "536870912")),
+        "bytes of settled jobs kept in all queues of a namespace, on Redis of a shard",
     ),
     adjustable(
         "feed",

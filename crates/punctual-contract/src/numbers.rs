@@ -153,7 +153,7 @@ const RECORD: &[Number] = &[
 
 const TAGS: &[Number] = &[
     both("TAG_PLAIN", 1, "waits, without an ext"),
-    lua("TAG_WAITING", 2, "waits, with an ext"),
+    both("TAG_WAITING", 2, "waits, with an ext"),
     lua("TAG_HELD", 3, "held; up to here a job has not ended"),
     Number {
         lua: false,
@@ -186,6 +186,14 @@ const TOMBSTONE: &[Number] = &[
     lua("TOMB_ATTEMPT", 27, "where the attempt begins"),
     bytes("TOMB_TOKEN", 31, 42, "token of the lease"),
     lua("TOMB_RESULT", 43, "where the result begins"),
+    lua("TOMB_REMEMBERED", 16, "in its state: it is remembered"),
+    lua("TOMB_UNTIL", 43, "then until when, before the result"),
+    lua("TOMB_UNTIL_RESULT", 51, "and then the result begins"),
+    lua(
+        "TOMB_BYTES",
+        256,
+        "what one counts against the bound besides its result",
+    ),
 ];
 
 const TOMBSTONE_REF: &[Number] = &[
@@ -202,6 +210,12 @@ const CHUNK: &[Number] = &[
         "kind: plain jobs that a sweep moved, with their first and last due",
     ),
     lua("CHUNK_BUNDLE", 3, "kind: jobs of a bundle"),
+    lua(
+        "CHUNK_EXT",
+        4,
+        "kind: jobs that may have an ext, and need no look when they start",
+    ),
+    lua("CHUNK_EXT_MOVED", 5, "kind: the same, moved by a sweep"),
 ];
 
 const SPEC: &[Number] = &[
@@ -240,6 +254,11 @@ const CLAIM: &[Number] = &[
         "CLAIM_SUSPECTS",
         64,
         "a suspect may come if the worker holds no lease (see *Suspects*)",
+    ),
+    both(
+        "CLAIM_READS_EXT",
+        128,
+        "the claimer can read records with an ext too (see *unseen*)",
     ),
 ];
 

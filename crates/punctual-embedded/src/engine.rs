@@ -390,23 +390,29 @@ impl Engine for EmbeddedEngine {
         let look = |machine: &mut Machine, now| {
             machine.touch(now)?;
             let bytes = machine.memory_bytes() as u64;
-            Ok((machine.clock_jumps(), bytes, machine.problems()?))
+            let resends = (machine.resend_window(), machine.resend_problem());
+            Ok((machine.clock_jumps(), bytes, machine.problems()?, resends))
         };
         let mut health = self.activity.health();
-        let ((silences, recent_bytes, waiting), now) =
+        let ((silences, recent_bytes, waiting, (resend_window, resends)), now) =
             match self.call("info", Kind::Read, 0, look).await {
                 Ok(facts) => facts,
                 Err(error) if error.kind() == ErrorKind::EngineStopped => return Err(error),
                 Err(error) => {
                     health.ok = false;
                     health.problems.push(error.to_string());
-                    ((0, 0, Vec::new()), self.clock.now())
+                    (
+                        (0, 0, Vec::new(), (self.settled_window, None)),
+                        self.clock.now(),
+                    )
                 }
             };
         health.of_namespaces = waiting;
+        health.problems.extend(resends);
         let mut info = Info::new("embedded", env!("CARGO_PKG_VERSION"), self.durability, now);
         info.limits = self.limits;
         info.settled_window = self.settled_window;
+        info.resend_window = resend_window;
         info.clock_jumps = silences + self.clock.steps_back();
         info.store_bytes = Some(recent_bytes + self.activity.bytes());
         info.health = health;

@@ -214,8 +214,8 @@ fn use_of(name: &str, expected: &str) -> Option<String> {
         "key" => "the unique key of a job",
         "queues" => "an array of 1 to 64 names of queues",
         "kinds" | "wait_for" => "an array of strings",
-        "delay" | "timeout" | "retention" | "lease_duration" | "wait" | "after" | "stats"
-        | "span" | "base" | "cap" => "a span such as \"30s\" or \"1h30m\"",
+        "delay" | "timeout" | "retention" | "remember" | "lease_duration" | "wait" | "after"
+        | "stats" | "span" | "base" | "cap" => "a span such as \"30s\" or \"1h30m\"",
         "at" | "expires_at" | "due_from" | "due_before" | "now" => {
             "an instant such as \"2026-11-21T10:00:00Z\""
         }

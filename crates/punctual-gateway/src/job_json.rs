@@ -95,6 +95,9 @@ pub struct JobJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(default = "0s")]
     retention: Option<Span>,
+    /// How long after it settled a resend of its id is recognised, up to 7 days; 2m by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remember: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_for: Option<Vec<String>>,
 
@@ -213,6 +216,7 @@ impl JobJson {
         set(&mut job.retry, self.retry.map(RetryLine::into_policy));
         set_some(&mut job.timeout, self.timeout.map(|span| span.0));
         set(&mut job.retention, self.retention.map(|span| span.0));
+        set_some(&mut job.remember, self.remember.map(|span| span.0));
         set(&mut job.wait_for, self.wait_for);
         if let Some(url) = &self.target {
             push::aim(&mut job, url);

@@ -10,7 +10,7 @@ local function lane_of_part(lanes, r, prio)
   local key = prio .. r.name
   local lane = lanes[key]
   if not lane then
-    lane = {row = r, prio = prio, ids = {}, sizes = {}, n = 0}
+    lane = {row = r, prio = prio, ids = {}, sizes = {}, n = 0, kind = 1}
     lanes[key], lanes[#lanes + 1] = lane, lane
   end
   return lane
@@ -23,17 +23,24 @@ local function line_up(batch, part, lanes)
   local k = part.n
   note(r, 1, k)
   local waits = part.later or has_pile(r)
+  if part.held then return Enqueue.hold(batch, part) end
+  if part.grouped then return Enqueue.line_up_groups(batch, part) end
   if waits then
-    local dues, these, records = {}, at and {} or ids, {}
+    local dues, these, records, examined = {}, at and {} or ids, {}, nil
     for i = 1, k do
       local place = at and at[i] or i
       if at then these[i] = ids[place] end
       dues[i], records[i] = part.due or batch.dues[place], kv[2 * place]
+      if part.kind == 0 and batch.looks[place] and batch.looks[place].uh == 0 then
+        examined = examined or {}
+        examined[i] = true
+      end
     end
-    Due.add_plain(r, dues, these, records, #batch.calls == 1 and u8(S.now) .. batch.sub or nil)
+    Due.add_many(r, dues, these, records, #batch.calls == 1 and u8(S.now) .. batch.sub or nil, examined)
   else
     local lane = lane_of_part(lanes, r, part.prio)
     local list, sizes, n = lane.ids, lane.sizes, lane.n
+    if part.kind ~= lane.kind and part.kind and lane.kind > 0 then lane.kind = part.kind == 0 and 0 or %CHUNK_EXT% end
     for i = 1, k do
       local place = at and at[i] or i
       list[n + i], sizes[n + i] = ids[place], #kv[2 * place]
@@ -140,9 +147,12 @@ local function untie(batch)
   batch.bundles, batch.ids, batch.kv = nil, ids, kv
 end
 
+local NOTHING = {} -- opts of a job that has none; nobody changes it
+
 -- Reads a call's jobs once: ids and records as they would be stored, in parts of one lane and due.
--- `plain` unless a job needs a look of its own. It is the call `k`, which begins with the argument
--- `at`; `last` the batch of the one before.
+-- `plain` unless a job can be stored only by itself; `looked` if there are such as the functions
+-- look into. It is the call `k`, which begins with the argument `at`; `last` the batch of the one
+-- before.
 local function read_jobs(args, at, k, last)
   local blob = args[at]
   local flags, n = unp('>BI2', blob, 9)
@@ -156,19 +166,20 @@ local function read_jobs(args, at, k, last)
     one.plain = false
     return one
   end
-  local ids, kv, dues, dues8, lates, due_of = batch.ids, batch.kv, {}, {}, {}, Enqueue.due_of
-  batch.dues, batch.dues8, batch.lates = dues, dues8, lates
+  local ids, kv, dues, dues8, lates, looks, keys, ends, groups, due_of = batch.ids, batch.kv, {}, {}, {}, {}, {}, {}, {}, Enqueue.due_of
+  batch.dues, batch.dues8, batch.lates, batch.looks, batch.keys, batch.ends, batch.groups = dues, dues8, lates, looks, keys, ends, groups
   local now, now8, size = S.now, u8(S.now), #blob
   at = 12
-  local seq = '\%TAG_PLAIN%' .. now8 .. S.sub
+  local stamp = now8 .. S.sub
   local last_kind, last_given8, last_lane, due8, late, due, later, prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
+  local last_opts, last_held, last_grouped
   for i = 1, n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length
     if length < 40 or last > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
     if given8 ~= last_given8 or kind ~= last_kind then
       due8, late, due = due_of(kind, given8, now8, i - 1)
-      last_given8, last_kind, prefix = given8, kind, seq .. due8
+      last_given8, last_kind, prefix = given8, kind, stamp .. due8
       if due > now ~= later then last_lane, later = nil, due > now end
       if late then batch.plain = false end
     end
@@ -176,26 +187,45 @@ local function read_jobs(args, at, k, last)
     local front = at + 43 + ql + (byte(blob, at + 42 + ql) or size)
     if front > last + 1 then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
     local lane = sub(blob, at + 39, front - 1)
-    if lane == last_lane then
-      if %flags_of has SPEC_OPTS% then Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1) end
-    else
-      Check.front(blob, at + 39, last, i - 1)
+    local o, key, ex, group, held, _
+    if lane ~= last_lane then
+      _, o, key, ex = Check.front(blob, at + 39, last, i - 1)
       flags_of = byte(lane, 2)
+    elseif %flags_of has SPEC_OPTS% then
+      _, o, key, ex = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
+    end
+    if flags_of >= %SPEC_EXAMINED% then
+      o = o or NOTHING
+      held = o.w ~= nil and #o.w > 0
+      if o ~= last_opts then
+        last_opts, batch.looked = o, true
+        if not Enqueue.goes_along(o) then batch.plain = false end
+      end
+      if ex and at8(ex) <= now then batch.plain = false end
+      group = o.g
+      looks[i], keys[i], ends[i], groups[i] = o, key, ex, group
+      kv[2 * i] = Enqueue.record_of(prefix, sub(blob, at + 29, at + 40), held and o, sub(blob, at + 41, last))
+    else
+      kv[2 * i] = '\%TAG_PLAIN%' .. prefix .. sub(blob, at + 29, last)
+    end
+    local grouped = group ~= nil
+    if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped then
       if part then part.n = places end
-      last_lane = lane
-      if flags_of >= %SPEC_EXAMINED% then batch.plain = false end
-      local key = later and sub(lane, 4, 3 + ql) or sub(lane, 1, 1) .. sub(lane, 3, 3 + ql)
-      part = parts[key]
+      last_lane, last_held, last_grouped = lane, held, grouped
+      local name = held and 'h' .. sub(lane, 4, 3 + ql) or later and sub(lane, 4, 3 + ql) or sub(lane, 1, 1) .. sub(lane, 3, 3 + ql)
+      if grouped then name = 'g' .. name end
+      part = parts[name]
       if not part then
-        part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, at = {}, n = 0}
-        parts[key] = part
+        part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, held = held, grouped = grouped, kind = 1, at = {}, n = 0}
+        parts[name] = part
         batch.parts[#batch.parts + 1] = part
       end
       places = part.n
     end
+    if o and part.kind > 0 then part.kind = o.uh == 0 and 0 or %CHUNK_EXT% end
     places = places + 1
     part.at[places] = i
-    ids[i], kv[2 * i - 1], kv[2 * i], dues[i], dues8[i] = id, id, prefix .. sub(blob, at + 29, last), due, due8
+    ids[i], kv[2 * i - 1], dues[i], dues8[i] = id, id, due, due8
     if late then lates[i] = true end
     at = last + 1
   end
@@ -234,8 +264,8 @@ local function line_up_bundles(batch, lanes)
   local part = batch.parts[1]
   local r, lane = part.row, lanes[part.prio .. part.row.name]
   if lane and lane.n > 0 then
-    Line.push(r, part.prio, lane.ids, 1, lane.sizes)
-    lane.ids, lane.sizes, lane.n = {}, {}, 0
+    Line.push(r, part.prio, lane.ids, lane.kind, lane.sizes)
+    lane.ids, lane.sizes, lane.n, lane.kind = {}, {}, 0, 1
   end
   note(r, 1, batch.n)
   Line.push_bundles(r, part.prio, batch.bundles)
@@ -256,11 +286,13 @@ local function has_known(bundles)
   return false
 end
 
--- Stores plain batches together if all their jobs are new; there is room. Whether it did.
+-- Stores batches together if all their jobs are new and their keys free; there is room. Whether it
+-- did.
 local function store_together(batches)
-  local bundles = {}
+  local bundles, looked = {}, false
   for b = 1, #batches do
     local batch = batches[b]
+    looked = looked or batch.looked
     if batch.bundles and has_pile(batch.parts[1].row) then untie(batch) end
     for _, bundle in ipairs(batch.bundles or {}) do bundles[#bundles + 1] = bundle end
   end
@@ -281,6 +313,7 @@ local function store_together(batches)
   local n = #ids
   local known = get_many(S.k.b, ids)
   for i = 1, n do if known[i] then return false end end
+  if looked and not Enqueue.keys_are_free(batches) then return false end
   local wanted, new = n, call_many('HSET', S.k.b, kv)
   for k = 1, #bundles do wanted, new = wanted + bundles[k].n, new + Bundle.refer(bundles[k]) end
   if new < wanted then -- two callers sent the same id: one after the other
@@ -289,6 +322,7 @@ local function store_together(batches)
     return false
   end
   if #bundles > 0 then Bundle.store(bundles) end
+  if looked then Enqueue.hold_keys(batches) end
   local lanes, sub_ = {}, S.sub
   for b = 1, #batches do
     local batch = batches[b]
@@ -301,29 +335,10 @@ local function store_together(batches)
   end
   for k = 1, #lanes do
     local lane = lanes[k]
-    if lane.n > 0 then Line.push(lane.row, lane.prio, lane.ids, 1, lane.sizes) end
+    if lane.n > 0 then Line.push(lane.row, lane.prio, lane.ids, lane.kind, lane.sizes) end
   end
   S.sub = sub_
   return true
-end
-
--- Stores a call's jobs one by one; its answer from the form on.
-local function store_each(batch)
-  Shard.may_all()
-  if batch.bundles then untie(batch) end
-  local out, form, sub_ = {}, 0, S.sub
-  local known = Job.raws(batch.ids)
-  for i = 1, batch.n do Job.check(known[i]) end -- before anything is changed
-  S.sub = batch.sub
-  for i = 1, batch.n do
-    local due8, late, other = batch.due8 or batch.dues8[i], batch.late or batch.lates and batch.lates[i], nil
-    local verdict
-    verdict, due8, late, other = Enqueue.one(batch.ids[i], due8, late, sub(batch.kv[2 * i], 20), true)
-    if verdict > 0 or late then form = 1 end
-    out[i] = char(verdict) .. due8 .. (late and '\1' or '\0') .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
-  end
-  S.sub = sub_
-  return form == 1 and '\1' .. concat(out) or FINE
 end
 
 -- One call of a batch of several, as a batch of its own.
@@ -341,6 +356,7 @@ local function store_all(batches, answers)
   if #batches == 0 then return end
   local plain, ok, room = true, attempt(have_room, batches)
   for b = 1, #batches do plain = plain and batches[b].plain end
+  if plain and ok and room then plain = attempt(Enqueue.may, batches) end
   if ok and room and plain and store_together(batches) then
     for b = 1, #batches do
       for _, call_ in ipairs(batches[b].calls) do answers[call_[1]] = FINE end
@@ -350,9 +366,13 @@ local function store_all(batches, answers)
   elseif #batches[1].calls > 1 then
     for _, call_ in ipairs(batches[1].calls) do store_all({alone(batches[1], call_)}, answers) end
   else
-    local answer = room -- or what refuses its queue
-    if ok then ok, answer = attempt(store_each, batches[1]) end
-    answers[batches[1].calls[1][1]] = answer
+    local batch, answer = batches[1], room -- or what refuses its queue
+    if ok then
+      if batch.bundles then untie(batch) end
+      batch.has_room = room
+      ok, answer = attempt(Enqueue.each, batch)
+    end
+    answers[batch.calls[1][1]] = answer
   end
 end
 
@@ -379,6 +399,8 @@ end
 -- bundles behind it. Reply: now 8 | instance 8 | form 1 | receipts.
 function Enqueue.call(base, args)
   local blob = args[1]
+  local known = #args == 1 and Lone.enqueue(base, blob)
+  if known then return known end
   if #args ~= Enqueue.length(blob) then
     refuse('invalid_input', 'enqueue takes one packed call, as in docs/wire-protocol.md; for functions by hand see punctual_1_help')
   end

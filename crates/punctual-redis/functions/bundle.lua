@@ -35,7 +35,7 @@ end
 local function of(no, n)
   local s = S.bundles[no]
   if s then return s end
-  s = {no = no, notes = {}}
+  s = {no = no, notes = {}, at = {}}
   local raw = call('HGET', S.k.sh, '~' .. no)
   if raw then
     read_notes(s, raw)
@@ -54,9 +54,9 @@ local function hash_at(s, i) return sub(head_of(s), 16 * s.n + 8 * i - 7, 16 * s
 
 -- The place of an id; most often they are asked for in order.
 local function place(s, id)
-  local i = s.next or 1
-  if i > s.n or id_at(s, i) ~= id then
-    local head, at = head_of(s), 1
+  local i, head = s.next or 1, head_of(s)
+  if i > s.n or sub(head, 16 * i - 15, 16 * i) ~= id then
+    local at = 1
     repeat
       at = find(head, id, at, true)
       if not at or at > 16 * s.n then return nil end
@@ -88,9 +88,11 @@ local function record(s, i)
     s.data = s.data or call('HGET', S.k.sd, s.no)
     if not s.data then refuse('data_damaged', 'the payloads of jobs are gone; see the server and its durability') end
     s.idx, s.shared = unp('>I2', s.data), sub(s.data, 2 * s.n + 9, (unp('>I2', s.data, 7)))
+    s.front = '\%TAG_PLAIN%' .. sub(s.no, 1, 10) .. sub(s.no, 1, 8)
   end
   local from, till = unp('>I2I2', s.data, 2 * i + 5)
-  return '\%TAG_PLAIN%' .. sub(s.no, 1, 10) .. sub(s.no, 1, 8) .. hash_at(s, i) .. pack('>I2', s.idx + i - 1) .. s.shared .. sub(s.data, from + 1, till)
+  local hash = 16 * s.n + 8 * i
+  return s.front .. sub(head_of(s), hash - 7, hash) .. pack('>I2', s.idx + i - 1) .. s.shared .. sub(s.data, from + 1, till)
 end
 
 local function tombstone_of(s, i, finished8, token12)
@@ -103,8 +105,8 @@ function Bundle.read(id, ref)
   local s = of(sub(ref, 2))
   local i = s and place(s, id)
   if not i then return false end
-  S.bundle_of[id] = s
-  local note_ = note_at(s, i)
+  S.bundle_of[id], s.at[id] = s, i
+  local note_ = #s.notes > 0 and note_at(s, i)
   return note_ and tombstone_of(s, i, note_.finished8, note_.token12) or record(s, i)
 end
 
@@ -121,13 +123,18 @@ function Bundle.leave(id)
   local s = S.bundle_of[id]
   if not s then return false end
   S.bundle_of[id] = nil
-  local i = place(s, id)
+  if #s.notes == 0 then
+    s.left = s.left - 1
+    changes(s)
+    return true
+  end
+  local i = s.at[id]
   local note_, k = note_at(s, i)
   if note_ then
     local mask = note_.mask or rep('1', s.n)
     note_.mask, note_.n = sub(mask, 1, i - 1) .. '0' .. sub(mask, i + 1), note_.n - 1
     if note_.n == 0 then table.remove(s.notes, k) end
-    M.tombstones = max(0, M.tombstones - 1)
+    M.tombstones = max(0, M.tombstones - %TOMB_BYTES%)
   else
     s.left = s.left - 1
   end

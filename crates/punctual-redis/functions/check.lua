@@ -53,6 +53,7 @@ function Check.name(what, name)
 end
 
 function Check.key(what, key)
+  if type(key) == 'string' and key ~= '' and #key <= KEY_MAX and not find(key, '[^ -~]') then return key end -- most are of ASCII
   local wrong = type(key) ~= 'string' and 'is no text' or key == '' and 'is empty' or #key > KEY_MAX and 'is too long'
     or (is_hostile(key) or not is_utf8(key)) and 'has a control character or is no UTF-8'
   if wrong then refuse('invalid_name', what .. ' ' .. wrong .. '; %TEXT_KEY_RULE% (key: ' .. shown(tostring(key)) .. ')') end
@@ -154,7 +155,7 @@ end
 local FIRST = {ct = function(v) return is_header(v) and #v > 0 and #v <= 128 end, hd = are_headers,
   ma = function(v) return is_whole(v, 1, COUNT_MAX) end, rt = is_retry, to = function(v) return is_number(v, 1, 31536000e6) end}
 local SECOND = {ex = is_instant8, u = is_key, up = up_to(2), uh = function(v) return is_number(v, 0, INSTANT_MAX + 1) end,
-  g = is_key, gp = function(v) return v == 1 end, rn = is_span, w = are_keys, hi = is_past}
+  g = is_key, gp = function(v) return v == 1 end, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
 
 -- One MessagePack map and nothing behind it; nil if the bytes are none.
 local function read_map(bytes)
@@ -173,26 +174,60 @@ function Check.lines(bytes)
   return lines
 end
 
-local good_opts, good_opts_count = {}, 0 -- opts that were checked before, without and with those of the second group
+-- Opts that were checked before: those without a key of the second group; and the maps of those
+-- that are looked into, which nobody changes, by head and bytes.
+local good_opts, good_maps, good_opts_count = {}, nil, 501
 
-local function check_opts(bytes, is_examined, index)
-  local seen = good_opts[bytes]
-  if seen == 1 or seen == 2 and is_examined then return end
-  local opts = read_map(bytes)
+local function refuse_opts(name, index) refuse('invalid_input', 'opts have a `' .. name .. '` that is out of range index=' .. index) end
+
+-- Checks opts as a map, all of it; the map.
+local function check_map(bytes, is_examined, index)
+  local opts, second = read_map(bytes), false
   if not opts then refuse('invalid_input', 'opts are no MessagePack map index=' .. index) end
-  local wrong, second = wrong_in(opts, FIRST) or wrong_in(opts, SECOND), false
-  for name in pairs(SECOND) do second = second or opts[name] ~= nil end
-  if wrong then refuse('invalid_input', 'opts have a `' .. wrong .. '` that is out of range index=' .. index) end
-  if second and not is_examined then refuse('invalid_input', 'opts have a key of the second group; set 2 in sflags index=' .. index) end
-  if opts.hi == nil and #bytes <= 256 then
-    if good_opts_count > 500 then good_opts, good_opts_count = {}, 0 end
-    good_opts[bytes], good_opts_count = second and 2 or 1, good_opts_count + 1
+  for name, value in pairs(opts) do
+    local passes = FIRST[name]
+    if not passes then
+      passes = SECOND[name]
+      second = second or passes ~= nil
+    end
+    if passes and not passes(value) then refuse_opts(name, index) end
   end
+  if second and not is_examined then refuse('invalid_input', 'opts have a key of the second group; set 2 in sflags index=' .. index) end
+  if good_opts_count > 500 then
+    good_opts, good_maps, good_opts_count = {}, {}, 0
+    for head = 128, 143 do good_maps[head] = {} end
+  end
+  if opts.hi == nil and #bytes <= 256 then
+    local head = byte(bytes)
+    good_opts_count = good_opts_count + 1
+    if not is_examined then good_opts[bytes] = true elseif head < 144 then good_maps[head][sub(bytes, 2)] = opts end
+  end
+  return opts
+end
+
+local last_opts, last_map = '', nil -- the last without a key and an expiry: of a call mostly all are the same
+
+-- Checks opts that are looked into: the map, the unique key and the instant of expiry, which may
+-- stand only here.
+local function check_looked(bytes, from, last, index)
+  if last_map and sub(bytes, from, last) == last_opts then return last_map end
+  last_map = nil
+  local head, rest, key, ex = Job.split_opts(bytes, from, last)
+  local map = head and (good_maps and good_maps[head][rest] or check_map(char(head) .. rest, true, index))
+  if map and map.u == nil and map.ex == nil then
+    if key and (#key == 0 or #key > KEY_MAX or find(key, '[^ -~]')) and not is_key(key) then refuse_opts('u', index) end
+    if ex and not is_instant8(ex) then refuse_opts('ex', index) end
+    if not key and not ex then last_opts, last_map = sub(bytes, from, last), map end
+    return map, key, ex
+  end
+  map = check_map(sub(bytes, from, last), true, index)
+  return map, map.u, map.ex
 end
 
 local function cut_short(index) refuse('invalid_input', 'a job is cut short index=' .. index) end
 
--- Checks a spec from its priority on, in bytes that end at `last`; where its payload begins.
+-- Checks a spec from its priority on, in bytes that end at `last`; where its payload begins, and if
+-- its opts are looked into what check_looked says of them.
 function Check.front(bytes, at, last, index)
   local prio, sflags, ql = byte(bytes, at, at + 2)
   local kl = ql and byte(bytes, at + 3 + ql)
@@ -202,16 +237,20 @@ function Check.front(bytes, at, last, index)
   if sflags > 3 then refuse('invalid_input', 'sflags are out of range; use 0 to 3 index=' .. index) end
   Check.name('queue', sub(bytes, at + 3, at + 2 + ql))
   if kl > 0 then Check.name('kind', sub(bytes, at + 4 + ql, from - 1)) end
-  return %sflags has SPEC_OPTS% and Check.opts(bytes, from, last, sflags >= %SPEC_EXAMINED%, index) or from
+  if %sflags has SPEC_OPTS% then return Check.opts(bytes, from, last, sflags >= %SPEC_EXAMINED%, index) end
+  return from
 end
 
--- Checks the opts that begin there; where the payload begins.
+-- Checks the opts that begin there; where the payload begins, and the same.
 function Check.opts(bytes, from, last, is_examined, index)
   if from + 3 > last then cut_short(index) end
-  local length = unp('>I4', bytes, from)
-  if from + 3 + length > last then cut_short(index) end
-  check_opts(sub(bytes, from + 4, from + 3 + length), is_examined, index)
-  return from + 4 + length
+  local first = from + 4
+  local till = first + unp('>I4', bytes, from) - 1
+  if till > last then cut_short(index) end
+  if is_examined then return till + 1, check_looked(bytes, first, till, index) end
+  local opts = sub(bytes, first, till)
+  if not good_opts[opts] then check_map(opts, false, index) end
+  return till + 1
 end
 
 -- Checks `id | due kind | due | spec`.
@@ -250,8 +289,8 @@ local function is_queue_settings(v)
   local map = read_map(sub(v, 2))
   return map and (map.mp == nil or is_number(map.mp, 0, 2 ^ 53)) and (map.of == nil or is_flag(map.of))
 end
-local LIMITS_OF = {sweep = is_limit, tombstones = is_span, retained = is_span, retained_bytes = is_span, feed = is_span,
-  settled_window = is_span, cancelled_retention = is_span, dead_retention = is_span}
+local LIMITS_OF = {sweep = is_limit, tombstone_bytes = is_span, retained = is_span, retained_bytes = is_span, feed = is_span,
+  namespace_retained_bytes = is_span, settled_window = is_span, cancelled_retention = is_span, dead_retention = is_span}
 
 -- The fields of each verb's map.
 local MAPS = {
@@ -259,8 +298,9 @@ local MAPS = {
   list = {by = function(v) return is_whole(v, 1, 4) end, q = is_name, s = up_to(6), k = is_key, f = is_filter, cu = is_string,
     li = is_limit, p = is_flag, any = is_flag},
   edit = {t = many(is_target), f = is_filter, cu = is_string, li = is_limit, a = up_to(255), dk = up_to(2), d = is_flag},
-  stats = {q = many(is_name), h = is_flag, du = is_flag, en = is_flag, any = is_flag},
-  control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2)},
+  stats = {q = many(is_name), af = is_string, li = is_limit, h = is_flag, du = is_flag, en = is_flag, any = is_flag},
+  control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2),
+    dy = is_flag, fo = is_flag},
   maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag},
   info = {any = is_flag},
   listen = {q = many(is_name), any = is_flag},

@@ -1,17 +1,20 @@
 -- claim: a lease of what is ready.
 do
 
-
 -- A lease of fewer jobs and bytes is answered with its records: one more round trip would cost
 -- more.
 local UNSEEN_MIN, UNSEEN_BYTES = 8, 4096
 --SMALL UNSEEN_MIN = 3
+Claim.unseen_min = UNSEEN_MIN
+-- From so many bytes on a claim of plain jobs is answered as many as fit by the sums of their
+-- chunks, not one by one.
+local ROUGH_BYTES = 65536
+-- Records that are read together at first, and then: more could be many times the bytes that the
+-- claim may take.
+local POP_FIRST, POP_MAX = 16, 64
 -- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that
 -- there are more. So do those that it meets expired, and settles.
 local EXAMINED_MAX, EXPIRED_MAX = 250, 125
-
--- Bytes that a worker may say of itself.
-local RECORD_MAX = %WORKER_BYTES_MAX%
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
 local function new_take(limit, bytes)
@@ -67,6 +70,14 @@ local function expired_off_list(r, j)
   return true
 end
 
+-- Whether a record with an ext can be claimed as it stands: it has not expired, and keeps its key
+-- when it starts. Then its ext, and whether it may be a suspect.
+local function may_start(raw)
+  local e, o, _, ex = Job.parts(raw)
+  if e.ex ~= nil then ex = e.ex ~= '' and e.ex end
+  return o.uh ~= 0 and not (ex and at8(ex) <= S.now), e, e.c or o.mc
+end
+
 -- Takes one job that is off its list; false if it does not fit.
 local function take_listed(take, r, id, raw)
   if ends(take) then return false end
@@ -76,6 +87,12 @@ local function take_listed(take, r, id, raw)
   end
   if byte(raw) == %TAG_PLAIN% then
     if not fits(take, raw) then return false end
+    add(take, r, id, raw)
+    return true
+  end
+  if byte(raw) == %TAG_WAITING% and may_start(raw) then
+    if not fits(take, raw) then return false end
+    take.plain = false
     add(take, r, id, raw)
     return true
   end
@@ -89,16 +106,36 @@ local function take_listed(take, r, id, raw)
   return true
 end
 
--- Takes one entry of a overflow set. Answers false if it does not fit.
-local function take_overflow(take, r, lane, member)
+-- The jobs that entries of an overflow set stand for: their ids, records and groups.
+local function candidates_of(r, lane, overflow)
+  local groups, of, ids = {}, {}, {}
+  for s = 1, #overflow do
+    local group = Group.of_place(overflow[s])
+    of[s] = group or false
+    if group then groups[#groups + 1] = group end
+  end
+  if #groups > 0 then Group.fetch(r, groups) end
+  for s = 1, #overflow do ids[s] = of[s] and Group.candidate(r, of[s], lane) or not of[s] and sub(overflow[s], 23) or '' end
+  return ids, Job.raws(ids), of
+end
+
+-- Takes one entry of an overflow set: what stands there, and its job with its record and group;
+-- `taken` has the jobs to be taken out of the set. Answers false if it does not fit.
+local function take_overflow(take, r, lane, member, id, raw, group, taken)
   if ends(take) then return false end
-  local kind, rest = sub(member, 22, 22), sub(member, 23)
-  local id = kind == 'J' and rest or Group.candidate(r, rest, lane)
-  local raw = id and Job.raw(id)
+  local starts, e, may_be_suspect
+  if raw and byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect = may_start(raw) end
+  if starts and not (group and may_be_suspect) then
+    if not fits(take, raw) then return false end
+    if group then Group.started(r, group, id, raw, e.fr) else taken[#taken + 1] = member end
+    take.plain = false
+    add(take, r, id, raw)
+    return true
+  end
   if not raw or byte(raw) > %TAG_WAITING% then -- its record was deleted by somebody else: its place goes too, and holds up no others
     Line.overflow_remove(r, lane, member)
     S.lost = true
-    if kind == 'J' or Group.lost(r, rest, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
+    if not group or Group.lost(r, group, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
     return true
   end
   local j = Job.parse(id, raw)
@@ -108,7 +145,7 @@ local function take_overflow(take, r, lane, member)
     return true
   end
   if not fits(take, raw) then return false end
-  if kind == 'J' then Line.overflow_remove(r, lane, member) else Group.started(r, j) end
+  if group then Group.started(r, group, id, raw, nil, j) else Line.overflow_remove(r, lane, member) end
   take_one(take, r, j, raw)
   return true
 end
@@ -126,39 +163,53 @@ local function all_plain(take, r, ids, records, n)
   return true
 end
 
+-- How many records to read next: as many as may fit, by the mean of those before.
+local function pop_most(take)
+  if take.n == 0 then return POP_FIRST end
+  local left = take.left or take.bytes - take.size
+  return max(1, min(POP_MAX, 1 + floor(left * take.n / max(1, take.size))))
+end
+
 -- Takes at most `most` jobs of a lane.
 local function take_lane(take, r, lane, most)
   local start = take.n
   local function room() return min(take.limit - take.n, most - (take.n - start)) end
   while not take.full and room() > 0 do
+    if S.changed_groups then Group.flush() end
     if (r.X[lane] or 0) == 0 then
       if (r.L[lane] or 0) == 0 then return end
-      local ids, records, stamps, n = Line.pop(r, lane, room())
+      local ids, records, stamps, n = Line.pop(r, lane, min(room(), pop_most(take)))
       if n == 0 then return end
-      if take.n == 0 and all_plain(take, r, ids, records, n) then return end
-      for i = 1, n do
-        if not take_listed(take, r, ids[i], records[i]) then
-          Line.unpop(r, lane, ids, stamps, i)
-          break
+      if take.n > 0 or not all_plain(take, r, ids, records, n) then
+        for i = 1, n do
+          if not take_listed(take, r, ids[i], records[i]) then
+            Line.unpop(r, lane, ids, stamps, i)
+            break
+          end
         end
       end
     else
-      local want = room()
+      local want = min(room(), pop_most(take))
       local overflow = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, want - 1)
+      local stand, raws, groups = candidates_of(r, lane, overflow)
+      local taken = {}
       local ids, records, stamps, n = {}, {}, {}, 0
       if lane < 10 then ids, records, stamps, n = Line.pop(r, lane, want) end
       local at, s = 1, 1
       while (at <= n or s <= #overflow) and room() > 0 do
+        -- Behind what was read of one order there may be more of it, before the next of the other.
+        if at > n and n >= want or s > #overflow and #overflow >= want then break end
         local raw = records[at]
         local first = raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%)
         if s <= #overflow and (not raw or below(sub(overflow[s], 1, 21), first)) then
-          if not take_overflow(take, r, lane, overflow[s]) then break end
+          if not take_overflow(take, r, lane, overflow[s], stand[s], raws[s], groups[s], taken) then break end
           s = s + 1
         else
           if not take_listed(take, r, ids[at], raw) then break end
           at = at + 1
         end
       end
+      if #taken > 0 then Line.overflow_remove_many(r, lane, taken) end
       if at <= n then Line.unpop(r, lane, ids, stamps, at) end
       if #overflow == 0 and n == 0 then return end
     end
@@ -169,6 +220,7 @@ end
 local function take_from(take, r, most)
   local start = take.n
   if not r or flag(r, %ROW_PAUSED%) then return 0 end
+  if S.changed_groups then Group.flush() end
   local lanes = {}
   for lane, n in pairs(r.L) do if n > 0 then lanes[lane] = true end end
   for lane, n in pairs(r.X) do if n > 0 and lane < 10 then lanes[lane] = true end end
@@ -192,25 +244,32 @@ local function take_suspect(take, rows)
   return false
 end
 
+local function taken_of(r, n)
+  r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
+  note(r, 2, n)
+end
+
 -- Counts what was taken, opens its lease, and answers the lease: a list of strings.
 local function open_lease(take, alone, call_)
   local n, ids, records, rows = take.n, take.ids, take.records, take.rows
-  local first, plain, lo, hi = rows[1], take.plain and not alone, nil, nil
+  local first, plain = rows[1], take.plain and not alone
   local lengths, queues, seen = {}, first.name, {[first.name] = true}
-  lo, hi = '\255', ''
+  local low, high, earliest, latest = math.huge, -1, nil, nil -- over priorities and overflow sets the first is not the least
+  local same, since = first, 1
   for i = 1, n do
     local raw, r = records[i], rows[i]
-    local due8 = sub(raw, %REC_DUE%) -- over priorities and overflow sets the first is not the least
+    local due = unp('>I8', raw, %REC_DUE_AT%) -- it has passed: exact
     lengths[i] = #raw
-    if below(due8, lo) then lo = due8 end
-    if below(hi, due8) then hi = due8 end
-    if r ~= first then
-      plain = false
+    if due < low then low, earliest = due, raw end
+    if due > high then high, latest = due, raw end
+    if r ~= same then
+      taken_of(same, i - since)
+      same, since, plain = r, i, false
       if not seen[r.name] then seen[r.name], queues = true, queues .. '\0' .. r.name end
     end
-    r.c[READY], r.c[ACTIVE] = r.c[READY] - 1, r.c[ACTIVE] + 1
-    note(r, 2, 1)
   end
+  taken_of(same, n + 1 - since)
+  local lo, hi = sub(earliest, %REC_DUE%), sub(latest, %REC_DUE%)
   if M.feed >= S.now then
     for i = 1, n do changed(ids[i], rows[i].name, ACTIVE) end
   end
@@ -225,6 +284,7 @@ end
 -- The lane whose list has what a claim of so many jobs of a queue is to be answered; nothing if it
 -- has to look further.
 local function plain_lane(r, limit)
+  if S.changed_groups then Group.flush() end
   if flag(r, %ROW_PAUSED%) or M.feed >= S.now then return nil end
   for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
   local first, live, other = 10, 0, false
@@ -238,14 +298,14 @@ local function plain_lane(r, limit)
   return first, live
 end
 
--- Opens a lease of plain jobs of one queue; the lease without its records. `runs` if its jobs are
--- in bundles.
-local function plain_lease(call_, r, all, n, lo, hi, runs)
+-- Opens a lease of jobs of one queue that were not looked at; the lease without its records. `runs`
+-- if its jobs are in bundles, `exts` if some may have an ext.
+local function plain_lease(call_, r, all, n, lo, hi, runs, exts)
   local fence = max(M.fence + 1, S.now)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
   local packed = runs and Bundle.pack_runs(runs)
-  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, true, packed)
+  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, not exts, packed)
   return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', bundles = runs}
 end
 
@@ -255,7 +315,11 @@ end
 local function lease_of_plain(r, call_)
   local first = plain_lane(r, call_.limit)
   if not first then return nil end
-  local all, n, size, lo, hi, runs, mixed = Line.take_unseen(r, first, call_.limit, call_.max_bytes, call_.limit >= UNSEEN_MIN and call_.flags >= %CLAIM_BUNDLES%)
+  local in_bundles, bytes = call_.limit >= UNSEEN_MIN and %call_.flags has CLAIM_BUNDLES%, call_.max_bytes
+  local all, n, size, lo, hi, runs, mixed, exts = Line.take_unseen(r, first, call_.limit, bytes, in_bundles)
+  if not all and bytes >= ROUGH_BYTES and (n or 0) > 0 then -- so many do fit
+    all, n, size, lo, hi, runs, mixed, exts = Line.take_unseen(r, first, n, bytes, in_bundles)
+  end
   if not all then return nil end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
@@ -263,8 +327,8 @@ local function lease_of_plain(r, call_)
     for _, run in ipairs(runs) do Bundle.take_out(run.no, run.from, run.n, run.of) end
     runs = nil
   end
-  local may_be_unseen = %call_.flags has CLAIM_READS%
-  local lease = plain_lease(call_, r, all, n, lo, hi, runs)
+  local may_be_unseen = %call_.flags has CLAIM_READS% and (not exts or call_.flags >= %CLAIM_READS_EXT%)
+  local lease = plain_lease(call_, r, all, n, lo, hi, runs, exts)
   lease.unread = not (may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES)) and n or nil
   lease.full = n >= call_.limit
   return lease, not lease.unread
@@ -311,36 +375,11 @@ local function lease_again(token)
   return {token, pack('>I8I8I2', Lease.deadline(p), p.started, n), concat(kept), concat(lengths), concat(out), full = true, alone = p.alone}
 end
 
--- Reads a call before anything is changed.
-local function read_call(blob)
-  if #blob < 49 then refuse('invalid_input', 'the call is cut short') end
-  local lease_duration, limit, max_bytes, flags, count = unp('>I8I2I4BB', blob, 33)
-  local queues, at, seen = {}, 49, {}
-  for _ = 1, count do
-    local length = byte(blob, at)
-    if not length then refuse('invalid_input', 'the call is cut short') end
-    local q = Check.name('queue', sub(blob, at + 1, at + length))
-    if not seen[q] then seen[q], queues[#queues + 1] = true, q end
-    at = at + 1 + length
-  end
-  if count == 0 or count > %CLAIM_QUEUES_MAX% or limit == 0 or limit > %BATCH_ITEMS_MAX% then
-    refuse('invalid_input', 'claim takes 1 to 64 queues and a limit of 1 to 1,000')
-  end
-  if at > #blob + 1 or #blob - at >= RECORD_MAX then refuse('invalid_input', 'the call is cut short, or its worker record is over 64 KiB') end
-  Check.lease_duration(lease_duration)
-  local is_small = limit < UNSEEN_MIN and #queues == 1 and %flags has CLAIM_READS% and flags % %CLAIM_WOKEN% == 0
-  return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease_duration = lease_duration, limit = limit, max_bytes = max_bytes,
-    flags = flags, woken = %flags has CLAIM_WOKEN%, stays = %flags has CLAIM_RETURNS%,
-    may_be_alone = %flags has CLAIM_SUSPECTS%, queues = queues, record = sub(blob, at), asks = is_small and flags < %CLAIM_SUSPECTS% and queues[1] or nil}
-end
-
--- What is kept of the worker of a call.
-local function seen_now(call_) return u8(S.now) .. pack('>I2', call_.limit) .. call_.record end
-
 -- Takes what a call asks for, by priority and turn: its lease.
 local function lease_of_any(rows, call_, alone, turns)
   Shard.may_all()
   Line.let_go()
+  if S.changed_groups then Group.flush() end
   local limit = min(call_.limit, EXAMINED_MAX)
   local take = new_take(limit, call_.max_bytes)
   local suspect = alone and take_suspect(take, rows)
@@ -361,6 +400,7 @@ local function lease_of_any(rows, call_, alone, turns)
   end
   local lease = take.n > 0 and open_lease(take, suspect, call_) or nil
   if lease then lease.full, lease.alone = alone or take.full or take.n >= limit, suspect end
+  if S.changed_groups then Group.flush() end -- what is left is counted
   Line.hold()
   return lease
 end
@@ -430,7 +470,7 @@ local function claim(call_)
       if not ends and Line.has_work(r, alone) then left, r.notify = true, 2 end
     end
   end
-  local wake, another_wakes = left and S.now or Leader.wake_at(open), false
+  local wake, another_wakes = left and S.now or Leader.soon_enough(flags, open, Leader.wake_at(open)), false
   if ends then
     wake = ends
   elseif left or lease and lease.full then
@@ -444,7 +484,7 @@ local function claim(call_)
       r.short = S.now
     end
   end
-  S.fields['w' .. call_.worker] = seen_now(call_)
+  Workers.seen(call_.worker, call_.limit, call_.record)
   return {pack('>I8I8BB', S.now, wake, (suspects and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0) + (another_wakes and %CLAIMED_ANOTHER% or 0)
     + (lease and lease.bundles and %CLAIMED_BUNDLES% or 0) + (lease and lease.alone and %CLAIMED_ALONE% or 0), lease and 1 or 0), lease}
 end
@@ -467,11 +507,11 @@ local function claim_alike(calls, first, heads, leases)
     total, bytes, last = total + call_.limit, min(bytes, call_.max_bytes), k
   end
   if last <= first then return 0 end
-  local all, n, size, lo, hi = Line.take_unseen(r, lane, total, bytes)
+  local all, n, size, lo, hi, _, _, exts = Line.take_unseen(r, lane, total, bytes)
   if not all then return 0 end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
-  local at, unseen, left = 1, %lead.flags has CLAIM_READS% and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
+  local at, unseen, left = 1, not exts and %lead.flags has CLAIM_READS% and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
   local wake = left and S.now or Leader.wake_at({r})
   r.notify = left and 2 or nil
   for k = first, last do Leader.resign(calls[k].worker, {r}, left and 0 or wake) end
@@ -483,10 +523,10 @@ local function claim_alike(calls, first, heads, leases)
   for k = first, last do
     local call_ = calls[k]
     local m = call_.limit
-    local lease = plain_lease(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi)
+    local lease = plain_lease(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi, nil, exts)
     lease.unread = not unseen and m or nil
     heads[k], leases[k], at = head, lease, at + 16 * m
-    S.fields['w' .. call_.worker] = seen_now(call_)
+    Workers.seen(call_.worker, call_.limit, call_.record)
   end
   return last - first + 1
 end
@@ -520,14 +560,15 @@ function Claim.run(calls, places, replies)
   end
 end
 
-Claim.read = read_call
 
 -- claim. Key: base. Argument: instance 8 | nonce 8 | worker 16 | lease_duration 8 | limit 2 |
 -- max_bytes 4 | flags 1 | queues | worker record. Reply: now 8 | wake_at 8 | flags 1 | leases 1 |
 -- leases.
 function Claim.call(base, blob)
-  local call_, replies = read_call(blob), {}
-  Shard.open(base, sub(blob, 1, 8), call_.queues, nil, nil, Shard.LEASES)
+  local one = Lone.claim(base, blob)
+  if one then return one end
+  local call_, replies = Claim.read(blob), {}
+  Shard.open(base, sub(blob, 1, 8), call_.queues, nil, nil, Shard.CLAIMS)
   Sweep.run()
   S.fetched = Lease.fetch(base, {Claim.known_as(blob)})
   Claim.run({call_}, {1}, replies)

@@ -65,6 +65,57 @@ local function delete_queue(map)
   return {d = (r or has_settings) and 1 or 0}
 end
 
+-- A clock that is less ahead than this catches up by itself.
+local AHEAD_MIN = 1e6
+
+-- Forgets who leads and who was seen at instants that have not come yet.
+local function forget_the_future(now)
+  local all, gone = call('HGETALL', S.k.s), {'te'}
+  for i = 1, #all, 2 do
+    local kind = sub(all[i], 1, 1)
+    if kind == 'q' then
+      local r = Row.of(sub(all[i], 2))
+      r.leader_wake, r.leader, r.short = 0, '', min(r.short, now)
+    elseif kind == 'w' or kind == 'f' then
+      gone[#gone + 1] = all[i]
+    end
+  end
+  call_many('HDEL', S.k.s, gone)
+  call('DEL', S.k.wk)
+  M.workers, M.workers_kept = nil, nil
+end
+
+-- Ends leases whatever their deadline, the first ones first: their jobs return to the front.
+local function end_leases(limit)
+  local ended = 0
+  while ended < limit do
+    local first = call('ZRANGE', S.k.e, 0, 0, 'WITHSCORES')
+    if not first[1] then break end
+    S.now = max(S.now, tonum(first[2]))
+    ended = ended + max(1, Lease.rescue(limit - ended))
+  end
+  M.last = max(M.last, S.now)
+end
+
+-- Sets engine time back to the server's clock (`dy`: only says what would be done). Refused while
+-- workers were seen or leases are open, unless `fo`; then those end. `mo`: there are more of them,
+-- come again.
+local function set_clock_back(map)
+  local ahead, workers, leases = max(0, Shard.ahead()), #Workers.all(), call('EXISTS', S.k.e)
+  local answer = {ah = ahead, wk = workers, le = leases, d = 0}
+  if map.dy == 1 or ahead < AHEAD_MIN or (workers > 0 or leases == 1) and map.fo ~= 1 then return answer end
+  if leases == 1 then end_leases(125) end
+  if call('EXISTS', S.k.e) == 1 then
+    answer.mo = 1
+    return answer
+  end
+  local now = M.last - Shard.ahead()
+  forget_the_future(now)
+  Shard.set_back(now)
+  answer.d = 1
+  return answer
+end
+
 local ACTIONS = {
   [0] = function(map)
     local r = Row.of(map.q)
@@ -103,6 +154,7 @@ local ACTIONS = {
     return {}
   end,
   delete_queue,
+  set_clock_back,
 }
 
 -- control. Key: base. Argument: instance, map {c, ...}. Reply: map.

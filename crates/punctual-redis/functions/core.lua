@@ -6,7 +6,7 @@
 -- Grows with each change of the library: a newer one is respected, an older one replaced.
 local VERSION = 1
 
-local call, sub, byte, char, rep, find, fmt, concat, floor, min, max, pack, unp, mp, unpack_list, tonum
+local call, allows, sub, byte, char, rep, find, fmt, concat, floor, min, max, pack, unp, mp, unpack_list, tonum, next_of
 local BELOW = '\0\0\0\0\0\0\0\0'
 local WINDOW -- settled_window of the shard of this call, us
 local MINUTE = 60e6
@@ -15,13 +15,13 @@ local MINUTE = 60e6
 local Shard, Row, Job, Due, Line, Group, Unique, Place, Settled, Lease, Sweep = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 local Calls, Leader, Check, Heal = {}, {}, {}, {}
 local Enqueue, Claim, Settle, Retry, Edit, Inspect, Explain, Stats, Control, Wait, Text = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
-local Outbox, Bundle, Ends = {}, {}, {}
+local Outbox, Bundle, Ends, Lone, Workers = {}, {}, {}, {}, {}
 
 local function bind()
-  call = redis.call
+  call, allows = redis.call, redis.acl_check_cmd
   sub, byte, char, rep, find, fmt = string.sub, string.byte, string.char, string.rep, string.find, string.format
   concat, floor, min, max = table.concat, math.floor, math.min, math.max
-  pack, unp, mp, unpack_list, tonum = struct.pack, struct.unpack, cmsgpack, unpack, tonumber
+  pack, unp, mp, unpack_list, tonum, next_of = struct.pack, struct.unpack, cmsgpack, unpack, tonumber, next
 end
 
 -- Ends the call with an error reply; nothing may have been written before.

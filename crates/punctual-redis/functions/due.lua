@@ -1,9 +1,9 @@
 -- What is to become due. Hot: `BASE:n:QUEUE`, a sorted set by due; members are seq 12 | id | lane 1
--- | size 2: of a plain job its priority and bytes, so that it moves to its line unseen; else 255
--- and 0. Cold, from the end of the row's hot window on: lists of ids, one for 2^32 us (72 minutes),
--- `BASE:t:NUMBER:QUEUE`, whose numbers are in `BASE:tb:QUEUE`. A list is spread into the hot window
--- before its time comes, or when the hot window is empty: so the hot window knows the earliest due.
--- An entry of a list is a hint: the record says whether it counts.
+-- | size 2: the priority (and 10 if the record has an ext) and bytes, so that a job moves to its
+-- line unseen; else 255 and 0. Cold, from the end of the row's hot window on: lists of ids, one for
+-- 2^32 us (72 minutes), `BASE:t:NUMBER:QUEUE`, whose numbers are in `BASE:tb:QUEUE`. A list is
+-- spread into the hot window before its time comes, or when the hot window is empty: so the hot
+-- window knows the earliest due. An entry of a list is a hint: the record says whether it counts.
 do
 
 local WIDTH, LEAD = 4294967296, 300e6
@@ -50,16 +50,21 @@ function Due.cold_keys(r)
   return keys
 end
 
-local EXAMINE = '\255\0\0'
+local EXAMINE, WITH_EXT = '\255\0\0', 10
 
--- How a job of a record moves: plain ones unseen.
-local function manner(tag, prio, size)
-  return tag == %TAG_PLAIN% and size < 65536 and char(prio) .. pack('>I2', size) or EXAMINE
+-- How a job moves that nobody has to look at then: by its priority, and ten more if its record has
+-- an ext.
+local function unseen(lane, size) return size < 65536 and char(lane) .. pack('>I2', size) or EXAMINE end
+
+-- How a job moves. One whose key is free with its start is looked at when it starts.
+local function manner_of(j)
+  if j.tag == %TAG_PLAIN% then return unseen(j.prio, j.size) end
+  local o, e = j.opts, j.ext
+  if o.g or o.uh == 0 or e.l or e.fr or is_suspect(j) then return EXAMINE end
+  return unseen(WITH_EXT + j.prio, j.size)
 end
 
-local function member_of(j)
-  return Job.seq(j) .. j.id .. manner(j.tag, j.prio, 31 + #j.tail)
-end
+local function member_of(j) return Job.seq(j) .. j.id .. manner_of(j) end
 
 -- A queue's earliest due is at most that: workers that sleep longer must know.
 function Due.head_at_most(r, due)
@@ -94,14 +99,14 @@ end
 
 -- Adds jobs: dues, hot members and ids, as lists of the same length.
 local function add_many(r, dues, members, ids)
-  local hot_until, hot, cold, numbers, earliest, added = hot_until_of(r), {}, {}, {}, nil, 0
+  local hot_until, hot, cold, numbers, earliest, added, n = hot_until_of(r), {}, {}, {}, nil, 0, 0
   local last, score
   for i = 1, #ids do
     local due = dues[i]
     if due < hot_until then
       if due ~= last then last, score = due, fmt('%d', due) end
-      hot[#hot + 1] = score
-      hot[#hot + 1] = members[i]
+      hot[n + 1], hot[n + 2] = score, members[i]
+      n = n + 2
       if not earliest or due < earliest then earliest = due end
     else
       local number = floor(due / WIDTH)
@@ -137,19 +142,21 @@ local function add_many(r, dues, members, ids)
   end
 end
 
--- Adds new plain jobs: dues, ids and records as lists of the same length; `seq`, if all were
--- enqueued then.
-function Due.add_plain(r, dues, ids, records, seq)
+-- Adds jobs, none of a group and none that crashed: dues, ids and records as lists of the same
+-- length; `seq`, if all were enqueued then; `examined`, those of them that are looked at when they
+-- are due.
+function Due.add_many(r, dues, ids, records, seq, examined)
   local members, size, how = {}, nil, nil
-  local prio
+  local lane
   for i = 1, #ids do
     local record = records[i]
-    local is_prio = byte(record, %REC_PRIORITY%)
-    if #record ~= size or is_prio ~= prio then
-      size, prio = #record, is_prio
-      how = manner(1, prio, size)
+    local this = byte(record, %REC_PRIORITY%)
+    if byte(record) ~= %TAG_PLAIN% then this = this + WITH_EXT end
+    if #record ~= size or this ~= lane then
+      size, lane = #record, this
+      how = unseen(lane, size)
     end
-    members[i] = (seq or sub(record, %REC_STAMP%)) .. sub(record, %REC_IDX%) .. ids[i] .. how
+    members[i] = (seq or sub(record, %REC_STAMP%)) .. sub(record, %REC_IDX%) .. ids[i] .. (examined and examined[i] and EXAMINE or how)
   end
   add_many(r, dues, members, ids)
 end
@@ -188,7 +195,8 @@ local function spread(r, now_)
       local due = raw and byte(raw) <= %TAG_WAITING% and at8(raw, %REC_DUE_AT%)
       if due and floor(due / WIDTH) == tonum(number) and is_of(r, raw) then
         items[2 * live + 1] = fmt('%d', due)
-        items[2 * live + 2] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i] .. manner(byte(raw), byte(raw, %REC_PRIORITY%), #raw)
+        local how = byte(raw) == %TAG_PLAIN% and unseen(byte(raw, %REC_PRIORITY%), #raw) or manner_of(Job.parse(ids[i], raw))
+        items[2 * live + 2] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i] .. how
         live = live + 1
       elseif not raw then -- its record was deleted by somebody else
         r.c[SCHEDULED], S.lost = max(0, r.c[SCHEDULED] - 1), true
@@ -221,22 +229,103 @@ function Due.refresh(r)
   if at_ > 0 then schedule('due', at_) end
 end
 
+-- No cold job is left: what stands in their lists is stale.
+local function forget_cold(r)
+  local keys = Due.cold_keys(r)
+  keys[#keys + 1], keys[#keys + 2] = cold_numbers(r), stale_set(r)
+  for i = 1, #keys, 1000 do call('DEL', unpack_list(slice(keys, i, i + 999))) end
+end
+
+-- What is gathered of a queue to be taken out together.
+function Due.leavers() return {hot = {}, cold = {}, ids = {}, first = NEVER} end
+
+-- Adds a job that is scheduled, of no group and no suspect; whether it is known where it stands.
+-- While a list is being spread it may stand behind the hot window, in it or in the list.
+function Due.add_leaver(r, leavers, id, raw, e, o)
+  local due = at8(raw, %REC_DUE_AT%)
+  if r.cold > 0 and due >= r.hot_until then
+    if leavers.spreads == nil then
+      leavers.spreads = #call('ZRANGEBYSCORE', due_set(r), fmt('%d', r.hot_until), '+inf', 'LIMIT', 0, 1) > 0
+    end
+    if leavers.spreads then return false end
+    local number = floor(due / WIDTH)
+    local list = leavers.cold[number] or {}
+    leavers.cold[number], list[#list + 1], leavers.ids[id] = list, id, true
+  else
+    local how = EXAMINE
+    if byte(raw) == %TAG_PLAIN% then
+      how = unseen(byte(raw, %REC_PRIORITY%), #raw)
+    elseif o.uh ~= 0 and not e.l and not e.fr then
+      how = unseen(WITH_EXT + byte(raw, %REC_PRIORITY%), #raw)
+    end
+    leavers.hot[#leavers.hot + 1] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id .. how
+  end
+  leavers.first = min(leavers.first, due)
+  return true
+end
+
+-- So many of a list, and it is written anew without them; of fewer each is taken out.
+local REWRITE_MIN = 8
+
+-- Takes jobs out of a cold bucket: out of a long one as stale entries.
+local function leave_bucket(r, number, ids, are_leaving)
+  local key = cold_bucket(r, number)
+  if call('LLEN', key) > LREM_MAX then
+    local fields, kv = {}, {}
+    for i = 1, #ids do fields[i] = ids[i] .. fmt('%d', number) end
+    local counts = get_many(stale_set(r), fields)
+    for i = 1, #ids do kv[2 * i - 1], kv[2 * i] = fields[i], fmt('%d', (tonum(counts[i] or nil) or 0) + 1) end
+    call_many('HSET', stale_set(r), kv)
+  elseif #ids < REWRITE_MIN then
+    for i = 1, #ids do call('LREM', key, 1, ids[i]) end
+  else
+    local stay = {}
+    for _, id in ipairs(call('LRANGE', key, 0, -1)) do
+      if not are_leaving[id] then stay[#stay + 1] = id end
+    end
+    call('DEL', key)
+    call_many('RPUSH', key, stay)
+  end
+end
+
+-- Takes out what was gathered.
+function Due.leave(r, leavers)
+  local hot, cold = leavers.hot, 0
+  if call_many('ZREM', due_set(r), hot) < #hot then
+    for i = 1, #hot do hot[i] = sub(hot[i], 1, 28) .. EXAMINE end -- older functions put some in so
+    call_many('ZREM', due_set(r), hot)
+  end
+  for number, ids in pairs(leavers.cold) do
+    leave_bucket(r, number, ids, leavers.ids)
+    cold = cold + #ids
+  end
+  r.cold = max(0, r.cold - cold)
+  if cold > 0 and r.cold == 0 then forget_cold(r) end
+  r.c[SCHEDULED], r.rest = max(0, r.c[SCHEDULED] - #hot - cold), nil
+  if leavers.first <= r.head then Due.refresh(r) end
+end
+
 -- Takes a job out; whether it was here.
 function Due.remove(r, j)
   if r.c[SCHEDULED] == 0 then return false end
   if call('ZREM', due_set(r), member_of(j)) == 0 then
-    if r.cold == 0 or j.due < r.hot_until then return false end
-    -- While a list whose time has come is being spread, who was put in line at once is due behind
-    -- the hot window, too.
-    if j.due <= S.now and Line.has(r, j) then return false end
-    local number = floor(j.due / WIDTH)
-    local key = cold_bucket(r, number)
-    if call('LLEN', key) <= LREM_MAX then
-      call('LREM', key, 1, j.id)
+    if r.cold == 0 or j.due < r.hot_until then
+      -- Older functions put those with an ext in as jobs to be looked at.
+      if j.tag == %TAG_PLAIN% or call('ZREM', due_set(r), Job.seq(j) .. j.id .. EXAMINE) == 0 then return false end
     else
-      call('HINCRBY', stale_set(r), j.id .. fmt('%d', number), 1)
+      -- While a list whose time has come is being spread, who was put in line at once is due behind
+      -- the hot window, too.
+      if j.due <= S.now and Line.has(r, j) then return false end
+      local number = floor(j.due / WIDTH)
+      local key = cold_bucket(r, number)
+      if call('LLEN', key) <= LREM_MAX then
+        call('LREM', key, 1, j.id)
+      else
+        call('HINCRBY', stale_set(r), j.id .. fmt('%d', number), 1)
+      end
+      r.cold = max(0, r.cold - 1)
+      if r.cold == 0 then forget_cold(r) end
     end
-    r.cold = max(0, r.cold - 1)
   end
   r.c[SCHEDULED], r.rest = r.c[SCHEDULED] - 1, nil
   if j.due <= r.head then Due.refresh(r) end
@@ -245,6 +334,24 @@ end
 
 -- Jobs that one call looks at to move them: each costs as much as ten plain ones.
 local EXAMINED_MAX = 125
+
+-- How many of the first of these entries one call moves, as it looks at some of them, and the
+-- records of those, by id.
+local function examined_of(found)
+  local n, ids, records = #found, {}, {}
+  for i = 1, #found do
+    if byte(found[i], 29) == 255 then
+      if S.examined + #ids >= EXAMINED_MAX then
+        n = i - 1
+        break
+      end
+      ids[#ids + 1] = sub(found[i], 13, 28)
+    end
+  end
+  local raws = Job.raws(ids)
+  for i = 1, #ids do records[ids[i]] = raws[i] end
+  return n, records
+end
 
 -- Moves what is due to its line, by due and then by enqueue, at most so many; how many.
 function Due.move(r, limit)
@@ -259,21 +366,23 @@ function Due.move(r, limit)
   local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%d', till), 'LIMIT', 0, limit)
   local lists, n, lost, lo, hi = {}, #found, 0, u8(r.head), nil
   hi = u8(n == limit and tonum(call('ZSCORE', due_set(r), found[n])) or till)
+  local records, feeds
+  n, records = examined_of(found)
+  feeds = M.feed >= S.now
   for i = 1, n do
     local member = found[i]
     local id, lane, size = sub(member, 13, 28), byte(member, 29), 0
-    local plain, in_order = lane < 255, true
-    if plain then
-      size = unp('>I2', member, 30)
-    elseif S.examined >= EXAMINED_MAX then
-      n = i - 1
-      break
+    local kind, in_order = lane < WITH_EXT and %CHUNK_MOVED% or %CHUNK_EXT_MOVED%, true
+    if lane < 255 then
+      lane, size = lane % 10, unp('>I2', member, 30)
     else
-      S.examined = S.examined + 1
-      local j = Job.load(id)
+      S.examined, kind = S.examined + 1, 0
+      local raw = records[id]
+      local j = raw and byte(raw) < %TAG_TOMBSTONE% and Job.parse(id, raw)
       if j then
         lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
         if not in_order then Line.up(r, j) end
+        if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, false) end
       else -- its record was deleted by somebody else: one lost job is no reason to stop all others
         in_order, lost, S.lost = false, lost + 1, true
       end
@@ -281,14 +390,14 @@ function Due.move(r, limit)
     if in_order then
       local list = lists[lane]
       if not list then
-        list = {ids = {}, kind = 2, sizes = {}}
+        list = {n = 0, ids = {}, kind = kind, sizes = {}}
         lists[lane] = list
       end
-      list.ids[#list.ids + 1] = id
-      list.sizes[#list.ids] = size
-      if not plain then list.kind = 0 end
+      local k = list.n + 1
+      list.n, list.ids[k], list.sizes[k] = k, id, size
+      if kind ~= list.kind then list.kind = min(kind, list.kind) == 0 and 0 or max(kind, list.kind) end
     end
-    changed(id, r.name, READY)
+    if feeds then changed(id, r.name, READY) end
   end
   for lane in pairs(lists) do call('LLEN', S.base .. ':r:' .. lane .. ':' .. r.name) end -- a foreign key ends it before the first push
   for lane, list in pairs(lists) do

@@ -18,7 +18,7 @@ local function edit_tombstone(id, raw, action, dry)
   if action ~= 5 then return WRONG_STATE, state end
   if not dry then
     call('HDEL', S.k.b, id)
-    Settled.reuse(id)
+    Settled.reuse(id, raw)
   end
   return DONE, state
 end
@@ -38,7 +38,6 @@ local function redrive(j, dry)
   e.cd, e.sp, e.fo = nil, nil, nil
   Job.save(j)
   Unique.take(j)
-  if o.g then Group.member(Row.of(j.q), j, true) end
   Place.watch_expiry(j)
   Place.put(j)
   return DONE, READY
@@ -114,6 +113,48 @@ function Edit.one(id, action, map, dry)
   return WRONG_STATE, state
 end
 
+-- The ids of targets that can be told at once, each once, and their places.
+local function ids_of(targets)
+  local fields, of, found, ids, at, seen = {}, {}, {}, {}, {}, {}
+  for i, target in ipairs(targets) do
+    if #target == 2 then fields[#fields + 1], of[#of + 1] = target[1] .. '\0' .. target[2], i end
+  end
+  local holders = get_many(S.k.u, fields)
+  for k = 1, #fields do found[of[k]] = holders[k] end
+  for i, target in ipairs(targets) do
+    local id = #target == 1 and target[1] or found[i]
+    local holder = id and sub(id, 1, 16)
+    if id and #id == 16 and not seen[holder] then ids[#ids + 1], at[#at + 1] = id, i end
+    if id then seen[holder] = true end -- a holder of more bytes has a period, or a follower
+  end
+  return ids, at
+end
+
+-- Cancels those of these targets together that are scheduled, of no group, and not to expire now;
+-- ids of them by place.
+local function cancel_together(targets)
+  local ids, at = ids_of(targets)
+  local done, leavers = {}, {}
+  if #ids < 2 then return done end
+  local function passes(k, r, raw, e, o, key, ex)
+    local target = targets[at[k]]
+    if at8(raw, %REC_DUE_AT%) <= S.now or e.ex or e.c or o.mc ~= nil or ex and at8(ex) <= S.now then return false end
+    if #target == 2 and (target[1] ~= r.name or target[2] ~= key) then return false end
+    leavers[r] = leavers[r] or Due.leavers()
+    if not Due.add_leaver(r, leavers[r], ids[k], raw, e, o) then return false end
+    done[at[k]] = ids[k]
+    return true
+  end
+  local lists = Settled.gather(ids, Job.raws(ids), true, CANCELLED, nil, nil, passes)
+  for _, list in ipairs(lists) do
+    if list.n > 0 then
+      Due.leave(list.r, leavers[list.r])
+      Settled.many(list, {cd = 0, sp = 0})
+    end
+  end
+  return done
+end
+
 -- Jobs that one call changes, or would, of those that it finds itself: each costs some ten
 -- commands.
 local CHANGES_MAX = 50
@@ -144,8 +185,13 @@ function Edit.call(base, blob)
   end
   local ok, refused = attempt(function()
     if map.t then
+      local done = action == 0 and not dry and cancel_together(map.t) or {}
       for i, target in ipairs(map.t) do
-        if edit(Inspect.resolve(target, true), i) then matched = matched + 1 end
+        if done[i] then
+          out[i], matched = {done[i], DONE, CANCELLED}, matched + 1
+        elseif edit(Inspect.resolve(target, true), i) then
+          matched = matched + 1
+        end
       end
       examined = #map.t
       return

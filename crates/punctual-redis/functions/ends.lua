@@ -106,6 +106,16 @@ local function cut(bytes)
   return sub(bytes, start, start + 8) .. char(n - over) .. sub(bytes, start + 10, ids - 1) .. sub(bytes, ids + 16 * over)
 end
 
+-- Appends entries, and cuts the older ones off if they are too long together; a kind has at most so
+-- many bytes.
+local function append(key, entries, longest)
+  if call('APPEND', key, entries) > BYTES_MAX + 2 * KEPT * longest and allows('GET', key) and allows('DEL', key) then
+    local kept = cut(call('GET', key))
+    call('DEL', key)
+    call('APPEND', key, kept)
+  end
+end
+
 -- Writes what has ended of a queue in this call.
 function Ends.write(r)
   local all, key, now8, out = r.ended, S.base .. ':z:' .. r.name, u8(S.now), {}
@@ -123,12 +133,17 @@ function Ends.write(r)
   end
   out = concat(out)
   if all.n >= KEPT then call('DEL', key) end
-  local bytes = call('APPEND', key, out)
-  if bytes > BYTES_MAX + 2 * KEPT * longest then
-    out = cut(call('GET', key))
-    call('DEL', key)
-    call('APPEND', key, out)
+  append(key, out, longest)
+end
+
+-- Writes one job that has ended, as an entry.
+function Ends.append(r, entry)
+  local key = r.ends_key
+  if not key then
+    key = S.base .. ':z:' .. r.name
+    r.ends_key = key
   end
+  append(key, entry, #entry)
 end
 
 -- The last ends of a queue as they are stored.

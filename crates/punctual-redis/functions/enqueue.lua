@@ -18,6 +18,8 @@ local function due_of(kind, given8, now8, index)
   local given = unp('>I8', given8)
   if kind > %DUE_AT% then refuse('invalid_input', 'due kind is out of range; use 0 to 2 index=' .. index) end
   if kind == 1 then
+    local soon = S.now + given
+    if soon < 9007199254740992 then return u8(soon), false, soon end -- that far sums are exact
     local due8 = given < DUE_MAX and plus(S.now, given8)
     local due = due8 and unp('>I8', due8)
     if not due or due > DUE_MAX then refuse('invalid_delay', 'delay reaches beyond the year 9999 index=' .. index) end
@@ -33,6 +35,7 @@ function Enqueue.pending(r) return r.c[HELD] + r.c[SCHEDULED] + r.c[READY] end
 -- The first jobs of a lane in order, at most k.
 local function first_of(r, lane, k)
   local found = {}
+  if S.changed_groups then Group.flush() end
   if lane < 10 then
     local ids, records, stamps, n = Line.pop(r, lane, k)
     if n > 0 then Line.unpop(r, lane, ids, stamps, 1) end
@@ -43,8 +46,8 @@ local function first_of(r, lane, k)
   end
   if (r.X[lane] or 0) > 0 then
     for _, member in ipairs(call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, k - 1)) do
-      local rest = sub(member, 23)
-      found[#found + 1] = {sub(member, 1, 21), sub(member, 22, 22) == 'J' and rest or Group.candidate(r, rest, lane)}
+      local group = Group.of_place(member)
+      found[#found + 1] = {sub(member, 1, 21), group and Group.candidate(r, group, lane) or sub(member, 23)}
     end
   end
   table.sort(found, function(a, b) return below(a[1], b[1]) end)
@@ -67,6 +70,7 @@ local function oldest_pending(r, except)
   for _, member in ipairs(call('ZRANGE', S.base .. ':n:' .. r.name, 0, k - 1)) do
     if passes(sub(member, 13, 28)) then return sub(member, 13, 28) end
   end
+  Group.write_lines()
   for _, member in ipairs(call('ZRANGEBYLEX', S.base .. ':l:' .. r.name, '-', '+', 'LIMIT', 0, k)) do
     if passes(sub(member, -16)) then return sub(member, -16) end
   end
@@ -116,7 +120,6 @@ local function store(j, late, follows)
     if j.tag > %TAG_HELD% then return Settled.keep(j, j.ext.fi) end
   end
   Job.save(j)
-  if o.g then Group.member(r, j, true) end
   if follows then
     Unique.follow(j.q, o.u, j.id)
     notify(r) -- whoever sleeps was not told when what it follows ends by itself
@@ -129,7 +132,8 @@ local function store(j, late, follows)
   elseif r.head > 0 and r.head <= S.now then -- a pile is being moved: behind it
     Due.add(r, j)
   else
-    Line.push(r, j.prio, {j.id}, 0)
+    local kind = j.tag == %TAG_PLAIN% and 1 or o.uh == 0 and 0 or %CHUNK_EXT%
+    Line.push(r, j.prio, {j.id}, kind, {j.size})
     r.c[READY] = r.c[READY] + 1
     changed(j.id, j.q, READY)
   end
@@ -143,14 +147,14 @@ function Enqueue.one(id, due8, late, spec, bounded)
     raw = Settled.tombstone(id, raw)
     if not raw or not Settled.tombstone_counts(raw) then
       call('HDEL', S.k.b, id) -- nothing may be stored in its place
-      Settled.reuse(id)
+      Settled.reuse(id, raw)
       raw = nil
     end
   end
   if raw then
     local first_due, first_late, hash
     if byte(raw) == %TAG_TOMBSTONE% then
-      first_due, hash, first_late = sub(raw, %TOMB_DUE%), sub(raw, %TOMB_HASH%), byte(raw, %TOMB_STATE%) >= 8
+      first_due, hash, first_late = sub(raw, %TOMB_DUE%), sub(raw, %TOMB_HASH%), byte(raw, %TOMB_STATE%) % 16 >= 8
     else
       local known = Job.parse(id, raw)
       first_due, hash, first_late = known.ext.rd or known.due8, known.hash, known.ext.la == 1

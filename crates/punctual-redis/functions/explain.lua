@@ -8,7 +8,7 @@ local AHEAD_MAX = 1000
 -- kind.
 local function takers(q, kind)
   local here, takes = false, false
-  for _, w in ipairs(Stats.workers()) do
+  for _, w in ipairs(Workers.all()) do
     for _, name in ipairs(w.record.q or {}) do
       if name == q then
         here = true

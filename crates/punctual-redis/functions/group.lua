@@ -1,203 +1,490 @@
 -- Serial groups. `BASE:g:QUEUE`: group to its row; `BASE:l:QUEUE`: the lines of all groups, ordered
--- by group, priority, position, due, enqueue; `BASE:gm:QUEUE`: unsettled members by group and
--- enqueue. A group that may be claimed from stands in the overflow sets of its lanes. A row: a
--- active id, h holding id, r ready jobs by priority, m members, p places by lane.
+-- by group, priority, position, due, enqueue; `BASE:gm:QUEUE`: members that are held or scheduled,
+-- by group and enqueue. A group that may be claimed from has a place in the overflow sets of its
+-- lanes. Its only ready job may be alone in its row, in no line. A row: version and flags 1 |
+-- [active jobs 2 | last of them 16] | [holding id 16 | its lane if it is ready, else 255] | [tat 8
+-- | virtual time 8] | per priority with ready jobs: priority and bits 1 | [ready jobs 4 | known
+-- ones 1] | the known ones, first in line, 16 each | [place 10]. Who is alone is known.
 do
+
+-- The first byte of a row: its version times eight, and flags.
+local ROW_VERSION, HAS_ACTIVE, HAS_HOLDING, HAS_LIMIT = 1, 1, 2, 4
+-- Bits beside a priority.
+local OF_SUSPECTS, ALONE, HAS_PLACE = 16, 32, 64
+-- Jobs of a group that may be active at a time, and of a line that its row knows.
+local ACTIVE_MAX, KNOWN_MAX = 1, 8
+
+local function line_key(r) return S.base .. ':l:' .. r.name end
+local function later_key(r) return S.base .. ':gm:' .. r.name end
 
 local function line_member(j)
   return j.opts.g .. '\0' .. char(j.prio) .. (j.ext.fr and '\0' or '\1') .. Job.key(j) .. (is_suspect(j) and '\1' or '\0') .. j.id
 end
 
--- A group's row, read once per call and written with the commit.
-function Group.row(r, group)
-  S.groups = S.groups or {}
-  local name = r.name .. '\0' .. group
-  local row = S.groups[name]
-  if row then return row end
-  local raw = call('HGET', S.base .. ':g:' .. r.name, group)
-  row = {r = {}, m = 0, p = {}, q = r.name, group = group}
-  S.groups[name] = row
-  if raw then
-    local known = mp.unpack(raw)
-    row.a, row.h, row.m = known.a, known.h, known.m
-    for i = 1, #known.r, 2 do row.r[known.r[i]] = known.r[i + 1] end
-    for i = 1, #known.p, 2 do row.p[known.p[i]] = known.p[i + 1] end
-  end
-  return row
+-- The same of a record, unless its job is a suspect.
+local function member_of_record(group, id, raw, in_front)
+  return group .. '\0' .. sub(raw, %REC_PRIORITY%, %REC_PRIORITY%) .. (in_front and '\0' or '\1') .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. '\0' .. id
 end
 
--- Writes the rows that the call has changed.
-function Group.flush()
-  local sets, gone = {}, {}
-  for _, row in ipairs(S.changed_groups) do
-    row.dirty = nil
-    local q = row.q
-    if row.m == 0 and next(row.r) == nil then
-      gone[q] = gone[q] or {}
-      gone[q][#gone[q] + 1] = row.group
+-- A member goes into a sorted set, or out of it, with the others of this call.
+local function gather(key, member, goes_in)
+  local sets = S.gathered
+  if not sets then
+    sets = {}
+    S.gathered = sets
+  end
+  local set = sets[key]
+  if set and set.goes_in ~= goes_in then
+    Group.write_lines()
+    return gather(key, member, goes_in)
+  end
+  if not set then
+    set = {key = key, goes_in = goes_in, n = 0}
+    sets[key], sets[#sets + 1] = set, set
+  end
+  local n = set.n
+  if goes_in then
+    set[n + 1], set[n + 2], set.n = '0', member, n + 2
+  else
+    set[n + 1], set.n = member, n + 1
+  end
+end
+
+-- Writes what was gathered; before a line is read.
+function Group.write_lines()
+  local sets = S.gathered
+  S.gathered = nil
+  for _, set in ipairs(sets or {}) do
+    if set.goes_in then call_many('ZADD', set.key, set) else call_many('ZREM', set.key, set) end
+  end
+end
+
+local function read_row(row, raw)
+  local flags, at, size = byte(raw) - 8 * ROW_VERSION, 2, #raw
+  if flags < 0 or flags > 7 then refuse('data_damaged', 'a group has a row of a version that this library does not know; use a newer one') end
+  if flags % (2 * HAS_ACTIVE) >= HAS_ACTIVE then
+    row.n, row.a = unp('>I2c16', raw, at)
+    at = at + 18
+  end
+  if flags % (2 * HAS_HOLDING) >= HAS_HOLDING then
+    row.h, row.h_lane = unp('>c16B', raw, at)
+    if row.h_lane == 255 then row.h_lane = nil end
+    at = at + 17
+  end
+  if flags >= HAS_LIMIT then
+    row.limit = sub(raw, at, at + 15)
+    at = at + 16
+  end
+  while at <= size do
+    local bits = byte(raw, at)
+    local prio, suspect, n, known, ids = bits % 16, bits % (2 * OF_SUSPECTS) >= OF_SUSPECTS, 1, 1, {}
+    at = at + 1
+    if bits % (2 * ALONE) >= ALONE then
+      row.alone = prio
     else
-      local ready, places, kv = {}, {}, sets[q] or {}
-      for prio, n in pairs(row.r) do ready[#ready + 1], ready[#ready + 2] = prio, n end
-      for lane, member in pairs(row.p) do places[#places + 1], places[#places + 2] = lane, member end
-      kv[#kv + 1], kv[#kv + 2] = row.group, mp.pack({a = row.a, h = row.h, r = ready, m = row.m, p = places})
-      sets[q] = kv
+      n, known = unp('>I4B', raw, at)
+      at = at + 5
+    end
+    for k = 1, known do ids[k] = sub(raw, at + 16 * k - 16, at + 16 * k - 1) end
+    at = at + 16 * known
+    local line = {n = n, ids = ids, suspect = suspect}
+    if bits >= HAS_PLACE then
+      line.place, line.lane = sub(raw, at, at + 9), suspect and prio + 10 or prio
+      at = at + 10
+    end
+    row.lines[prio] = line
+  end
+end
+
+local function write_row(row)
+  local flags, head = 0, ''
+  if row.n > 0 then
+    flags, head = HAS_ACTIVE, pack('>I2', row.n) .. row.a
+  end
+  if row.h then
+    flags, head = flags + HAS_HOLDING, head .. row.h .. char(row.h_lane or 255)
+  end
+  if row.limit then
+    flags, head = flags + HAS_LIMIT, head .. row.limit
+  end
+  local raw = char(8 * ROW_VERSION + flags) .. head
+  for prio, line in pairs(row.lines) do
+    local ids, place, bits = line.ids, line.place, prio
+    if row.h then ids = {} end -- the place is of the holding one
+    if place then bits = bits + HAS_PLACE end
+    if place and line.lane >= 10 or not place and ids[1] and line.suspect then bits = bits + OF_SUSPECTS end
+    if row.alone == prio then
+      raw = raw .. char(bits + ALONE) .. ids[1] .. (place or '')
+    else
+      raw = raw .. char(bits) .. pack('>I4B', line.n, #ids) .. concat(ids) .. (place or '')
     end
   end
-  for q, kv in pairs(sets) do call_many('HSET', S.base .. ':g:' .. q, kv) end
-  for q, groups in pairs(gone) do call_many('HDEL', S.base .. ':g:' .. q, groups) end
-  S.changed_groups = nil
+  return raw
 end
 
--- The first of a group's line in a priority: id and whether it is suspect.
-function Group.head(r, group, prio)
+local function new_row(r, group) return {q = r.name, group = group, n = 0, lines = {}} end
+
+local function known_rows(r)
+  local all = S.groups
+  if not all then
+    all = {}
+    S.groups = all
+  end
+  local rows = all[r.name]
+  if not rows then
+    rows = {}
+    all[r.name] = rows
+  end
+  return rows
+end
+
+-- Reads the rows of groups that the call does not know yet.
+function Group.fetch(r, groups)
+  local rows, wanted = known_rows(r), {}
+  for i = 1, #groups do
+    local group = groups[i]
+    if not rows[group] then
+      wanted[#wanted + 1], rows[group] = group, new_row(r, group)
+    end
+  end
+  local raws = get_many(S.base .. ':g:' .. r.name, wanted)
+  for i = 1, #wanted do
+    if raws[i] then read_row(rows[wanted[i]], raws[i]) end
+  end
+  return rows
+end
+
+-- A group's row, read once per call and written with the commit.
+function Group.row(r, group)
+  return known_rows(r)[group] or Group.fetch(r, {group})[group]
+end
+
+-- A row has changed: its group is put where it belongs, once for all changes up to then.
+local function changes(row)
+  if row.dirty then return end
+  row.dirty = true
+  local changed_rows = S.changed_groups
+  if not changed_rows then
+    changed_rows = {}
+    S.changed_groups = changed_rows
+  end
+  changed_rows[#changed_rows + 1] = row
+end
+
+-- The first of a group's line in a priority, as members of it.
+local function first_members(r, group, prio, limit)
+  Group.write_lines()
   local from = group .. '\0' .. char(prio)
-  local found = call('ZRANGEBYLEX', S.base .. ':l:' .. r.name, '[' .. from, '(' .. group .. '\0' .. char(prio + 1), 'LIMIT', 0, 1)[1]
-  if found then return sub(found, -16), byte(found, -17) == 1 end
+  return call('ZRANGEBYLEX', line_key(r), '[' .. from, '(' .. group .. '\0' .. char(prio + 1), 'LIMIT', 0, limit)
+end
+
+-- The first of a priority of a group; nil if there is none. A suspect is known only while it is the
+-- first.
+local function first_of(r, row, prio, line)
+  local ids = line.ids
+  if ids[1] then return ids[1] end
+  for k, member in ipairs(first_members(r, row.group, prio, min(line.n, KNOWN_MAX))) do
+    local suspect = byte(member, -17) == 1
+    if k == 1 then line.suspect = suspect elseif suspect or line.suspect then break end
+    ids[k] = sub(member, -16)
+  end
+  return ids[1]
 end
 
 -- Whether a job that is there waits or runs in a group.
 local function is_of(j, r, group) return j and j.tag < %TAG_HELD% and j.q == r.name and j.opts.g == group end
 
-local function wanted_lanes(r, group, row)
-  local lanes = {}
-  if row.a then return lanes end
-  if row.h then
-    local j = Job.load(row.h)
-    if is_of(j, r, group) then
-      if call('ZSCORE', S.base .. ':l:' .. r.name, line_member(j)) then lanes[lane_of(j)] = true end
-      return lanes
-    end
-    S.lost, row.h = true, nil -- its record is gone: it holds nothing any more
-  end
-  for prio in pairs(row.r) do
-    local id, suspect = Group.head(r, group, prio)
-    if id then lanes[suspect and prio + 10 or prio] = true end
-  end
-  return lanes
+-- A place of a group as a member of an overflow set: behind the jobs that were due before it came
+-- up.
+local function member_of(place, group)
+  return '\1\0' .. sub(place, 1, 7) .. '\255' .. sub(place, 8) .. group
 end
 
--- Stands a group in the lanes it may be claimed from, keeping its turn where it has one.
-function Group.refresh(r, group, row)
-  local lanes = wanted_lanes(r, group, row)
-  for lane, member in pairs(row.p) do
-    if lanes[lane] then
-      lanes[lane] = nil
+-- The group whose place a member of an overflow set is; nil if it is a job.
+function Group.of_place(member)
+  if byte(member, 10) == 255 then return sub(member, 14) end
+end
+
+local function leave_place(row, line)
+  if not line.place then return end
+  local left = row.left
+  if not left then
+    left = {}
+    row.left = left
+  end
+  left[#left + 1], left[#left + 2] = line.lane, line.place
+  line.place = nil
+end
+
+-- Which lane a group may be claimed from for its jobs of a priority; nil if none.
+local function wanted_lane(r, row, prio, line)
+  if row.n >= ACTIVE_MAX then return nil end
+  if row.h then return row.h_lane and row.h_lane % 10 == prio and row.h_lane or nil end
+  if first_of(r, row, prio, line) then return line.suspect and prio + 10 or prio end
+end
+
+local function lane_list(lists, lane)
+  local list = lists[lane]
+  if not list then
+    list = {}
+    lists[lane] = list
+  end
+  return list
+end
+
+-- Puts the groups that the call has changed in the lanes they may be claimed from, where one that
+-- has its turn keeps it, and writes their rows.
+function Group.flush()
+  local changed_rows, queues = S.changed_groups, {}
+  S.changed_groups = nil
+  Group.write_lines()
+  local stamp = sub(u8(S.now), 2)
+  for i = 1, #changed_rows do
+    local row = changed_rows[i]
+    row.dirty = nil
+    local of = queues[row.q]
+    if not of then
+      of = {r = Row.of(row.q), kv = {}, gone = {}, to = {}, from = {}}
+      queues[row.q] = of
+    end
+    for prio, line in pairs(row.lines) do
+      local lane = wanted_lane(of.r, row, prio, line)
+      if line.place and line.lane ~= lane then leave_place(row, line) end
+      if lane and not line.place then
+        S.part = min(S.part + 1, 65535) -- so many groups, and writes of a microsecond, are in no order
+        line.lane, line.place = lane, stamp .. pack('>I3', min(M.sub, 4095) * 4096 + S.part % 4096)
+        local to = lane_list(of.to, lane)
+        to[#to + 1], to[#to + 2] = '0', member_of(line.place, row.group)
+      end
+    end
+    local left = row.left
+    if left then
+      for k = 1, #left, 2 do
+        local from = lane_list(of.from, left[k])
+        from[#from + 1] = member_of(left[k + 1], row.group)
+      end
+      row.left = nil
+    end
+    if row.n > 0 or row.h or row.limit or next(row.lines) ~= nil then
+      local kv = of.kv
+      kv[#kv + 1], kv[#kv + 2] = row.group, write_row(row)
     else
-      Line.overflow_remove(r, lane, member)
-      row.p[lane] = nil
+      of.gone[#of.gone + 1] = row.group
     end
   end
-  for lane in pairs(lanes) do
-    S.part = min(S.part + 1, 65535) -- behind the jobs of this step; so many groups are in no order
-    local member = '\1' .. u8(S.now) .. u8(S.now) .. S.sub .. pack('>I2', S.part) .. 'G' .. group
-    Line.overflow_add(r, lane, member)
-    row.p[lane] = member
-  end
-  if not row.dirty then
-    row.dirty = true
-    S.changed_groups = S.changed_groups or {}
-    S.changed_groups[#S.changed_groups + 1] = row
+  for q, of in pairs(queues) do
+    for lane, members in pairs(of.from) do Line.places_left(of.r, lane, members) end
+    for lane, members in pairs(of.to) do Line.places_taken(of.r, lane, members) end
+    call_many('HSET', S.base .. ':g:' .. q, of.kv)
+    call_many('HDEL', S.base .. ':g:' .. q, of.gone)
   end
 end
 
-local function add_ready(row, prio, n)
-  local left = (row.r[prio] or 0) + n
-  row.r[prio] = left > 0 and left or nil
+-- The only ready job of a group gets others beside it: it goes to its line.
+local function join_line(r, row)
+  local prio = row.alone
+  local line = row.lines[prio]
+  row.alone = nil
+  local member
+  if line.raw then
+    member = member_of_record(row.group, line.ids[1], line.raw)
+  else
+    local j = Job.load(line.ids[1])
+    if is_of(j, r, row.group) then member = line_member(j) end
+  end
+  if member then return gather(line_key(r), member, true) end
+  r.c[READY], S.lost = max(0, r.c[READY] - 1), true -- its record was deleted by somebody else
+  leave_place(row, line)
+  row.lines[prio] = nil
 end
 
-function Group.has(r, j)
-  return call('ZSCORE', S.base .. ':l:' .. r.name, line_member(j)) and true
-end
+-- Whether a group has nothing to do: what comes up may be alone in its row.
+local function is_idle(row) return row.n == 0 and not row.h and next(row.lines) == nil end
 
 function Group.up(r, j)
-  call('ZADD', S.base .. ':l:' .. r.name, 0, line_member(j))
-  local row = Group.row(r, j.opts.g)
-  add_ready(row, j.prio, 1)
-  Group.refresh(r, j.opts.g, row)
+  local row, prio = Group.row(r, j.opts.g), j.prio
+  if row.h == j.id then row.h_lane = lane_of(j) end
+  if row.alone then join_line(r, row) end
+  local line = row.lines[prio]
+  if is_idle(row) then row.alone = prio else gather(line_key(r), line_member(j), true) end
+  if not line then
+    row.lines[prio] = {n = 1, ids = {j.id}, suspect = is_suspect(j)}
+  else
+    line.n, line.ids = line.n + 1, {} -- it may stand anywhere in it
+  end
+  changes(row)
+end
+
+-- Puts jobs of groups that were enqueued now, in their order, at the end of their lines: ids,
+-- records and groups.
+function Group.line_up(r, ids, raws, groups)
+  local rows, key = Group.fetch(r, groups), line_key(r)
+  for i = 1, #ids do
+    local row, raw = rows[groups[i]], raws[i]
+    if row.alone then join_line(r, row) end
+    local prio = byte(raw, %REC_PRIORITY%)
+    local line = row.lines[prio]
+    if not line and is_idle(row) then
+      row.alone, row.lines[prio] = prio, {n = 1, ids = {ids[i]}, suspect = false, raw = raw}
+    else
+      gather(key, member_of_record(groups[i], ids[i], raw), true)
+      if not line then
+        row.lines[prio] = {n = 1, ids = {ids[i]}, suspect = false}
+      else
+        local known = line.ids
+        if #known == line.n and line.n < KNOWN_MAX and not line.suspect then known[line.n + 1] = ids[i] end
+        line.n = line.n + 1
+      end
+    end
+    changes(row)
+  end
+  r.c[READY] = r.c[READY] + #ids
+end
+
+local function is_alone(row, prio, id) return row.alone == prio and row.lines[prio].ids[1] == id end
+
+function Group.has(r, j)
+  if is_alone(Group.row(r, j.opts.g), j.prio, j.id) then return true end
+  Group.write_lines()
+  return call('ZSCORE', line_key(r), line_member(j)) and true
+end
+
+-- A ready job has left its group's line.
+local function left_line(row, prio, id)
+  local line = row.lines[prio]
+  if line then
+    line.n = line.n - 1
+    for k, known in ipairs(line.ids) do
+      if known == id then
+        table.remove(line.ids, k)
+        line.suspect = line.suspect and k > 1
+        break
+      end
+    end
+    if line.n <= 0 then
+      leave_place(row, line)
+      row.lines[prio] = nil
+    end
+  end
+  changes(row)
 end
 
 function Group.down(r, j)
-  call('ZREM', S.base .. ':l:' .. r.name, line_member(j))
   local row = Group.row(r, j.opts.g)
-  add_ready(row, j.prio, -1)
-  Group.refresh(r, j.opts.g, row)
+  if row.h == j.id then row.h_lane = nil end
+  if is_alone(row, j.prio, j.id) then row.alone = nil else gather(line_key(r), line_member(j), false) end
+  left_line(row, j.prio, j.id)
 end
 
 -- The job that a group's place in a lane stands for.
 function Group.candidate(r, group, lane)
   local row = Group.row(r, group)
-  return row.h or (Group.head(r, group, lane % 10))
+  if row.h_lane == lane then return row.h end
+  local line = row.lines[lane % 10]
+  return line and first_of(r, row, lane % 10, line)
 end
 
--- A claimed job: its group is busy.
-function Group.started(r, j)
-  local row = Group.row(r, j.opts.g)
-  call('ZREM', S.base .. ':l:' .. r.name, line_member(j))
-  add_ready(row, j.prio, -1)
-  row.h, row.a = nil, j.id
-  Group.refresh(r, j.opts.g, row)
+-- The only ready job of a group, if it is in no line.
+function Group.alone(row) return row.alone and row.lines[row.alone].ids[1] end
+
+-- A job was claimed: its group is busy. `j` is given if it is a suspect.
+function Group.started(r, group, id, raw, in_front, j)
+  local row, prio = Group.row(r, group), byte(raw, %REC_PRIORITY%)
+  row.h, row.h_lane = nil, nil
+  row.n, row.a = row.n + 1, id
+  if is_alone(row, prio, id) then
+    row.alone = nil
+  else
+    gather(line_key(r), j and line_member(j) or member_of_record(group, id, raw, in_front), false)
+  end
+  left_line(row, prio, id)
 end
 
 -- The job of a group's place in a lane is gone without a word: the next one stands there. Whether
 -- it stood in line.
 function Group.lost(r, group, lane, id)
-  local row = Group.row(r, group)
-  row.p[lane] = nil
-  local prio = lane % 10
-  local from, line = group .. '\0' .. char(prio), S.base .. ':l:' .. r.name
-  if row.h == id then row.h = nil end
-  local first = call('ZRANGEBYLEX', line, '[' .. from, '(' .. group .. '\0' .. char(prio + 1), 'LIMIT', 0, 1)[1]
-  local stood = first and sub(first, -16) == id
-  if stood then
-    call('ZREM', line, first)
-    add_ready(row, prio, -1)
-    if call('ZREM', S.base .. ':gm:' .. r.name, group .. '\0' .. sub(first, -29, -18) .. id) == 1 then row.m = max(0, row.m - 1) end
+  local row, prio = Group.row(r, group), lane % 10
+  local line, stood = row.lines[prio], false
+  if row.h == id then row.h, row.h_lane = nil, nil end
+  if line then
+    line.place = nil
+    local is_only = is_alone(row, prio, id)
+    local first = not is_only and first_members(r, group, prio, 1)[1]
+    stood = is_only or first and sub(first, -16) == id
+    if is_only then row.alone = nil end
+    if stood and first then gather(line_key(r), first, false) end
+    if stood then line.n = line.n - 1 end
+    if line.n <= 0 then row.lines[prio] = nil end
+    line.ids = {}
   end
   S.lost = true
-  Group.refresh(r, group, row)
+  changes(row)
   return stood
 end
 
--- Members of a group that one step of the walk looks at.
-local MEMBERS = 500
-
--- Lets go of a group whose active or holding job has no record any more, and forgets members
--- without one.
+-- Lets go of a group whose active or holding job has no record any more.
 function Group.heal(r, group)
-  local row, members, ids = Group.row(r, group), S.base .. ':gm:' .. r.name, {}
-  if row.a and not is_of(Job.load(row.a), r, group) then row.a = nil end
-  local found = call('ZRANGEBYLEX', members, '[' .. group .. '\0', '(' .. group .. '\1', 'LIMIT', 0, MEMBERS)
-  for i, member in ipairs(found) do ids[i] = sub(member, -16) end
-  local raws = Job.raws(ids)
-  for i, member in ipairs(found) do
-    if not raws[i] then
-      call('ZREM', members, member)
-      row.m = max(0, row.m - 1)
-    end
-  end
-  Group.refresh(r, group, row)
+  local row = Group.row(r, group)
+  if row.a and not is_of(Job.load(row.a), r, group) then row.n, row.a = 0, nil end
+  if row.h and not is_of(Job.load(row.h), r, group) then row.h, row.h_lane = nil, nil end
+  changes(row)
+end
+
+local function leave(row, id)
+  if row.a == id then row.n, row.a = row.n - 1, nil end
 end
 
 -- The attempt of an active job is over and the job waits again; `holds` keeps the others back.
 function Group.ended(r, j, holds)
   local row = Group.row(r, j.opts.g)
-  row.a, row.h = nil, holds and j.id or nil
-  Group.refresh(r, j.opts.g, row)
+  leave(row, j.id)
+  row.h, row.h_lane = holds and j.id or nil, nil
+  changes(row)
 end
 
--- A job of a group was enqueued or has settled.
-function Group.member(r, j, joins)
-  local group = j.opts.g
-  local member = group .. '\0' .. Job.seq(j) .. j.id
-  local members = S.base .. ':gm:' .. r.name
-  if joins then call('ZADD', members, 0, member) else call('ZREM', members, member) end
+-- A job of a group has settled.
+function Group.settled(r, group, id)
   local row = Group.row(r, group)
-  row.m = max(0, row.m + (joins and 1 or -1))
-  if not joins then
-    if row.a == j.id then row.a = nil end
-    if row.h == j.id then row.h = nil end
+  if row.a ~= id and row.h ~= id then return end
+  leave(row, id)
+  if row.h == id then row.h, row.h_lane = nil, nil end
+  changes(row)
+end
+
+-- The same of jobs that settled together.
+function Group.settled_many(r, groups, ids)
+  Group.fetch(r, groups)
+  for i = 1, #groups do Group.settled(r, groups[i], ids[i]) end
+end
+
+-- A job of a group, whose order of enqueue is `seq`, is held or scheduled, or is so no longer.
+function Group.waits(r, group, seq, id, does)
+  gather(later_key(r), group .. '\0' .. seq .. id, does)
+end
+
+-- Unsettled jobs of a group after a cursor, each with the cursor after it: the active one, those in
+-- line, others.
+function Group.members(r, group, cursor, limit)
+  local start, out, part, after = group .. '\0', {}, 1, nil
+  if cursor then
+    part, after = byte(cursor, #start + 1), sub(cursor, #start + 2)
+    if sub(cursor, 1, #start) ~= start or not part or part < 1 or part > 3 then Inspect.bad_cursor() end
   end
-  Group.refresh(r, group, row)
+  local function put(id, at) if #out < limit then out[#out + 1] = {id, start .. char(part) .. at} end end
+  while part <= 3 and #out < limit do
+    if part == 1 then
+      local row = Group.row(r, group)
+      local only = row.a or Group.alone(row)
+      if only and not after then put(only, '') end
+    else
+      Group.write_lines()
+      local from = after and '(' .. start .. after or '[' .. start
+      local members = call('ZRANGEBYLEX', part == 2 and line_key(r) or later_key(r), from, '(' .. group .. '\1', 'LIMIT', 0, limit - #out)
+      for _, member in ipairs(members) do put(sub(member, -16), sub(member, #start + 1)) end
+    end
+    part, after = part + 1, nil
+  end
+  return out
 end
 
 end

@@ -32,11 +32,11 @@ local function walk_groups(r, cursor)
   return answer[1]
 end
 
--- Entries of a sorted set by position, of 12 bytes and the id; `out` takes a lost one out.
+-- Entries of a sorted set by position, which end with the id; `out` takes a lost one out.
 local function walk_set(key, cursor, out)
   local from = tonum(cursor)
   local members, ids = call('ZRANGE', key, from, from + STEP - 1), {}
-  for i, member in ipairs(members) do ids[i] = sub(member, 13) end
+  for i, member in ipairs(members) do ids[i] = sub(member, -16) end
   local gone = lost_of(ids)
   for _, i in ipairs(gone) do
     call('ZREM', key, members[i])
@@ -49,6 +49,11 @@ local function walk_held(r, cursor)
   return walk_set(S.base .. ':h:' .. r.name, cursor, function() r.c[HELD], r.rest = max(0, r.c[HELD] - 1), nil end)
 end
 
+local function walk_later(r, cursor)
+  Group.write_lines()
+  return walk_set(S.base .. ':gm:' .. r.name, cursor, function() end)
+end
+
 local function kept_walk(state)
   return function(r, cursor)
     return walk_set(S.base .. ':k:' .. state .. ':' .. r.name, cursor, function() Settled.unkept(r, state) end)
@@ -56,16 +61,11 @@ local function kept_walk(state)
 end
 
 -- In their order: part, and what takes one step of a queue.
-local PARTS = {'u', 'g', 'h', '4', '5', '6'}
-local WALKS = {g = walk_groups, h = walk_held, ['4'] = kept_walk(COMPLETED), ['5'] = kept_walk(CANCELLED), ['6'] = kept_walk(DEAD)}
+local PARTS = {'u', 'g', 'm', 'h', '4', '5', '6'}
+local WALKS = {g = walk_groups, m = walk_later, h = walk_held, ['4'] = kept_walk(COMPLETED), ['5'] = kept_walk(CANCELLED), ['6'] = kept_walk(DEAD)}
 
 local function queue_after(name)
-  local first
-  for _, field in ipairs(call('HKEYS', S.k.s)) do
-    local q = sub(field, 2)
-    if sub(field, 1, 1) == 'q' and (not name or below(name, q)) and (not first or below(q, first)) then first = q end
-  end
-  return first
+  return call('ZRANGEBYLEX', S.k.qs, name and '(' .. name or '-', '+', 'LIMIT', 0, 1)[1]
 end
 
 -- Where the walk begins, in a part from a number on; nil at the end.

@@ -112,8 +112,29 @@ local function by_score(key, after, limit, down)
   return out
 end
 
--- Ready jobs: lane by lane (its list, then its overflow set), then group by group, then what is due
--- and not moved. Those that were read for that come with their records.
+-- Places of an overflow set that one call passes over.
+local PLACES_MAX = 500
+
+-- The groups of a lane that have only one ready job, which is in no line: its id, and its group's
+-- place as a cursor.
+local function alone_in_groups(r, lane, after, limit)
+  local out, groups = {}, {}
+  local members = call('ZRANGEBYLEX', S.base .. ':x:' .. lane .. ':' .. r.name, after and '(' .. after or '-', '+', 'LIMIT', 0, PLACES_MAX)
+  for _, member in ipairs(members) do groups[#groups + 1] = Group.of_place(member) end
+  local rows = Group.fetch(r, groups)
+  for i, member in ipairs(members) do
+    local group = Group.of_place(member)
+    local id = group and Group.alone(rows[group])
+    if id then out[#out + 1] = {id, member} end
+    if #out == limit then return out end
+    if i == PLACES_MAX then out[#out + 1] = {false, member} end
+  end
+  return out
+end
+
+-- Ready jobs: lane by lane (its list and its overflow set, then groups of one job), then group by
+-- group, then what is due and not moved: ids with the cursor after each, and the records of those
+-- that were read for that. An id of false says that some were passed over.
 local function ready_ids(r, cursor, limit)
   local part, after = 0, nil
   if cursor then part, after = byte(cursor), #cursor > 1 and sub(cursor, 2) or nil end
@@ -123,11 +144,13 @@ local function ready_ids(r, cursor, limit)
   while part <= 41 and #out < limit do
     local want = limit - #out
     if part < 40 then
-      -- Parts 2 * lane and 2 * lane + 1: merged, so that a line is in order; the odd one is not
-      -- used.
+      -- Part 2 * lane has list and overflow set merged, so that a line is in order; 2 * lane + 1
+      -- the groups.
       local lane = floor(part / 2)
       if part % 2 == 0 and ((r.L[lane] or 0) > 0 or (r.X[lane] or 0) > 0) then
         for _, one in ipairs(Inspect.lane(r, lane, after, want)) do put(one[2], one[1], one[3]) end
+      elseif part % 2 == 1 and (r.X[lane] or 0) > 0 then
+        for _, one in ipairs(alone_in_groups(r, lane, after, want)) do put(one[1], one[2]) end
       end
     elseif part == 40 then
       for _, one in ipairs(by_lex(S.base .. ':l:' .. r.name, after, want, -16)) do put(one[1], one[2]) end
@@ -161,7 +184,7 @@ local function pack_before(list, after)
 end
 
 -- Jobs of a lane in order after a key, at most so many: {key, id, record if it was read}. Keys are
--- 21 bytes and the id.
+-- 21 bytes and the id; one without an id is the place of a group, behind which there may be more.
 function Inspect.lane(r, lane, after, limit)
   local found = {}
   if lane < 10 and (r.L[lane] or 0) > 0 then
@@ -189,28 +212,25 @@ function Inspect.lane(r, lane, after, limit)
   end
   local listed = #found
   if (r.X[lane] or 0) > 0 then
-    local key, last = S.base .. ':x:' .. lane .. ':' .. r.name, after and '(' .. sub(after, 1, 21) .. 'J' .. sub(after, 22) or '-'
-    local from, k = last, 0
-    while k < limit do
-      local members = call('ZRANGEBYLEX', key, from, '+', 'LIMIT', 0, limit)
-      for _, member in ipairs(members) do
-        if sub(member, 22, 22) == 'J' then
-          found[#found + 1] = {sub(member, 1, 21) .. sub(member, 23), sub(member, 23)}
-          k = k + 1
-        end
-        from = '(' .. member
+    local from = after and '(' .. (Group.of_place(after) and after or sub(after, 1, 21) .. 'J' .. sub(after, 22)) or '-'
+    local members, k = call('ZRANGEBYLEX', S.base .. ':x:' .. lane .. ':' .. r.name, from, '+', 'LIMIT', 0, PLACES_MAX), 0
+    for _, member in ipairs(members) do
+      if k < limit and not Group.of_place(member) then
+        found[#found + 1], k = {sub(member, 1, 21) .. sub(member, 23), sub(member, 23)}, k + 1
       end
-      if #members < limit then break end
     end
+    if k < limit and #members == PLACES_MAX then found[#found + 1] = {members[PLACES_MAX], false} end
   end
   if #found > listed and listed > 0 then table.sort(found, function(a, b) return below(a[1], b[1]) end) end
+  for i = 1, #found do
+    if not found[i][2] then return slice(found, 1, min(i, limit)) end
+  end
   return slice(found, 1, limit)
 end
 
 -- Active jobs, lease by lease in the order of their fences; cursor: token and place.
 local function active_ids(q, cursor, limit)
-  local tokens, out = {}, {}
-  for i, member in ipairs(call('ZRANGE', S.k.e, 0, -1)) do tokens[i] = sub(member, 17, 32) end
+  local tokens, out = Lease.tokens_of(q), {}
   table.sort(tokens, below)
   for _, token in ipairs(tokens) do
     if not cursor or not below(token, sub(cursor, 1, 16)) then
@@ -303,8 +323,8 @@ local function scheduled_ids(r, cursor, limit, takes)
   return merge(out, cold(limit), limit)
 end
 
--- Ids of a queue in a state, in their order after a cursor, each with the cursor after it; `takes`:
--- to take them out.
+-- Ids of a queue in a state, in their order after a cursor, each with the cursor after it (false
+-- where some were passed over); `takes`: to take them out.
 function Inspect.by_state(r, state, cursor, limit, takes)
   local q = r.name
   if state == HELD then return by_lex(S.base .. ':h:' .. q, cursor, limit, 13) end
@@ -339,28 +359,28 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
       if row.follower and #found < limit and cursor ~= '2' then found[#found + 1] = {row.follower, '2'} end
     end
   elseif by == 3 then
-    local from, to = key .. '\0', '(' .. key .. '\1'
-    if cursor and sub(cursor, 1, #from) ~= from then bad_cursor() end
-    local members = call('ZRANGEBYLEX', S.base .. ':gm:' .. q, cursor and '(' .. cursor or '[' .. from, to, 'LIMIT', 0, limit)
-    for i, member in ipairs(members) do found[i] = {sub(member, -16), member} end
+    found = Group.members(r, key, cursor, limit)
   else
     found = Inspect.by_state(r, state, cursor, limit, writes)
   end
-  local unread, jobs = {}, {}
-  for i = 1, #found do if not found[i][3] then unread[#unread + 1] = found[i][1] end end
+  local unread, all, jobs = {}, {}, {}
+  for i = 1, #found do if found[i][1] and not found[i][3] then unread[#unread + 1] = found[i][1] end end
   local records, k = Job.raws(unread), 0
   for i = 1, #found do
     local id, _, raw = unpack_list(found[i])
-    if not raw then
+    if id and not raw then
       k = k + 1
       raw = records[k]
     end
-    if raw and byte(raw) < %TAG_TOMBSTONE% then
-      local j = Job.parse(id, raw)
-      local is, p = seen_state(j)
-      if (by ~= 1 or is == state) and passes(f, j, is) then jobs[#jobs + 1] = {j, is, p} end
-    end
+    if raw and byte(raw) < %TAG_TOMBSTONE% then all[#all + 1] = Job.parse(id, raw) end
   end
+  Lease.look_up(all)
+  for i = 1, #all do
+    local j = all[i]
+    local is, p = seen_state(j)
+    if (by ~= 1 or is == state) and passes(f, j, is) then jobs[#jobs + 1] = {j, is, p} end
+  end
+  Lease.look_up({})
   if examined then return jobs, examined, next_one end
   return jobs, #found, #found == limit and found[#found][2] or nil
 end

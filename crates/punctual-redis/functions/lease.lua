@@ -1,14 +1,26 @@
 -- Leases. `BASE:pg`: token 16 to a lease that never changes (worker 16 | started 8 | lease_duration
--- 8 | lo 8 | hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | [runs]); '~' + token to what
--- changes (mp: d which have left, c cancel requested, ls lease_duration, sp extended after a
--- pause); 'n' + worker + nonce to its tokens. `BASE:e`: ends; members lo 8 | hi 8 | token | queues,
--- the earliest and latest due inside, so that a job in hand finds its lease though nothing was
--- written to it.
+-- 8 | lo 8 | hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | [runs]), lo and hi the
+-- earliest and latest due inside; '~' + token to what changes (mp: d which have left, c cancel
+-- requested, ls lease_duration, sp extended after a pause); 'n' + worker + nonce to its tokens; 'j'
+-- + id to the token of a lease of one job. `BASE:eo:QUEUE`: tokens of leases of one job of a queue,
+-- by deadline; `BASE:ew:QUEUE`: of leases of several jobs, some of that queue, token | lo 8 | hi 8,
+-- so that a job in hand finds its lease though nothing was written to it; `BASE:e`: these queues,
+-- by a lower bound of the first deadline.
 do
 
 local ALONE, PLAIN, IN_BUNDLES = %LEASE_ALONE%, %LEASE_PLAIN%, %LEASE_BUNDLES%
 
-local function lease_member(p) return p.lo .. p.hi .. p.token .. p.q end
+-- Where leases of n jobs of a queue stand by deadline, and a lease there.
+local function ends_of(q, n) return S.base .. (n == 1 and ':eo:' or ':ew:') .. q end
+local function member_of(token, n, lo, hi) return n == 1 and token or token .. lo .. hi end
+
+-- The queues of a lease as a list, by their names with NUL between.
+local function names_of(queues)
+  if not find(queues, '\0', 1, true) then return {queues} end
+  local names = {}
+  for q in queues:gmatch('%Z+') do names[#names + 1] = q end
+  return names
+end
 
 -- The first queue of a lease's bytes.
 function Lease.queue_of(blob)
@@ -24,26 +36,36 @@ function Lease.fetch(base, fields)
   return out
 end
 
+-- Notes arguments of a command that is to be given for a key.
+local function note_for(all, key, one, two)
+  local items = all[key]
+  if items then
+    local n = #items
+    items[n + 1], items[n + 2] = one, two
+  else
+    all[key] = {one, two}
+  end
+end
+
 -- Writes the leases that were opened and closed in this call so far.
 function Lease.flush()
   local opened, ends, gone, closed = S.opened, S.opened_ends, S.gone_fields, S.closed
   S.opened, S.opened_ends, S.gone_fields, S.closed = nil, nil, nil, nil
   if opened then
     call_many('HSET', S.k.pg, opened)
-    call_many('ZADD', S.k.e, ends)
+    for key, items in pairs(ends) do call_many('ZADD', key, items) end
   end
   if closed then
     call_many('HDEL', S.k.pg, gone)
-    call_many('ZREM', S.k.e, closed)
+    for key, items in pairs(closed) do call_many('ZREM', key, items) end
   end
 end
 
--- Reads the leases (members of `BASE:e` with their ends) before they are loaded: one command for
--- all of them.
-function Lease.prefetch(ends)
+-- Reads leases before they are loaded: one command for all of them.
+function Lease.prefetch(tokens)
   local fields, leases, fetched = {}, S.leases or {}, S.fetched or {}
-  for i = 1, #ends, 2 do
-    local token = sub(ends[i], 17, 32)
+  for i = 1, #tokens do
+    local token = tokens[i]
     if leases[token] == nil and fetched[token] == nil then fields[#fields + 1], fields[#fields + 2] = token, '~' .. token end
   end
   if #fields == 0 then return end
@@ -176,34 +198,28 @@ function Lease.rest(p)
   return ids, places
 end
 
--- How many those are; none is cut out for it.
-function Lease.left(p)
-  local d = p.map and p.map.d
-  return d and p.n - select(2, d:gsub('1', '')) or p.n
+-- Notes that a lease is to be written as gone: its fields, and where it stands in its queues.
+local function forget(token, worker, queues, n, id, lo, hi, saved)
+  local gone, closed, leases = S.gone_fields or {}, S.closed or {}, S.leases or {}
+  local k, names, member = #gone, names_of(queues), member_of(token, n, lo, hi)
+  gone[k + 1], gone[k + 2] = token, 'n' .. worker .. sub(token, 9)
+  if n == 1 then gone[k + 3] = 'j' .. id end
+  if saved then gone[#gone + 1] = '~' .. token end
+  for i = 1, #names do note_for(closed, ends_of(names[i], n), member) end
+  leases[token] = false
+  S.gone_fields, S.closed, S.leases, S.wide = gone, closed, leases, nil
 end
 
-local function nonce_field(p) return 'n' .. p.worker .. sub(p.token, 9) end
-
 function Lease.close(p)
-  local gone, closed = S.gone_fields or {}, S.closed or {}
-  local n = #gone
-  gone[n + 1], gone[n + 2] = p.token, nonce_field(p)
-  if p.saved then gone[n + 3] = '~' .. p.token end
-  closed[#closed + 1] = lease_member(p)
-  S.gone_fields, S.closed = gone, closed
-  S.leases[p.token] = false
+  forget(p.token, p.worker, p.q, p.n, sub(p.blob, p.at, p.at + 15), p.lo, p.hi, p.saved)
   if p.alone then notify(Row.of(Lease.queue_of(p.blob))) end -- its worker may be given other jobs again
-  S.ends = nil
 end
 
 -- Closes a lease of one queue that nothing was written to since it was opened, by its bytes.
 function Lease.close_plain(token, blob, q)
-  local gone, closed, leases = S.gone_fields or {}, S.closed or {}, S.leases or {}
-  local n = #gone
-  gone[n + 1], gone[n + 2] = token, 'n' .. sub(blob, 1, 16) .. sub(token, 9)
-  closed[#closed + 1] = sub(blob, 33, 48) .. token .. q
-  leases[token] = false
-  S.gone_fields, S.closed, S.leases, S.ends = gone, closed, leases, nil
+  local n, at = unp('>I2', blob, 50), 54 + #q
+  Workers.holds(sub(blob, 1, 16), -n)
+  forget(token, sub(blob, 1, 16), q, n, n == 1 and sub(blob, at, at + 15), sub(blob, 33, 40), sub(blob, 41, 48))
 end
 
 -- A string of '0' and '1' with runs of places set to '1'.
@@ -218,6 +234,9 @@ end
 
 -- Jobs leave their lease, by runs of places; it goes with its last one.
 function Lease.leave_runs(p, runs)
+  local n = 0
+  for k = 2, #runs, 2 do n = n + runs[k] end
+  Workers.holds(p.worker, -n)
   if runs[2] == p.n then return Lease.close(p) end
   p.map = p.map or {}
   local d = Lease.tombstone_runs(p.map.d or rep('0', p.n), runs)
@@ -281,69 +300,114 @@ end
 -- Opens a lease over ids, a string of n of them; plain if every job is, and all of one queue;
 -- `runs` if all are in bundles.
 function Lease.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, plain, runs)
-  local now, member = S.now, lo .. hi .. token .. q
+  local now = S.now
   local flags = (alone and ALONE or 0) + (plain and PLAIN or 0) + (runs and IN_BUNDLES or 0)
   local blob = worker .. pack('>I8I8', now, lease_duration) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids .. (runs or '')
-  local opened, ends = S.opened or {}, S.opened_ends or {}
-  local k = #opened
+  local opened, ends, deadline = S.opened or {}, S.opened_ends or {}, now + lease_duration
+  local k, score = #opened, fmt('%d', deadline)
   opened[k + 1], opened[k + 2], opened[k + 3], opened[k + 4] = token, blob, 'n' .. worker .. sub(token, 9), token
-  k = #ends
-  ends[k + 1], ends[k + 2] = fmt('%d', now + lease_duration), member
-  S.opened, S.opened_ends = opened, ends
-  schedule('ends', now + lease_duration)
+  Workers.holds(worker, n)
+  if n == 1 then opened[k + 5], opened[k + 6] = 'j' .. sub(ids, 1, 16), token end
+  local names, member = names_of(q), member_of(token, n, lo, hi)
+  for i = 1, #names do
+    local r = Row.of(names[i])
+    note_for(ends, ends_of(names[i], n), score, member)
+    if r.first_end == 0 or deadline < r.first_end then Lease.schedule(r, deadline) end
+  end
+  S.opened, S.opened_ends, S.wide = opened, ends, nil
+  schedule('ends', deadline)
   if M.lease_duration == 0 or lease_duration < M.lease_duration then M.lease_duration, M.rest = lease_duration, nil end
-  S.ends = nil
 end
 
--- Every lease: members and ends, by end.
-local function all_ends()
-  if not S.ends then
-    Lease.flush()
-    S.ends = call('ZRANGE', S.k.e, 0, -1, 'WITHSCORES')
-  end
-  return S.ends
+-- No lease of a queue ends before that; 0: there is none.
+function Lease.schedule(r, deadline)
+  if deadline > 0 then call('ZADD', S.k.e, fmt('%d', deadline), r.name) else call('ZREM', S.k.e, r.name) end
+  r.first_end, r.rest = deadline, nil
+end
+
+-- The first lease of a queue by deadline: its token and deadline, its key and member; nil if there
+-- is none.
+local function first_of(q)
+  Lease.flush()
+  local key, wide_key = ends_of(q, 1), ends_of(q, 2)
+  local one, wide = call('ZRANGE', key, 0, 0, 'WITHSCORES'), call('ZRANGE', wide_key, 0, 0, 'WITHSCORES')
+  local ends, wide_ends = one[2] and tonum(one[2]), wide[2] and tonum(wide[2])
+  if wide_ends and (not ends or wide_ends < ends) then return sub(wide[1], 1, 16), wide_ends, wide_key, wide[1] end
+  return one[1], ends, key, one[1]
 end
 
 -- The earliest end of a lease with jobs of one of these queues; nil if there is none.
 function Lease.first_end(rows)
-  local wanted, any, start = {}, false, 0
+  local first
   for _, r in ipairs(rows) do
-    if r.c[ACTIVE] > 0 then wanted[r.name], any = true, true end
-  end
-  local size = 1 -- the first one will do, most often
-  if any then Lease.flush() end
-  while any do
-    local ends = call('ZRANGE', S.k.e, start, start + size - 1, 'WITHSCORES')
-    for i = 1, #ends, 2 do
-      local queues = sub(ends[i], 33)
-      if wanted[queues] then return tonum(ends[i + 1]) end
-      if find(queues, '\0', 1, true) then
-        for name in queues:gmatch('%Z+') do if wanted[name] then return tonum(ends[i + 1]) end end
-      end
+    if r.c[ACTIVE] > 0 then
+      local _, ends = first_of(r.name)
+      if ends and (not first or ends < first) then first = ends end
     end
-    if #ends < 2 * size then return nil end
-    start, size = start + size, 100
   end
+  return first
 end
 
 function Lease.deadline(p)
   Lease.flush()
-  return tonum(call('ZSCORE', S.k.e, lease_member(p)) or 0)
+  return tonum(call('ZSCORE', ends_of(Lease.queue_of(p.blob), p.n), member_of(p.token, p.n, p.lo, p.hi)) or 0)
+end
+
+-- Tokens of all leases with jobs of a queue.
+function Lease.tokens_of(q)
+  Lease.flush()
+  local tokens = call('ZRANGE', ends_of(q, 1), 0, -1)
+  for _, member in ipairs(call('ZRANGE', ends_of(q, 2), 0, -1)) do tokens[#tokens + 1] = sub(member, 1, 16) end
+  return tokens
+end
+
+-- Tokens of the leases of several jobs of a queue that may hold a job of a due. They are asked for
+-- once in a call.
+local function wide_of(q, due8)
+  local wide, tokens = S.wide, {}
+  if not wide or wide.q ~= q then
+    wide = {q = q, members = call('ZRANGE', ends_of(q, 2), 0, -1)}
+    S.wide = wide
+  end
+  for _, member in ipairs(wide.members) do
+    if not below(due8, sub(member, 17, 24)) and not below(sub(member, 25), due8) then tokens[#tokens + 1] = sub(member, 1, 16) end
+  end
+  Lease.prefetch(tokens)
+  return tokens
+end
+
+-- Asks with one command which of these jobs have a lease of their own; until it is told of none,
+-- nothing may open or close one.
+function Lease.look_up(jobs)
+  local fields, own = {}, nil
+  for i = 1, #jobs do
+    local j = jobs[i]
+    local r = j.tag < %TAG_HELD% and j.due <= S.now and Row.find(j.q)
+    if r and r.c[ACTIVE] > 0 then fields[#fields + 1] = 'j' .. j.id end
+  end
+  if #fields > 0 then
+    Lease.flush()
+    own = {}
+    local tokens = get_many(S.k.pg, fields)
+    for i = 1, #fields do own[sub(fields[i], 2)] = tokens[i] end
+  end
+  S.own_leases = own
 end
 
 -- The lease that holds a waiting job, and its place; nil if it is not active.
 function Lease.of(j)
-  local ends, due, may = all_ends(), j.due, {}
-  for i = 1, #ends, 2 do
-    local lo, hi = unp('>I8I8', ends[i])
-    if lo <= due and hi >= due then may[#may + 1], may[#may + 2] = ends[i], ends[i + 1] end
-  end
-  Lease.prefetch(may)
-  for i = 1, #may, 2 do
-    local p = Lease.load(sub(may[i], 17, 32))
+  local r = Row.find(j.q)
+  if not r or r.c[ACTIVE] == 0 then return nil end
+  Lease.flush()
+  local own = S.own_leases
+  local token = own and own[j.id]
+  if token == nil then token = call('HGET', S.k.pg, 'j' .. j.id) end
+  local tokens = token and {token} or wide_of(j.q, j.due8)
+  for i = 1, #tokens do
+    local p = Lease.load(tokens[i])
     local place = p and Lease.place(p, j.id)
     if place then
-      p.deadline = tonum(may[i + 1])
+      if not (own and p.deadline) then p.deadline = Lease.deadline(p) end
       return p, place
     end
   end
@@ -352,29 +416,45 @@ end
 -- The lease ends then.
 function Lease.end_at(p, deadline)
   Lease.flush()
-  call('ZADD', S.k.e, fmt('%d', deadline), lease_member(p))
+  local member = member_of(p.token, p.n, p.lo, p.hi)
+  for _, q in ipairs(names_of(p.q)) do call('ZADD', ends_of(q, p.n), fmt('%d', deadline), member) end
+  p.deadline = deadline
   schedule('ends', deadline)
-  S.ends = nil
 end
 
 -- While the engine was paused no worker could extend: each such lease lasts as long again, once.
+-- None of them ends later than so long after now: it was given less than twice the pause, before
+-- the pause began. Where some were extended by less than they had left, all leases are looked at.
 function Lease.extend_after_pause(gap)
-  local ends, extended, shortest = all_ends(), false, 0
-  Lease.prefetch(ends)
-  for i = 1, #ends, 2 do
-    local p = Lease.load(sub(ends[i], 17, 32))
-    if p then
-      if gap * 2 > p.lease_duration and not (p.map and p.map.sp) then
-        p.map = p.map or {}
-        p.map.sp = 1
-        Lease.save(p)
-        Lease.end_at(p, max(tonum(ends[i + 1]), S.now + p.lease_duration))
-        extended = true
+  Lease.flush()
+  local any_end = call('HGET', S.k.pg, '!')
+  local extended, shortest, till, seen, longer = false, 2 * gap, any_end and '+inf' or fmt('%d', S.now + gap), {}, nil
+  for _, q in ipairs(call('ZRANGEBYSCORE', S.k.e, '-inf', till)) do
+    local tokens, deadlines = {}, {}
+    for n = 1, 2 do
+      local found = call('ZRANGEBYSCORE', ends_of(q, n), '-inf', till, 'WITHSCORES')
+      for i = 1, #found, 2 do tokens[#tokens + 1], deadlines[#tokens + 1] = sub(found[i], 1, 16), tonum(found[i + 1]) end
+    end
+    Lease.prefetch(tokens)
+    for i = 1, #tokens do
+      local p = not seen[tokens[i]] and Lease.load(tokens[i])
+      seen[tokens[i]] = true
+      if p then
+        local lease_duration = p.lease_duration
+        if gap * 2 > lease_duration and not (p.map and p.map.sp) then
+          p.map = p.map or {}
+          p.map.sp = 1
+          Lease.save(p)
+          Lease.end_at(p, max(deadlines[i], S.now + lease_duration))
+          extended = true
+        end
+        shortest = min(shortest, lease_duration)
+        if deadlines[i] > S.now + lease_duration then longer = min(longer or lease_duration, lease_duration) end
       end
-      if shortest == 0 or p.lease_duration < shortest then shortest = p.lease_duration end
     end
   end
-  M.lease_duration, M.rest = shortest, nil
+  if any_end and not longer then call('HDEL', S.k.pg, '!') elseif any_end then call('HSET', S.k.pg, '!', fmt('%d', longer)) end
+  M.lease_duration, M.rest = call('EXISTS', S.k.e) == 1 and shortest or 0, nil
   if extended then M.jumps = M.jumps + 1 end
 end
 
@@ -409,23 +489,28 @@ function Lease.return_to_front(j)
   Place.put(j)
 end
 
+-- Leases and queues that one call looks at, to return their jobs.
+local TURNS = 250
+
 -- Returns jobs of leases that ran out, a bounded number; how many.
 function Lease.rescue(limit)
-  local rescued = 0
-  while rescued < limit do
+  local rescued, turns = 0, 0
+  while rescued < limit and turns < TURNS do
     Lease.flush()
-    local first = call('ZRANGE', S.k.e, 0, 0, 'WITHSCORES')
-    if not first[1] then
+    local queue = call('ZRANGE', S.k.e, 0, 0, 'WITHSCORES')
+    if not queue[1] then
       M.lease_duration, M.rest = 0, nil
+      call('HDEL', S.k.pg, '!')
       break
     end
-    if tonum(first[2]) > S.now then
-      schedule('ends', tonum(first[2]))
-      break
-    end
-    local p = Lease.load(sub(first[1], 17, 32))
-    if not p then
-      call('ZREM', S.k.e, first[1])
+    local token, ends, key, member = first_of(queue[1])
+    if token and ends > S.now and ends == tonum(queue[2]) then break end
+    local r, p = Row.of(queue[1]), token and ends <= S.now and Lease.load(token)
+    turns = turns + 1
+    if not token or ends > S.now then
+      Lease.schedule(r, ends or 0)
+    elseif not p then -- its record was deleted by somebody else
+      call('ZREM', key, member)
     else
       local ids, places = Lease.rest(p)
       local n = min(#ids, limit - rescued)
@@ -434,7 +519,7 @@ function Lease.rescue(limit)
       for i = n, 1, -1 do
         local j = Job.load(ids[i])
         if j then
-          crash(j, p, tonum(first[2]))
+          crash(j, p, ends)
         elseif not Job.raw(ids[i]) then -- its record was deleted by somebody else
           S.lost = true
           if not find(p.q, '\0', 1, true) then
@@ -448,85 +533,8 @@ function Lease.rescue(limit)
     end
   end
   Lease.flush()
-  if rescued >= limit then schedule('ends', S.now) end
+  if rescued >= limit or turns >= TURNS then schedule('ends', S.now) end
   return rescued
-end
-
--- Reads an extend before anything is changed.
-local function read_extends(blob)
-  local count, at, leases = unp('>I2', blob, 9), 11, {}
-  Check.count(count)
-  for k = 1, count do
-    local p = {notes = {}}
-    local notes, jobs
-    p.token, p.lease_duration, notes = unp('>c16I8I2', blob, at)
-    Check.lease_duration(p.lease_duration)
-    at = at + 26
-    for i = 1, notes do
-      local id, length = unp('>c16I4', blob, at)
-      local is_log = length >= 2147483648
-      if is_log then length = length - 2147483648 end
-      local note_ = sub(blob, at + 20, at + 19 + length)
-      p.notes[i], at = {id, is_log and Check.lines(note_) or note_, is_log}, at + 20 + length
-    end
-    jobs, at = unp('>I2', blob, at)
-    Check.count(notes + jobs)
-    p.jobs, p.at, at = jobs, at, at + 16 * jobs
-    if at > #blob + 1 then error('it ends within a lease') end
-    leases[k] = p
-  end
-  return leases
-end
-
--- Extends one lease; its answer.
-local function extend_one(extend, blob)
-  local p, lease_duration, lost, asked = Lease.load(extend.token), extend.lease_duration, {}, {}
-  if not p then return '\0' end
-  local deadline = max(Lease.deadline(p), S.now + lease_duration)
-  if p.lease_duration ~= lease_duration or (p.map and p.map.sp) then
-    p.map = p.map or {}
-    p.map.ls, p.map.sp = lease_duration, nil
-    p.lease_duration = lease_duration
-    Lease.save(p)
-    if M.lease_duration == 0 or lease_duration < M.lease_duration then M.lease_duration, M.rest = lease_duration, nil end
-  end
-  Lease.end_at(p, deadline)
-  p.deadline = deadline
-  for _, note_ in ipairs(extend.notes) do
-    local j = Lease.place(p, note_[1]) and Job.load(note_[1])
-    if j then
-      if note_[3] then Job.log(j, (j.ext.a or 0) + 1, note_[2]) else j.ext.po = note_[2] end
-      Job.save(j)
-      Lease.spoil(p)
-    end
-  end
-  for i = 1, extend.jobs do
-    local id = sub(blob, extend.at + 16 * i - 16, extend.at + 16 * i - 1)
-    if not Lease.place(p, id, i) then lost[#lost + 1] = id end
-  end
-  for _, id in ipairs(p.map and p.map.c or {}) do asked[#asked + 1] = Lease.place(p, id) or nil end
-  table.sort(asked)
-  for i, place in ipairs(asked) do asked[i] = sub(p.blob, p.at + 16 * place - 16, p.at + 16 * place - 1) end
-  return '\1' .. u8(p.deadline) .. pack('>I2', #lost) .. concat(lost) .. pack('>I2', #asked) .. concat(asked)
-end
-
--- Extends the leases that a call names; its answer.
-function Lease.extend(blob)
-  local leases, out = reading(read_extends, blob), {}
-  Settle.flush()
-  for k, extend in ipairs(leases) do out[k] = extend_one(extend, blob) end
-  return u8(S.now) .. concat(out)
-end
-
--- extend. Key: base. Argument: instance 8 | leases 2 | per lease token 16, lease_duration 8, notes,
--- jobs. Reply: now 8, per lease 0, or 1 | deadline 8 | lost | cancel.
-function Lease.extend_call(base, blob)
-  if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
-  Shard.open(base, sub(blob, 1, 8), nil, nil, nil, Shard.LEASES)
-  Sweep.run()
-  local reply = Lease.extend(blob)
-  Shard.commit()
-  return reply
 end
 
 end

@@ -1,10 +1,11 @@
 -- Lines: who may be claimed next. Jobs in order stand in lists of chunks, `BASE:r:PRIORITY:QUEUE`:
 -- now 8 | sub 2 | kind 1 | size 3 | [lo 8 | hi 8] | ids. Kind 1: plain jobs due at `now`; 2: plain
--- jobs due from lo to hi; 0: look at each; 3: jobs of the bundle now, sub and no: no 1 | from 2 | n
--- 2 | count of the bundle 2 instead of ids. Size: bytes of the records together, at most: as many
--- as if each were the largest. Jobs out of order (rescued, moved, cleared), suspects and groups
--- stand in overflow sets, `BASE:x:LANE:QUEUE`, ordered by position, due and enqueue. A claim merges
--- the two.
+-- jobs due from lo to hi; 4, 5: the same of jobs that may have an ext, of which a claim has to look
+-- at none unless some have expired; 0: look at each; 3: jobs of the bundle now, sub and no: no 1 |
+-- from 2 | n 2 | count of the bundle 2 instead of ids. Size: bytes of the records together, at
+-- most: as many as if each were the largest. Jobs out of order (rescued, moved, cleared), suspects
+-- and groups stand in overflow sets, `BASE:x:LANE:QUEUE`, ordered by position, due and enqueue. A
+-- claim merges the two.
 do
 
 local function list_of(r, lane)
@@ -25,6 +26,12 @@ local function overflow_of(r, lane) return S.base .. ':x:' .. lane .. ':' .. r.n
 -- A claim that wants less than a chunk copies its rest: so chunks are small.
 local CHUNK = 100
 
+-- Whether a chunk has a first and a last due of its own.
+local function is_moved(chunk)
+  local kind = byte(chunk, %CHUNK_KIND%)
+  return kind == %CHUNK_MOVED% or kind == %CHUNK_EXT_MOVED%
+end
+
 -- Enqueues jobs order at the end of a lane's list. `kind` as above; `sizes` bytes of each record if
 -- the kind is not 0; `lo`, `hi` for kind 2.
 function Line.push(r, lane, ids, kind, sizes, lo, hi)
@@ -37,7 +44,7 @@ function Line.push(r, lane, ids, kind, sizes, lo, hi)
       size = size * (last - from + 1)
     end
     local head = stamp10 .. (size > 16777215 and '\0\0\0\0' or char(kind) .. pack('>I3', size))
-    if kind == %CHUNK_MOVED% and byte(head, %CHUNK_KIND%) == %CHUNK_MOVED% then head = head .. lo .. hi end
+    if is_moved(head) then head = head .. lo .. hi end
     chunks[#chunks + 1] = head .. (from == last and ids[from] or concat(ids, '', from, last))
   end
   call_many('RPUSH', list_of(r, lane), chunks)
@@ -59,7 +66,7 @@ function Line.push_bundles(r, lane, bundles)
 end
 
 -- Where the ids of a chunk begin.
-local function ids_from(chunk) return byte(chunk, %CHUNK_KIND%) == %CHUNK_MOVED% and 31 or 15 end
+local function ids_from(chunk) return is_moved(chunk) and 31 or 15 end
 Line.ids_from = ids_from
 
 local function count_of(chunk)
@@ -85,10 +92,37 @@ function Line.overflow_add(r, lane, member)
   notify(r)
 end
 
+-- Places of groups go into a lane's overflow set, each behind a 0, or leave it.
+function Line.places_taken(r, lane, members)
+  r.X[lane] = (r.X[lane] or 0) + call_many('ZADD', overflow_of(r, lane), members)
+  notify(r)
+end
+
+function Line.places_left(r, lane, members)
+  r.X[lane] = max(0, (r.X[lane] or 0) - call_many('ZREM', overflow_of(r, lane), members))
+end
+
 function Line.overflow_remove(r, lane, member)
   if (r.X[lane] or 0) == 0 or call('ZREM', overflow_of(r, lane), member) == 0 then return false end
   r.X[lane] = r.X[lane] - 1
   return true
+end
+
+-- Takes entries out that are there.
+function Line.overflow_remove_many(r, lane, members)
+  r.X[lane] = max(0, r.X[lane] - call_many('ZREM', overflow_of(r, lane), members))
+end
+
+-- Puts jobs out of order in the set of a lane for which no crash speaks: ids and their records.
+function Line.up_many(r, lane, ids, raws)
+  local items = {}
+  for i = 1, #ids do
+    local raw = raws[i]
+    items[2 * i - 1], items[2 * i] = '0', '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. 'J' .. ids[i]
+  end
+  call_many('ZADD', overflow_of(r, lane), items)
+  r.X[lane] = (r.X[lane] or 0) + #ids
+  notify(r)
 end
 
 local function overflow_member(j)
@@ -222,6 +256,8 @@ local function put_back(key, chunk, first, n)
   call('LPUSH', key, chunk)
 end
 
+Line.put_back, Line.list_of = put_back, list_of
+
 function Line.hold() S.open_chunks = {} end
 
 function Line.let_go()
@@ -290,20 +326,22 @@ local function take_ids(r, lane, want)
   return ids, stamps, k, gone
 end
 
--- Takes at most `want` plain jobs of a lane unseen, at most `bytes` of records: a string of ids,
--- how many, how many bytes at most, and their earliest and latest due; runs of those that are in
--- bundles, if they may be, and whether others are not. Nothing if a chunk must be looked at.
+-- Takes at most `want` jobs of a lane unseen, at most `bytes` of records: a string of ids, how
+-- many, how many bytes at most, and their earliest and latest due; runs of those that are in
+-- bundles, if they may be, and whether others are not; whether some may have an ext. Nothing if a
+-- chunk must be looked at, or if these are more bytes: then, how many are not.
 function Line.take_unseen(r, lane, want, bytes, in_bundles)
   local live = r.L[lane] or 0
   if live == 0 or (r.T[lane] or 0) > 0 then return nil end
   local key = list_of(r, lane)
   local pieces, k = take_chunks(r, lane, min(want, live), in_bundles)
-  local size, lo, hi, ids, runs = 0, nil, nil, {}, nil
+  local size, lo, hi, ids, runs, may_expire, exts, fit = 0, nil, nil, {}, nil, S.now >= M.expiry, false, 0
   for p = 1, #pieces do
     local one, skip, n = unpack_list(pieces[p])
     local kind, of = unp('>BI3', one, 11)
     size = size + of * n / count_of(one)
-    if kind == 0 or size > bytes then -- as they were
+    if kind > 0 and size > bytes then fit = fit + max(0, n + floor((bytes - size) * count_of(one) / of)) else fit = fit + n end
+    if kind == 0 or size > bytes or may_expire and kind >= %CHUNK_EXT% then -- as they were
       if S.open_chunks then
         Line.let_go()
         Line.hold()
@@ -312,10 +350,11 @@ function Line.take_unseen(r, lane, want, bytes, in_bundles)
         local it = pieces[back]
         put_back(key, it[1], it[2], it[3])
       end
-      return nil
+      return nil, kind > 0 and size > bytes and fit or 0
     end
     local first, last
-    if kind == 2 then first, last = sub(one, 15, 22), sub(one, 23, 30) else first = sub(one, 1, 8) last = first end
+    exts = exts or kind >= %CHUNK_EXT%
+    if is_moved(one) then first, last = sub(one, 15, 22), sub(one, 23, 30) else first = sub(one, 1, 8) last = first end
     if not lo or below(first, lo) then lo = first end
     if not hi or below(hi, last) then hi = last end
     if kind == 3 then
@@ -329,7 +368,7 @@ function Line.take_unseen(r, lane, want, bytes, in_bundles)
     end
   end
   r.L[lane] = live - k
-  return #ids == 1 and ids[1] or concat(ids), k, size, lo, hi, runs, runs and #runs < #pieces
+  return #ids == 1 and ids[1] or concat(ids), k, size, lo, hi, runs, runs and #runs < #pieces, exts
 end
 
 -- Takes at most `want` live jobs off a lane's list: ids, records, the stamp of each, and how many.
@@ -368,7 +407,7 @@ function Line.first_due(r, lane)
   for at = 0, STALE_CHUNKS do
     local one = call('LINDEX', list_of(r, lane), at)
     if not one then return nil end
-    if at == STALE_CHUNKS then return at8(one, byte(one, %CHUNK_KIND%) == %CHUNK_MOVED% and 15 or 1) end
+    if at == STALE_CHUNKS then return at8(one, is_moved(one) and 15 or 1) end
     local _, records = Line.live(one)
     if records[1] then return at8(records[1], %REC_DUE_AT%) end
   end

@@ -9,9 +9,11 @@ function Place.put(j)
   if j.tag == %TAG_HELD% then
     call('ZADD', held_set(r), 0, Job.seq(j) .. j.id)
     r.c[HELD], r.rest = r.c[HELD] + 1, nil
+    if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, true) end
     changed(j.id, j.q, HELD)
   elseif j.due > S.now then
     Due.add(r, j)
+    if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, true) end
     changed(j.id, j.q, SCHEDULED)
   else
     Line.up(r, j)
@@ -26,7 +28,10 @@ function Place.out(j)
   if j.tag == %TAG_HELD% then
     call('ZREM', held_set(r), Job.seq(j) .. j.id)
     r.c[HELD], r.rest = r.c[HELD] - 1, nil
-  elseif not Due.remove(r, j) then -- a due job may not have been moved yet: where it lies decides
+    if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, false) end
+  elseif Due.remove(r, j) then
+    if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, false) end
+  else -- a due job may not have been moved yet: where it lies decides
     Line.down(r, j)
     r.c[READY] = r.c[READY] - 1
   end

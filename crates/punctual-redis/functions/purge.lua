@@ -32,6 +32,7 @@ local function cancel_plain(r, ids, records)
   Ends.completed(r, all, n, Ends.kinds(all, n, records), CANCELLED)
   note(r, 6, n)
   r.c[CANCELLED], r.b[CANCELLED], r.rest = r.c[CANCELLED] + n, r.b[CANCELLED] + bytes, nil
+  Settled.bound_kept(bytes)
   Settled.forget_oldest(r, CANCELLED)
 end
 
@@ -170,11 +171,11 @@ function Edit.purge(q, limit, cursor)
     if nth ~= 2 then -- one by one: held ones; of ready ones those out of order, and of groups
       local found = Inspect.by_state(r, nth == 1 and HELD or READY, after, each, true)
       for _, one in ipairs(found) do
-        local j = Job.load(one[1])
+        local j = one[1] and Job.load(one[1])
         if j and j.tag <= %TAG_HELD% then
           matched = matched + 1
           Settled.cancel_waiting(j, 3)
-        elseif not j then
+        elseif j == nil then
           S.lost = true
         end
       end

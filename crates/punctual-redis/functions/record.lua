@@ -47,7 +47,7 @@ function Job.parse(id, raw)
   end
   j.payload = #raw - at + 1
   j.due = unp('>I8', j.due8)
-  j.cut = #j.tail - j.payload
+  j.size, j.cut = #raw, #j.tail - j.payload
   return j
 end
 
@@ -80,6 +80,96 @@ function Job.bytes(j, without_payload)
   return char(j.tag) .. head .. pack('>I4', #ext) .. ext .. tail
 end
 
+local NOTHING = {} -- an ext, or opts, with nothing in it; nobody changes it
+local last_front, last_queue, last_kind = '\0', '', '' -- of the record that was taken apart last: most are of one queue
+
+-- Opts as most jobs have them, in bytes from a place on: an instant of expiry, then a unique key,
+-- if there are any, and then what many jobs share. Answers the head and the rest of a map without
+-- the two, and these; nothing if they begin otherwise.
+function Job.split_opts(bytes, from, last)
+  local head, a, b, c, d = byte(bytes, from, from + 4)
+  if not c or head < 128 or head > 143 or from + 3 > last then return nil end
+  local at, key, ex = from + 1, nil, nil
+  if a == 162 and b == 101 and c == 120 and d == 168 then -- ex, 8 bytes
+    ex, at, head = sub(bytes, from + 5, from + 12), from + 13, head - 1
+    a, b, c, d = byte(bytes, at, at + 3)
+  end
+  if a == 161 and b == 117 then -- u
+    local start, n = at + 3, (c or 0) - 160
+    if c == 217 then
+      start, n = at + 4, d or 0
+    elseif n < 0 or n > 31 then
+      return nil
+    end
+    at, head = start + n, head - 1
+    key = sub(bytes, start, at - 1)
+  end
+  if at > last + 1 or head < 128 then return nil end
+  return head, sub(bytes, at, last), key, ex
+end
+
+local rests, rest_count = {}, 0 -- those that were read last, by head and bytes
+for head = 128, 143 do rests[head] = {} end
+
+-- Opts of a record from a place on: a map, which nobody changes; the unique key and the instant of
+-- expiry, which may stand only here.
+local function read_opts(raw, from, last)
+  local head, rest, key, ex = Job.split_opts(raw, from, last)
+  local map = head and rests[head][rest]
+  if head and not map then
+    map = mp.unpack(char(head) .. rest)
+    if rest_count > 500 then
+      for one in pairs(rests) do rests[one] = {} end
+      rest_count = 0
+    end
+    if #rest < 256 then rests[head][rest], rest_count = map, rest_count + 1 end
+  end
+  if map and map.u == nil and map.ex == nil then return map, key, ex end
+  map = mp.unpack(sub(raw, from, last))
+  return map, map.u, map.ex
+end
+
+local exts, ext_count = {}, 0 -- those that were read last: jobs that failed together say the same
+
+-- The ext of a record that has one of so many bytes; nobody changes it.
+local function read_ext(raw, length)
+  local bytes = sub(raw, 36, 35 + length)
+  local ext = exts[bytes]
+  if not ext then
+    ext = mp.unpack(bytes)
+    if ext_count > 500 then exts, ext_count = {}, 0 end
+    if length < 1024 then exts[bytes], ext_count = ext, ext_count + 1 end
+  end
+  return ext
+end
+
+-- The parts of a record that is one of many: ext, opts (of which key and expiry may stand only in
+-- what follows), key, expiry, queue, kind, where what follows the ext begins, bytes of the payload.
+-- None is to be changed.
+Job.read_opts, Job.read_ext, Job.NOTHING = read_opts, read_ext, NOTHING
+function Job.parts(raw)
+  local at, ext, opts, key, ex = 32, NOTHING, NOTHING, nil, nil
+  if byte(raw) > %TAG_PLAIN% then
+    local length = unp('>I4', raw, 32)
+    at = 36 + length
+    if length > 1 then ext = read_ext(raw, length) end
+  end
+  local from = at + #last_front
+  if sub(raw, at, from - 1) ~= last_front then
+    local ql = byte(raw, at)
+    local kl = byte(raw, at + ql + 1)
+    from = at + ql + 2 + kl
+    last_front, last_queue = sub(raw, at, from - 1), sub(raw, at + 1, at + ql)
+    last_kind = kl > 0 and sub(raw, at + ql + 2, from - 1) or last_queue
+  end
+  if byte(raw, 31) % 2 == 1 then
+    local length = unp('>I4', raw, from)
+    opts, key, ex = read_opts(raw, from + 4, from + 3 + length)
+    from = from + 4 + length
+  end
+  return ext, opts, key, ex, last_queue, last_kind, at, #raw - from + 1
+end
+
 -- What there is under an id, a record or a tombstone, be it in a bundle; false if nothing.
 function Job.raw(id)
   local raw = call('HGET', S.k.b, id)
@@ -109,7 +199,9 @@ function Job.drop(id)
 end
 
 function Job.save(j)
-  Job.put(j.id, Job.bytes(j))
+  local bytes = Job.bytes(j)
+  j.size = #bytes
+  Job.put(j.id, bytes)
 end
 
 -- The record of an id that is no tombstone; nil if there is none.

@@ -1,19 +1,32 @@
 -- When a failed attempt is due again, in milliseconds: the same arithmetic as `RetryPolicy::span`.
+-- And attempts of a lease that failed, together: a few commands for all of them.
 do
 
 local SPAN_MAX = %RETRY_SPAN_MAX_MS% -- 90 days
 local DEFAULT_RETRY = {1, %RETRY_BASE_MS%, %RETRY_FACTOR%, %RETRY_CAP_MS%, 1}
 
--- An even draw from 0 to 2^20 - 1: a Lehmer generator over the id's bytes and the failures.
+-- A Lehmer generator, state * 48271 + byte for each byte: of 22 bytes the sum of each times a
+-- power, which is exact, as each product has 39 bits.
+local PRIME, POWERS = 2147483647, {}
+POWERS[22] = 1
+for i = 21, 0, -1 do POWERS[i] = POWERS[i + 1] * 48271 % PRIME end
+
+-- An even draw from 0 to 2^20 - 1 over the id's bytes and the failures.
 local function draw(id, failures)
-  local state, bytes = 1, id .. pack('>I4', failures) .. '\0\0'
-  for i = 1, #bytes do state = (state * 48271 + byte(bytes, i)) % 2147483647 end
-  return state % 1048576
+  local p = POWERS
+  local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, q = byte(id, 1, 16)
+  local sum = p[0] + a * p[1] + b * p[2] + c * p[3] + d * p[4] + e * p[5] + f * p[6] + g * p[7] + h * p[8] + i * p[9]
+    + j * p[10] + k * p[11] + l * p[12] + m * p[13] + n * p[14] + o * p[15] + q * p[16]
+  if failures < 256 then return (sum + failures * p[20]) % PRIME % 1048576 end
+  a, b, c, d = byte(pack('>I4', failures), 1, 4)
+  return (sum + a * p[17] + b * p[18] + c * p[19] + d * p[20]) % PRIME % 1048576
 end
 
-function Retry.span(policy, id, failures)
-  policy = policy or DEFAULT_RETRY
-  local kind, nth, full, jitter = policy[1], max(1, failures), 0, 0
+local last_policy, last_nth, last_full, last_jitter = nil, nil, nil, nil -- mostly asked for again
+
+-- The span before jitter of so many failures, and whether there is any.
+local function full_span(policy, nth)
+  local kind, full, jitter = policy[1], 0, 0
   local first = min(policy[2], SPAN_MAX)
   if kind == 1 then
     local factor, cap = policy[3], min(policy[4], SPAN_MAX)
@@ -30,8 +43,92 @@ function Retry.span(policy, id, failures)
   else
     full = min(policy[min(nth, #policy - 1) + 1], SPAN_MAX)
   end
-  if jitter == 1 then full = floor(full * draw(id, nth) / 1048576) end
-  return full
+  return full, jitter
+end
+
+function Retry.span(policy, id, failures)
+  policy = policy or DEFAULT_RETRY
+  local nth = max(1, failures)
+  if policy ~= last_policy or nth ~= last_nth then
+    last_policy, last_nth, last_full, last_jitter = policy, nth, full_span(policy, nth)
+  end
+  if last_jitter == 1 then return floor(last_full * draw(id, nth) / 1048576) end
+  return last_full
+end
+
+local DUE = '\162rd\168' -- in an ext, before the due of the receipt
+
+local function with_length(ext)
+  local bytes = mp.pack(ext)
+  return pack('>I4', #bytes) .. bytes
+end
+
+-- The exts of jobs that differ in nothing but the due of their receipts: what is before that and
+-- behind it. Nothing if that cannot be told.
+local function around_due(ext)
+  ext.rd = BELOW
+  local bytes = with_length(ext)
+  local at = find(bytes, DUE .. BELOW, 1, true)
+  if find(bytes, DUE, 1, true) == at and not find(bytes, DUE, at + 1, true) then return sub(bytes, 1, at + 3), sub(bytes, at + 12) end
+end
+
+-- What jobs of a queue are that wait for their next attempt.
+local function new_list(r) return {r = r, n = 0, ids = {}, kv = {}, dues = {}, records = {}, examined = {}} end
+
+-- Lets jobs of a lease that failed wait for their next attempt: those of these items that nothing
+-- keeps from it. Their verdicts go into `out`; answers the places of these in the lease, and the
+-- queue of one.
+function Retry.together(p, items, raws, places, out)
+  local lists, by_queue, left, token12, list = {}, {}, {}, sub(p.token, 1, 12), nil
+  local last_error, before, behind = nil, nil, nil -- of the first failures of jobs, which mostly say the same
+  for i, s in pairs(items) do
+    local raw, place = raws[i], places[i]
+    if place and raw and byte(raw) < %TAG_HELD% then
+      local e, o, _, ex, q, _, at = Job.parts(raw)
+      local failures, bare = (e.f or 0) + 1, next(e) == nil
+      local span = not o.g and not e.cr and (e.c or 0) == 0 and o.mc == nil and (e.a or 0) + 1 == s.attempt and failures < (o.ma or 20)
+        and not (ex and e.ex == nil and at8(ex) <= S.now) and not e.ex and (s.span8 and 0 or Retry.span(o.rt, s.id, failures) * 1000)
+      local due8 = span and (s.span8 and Enqueue.plus(S.now, s.span8) or u8(S.now + span))
+      local due = due8 and unp('>I8', due8)
+      if due and due > S.now then
+        if not list or list.r.name ~= q then
+          list = by_queue[q] or new_list(Row.of(q))
+          if list.n == 0 then lists[#lists + 1], by_queue[q] = list, list end
+          Shard.may_count(list.r)
+        end
+        local first8 = e.rd or sub(raw, %REC_DUE%)
+        local record
+        if bare and before and s.error == last_error then
+          record = '\2' .. sub(raw, 2, 11) .. due8 .. sub(raw, 20, 31) .. before .. first8 .. behind .. sub(raw, at)
+        else
+          local now_is = {}
+          for name, value in pairs(e) do now_is[name] = value end
+          now_is.a, now_is.s, now_is.sa, now_is.sk, now_is.f, now_is.fr = s.attempt, p.started, s.attempt, token12, failures, nil
+          now_is.er, now_is.at = s.error or e.er, e.at and slice(e.at, 1, #e.at)
+          Job.remember({ext = now_is}, p, S.now, 1, s.error)
+          if bare then
+            last_error, before, behind = s.error, around_due(now_is)
+          end
+          now_is.rd = first8
+          record = '\2' .. sub(raw, 2, 11) .. due8 .. sub(raw, 20, 31) .. with_length(now_is) .. sub(raw, at)
+        end
+        local n, k = list.n + 1, 2 * list.n
+        list.n, list.ids[n], list.dues[n], list.records[n], list.examined[n] = n, s.id, due, record, o.uh == 0 or e.l == 1
+        list.kv[k + 1], list.kv[k + 2] = s.id, record
+        left[#left + 1], out[i] = place, '\0\1' .. due8 .. '\0\0'
+        changed(s.id, q, SCHEDULED)
+      end
+    end
+  end
+  for _, one in ipairs(lists) do
+    local r = one.r
+    for i = 1, one.n do Bundle.leave(one.ids[i]) end
+    call_many('HSET', S.k.b, one.kv)
+    r.c[ACTIVE] = r.c[ACTIVE] - one.n
+    note(r, 4, one.n)
+    Due.add_many(r, one.dues, one.ids, one.records, nil, one.examined)
+  end
+  return left, lists[1] and lists[1].r.name
 end
 
 end

@@ -2,6 +2,13 @@
 do
 
 local OUTCOMES = {[0] = 'completed', 'retry', 'snooze', 'cancelled', 'dead', 'released'}
+-- What a settlement has, by the byte that says it: 1 span, 2 result, 4 error, 8 stopped, 16
+-- effects, 32 lines to log.
+local HAS = {}
+for has = 0, 63 do
+  local function bit(n) return has % (2 * n) >= n end
+  HAS[has] = {span = bit(%HAS_SPAN%), result = bit(%HAS_RESULT%), error = bit(%HAS_ERROR%), stopped = bit(%HAS_STOPPED%), effects = bit(%HAS_EFFECTS%), log = bit(%HAS_LOG%)}
+end
 local NUMBERS = {retry = 1, snooze = 2, cancelled = 3, dead = 4, released = 5}
 
 -- Refuses an effect that could not be caused.
@@ -16,7 +23,7 @@ end
 
 -- Reads the call before anything is changed.
 local function read_leases(blob)
-  local count, at, leases, jobs, more = unp('>I2', blob, 9), 11, {}, 0, 0
+  local count, at, leases, jobs, more, last_error = unp('>I2', blob, 9), 11, {}, 0, 0, nil
   Check.count(count)
   for k = 1, count do
     local p = {token = sub(blob, at, at + 15), late = at + 16}
@@ -46,33 +53,34 @@ local function read_leases(blob)
       at = at + 2
       p.items = {}
       for i = 1, p.n do
-        local s = {}
-        local outcome, has
-        s.id, s.attempt, outcome, has = unp('>c16I4BB', blob, at)
-        s.outcome = OUTCOMES[outcome] or refuse('invalid_input', 'no such outcome index=' .. jobs + i - 1)
-        if has > 63 then refuse('invalid_input', 'a settlement says more than it may index=' .. jobs + i - 1) end
+        local id, attempt_, outcome, has = unp('>c16I4BB', blob, at)
+        local s = {id = id, attempt = attempt_, outcome = OUTCOMES[outcome], span8 = nil, result = nil, error = nil} -- room for all
+        if not s.outcome then refuse('invalid_input', 'no such outcome index=' .. jobs + i - 1) end
+        local is = HAS[has]
+        if not is then refuse('invalid_input', 'a settlement says more than it may index=' .. jobs + i - 1) end
         at = at + 22
-        if %has has HAS_SPAN% then
+        if is.span then
           s.span8 = sub(blob, at, at + 7)
           if s.outcome ~= 'completed' and unp('>I8', s.span8) + S.now > %INSTANT_MAX_US% then
             refuse('invalid_delay', 'span reaches beyond the year 9999 index=' .. jobs + i - 1)
           end
           at = at + 8
         end
-        if %has has HAS_RESULT% then
+        if is.result then
           local length = unp('>I4', blob, at)
           s.result, at = sub(blob, at + 4, at + 3 + length), at + 4 + length
         end
-        if %has has HAS_ERROR% then
+        if is.error then
           local length = unp('>I4', blob, at)
           s.error, at = sub(blob, at + 4, at + 3 + length), at + 4 + length
-          if not Check.is_utf8(s.error) then refuse('invalid_input', 'error is no UTF-8; send text index=' .. jobs + i - 1) end
+          if s.error ~= last_error and not Check.is_utf8(s.error) then refuse('invalid_input', 'error is no UTF-8; send text index=' .. jobs + i - 1) end
+          last_error = s.error
         end
-        if %has has HAS_STOPPED% then
+        if is.stopped then
           s.stopped, at = unp('>B', blob, at)
           if s.stopped > 3 then refuse('invalid_input', 'stopped is out of range; use 0 to 3 index=' .. jobs + i - 1) end
         end
-        if %has has HAS_EFFECTS% then
+        if is.effects then
           local n = unp('>I2', blob, at)
           s.effects, at, more = {}, at + 2, more + n
           Check.count(jobs + p.n + more)
@@ -82,7 +90,7 @@ local function read_leases(blob)
             check_effect(kind, s.effects[e][2], jobs + i - 1)
           end
         end
-        if %has has HAS_LOG% then
+        if is.log then
           local length = unp('>I4', blob, at)
           s.log, at = Check.lines(sub(blob, at + 4, at + 3 + length)), at + 4 + length
         end
@@ -123,14 +131,15 @@ local function tombstone_plain(p, ids, n, all, cores, results)
   if n >= 8 and not results and Settled.has_block() then
     Settled.tombstone_many(ids, n, all, cores, 1, p.token)
   else
-    local kv = {}
+    local kv, bytes = {}, 0
     local finish = char(COMPLETED) .. u8(S.now) .. '\0\0\0\1' .. sub(p.token, 1, 12)
     for i = 1, n do
       kv[2 * i - 1] = ids[i]
-      kv[2 * i] = '\%TAG_TOMBSTONE%' .. sub(cores, 16 * i - 15, 16 * i) .. finish .. (results and results[i] or '')
+      local result = results and results[i] or ''
+      kv[2 * i], bytes = '\%TAG_TOMBSTONE%' .. sub(cores, 16 * i - 15, 16 * i) .. finish .. result, bytes + #result
     end
     call_many('HSET', S.k.b, kv)
-    Settled.tombstones(S.now, all, n)
+    Settled.tombstones(S.now, all, n, nil, bytes)
   end
   return records
 end
@@ -180,26 +189,6 @@ local function settle_plain(p, report)
   return true
 end
 
--- Clears a name that a held job waits for; one that waits for nothing more takes its place. Answers
--- whether the job is known here.
-function Settle.clear(id, name)
-  local raw = Job.raw(id)
-  local j = raw and byte(raw) < %TAG_TOMBSTONE% and Job.parse(id, raw)
-  if not j or j.tag ~= %TAG_HELD% or Settled.expire_if_late(j) then return raw and true end
-  local left, found = {}, false
-  for _, waits in ipairs(j.ext.w or {}) do
-    if waits == name then found = true else left[#left + 1] = waits end
-  end
-  if not found then return true end
-  local runs = #left == 0 and not j.ext.fo
-  if runs then Place.out(j) end
-  j.ext.w = #left > 0 and left or nil
-  if runs then j.tag = %TAG_WAITING% end
-  Job.save(j)
-  if runs then Place.put(j) end
-  return true
-end
-
 -- Brings one effect about, here or by the outbox; answers its verdict and an id.
 local function bring_about(token, effect)
   local kind, bytes = effect[1], effect[2]
@@ -211,7 +200,7 @@ local function bring_about(token, effect)
     return '\%VERDICT_POSTED%' .. Outbox.post(token, sub(bytes, 2, 1 + length), 0, sub(bytes, 2 + length))
   end
   if not Settle.clear(sub(bytes, 1, 16), sub(bytes, 17)) and kind == 3 then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', 1, bytes) end
-  return '\%VERDICT_CLEARED%\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  return Settle.CLEARED
 end
 
 local function end_attempt(j, p, s)
@@ -296,49 +285,70 @@ local function settle_one(p, s, raw)
   end
   Lease.depart(p, place)
   end_attempt(j, p, s)
-  local effects = {}
+  local effects, cleared = {}, {}
+  if s.effects and #s.effects > 1 then cleared = Settle.clear_together(s.effects) end
   for i, effect in ipairs(s.effects or {}) do
-    effects[i] = bring_about(p.token, effect)
+    effects[i] = cleared[i] and Settle.CLEARED or bring_about(p.token, effect)
   end
   return verdict_of(j, effects)
 end
 
--- Settles a lease item by item; plain ones that completed together.
-local function settle_items(p, report)
-  Shard.may_all()
-  local items, out = report.items, {}
-  if not items then
-    items = {}
-    for i = 1, report.n do
-      items[i] = {id = sub(report.ids, 16 * i - 15, 16 * i), attempt = report.attempt, outcome = 'completed'}
-    end
+-- The items of a report, of which forms 1 and 3 to 5 tell only the ids.
+local function items_of(report)
+  if report.items then return report.items end
+  local items = {}
+  for i = 1, report.n do
+    items[i] = {id = sub(report.ids, 16 * i - 15, 16 * i), attempt = report.attempt, outcome = 'completed'}
   end
-  local q, times, once = nil, {}, true
-  for _, s in ipairs(items) do
-    if times[s.id] then once = false end -- the first in order counts: one after the other
-    times[s.id] = true
-  end
-  if once and p and p.plain and not p.spoilt then
-    local ids, places, results, hint, seen = {}, {}, {}, 1, {}
-    for i, s in ipairs(items) do
-      if s.outcome == 'completed' and s.attempt == 1 and not s.effects and not s.error and not s.log then
-        local place = Lease.place(p, s.id, hint)
-        if place and not seen[place] then
-          seen[place] = true
-          local k = #ids + 1
-          ids[k], places[k], results[k], hint = s.id, place, s.result or false, place + 1
-          out[i] = '\0' .. char(COMPLETED) .. BELOW .. '\0\0'
-        end
+  return items
+end
+
+-- Settles those items of a plain lease together that completed; puts their verdicts in `out`, and
+-- answers the queue.
+local function complete_plain(p, items, out)
+  local ids, places, results, hint, seen = {}, {}, {}, 1, {}
+  for i, s in ipairs(items) do
+    if s.outcome == 'completed' and s.attempt == 1 and not s.effects and not s.error and not s.log then
+      local place = Lease.place(p, s.id, hint)
+      if place and not seen[place] then
+        seen[place] = true
+        local k = #ids + 1
+        ids[k], places[k], results[k], hint = s.id, place, s.result or false, place + 1
+        out[i] = Settle.DONE
       end
     end
-    if #ids > 0 then
-      q = p.q
-      local all = concat(ids)
-      local records = tombstone_plain(p, ids, #ids, all, nil, results)
-      completed_plain(p, ids, #ids, all, Ends.kinds(all, #ids, records))
-      Lease.leave(p, places)
-    end
   end
+  if #ids == 0 then return nil end
+  local all = concat(ids)
+  local records = tombstone_plain(p, ids, #ids, all, nil, results)
+  completed_plain(p, ids, #ids, all, Ends.kinds(all, #ids, records))
+  Lease.leave(p, places)
+  return p.q
+end
+
+-- Settles those items of a lease together that can be; puts their verdicts in `out`, and answers
+-- the queue of one.
+local function complete_some(p, items, out)
+  local times, q = {}, nil
+  for _, s in ipairs(items) do
+    if times[s.id] then return false end -- the first in order counts: one after the other
+    times[s.id] = true
+  end
+  if p and p.plain and not p.spoilt then q = complete_plain(p, items, out) elseif p then q = Settle.complete_some(p, items, out) end
+  if p and S.leases[p.token] then q = Settle.retry_some(p, items, out) or q end
+  return true, q
+end
+
+-- Settles a lease item by item; those that completed together.
+local function settle_items(p, report)
+  Shard.may_all()
+  local out, q, once, all = {}, nil, false, false
+  if p and report.ids and (p.spoilt or not p.plain) then
+    q, all = Settle.complete_alike(p, report, out)
+    if all then return '\0', q end
+  end
+  local items = items_of(report)
+  if next(out) == nil then once, q = complete_some(p, items, out) end
   local asked, records = {}, nil
   for i, s in ipairs(items) do if not out[i] then asked[#asked + 1] = s.id end end
   if once then records = Job.raws(asked) end
@@ -432,10 +442,17 @@ end
 -- settle. Key: base. Argument: instance 8 | leases 2 | per lease token, histograms, form,
 -- settlements. Reply: now 8, per lease 0 (all completed) or 1 and a verdict each.
 function Settle.call(base, blob)
+  local one, lease = Lone.settle(base, blob)
+  if one then return one end
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
   local token = sub(blob, 11, 26)
-  local fetched = Lease.fetch(base, {token, '~' .. token})
-  Shard.open(base, sub(blob, 1, 8), fetched[token] and {Lease.queue_of(fetched[token])}, nil, nil, Shard.LEASES)
+  local fetched
+  if lease == nil then
+    fetched = Lease.fetch(base, {token, '~' .. token})
+  else -- it may be long
+    fetched = {[token] = lease, ['~' .. token] = call('HGET', base .. ':pg', '~' .. token)}
+  end
+  Shard.open(base, sub(blob, 1, 8), fetched[token] and {Lease.queue_of(fetched[token])}, nil, nil, Shard.SETTLES)
   S.fetched = fetched
   Sweep.run()
   local reply = Settle.run(blob)

@@ -2,10 +2,12 @@
 -- of its retention) or reduced to a tombstone in its record's place. Tombstones of jobs that
 -- completed together refer (tag 8 | finished 8 | sub 2 | no 1) to what is said once of all of them:
 -- `BASE:md`, finished 8 | sub 2 | no 1 to attempt 4 | token 12 | n 2 | ids | due and hash of each.
--- `BASE:mp` has all tombstones in order: finished 8 and ids, or finished 8 | sub 2 | no 1 and, once
+-- `BASE:mp` has all tombstones in order: finished 8 and ids (and,
+-- with results, their bytes 4), or finished 8 | sub 2 | no 1 and, once
 -- a part was pruned, | how many 2; or finished 8 | number 11 of a bundle.
 do
 
+local TOMBSTONE = %TOMB_BYTES%
 local RETENTION = {[CANCELLED] = 'cancelled_retention', [DEAD] = 'dead_retention'} -- of S.limits
 local NO_TOKEN = '\0\0\0\0\0\0\0\0\0\0\0\0'
 
@@ -16,8 +18,16 @@ local function tombstone_of(core, state, late, finished, attempt, token, result)
   return '\%TAG_TOMBSTONE%' .. core .. char(state + (late and 8 or 0)) .. u8(finished) .. pack('>I4', attempt) .. token .. (result or '')
 end
 
+Settled.RETENTION, Settled.NO_TOKEN, Settled.tombstone_of = RETENTION, NO_TOKEN, tombstone_of
+
+-- Whether it is the tombstone of a job with a `remember` over the window.
+local function is_remembered(raw) return byte(raw) == %TAG_TOMBSTONE% and byte(raw, %TOMB_STATE%) >= %TOMB_REMEMBERED% end
+
 -- Whether a tombstone still counts.
-function Settled.tombstone_counts(raw) return unp('>I8', raw, %TOMB_FINISHED%) + WINDOW > S.now end
+function Settled.tombstone_counts(raw)
+  if is_remembered(raw) then return unp('>I8', raw, %TOMB_UNTIL%) > S.now end
+  return unp('>I8', raw, %TOMB_FINISHED%) + WINDOW > S.now
+end
 
 -- A tombstone in full: itself, or what its reference leads to; nil if that is gone.
 function Settled.tombstone(id, raw)
@@ -53,29 +63,89 @@ function Settled.tombstone_many(ids, n, all, cores, attempt, token)
   Settled.tombstones(S.now, no, n)
 end
 
--- Keeps n tombstones, written by the caller, in their order: a string of ids, or a reference.
-function Settled.tombstones(finished, what, n, at_once)
+-- Lets the oldest tombstones go while all are too many bytes, those that are remembered last.
+local function bound_tombstones()
+  local most = S.limits.tombstone_bytes
+  if M.tombstones <= most then return end
+  Settled.prune_tombstones(1 + floor((M.tombstones - most - 1) / TOMBSTONE), true)
+end
+
+-- Leaves a tombstone that counts until an instant beyond the window. `BASE:rm` has such ids by that
+-- instant, and `BASE:s` how many bytes they count under `tr`.
+local function remember(until_, id, core, state, late, finished, attempt, token, result)
+  Job.put(id, tombstone_of(core, state + %TOMB_REMEMBERED%, late, finished, attempt, token, u8(until_) .. (result or '')))
+  call('ZADD', S.k.rm, fmt('%d', until_), id)
+  local bytes = TOMBSTONE + #(result or '')
+  call('HINCRBY', S.k.s, 'tr', bytes)
+  M.tombstones = M.tombstones + bytes
+  schedule('tombstone', until_)
+  bound_tombstones()
+end
+
+-- A remembered tombstone goes.
+local function forget_remembered(id, raw)
+  local bytes = TOMBSTONE + #raw + 1 - %TOMB_UNTIL_RESULT%
+  call('ZREM', S.k.rm, id)
+  call('HINCRBY', S.k.s, 'tr', -bytes)
+  M.tombstones = max(0, M.tombstones - bytes)
+end
+
+-- Refuses a job that is to be remembered while those of others have their share of the bound: half
+-- of it.
+function Settled.may_remember(index)
+  local held = tonum(call('HGET', S.k.s, 'tr') or nil) or 0
+  if held * 2 < S.limits.tombstone_bytes then return end
+  refuse('engine_full', 'tombstones of jobs with a `remember` have reached their share of the bound, half of it; send without `remember`, or later index=' .. index)
+end
+
+-- Forgets remembered tombstones past their time, or the first ones whatever it is until the bound
+-- is kept; how many.
+local function prune_remembered(limit, any_age)
+  local key, pruned = S.k.rm, 0
+  local ids = any_age and call('ZRANGE', key, 0, limit - 1) or call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
+  local raws = get_many(S.k.b, ids)
+  for i = 1, #ids do
+    if any_age and M.tombstones <= S.limits.tombstone_bytes then break end
+    if raws[i] and is_remembered(raws[i]) then
+      forget_remembered(ids[i], raws[i])
+      call('HDEL', S.k.b, ids[i])
+    else
+      call('ZREM', key, ids[i])
+    end
+    pruned = pruned + 1
+  end
+  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  if first[2] then schedule('tombstone', tonum(first[2])) end
+  return pruned
+end
+
+-- Keeps n tombstones, written by the caller, in their order: a string of ids, or a reference;
+-- `results`, the bytes of those.
+function Settled.tombstones(finished, what, n, at_once, results)
   if n == 1 and finished == S.now and not at_once then -- with the others of this call
     S.tombstones = S.tombstones or {}
     S.tombstones[#S.tombstones + 1] = what
+    S.tombstone_results = (S.tombstone_results or 0) + (results or 0)
     return
   end
-  call('RPUSH', S.k.mp, #what % 16 > 0 and what or u8(finished) .. what)
-  M.tombstones = M.tombstones + n
+  if #what % 16 == 0 then what = u8(finished) .. what .. (results and results > 0 and pack('>I4', results) or '') end
+  call('RPUSH', S.k.mp, what)
+  M.tombstones = M.tombstones + n * TOMBSTONE + (results or 0)
   schedule('tombstone', finished + WINDOW + 1e6)
-  if M.tombstones > S.limits.tombstones then Settled.prune_tombstones(M.tombstones - S.limits.tombstones, true) end
+  bound_tombstones()
 end
 
 -- Writes the tombstones that were kept one by one in this call.
 function Settled.flush_tombstones()
-  local ids = S.tombstones
-  S.tombstones = nil
-  if ids then Settled.tombstones(S.now, concat(ids), #ids, true) end
+  local ids, results = S.tombstones, S.tombstone_results
+  S.tombstones, S.tombstone_results = nil, nil
+  if ids then Settled.tombstones(S.now, concat(ids), #ids, true, results) end
 end
 
 -- An id whose tombstone is in the order of tombstones stands for something else now: the prune
 -- passes it over once.
-function Settled.reuse(id)
+function Settled.reuse(id, raw)
+  if raw and is_remembered(raw) then return forget_remembered(id, raw) end
   if Bundle.leave(id) then return end
   call('HINCRBY', S.k.rv, id, 1)
   M.reused, M.rest = M.reused + 1, nil
@@ -83,7 +153,8 @@ end
 
 -- Forgets the tombstones of an entry of ids, at most so many; how many.
 local function prune_entry(key, one, limit)
-  local ids, all, from, n = {}, one, 9, (#one - 8) / 16
+  local ids, all, from, n = {}, one, 9, floor((#one - 8) / 16)
+  local results = #one % 16 == 12 and sub(one, -4) or ''
   local no = (#one == 11 or #one == 13) and sub(one, 1, 11)
   if no then -- a reference; ids before `from` are pruned
     all = call('HGET', S.k.md, no) or rep('\0', 18)
@@ -97,7 +168,9 @@ local function prune_entry(key, one, limit)
   elseif no then
     call('LPUSH', key, no .. pack('>I2', (from - 19) / 16 + take))
   elseif take < n then
-    call('LPUSH', key, sub(one, 1, 8) .. sub(one, 16 * take + 9))
+    call('LPUSH', key, sub(one, 1, 8) .. sub(one, 16 * take + 9)) -- its results go with the rest
+  elseif results ~= '' then
+    M.tombstones = M.tombstones - unp('>I4', results)
   end
   if M.reused > 0 then
     local counts, gone = get_many(S.k.rv, ids), {}
@@ -112,16 +185,18 @@ local function prune_entry(key, one, limit)
     ids = gone
   end
   call_many('HDEL', S.k.b, ids)
-  M.tombstones = max(0, M.tombstones - take)
+  M.tombstones = max(0, M.tombstones - take * TOMBSTONE)
   return take
 end
 
--- Forgets tombstones past the window, or the oldest ones whatever their age; how many.
+-- Forgets tombstones past the window, or the oldest ones whatever their age until the bound is
+-- kept; how many. `BASE:s` has under `te` when the last job finished whose tombstone went early.
 function Settled.prune_tombstones(limit, any_age)
-  local key, pruned = S.k.mp, 0
-  while pruned < limit do
+  local key, pruned, early = S.k.mp, 0, nil
+  while pruned < limit and not (any_age and M.tombstones <= S.limits.tombstone_bytes) do
     local one = call('LINDEX', key, 0)
     if not one then break end
+    if any_age then early = sub(one, 1, 8) end
     if not any_age and at8(one) + WINDOW > S.now then
       schedule('tombstone', at8(one) + WINDOW + 1e6)
       break
@@ -129,33 +204,76 @@ function Settled.prune_tombstones(limit, any_age)
     call('LPOP', key)
     if #one == 19 then
       local gone, more = Bundle.prune(sub(one, 9), sub(one, 1, 8), limit - pruned)
-      pruned, M.tombstones = pruned + gone, max(0, M.tombstones - gone)
+      pruned, M.tombstones = pruned + gone, max(0, M.tombstones - gone * TOMBSTONE)
       if more then call('LPUSH', key, one) end
     else
       pruned = pruned + prune_entry(key, one, limit - pruned)
     end
   end
+  if early and at8(early) + WINDOW > S.now then call('HSET', S.k.s, 'te', early) end
+  if pruned < limit then pruned = pruned + prune_remembered(limit - pruned, any_age) end
   return pruned
 end
 
 -- Drops a job's record and leaves a tombstone, while that is worth anything.
 function Settled.drop(j, finished)
-  if finished + WINDOW <= S.now then
+  local e, span = j.ext, max(WINDOW, tonum(j.opts.rm) or 0)
+  if finished + span <= S.now then
     Job.drop(j.id)
     return
   end
-  local e = j.ext
-  Job.put(j.id,
-    tombstone_of((e.rd or j.due8) .. j.hash, j.tag, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re))
-  Settled.tombstones(finished, j.id, 1)
+  local core, attempt, token = (e.rd or j.due8) .. j.hash, e.sa or 0, e.sk or NO_TOKEN
+  if span > WINDOW then return remember(finished + span, j.id, core, j.tag, e.la, finished, attempt, token, e.re) end
+  Job.put(j.id, tombstone_of(core, j.tag, e.la, finished, attempt, token, e.re))
+  Settled.tombstones(finished, j.id, 1, nil, e.re and #e.re)
 end
 
 local function kept_bytes(j) return j.payload + 256 end
 
+-- The `remember` of a record, us; 0 if it has none.
+local function remember_of(id, raw)
+  if byte(raw, %REC_FLAGS%) < 2 or not find(raw, '\162rm', 1, true) then return 0 end
+  return tonum(Job.parse(id, raw).opts.rm) or 0
+end
+
+-- Counts bytes of kept jobs, of all queues: `kb` of `BASE:s`, written with the commit.
+local function count_kept(bytes) S.kept_more = (S.kept_more or 0) + bytes end
+
+function Settled.flush_kept()
+  call('HINCRBY', S.k.s, 'kb', fmt('%d', S.kept_more))
+  S.kept_more, S.kept_known = nil, nil
+end
+
+-- Jobs that one call lets go at most beside its own.
+local KEPT_MAX = 100
+
+-- Lets kept jobs go, those first whose retention ends first, while those of all queues are too many
+-- bytes.
+function Settled.bound_kept(bytes)
+  count_kept(bytes)
+  S.kept_known = S.kept_known or tonum(call('HGET', S.k.s, 'kb') or nil) or 0
+  local most, gone = S.limits.namespace_retained_bytes, 0
+  while S.kept_known + S.kept_more > most and gone < KEPT_MAX do
+    local id = call('ZRANGE', S.k.kp, 0, 0)[1]
+    if not id then break end
+    local j = Job.load(id)
+    if j and j.tag > %TAG_HELD% then
+      Settled.unkeep(j)
+      Settled.drop(j, j.ext.fi or 0)
+    else
+      call('ZREM', S.k.kp, id)
+    end
+    gone = gone + 1
+  end
+end
+
 -- A kept job's record is gone, and its entry too: nobody knows how many bytes it had.
 function Settled.unkept(r, state)
   r.c[state], r.rest, S.lost = max(0, r.c[state] - 1), nil, true
-  if r.c[state] == 0 then r.b[state] = 0 end
+  if r.c[state] == 0 and r.b[state] > 0 then
+    count_kept(-r.b[state])
+    r.b[state] = 0
+  end
 end
 
 -- Takes a kept job out of the orders it stands in.
@@ -165,12 +283,7 @@ function Settled.unkeep(j)
   call('ZREM', S.k.kp, j.id)
   r.c[state], r.rest = r.c[state] - 1, nil
   r.b[state] = max(0, r.b[state] - kept_bytes(j))
-end
-
--- Removes a kept job's record; within the settled window its tombstone stays.
-function Settled.forget(j)
-  Settled.unkeep(j)
-  Settled.drop(j, j.ext.fi or 0)
+  count_kept(-kept_bytes(j))
 end
 
 -- Forgets the oldest kept jobs of a queue in a state while there are more, or more bytes of them,
@@ -182,7 +295,7 @@ function Settled.forget_oldest(r, state)
     local oldest, ids = call('ZRANGE', key, 0, over - 1), {}
     if #oldest == 0 then break end
     for i, member in ipairs(oldest) do ids[i] = sub(member, 13) end
-    local raws, kv, by_finish, gone = Job.raws(ids), {}, {}, {}
+    local raws, kv, by_finish, gone, longer = Job.raws(ids), {}, {}, {}, {}
     local last, e, width
     for i, id in ipairs(ids) do
       local raw = raws[i]
@@ -193,12 +306,17 @@ function Settled.forget_oldest(r, state)
         if ext ~= last then last, e = ext, length > 0 and mp.unpack(ext) or {} end -- jobs that ended together say the same
         width = Job.payload_bytes(raw, %REC_EXT% + length, byte(raw, %REC_FLAGS%)) + 256
         r.c[state], r.b[state] = r.c[state] - 1, max(0, r.b[state] - width)
+        count_kept(-width)
         Bundle.leave(id)
         local finished = e.fi or 0
-        if finished + WINDOW > S.now then
+        local rm = remember_of(id, raw)
+        if rm > WINDOW and finished + rm > S.now then
+          longer[#longer + 1] = {finished + rm, id, (e.rd or sub(raw, %REC_DUE%)) .. sub(raw, %REC_HASH%), state, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re}
+        elseif finished + WINDOW > S.now then
           kv[#kv + 1], kv[#kv + 2] = id, tombstone_of((e.rd or sub(raw, %REC_DUE%)) .. sub(raw, %REC_HASH%), state, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re)
-          by_finish[finished] = by_finish[finished] or {}
+          by_finish[finished] = by_finish[finished] or {results = 0}
           table.insert(by_finish[finished], id)
+          by_finish[finished].results = by_finish[finished].results + (e.re and #e.re or 0)
         else
           gone[#gone + 1] = id
         end
@@ -214,7 +332,8 @@ function Settled.forget_oldest(r, state)
     call_many('ZREM', S.k.kp, orders)
     call_many('HSET', S.k.b, kv)
     call_many('HDEL', S.k.b, gone)
-    for finished, all in pairs(by_finish) do Settled.tombstones(finished, concat(all), #all) end
+    for _, one in ipairs(longer) do remember(one[1], one[2], one[3], one[4], one[5], one[6], one[7], one[8], one[9]) end
+    for finished, all in pairs(by_finish) do Settled.tombstones(finished, concat(all), #all, nil, all.results) end
   end
 end
 
@@ -230,6 +349,7 @@ function Settled.keep(j, finished)
   schedule('kept', till)
   r.c[state], r.rest = r.c[state] + 1, nil
   r.b[state] = r.b[state] + kept_bytes(j)
+  Settled.bound_kept(kept_bytes(j))
   Settled.forget_oldest(r, state)
 end
 
@@ -242,7 +362,7 @@ function Settled.as(j, state)
   e.fi, e.fr = S.now, nil
   local r = Row.of(j.q)
   Unique.free(j)
-  if j.opts.g then Group.member(r, j, false) end
+  if j.opts.g then Group.settled(r, j.opts.g, j.id) end
   Place.forget_expiry(j)
   note(r, NOTED[state], 1)
   Ends.add(r, state, j.kind ~= j.q and j.kind or '', j.id, 1)
@@ -268,19 +388,39 @@ function Settled.expire_if_late(j)
   return true
 end
 
--- Removes kept jobs past their retention; how many.
+-- Removes kept jobs past their retention, which is no shorter than the settled window, unless that
+-- has grown since: mostly no tombstone of them is left. How many.
 function Settled.prune_kept(limit)
   local key = S.k.kp
   local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
+  local raws, gone, members, sets = Job.raws(ids), {}, {}, {}
   for i = 1, #ids do
-    local j = Job.load(ids[i])
-    if j and j.tag > %TAG_HELD% then
-      Settled.forget(j)
-    else
-      call('ZREM', key, ids[i])
-      if not Job.raw(ids[i]) then S.lost = true end
+    local raw = raws[i]
+    local state = raw and byte(raw)
+    if state and state > %TAG_HELD% and state < %TAG_TOMBSTONE% then
+      local length = unp('>I4', raw, %REC_BODY%)
+      local at, finished = 36 + length, Job.read_ext(raw, length).fi or 0
+      local q = sub(raw, at + 1, at + byte(raw, at))
+      local r, set = Row.of(q), kept_set(q, state)
+      if not members[set] then members[set], sets[#sets + 1] = {}, set end
+      table.insert(members[set], sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i])
+      r.c[state], r.rest = r.c[state] - 1, nil
+      local width = Job.payload_bytes(raw, at, byte(raw, %REC_FLAGS%)) + 256
+      r.b[state] = max(0, r.b[state] - width)
+      count_kept(-width)
+      if finished + max(WINDOW, remember_of(ids[i], raw)) > S.now then
+        Settled.drop(Job.parse(ids[i], raw), finished)
+      else
+        Bundle.leave(ids[i])
+        gone[#gone + 1] = ids[i]
+      end
+    elseif not raw then
+      S.lost = true
     end
   end
+  call_many('ZREM', key, ids)
+  for _, set in ipairs(sets) do call_many('ZREM', set, members[set]) end
+  call_many('HDEL', S.k.b, gone)
   return #ids
 end
 

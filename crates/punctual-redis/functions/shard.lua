@@ -1,11 +1,15 @@
--- The shard in hand: engine time, what is counted, and the rows of its queues. A call opens it,
--- changes it, and commits it with one HSET; keys `BASE:s`, fields `m`, `q`..queue, `w`..worker.
+-- The open shard: engine time, counts, rows of its queues. A call opens it, changes it and commits
+-- it with one HSET: key `BASE:s`, fields `m`, `q`..queue. `BASE:qs`: queues by name.
 
-local S = {} -- the shard of this call
+local NOTHING_OPEN = {}
+local S = NOTHING_OPEN -- the shard of this call
 local M      -- its `m`: numbers by name
-local kept_rows, kept_count = {}, 0 -- parsed rows by key, trusted only while the bytes are the same
+-- Parsed shards by base, trusted only while the bytes are the same, and how many. Every write
+-- changes them: the parsed rows of a shard (`rows`, all of them counted) are trusted as long.
+local kept_shards, kept_shard_count, kept_count = {}, 0, 0
 
-local LIMITS = {sweep = %LIMIT_SWEEP%, tombstones = %LIMIT_TOMBSTONES%, retained = %LIMIT_RETAINED%, retained_bytes = %LIMIT_RETAINED_BYTES%, feed = %LIMIT_FEED%,
+local LIMITS = {sweep = %LIMIT_SWEEP%, tombstone_bytes = %LIMIT_TOMBSTONE_BYTES%, retained = %LIMIT_RETAINED%, retained_bytes = %LIMIT_RETAINED_BYTES%,
+  namespace_retained_bytes = %LIMIT_NAMESPACE_RETAINED_BYTES%, feed = %LIMIT_FEED%,
   settled_window = %LIMIT_SETTLED_WINDOW%, cancelled_retention = %LIMIT_CANCELLED_RETENTION%, dead_retention = %LIMIT_DEAD_RETENTION%} -- spans in us
 -- `m` is written by every call: what changes often first, then the rest as it was read if nothing
 -- of it changed (M.rest), then limits.
@@ -27,8 +31,6 @@ local function keys_of(base)
   return k
 end
 
-local kept_shards, kept_shard_count = {}, 0 -- as kept_rows
-
 local function clock(base)
   local t = call('TIME')
   local now = t[1] * 1e6 + t[2]
@@ -49,6 +51,7 @@ local function write_shard(m)
   if not m.rest then
     m.rest = pack(SELDOM, m.version, m.due, m.ends, m.expiry, m.kept, m.tombstone, m.period, m.lease_duration, m.watch, m.feed, m.change,
       m.jumps, m.reused, m.behind) .. (m.limits_raw or '')
+    m.next = nil
   end
   return pack(OFTEN, m.last, m.sub, m.fence, m.tombstones, m.instance) .. m.rest
 end
@@ -88,15 +91,15 @@ local function limits_of(m)
 end
 
 -- A row of a queue: counts by state (c), settled bytes (b), jobs in lists (L) with their stale
--- entries (T), entries of overflow sets (X), the minute that runs (h), the earliest due (head).
--- What changes often stands first, then the rest as it was read if nothing of it changed (r.rest),
--- then the lanes.
-local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4I8I6'
-local ROW_OFTEN_BYTES, ROW_BYTES = 33, 134
+-- entries (T), entries of overflow sets (X), the minute that runs (h), the earliest due (head), a
+-- lower bound of the first end of a lease. What changes often stands first, then the rest as it was
+-- read if nothing of it changed (r.rest), then the lanes.
+local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4I8I6I8'
+local ROW_OFTEN_BYTES, ROW_BYTES = 33, 142
 local LEADER = 255 -- where a lane's number would stand
 
 local function new_row(name)
-  return {name = name, flags = %ROW_IDLE%, short = 0, head = 0, scheduled = 0, max = 0, hot_until = 0, cold = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
+  return {name = name, field = 'q' .. name, flags = %ROW_IDLE%, short = 0, head = 0, scheduled = 0, max = 0, hot_until = 0, cold = 0, first_end = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
     b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}, leader_wake = 0, leader_since = 0, leader = ''}
 end
 
@@ -105,7 +108,7 @@ local function read_row(name, raw)
   local c, b, h, at = r.c, r.b, r.h, ROW_BYTES + 1
   r.flags, r.short, c[2], c[3], h[1], h[2], h[3] = unp(ROW_OFTEN, raw)
   if r.flags >= %ROW_LATER% then refuse_later('the row of a queue') end
-  r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6], r.hot_until, r.cold =
+  r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6], r.hot_until, r.cold, r.first_end =
     unp(ROW_SELDOM, raw, ROW_OFTEN_BYTES + 1)
   r.rest, r.scheduled = sub(raw, ROW_OFTEN_BYTES + 1, ROW_BYTES), Due.next_sweep(r)
   while at <= #raw do
@@ -121,21 +124,26 @@ local function read_row(name, raw)
   return r
 end
 
-local function write_row(r)
+local function write_row(r, now)
   local c, b, h = r.c, r.b, r.h
   if not r.rest then
     r.rest = pack(ROW_SELDOM, r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6],
-      r.hot_until, r.cold)
+      r.hot_until, r.cold, r.first_end)
   end
   local raw = pack(ROW_OFTEN, r.flags, r.short, c[2], c[3], h[1], h[2], h[3]) .. r.rest
-  for lane, n in pairs(r.L) do
-    local stale = r.T[lane] or 0
+  local L, T, X = r.L, r.T, r.X
+  local lane, n = next_of(L)
+  while lane do
+    local stale = T[lane] or 0
     if n > 0 or stale > 0 then raw = raw .. pack('>BI5I5', lane, n, stale) end
+    lane, n = next_of(L, lane)
   end
-  for lane, n in pairs(r.X) do
+  lane, n = next_of(X)
+  while lane do
     if n > 0 then raw = raw .. pack('>BI5I5', lane + 10, n, 0) end
+    lane, n = next_of(X, lane)
   end
-  if r.leader_wake > S.now then raw = raw .. pack('>BI8I8', LEADER, r.leader_wake, r.leader_since) .. r.leader end
+  if r.leader_wake > now then raw = raw .. pack('>BI8I8', LEADER, r.leader_wake, r.leader_since) .. r.leader end
   return raw
 end
 
@@ -148,14 +156,12 @@ local function set_flag(r, bit, on)
   if flag(r, bit) ~= on then r.flags = r.flags + (on and bit or -bit) end
 end
 
-local function take_row(name, raw)
-  local key = S.base .. name
-  local kept = kept_rows[key]
-  if kept then
-    kept_rows[key], kept_count = nil, kept_count - 1
-    if kept.raw == raw then return kept end
-  end
-  return read_row(name, raw)
+-- The row of a queue, if it is kept. A call that writes takes it out: the commit keeps it again if
+-- it has written it.
+local function take_row(name)
+  local row = S.kept[name]
+  if row and not S.is_read then S.kept[name], kept_count = nil, kept_count - 1 end
+  return row
 end
 
 -- How a key of each type is asked for something without harm, and the keys of a shard by that.
@@ -170,28 +176,47 @@ local COMMANDS = {'APPEND', 'DEL', 'EXISTS', 'EXPIRE', 'GET', 'HDEL', 'HGET', 'H
   'LINDEX', 'LLEN', 'LPOP', 'LPUSH', 'LRANGE', 'LREM', 'LSET', 'LTRIM', 'RPUSH', 'ZADD', 'ZCOUNT', 'ZLEXCOUNT', 'ZRANGE',
   'ZRANGEBYLEX', 'ZRANGEBYSCORE', 'ZREM', 'ZREMRANGEBYRANK', 'ZSCORE'}
 
--- Those that calls of plain jobs give behind their first write: enqueues, and claims, extends and
--- settles. Others, and what they meet that is not plain, need all of them (`Shard.may_all`).
+-- Those that calls of plain jobs give behind their first write: enqueues, claims, settles, and all
+-- that is about leases. Others, and what they meet that is not plain, need all of them
+-- (`Shard.may_all`).
 local ENQUEUES = {'HSET', 'HDEL', 'RPUSH', 'ZADD'}
 local LEASES = {'APPEND', 'DEL', 'GET', 'HSET', 'HDEL', 'HINCRBY', 'RPUSH', 'LPUSH', 'LPOP', 'LINDEX', 'ZADD', 'ZREM', 'ZRANGE', 'ZRANGEBYSCORE',
   'ZSCORE', 'EXISTS'}
-Shard.ENQUEUES, Shard.LEASES = ENQUEUES, LEASES
+local CLAIMS = {'HSET', 'HDEL', 'LPUSH', 'LPOP', 'ZADD', 'ZRANGE'}
+local SETTLES = {'APPEND', 'DEL', 'HSET', 'HDEL', 'RPUSH', 'ZADD', 'ZREM'}
+-- What they give besides where jobs expire or keys are held for a period, and where tombstones are
+-- many.
+local WAKES = {'ZRANGEBYSCORE', 'EXISTS'}
+local PRUNES = {'LINDEX', 'LPOP', 'LPUSH', 'HDEL', 'HGET', 'HINCRBY', 'ZRANGE', 'ZREM'}
+Shard.ENQUEUES, Shard.CLAIMS, Shard.SETTLES, Shard.LEASES = ENQUEUES, CLAIMS, SETTLES, LEASES
 
 -- Refuses a user who may not all of these, before anything is changed: a call that is denied its
 -- second write has made its first.
 local function may(commands, base)
-  local key, check = base .. ':s', redis.acl_check_cmd
+  local key = base .. ':s'
   for i = 1, #commands do
-    if not check(commands[i], key) then
+    if not allows(commands[i], key) then
       error({err = "NOPERM The user executing the script can't run '" .. commands[i] .. "'"})
     end
   end
 end
 
+-- All but those that the call has asked for, by these.
+local others = {}
+
+local function others_than(commands)
+  local rest, asked = {}, {}
+  for _, command in ipairs(commands) do asked[command] = true end
+  for _, command in ipairs(COMMANDS) do if not asked[command] then rest[#rest + 1] = command end end
+  return rest
+end
+
 -- Refuses a user who may not all that this library does; once a call.
 function Shard.may_all()
   if S.may_all then return end
-  may(COMMANDS, S.base)
+  local asked = S.asked
+  if asked and not others[asked] then others[asked] = others_than(asked) end
+  may(asked and others[asked] or COMMANDS, S.base)
   S.may_all = true
 end
 
@@ -241,8 +266,11 @@ end
 function Row.find(name)
   local r = S.rows[name]
   if r == nil then
-    local raw = call('HGET', S.k.s, 'q' .. name)
-    r = raw and take_row(name, raw)
+    r = take_row(name)
+    if not r then
+      local raw = call('HGET', S.k.s, 'q' .. name)
+      r = raw and read_row(name, raw)
+    end
     S.rows[name] = r
   end
   return r
@@ -255,7 +283,7 @@ function Row.of(name)
     check_queue(name)
     check_wakeup_key(name)
     r = new_row(name)
-    r.is_new, S.rows[name] = true, r
+    r.is_new, r.is_unlisted, S.rows[name] = true, true, r
   end
   if not r.dirty then
     r.dirty = true
@@ -284,13 +312,39 @@ function Row.forget(r)
   local keys = Due.cold_keys(r)
   for _, kind in ipairs(QUEUE_KEYS) do keys[#keys + 1] = S.base .. ':' .. kind .. ':' .. r.name end
   keys[#keys + 1] = S.base .. ':d:' .. r.name
-  for _, key in ipairs(keys) do call('DEL', key) end
+  for i = 1, #keys, 1000 do call('DEL', unpack_list(slice(keys, i, i + 999))) end
   call('ZREM', S.k.w, r.name)
+  call('ZREM', S.k.e, r.name)
+  call('ZREM', S.k.qs, r.name)
   call('HDEL', S.k.s, 'q' .. r.name)
   Stats.forget_queue(r.name)
   local dirty = {}
   for _, other in ipairs(S.dirty) do if other ~= r then dirty[#dirty + 1] = other end end
   S.dirty, S.rows[r.name] = dirty, false
+end
+
+-- Queues that one call looks at, and how long one is kept that has no jobs and no settings: as long
+-- as its history.
+local LOOKED_AT, IDLE = 20, 1440 * MINUTE
+
+-- Whether a queue has had neither jobs nor settings for a day.
+local function is_idle(r)
+  if r.flags % 16 > 1 or S.now - max(r.minute, r.short) <= IDLE then return false end
+  for state = 0, 6 do if r.c[state] > 0 then return false end end
+  return not call('HGET', S.k.rec, 'queue/' .. r.name)
+end
+
+-- Forgets queues that are idle, of the next few by name, from the first one on if `anew`; the field
+-- `i` of `BASE:s` is the last one that was looked at.
+function Row.forget_idle(anew)
+  local last = call('HGET', S.k.s, 'i')
+  if not last and not anew then return end
+  local names = call('ZRANGEBYLEX', S.k.qs, last and '(' .. last or '-', '+', 'LIMIT', 0, LOOKED_AT)
+  for _, name in ipairs(names) do
+    local r = Row.find(name)
+    if r and is_idle(r) then Row.forget(r) end
+  end
+  if #names == LOOKED_AT then call('HSET', S.k.s, 'i', names[#names]) elseif last then call('HDEL', S.k.s, 'i') end
 end
 
 -- Tells the sweep when to look at a queue.
@@ -299,30 +353,57 @@ function Row.schedule(r, at_)
   r.scheduled = at_
 end
 
--- Opens the shard for a call. `queues` are read with it. A read changes nothing, and asks for
--- `maintain` first (touch) where a write would have swept. `commands`: what a call of plain jobs
--- gives, else all.
+-- Reads the rows of queues, those that are not kept with one command.
+local function read_rows(queues)
+  local rows, names, fields = S.rows, nil, nil
+  for i = 1, #queues do
+    local name = queues[i]
+    if rows[name] == nil then
+      local r = take_row(name)
+      if r then
+        rows[name] = r
+      else
+        names, fields = names or {}, fields or {}
+        names[#names + 1], fields[#fields + 1] = name, 'q' .. name
+      end
+    end
+  end
+  if not names then return end
+  local raws = get_many(S.k.s, fields)
+  for i = 1, #names do rows[names[i]] = raws[i] and read_row(names[i], raws[i]) end
+end
+
+-- The number of the first write of a microsecond: another after engine time was set back, as its
+-- instants come once more and what was numbered by them may still be there.
+function Shard.first_write() return (M.behind - M.behind % 2) * 7500 end
+
+-- Sets engine time back to the server's, as if nothing was written since. Leases must be gone.
+function Shard.set_back(now)
+  M.behind = (M.behind - M.behind % 2 + 2) % 8
+  M.last, M.sub, M.jumps = now, Shard.first_write(), M.jumps + 1
+  M.expiry, M.ends, M.due, M.period, M.tombstone, M.kept, M.rest = 0, 0, 0, 0, 0, 0, nil
+  M.watch, M.feed = min(M.watch, now + MINUTE), min(M.feed, now + MINUTE)
+  S.now, S.sub = now, pack('>I2', M.sub)
+end
+
+-- By how much engine time is ahead of the server's.
+function Shard.ahead() return M.last - clock(S.base) end
+
+-- Opens the shard for a call, with these queues. A read changes nothing, and asks for `maintain`
+-- first (touch) where a write would sweep. `commands`: what a call of plain jobs gives, else all.
 function Shard.open(base, instance, queues, is_read, any, commands)
   local s = {base = base, k = keys_of(base), rows = {}, dirty = {}, now = 0, sub = '', part = 0, since = 0, spread = 0, examined = 0, limits = LIMITS,
-    bundles = {}, bundle_of = {}}
+    bundles = {}, bundle_of = {}, is_read = is_read}
   S = s
   local now = clock(base)
-  local answer
-  if queues and #queues > 0 then
-    local names = {'m'}
-    for i = 1, #queues do names[i + 1] = 'q' .. queues[i] end
-    answer = call('HMGET', s.k.s, unpack_list(names))
-    for i = 1, #queues do
-      local raw = answer[i + 1]
-      if s.rows[queues[i]] == nil then s.rows[queues[i]] = raw and take_row(queues[i], raw) end
-    end
+  local kept, raw = kept_shards[base], call('HGET', s.k.s, 'm')
+  if kept and not is_read then kept_shards[base], kept_shard_count = nil, kept_shard_count - 1 end
+  if kept and kept.raw == raw then
+    M, s.kept = kept, kept.rows
   else
-    answer = {call('HGET', s.k.s, 'm')}
+    M, s.kept = raw and read_shard(raw), {}
   end
-  local raw = answer[1]
-  local kept = kept_shards[base]
-  if kept then kept_shards[base] = nil end
-  M = raw and (kept and kept.raw == raw and kept or read_shard(raw))
+  if queues then read_rows(queues) end
   if instance ~= BELOW and not (M and M.instance == instance) then
     refuse('engine_data_missing', 'the data of this shard has vanished or is another one; see the server and its durability')
   end
@@ -342,16 +423,21 @@ function Shard.open(base, instance, queues, is_read, any, commands)
     return s.now
   end
   if commands then may(commands, base) else Shard.may_all() end
+  s.asked = commands
   if not M then M = new_shard(base, now) end
-  if M.feed >= now or M.watch >= now then Shard.may_all() end
   s.limits = limits_of(M)
   WINDOW = s.limits.settled_window
+  if M.feed >= now or M.watch >= now then Shard.may_all() end
+  if commands and (M.expiry < NEVER or M.period < NEVER) then may(WAKES, base) end
+  if commands and M.tombstones + 10000 * %TOMB_BYTES% > s.limits.tombstone_bytes then may(PRUNES, base) end
   local last = M.last
-  local behind = now < last and (M.behind == 1 or last - now >= 1000) and 1 or 0
-  if behind ~= M.behind then M.behind, M.jumps, M.rest = behind, M.jumps + behind, nil end
+  local was = M.behind % 2
+  local behind = now < last and (was == 1 or last - now >= 1000) and 1 or 0
+  if behind ~= was then M.behind, M.jumps, M.rest = M.behind - was + behind, M.jumps + behind, nil end
   if now < last then now = last + 1 end
-  if now == last then M.sub = M.sub + 1 else M.sub = 0 end
-  if M.sub > 60000 then now, M.sub = now + 1, 0 end -- leaves room for the steps of one call
+  local first = Shard.first_write()
+  if now == last then M.sub = M.sub + 1 else M.sub = first end
+  if M.sub > 60000 then now, M.sub = now + 1, first end -- leaves room for the steps of one call
   M.last, s.now, s.sub, s.part = now, now, pack('>I2', M.sub), 61440
   s.since = last
   return now
@@ -422,6 +508,33 @@ local function write_changes()
   end
 end
 
+-- Sends the wakeup that a row asks for, and schedules its next sweep; its bytes.
+local function close_row(r, now)
+  if r.notify then
+    local idle = %r.flags has ROW_IDLE%
+    if flag(r, %ROW_PAUSED%) then -- paused: the resume sends the wakeup
+    elseif idle or r.notify == 3 or r.notify == 2 and now - r.short < 5e6 then
+      if idle and r.notify < 4 then r.flags, r.short = r.flags - 1, now end
+      call('ZADD', S.base .. ':d:' .. r.name, 0, '1')
+    end
+    r.notify = nil
+  end
+  if r.ended then Ends.write(r) end
+  local at_ = Due.next_sweep(r)
+  if at_ ~= r.scheduled then Row.schedule(r, at_) end
+  r.raw, r.dirty, r.is_new = write_row(r, now), nil, nil
+  return r.raw
+end
+
+-- Keeps a shard and its rows for the next call.
+local function keep(base, m)
+  if kept_count > 1000 or kept_shard_count >= 1000 then
+    kept_shards, kept_shard_count, kept_count, m.rows = {}, 0, 0, {}
+  end
+  if not kept_shards[base] then kept_shard_count = kept_shard_count + 1 end
+  kept_shards[base] = m
+end
+
 -- Writes what the call has changed, and sends wakeups.
 function Shard.commit()
   if S.open_chunks then Line.let_go() end
@@ -429,47 +542,40 @@ function Shard.commit()
   if S.small then Settle.flush() end
   if S.opened or S.closed then Lease.flush() end
   if S.tombstones then Settled.flush_tombstones() end
+  if S.kept_more then Settled.flush_kept() end
   if S.changed_bundles then Bundle.flush() end
   if S.changed_groups then Group.flush() end
+  if S.gathered then Group.write_lines() end
   if S.settled and M.watch >= S.now then notify_watchers() end
   if S.changes then write_changes() end
   if S.lost and not S.heals then Heal.note() end
   local kv = {'m', ''}
   for i = 1, #S.dirty do
     local r = S.dirty[i]
-    if r.notify then
-      local idle = %r.flags has ROW_IDLE%
-      if flag(r, %ROW_PAUSED%) then -- paused: the resume sends the wakeup
-      elseif idle or r.notify == 3 or r.notify == 2 and S.now - r.short < 5e6 then
-        if idle and r.notify < 4 then r.flags, r.short = r.flags - 1, S.now end
-        call('ZADD', S.base .. ':d:' .. r.name, 0, '1')
-      end
-      r.notify = nil
+    local raw = close_row(r, S.now)
+    if r.is_unlisted then
+      call('ZADD', S.k.qs, 0, r.name)
+      r.is_unlisted = nil
     end
-    if r.ended then Ends.write(r) end
-    local at_ = Due.next_sweep(r)
-    if at_ ~= r.scheduled then Row.schedule(r, at_) end
-    local raw = write_row(r)
-    r.raw, r.dirty, r.is_new = raw, nil, nil
-    kv[#kv + 1], kv[#kv + 2] = 'q' .. r.name, raw
-    if kept_count > 500 then kept_rows, kept_count = {}, 0 end
-    kept_rows[S.base .. r.name], kept_count = r, kept_count + 1
+    kv[2 * i + 1], kv[2 * i + 2] = r.field, raw
+    if not S.kept[r.name] then kept_count = kept_count + 1 end
+    S.kept[r.name] = r
   end
+  local is_first = S.workers_noted and Workers.flush(kv)
   kv[2] = write_shard(M)
-  if not kept_shards[S.base] then kept_shard_count = kept_shard_count + 1 end
-  if kept_shard_count > 1000 then kept_shards, kept_shard_count = {}, 1 end
-  M.raw, kept_shards[S.base] = kv[2], M
+  M.raw, M.rows, M.k = kv[2], S.kept, S.k
+  keep(S.base, M)
   for field, value in pairs(S.fields or {}) do kv[#kv + 1], kv[#kv + 2] = field, value end
-  local new = call_many('HSET', S.k.s, kv)
+  call_many('HSET', S.k.s, kv)
   S.dirty, S.swept = {}, nil
   -- Somebody claims for the first time; where nobody maintains, that is when others are forgotten.
-  if S.fields and new > 0 then Stats.forget_workers(2 * MINUTE) end
+  if is_first and allows('ZRANGEBYSCORE', S.k.s) and allows('ZREM', S.k.s) then Workers.forget(2 * MINUTE) end
 end
 
 -- Runs what may write. Nothing that it wrote is undone if it ends midway: what the shard counts of
 -- that is written too, or its rows and its lists would part.
 function Shard.whole(f, base, argument)
-  S = {}
+  S = NOTHING_OPEN
   local ok, answer = pcall(f, base, argument)
   if ok then return answer end
   if S.swept then -- what it was at is looked for again: these are lower bounds
@@ -481,8 +587,7 @@ function Shard.whole(f, base, argument)
   error(said, 0)
 end
 
--- Counts something in the minute that runs: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6
--- cancelled.
+-- Counts in this minute: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6 cancelled.
 local function note(r, what, n)
   local minute = S.now - S.now % MINUTE
   if r.minute ~= minute then

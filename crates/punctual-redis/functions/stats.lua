@@ -89,6 +89,12 @@ local forms = {} -- by count
 local function add_times(of, blob, at)
   local left, room = unp('>I2', blob, at), TIMES_MAX
   at = at + 2
+  if left == 1 then
+    local bucket, n_times = unp('>I2I4', blob, at)
+    bucket, n_times = min(bucket, BUCKET_MAX), min(n_times, room)
+    if n_times > 0 then of[bucket] = (of[bucket] or 0) + n_times end
+    return
+  end
   while left > 0 and room > 0 do
     local n = min(left, 50)
     forms[n] = forms[n] or '>' .. rep('I2I4', n)
@@ -104,8 +110,13 @@ end
 
 -- What workers measured: where in a call two histograms begin, of lateness and of run time.
 function Stats.measured(q, blob, late, run)
-  local r, key = Row.of(q), S.base .. ':hb:' .. q
-  note(r, 3, 0)
+  note(Row.of(q), 3, 0)
+  Stats.gather(q, blob, late, run)
+end
+
+-- The same, of a queue whose minute runs.
+function Stats.gather(q, blob, late, run)
+  local key = S.base .. ':hb:' .. q
   local times = gathered[key]
   if not times or times.instance ~= M.instance then
     times = {{}, {}, since = S.now, instance = M.instance}
@@ -113,55 +124,7 @@ function Stats.measured(q, blob, late, run)
   end
   add_times(times[1], blob, late)
   add_times(times[2], blob, run)
-  if S.now - times.since >= GATHER or S.now < times.since then write_gathered(q) end
-end
-
--- Everything of the shard's state by field, read once per call.
-local function everything()
-  if not S.all then S.all = call('HGETALL', S.k.s) end
-  return S.all
-end
-
--- Workers that claimed in the last minute.
-function Stats.workers()
-  if S.workers then return S.workers end
-  local out, all = {}, everything()
-  for i = 1, #all, 2 do
-    if sub(all[i], 1, 1) == 'w' and at8(all[i + 1]) + MINUTE >= S.now then
-      local limit, raw = unp('>I2', all[i + 1], 9), sub(all[i + 1], 11)
-      local record = Check.worker(raw)
-      if not record or (record.s or 0) == 0 then
-        record = record or {}
-        record.s = limit -- who names no slots has as many as it claimed
-        raw = mp.pack(record)
-      end
-      out[#out + 1] = {id = sub(all[i], 2), seen = at8(all[i + 1]), raw = raw, record = record}
-    end
-  end
-  S.workers = out
-  return out
-end
-
--- Whether one of these leases has not ended.
-local function holds_any(tokens)
-  for at = 1, #tokens, 16 do
-    if Lease.load(sub(tokens, at, at + 15)) then return true end
-  end
-end
-
--- Forgets workers that nobody is told of any more, if that was last done so long ago: who claims
--- under another id each time is many.
-function Stats.forget_workers(span)
-  local last = call('HGET', S.k.s, 'f')
-  if last and at8(last) + span > S.now then return end
-  call('HSET', S.k.s, 'f', u8(S.now))
-  S.all = nil -- this call may have seen some of them again
-  local all, gone = everything(), {}
-  for i = 1, #all, 2 do
-    local kind = sub(all[i], 1, 1)
-    if kind == 'w' and at8(all[i + 1]) + MINUTE < S.now or kind == 'a' and not holds_any(all[i + 1]) then gone[#gone + 1] = all[i] end
-  end
-  call_many('HDEL', S.k.s, gone)
+  if (S.now - times.since >= GATHER or S.now < times.since) and allows('HINCRBY', key) then write_gathered(q) end
 end
 
 -- The earliest due among the first of each lane; nil if there is none.
@@ -176,8 +139,9 @@ local function oldest_due(r)
       local member = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, 0)[1]
       if member then
         local due = at8(member, 2)
-        if sub(member, 22, 22) == 'G' then
-          local id = Group.candidate(r, sub(member, 23), lane)
+        local group = Group.of_place(member)
+        if group then
+          local id = Group.candidate(r, group, lane)
           local j = id and Job.load(id)
           due = j and j.due or due
         end
@@ -228,69 +192,86 @@ local function history_of(r)
   return out
 end
 
-local function queue_names(asked)
-  local names, all, wanted = {}, everything(), nil
-  if asked and #asked > 0 then
-    wanted = {}
-    for _, name in ipairs(asked) do wanted[name] = true end
-  end
-  for i = 1, #all, 2 do
-    local name = sub(all[i], 2)
-    if sub(all[i], 1, 1) == 'q' and (not wanted or wanted[name]) then names[#names + 1] = name end
-  end
-  table.sort(names, below)
-  return names
+-- Queues of one call.
+local PAGE, PAGE_MAX = 100, 1000
+
+-- The rows of these queues, of those that there are.
+local function rows_of(names)
+  local rows = {}
+  read_rows(names)
+  for i = 1, #names do rows[#rows + 1] = S.rows[names[i]] or nil end
+  return rows
 end
 
--- stats. Key: base. Argument: instance, map {q, h, du, en, any}. Reply: map {q, w, e, n, i}.
+-- The rows of the queues that are asked for, by name, or of those of a page after a name; the last
+-- name if there are more.
+local function rows_asked(asked, after, limit)
+  if asked and #asked > 0 then
+    local names, seen = {}, {}
+    for _, name in ipairs(asked) do
+      if not seen[name] then seen[name], names[#names + 1] = true, name end
+    end
+    table.sort(names, below)
+    return rows_of(names)
+  end
+  limit = min(max(1, limit or PAGE), PAGE_MAX)
+  local names = call('ZRANGEBYLEX', S.k.qs, after and '(' .. after or '-', '+', 'LIMIT', 0, limit + 1)
+  local more = #names > limit and names[limit] or nil
+  return rows_of(slice(names, 1, limit)), more
+end
+
+-- stats. Key: base. Argument: instance, map {q or af and li, h, du, en, any}. Reply: map {q, cu, w,
+-- e, n, i}.
 function Stats.call(base, blob)
   local map = Check.map('stats', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
-  local queues, workers = {}, {}
+  local queues, workers, more = {}, {}, nil
   if not S.empty then
-    for i, name in ipairs(queue_names(map.q)) do
-      local r = Row.find(name)
+    local rows
+    rows, more = rows_asked(map.q, map.af, map.li)
+    for i, r in ipairs(rows) do
       local oldest, c = oldest_due(r), r.c
-      queues[i] = {name, {c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, flag(r, %ROW_PAUSED%) and 1 or 0, oldest and S.now - oldest or -1,
+      queues[i] = {r.name, {c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, flag(r, %ROW_PAUSED%) and 1 or 0, oldest and S.now - oldest or -1,
         map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}, map.en == 1 and Ends.of(r) or ''}
     end
-    local leased, ends = {}, call('ZRANGE', base .. ':e', 0, -1, 'WITHSCORES')
-    Lease.prefetch(ends)
-    for i = 1, #ends, 2 do
-      local p = Lease.load(sub(ends[i], 17, 32))
-      if p then leased[p.worker] = (leased[p.worker] or 0) + Lease.left(p) end
-    end
-    for i, w in ipairs(Stats.workers()) do workers[i] = {w.id, w.seen, leased[w.id] or 0, w.raw} end
+    for i, w in ipairs(Workers.all()) do workers[i] = {w.id, w.seen, w.held, w.raw} end
   end
-  return mp.pack({q = queues, w = workers, e = M.due > S.now and 1 or 0, n = S.now, i = M.instance})
+  return mp.pack({q = queues, cu = more, w = workers, e = M.due > S.now and 1 or 0, n = S.now, i = M.instance})
+end
+
+-- Workers that are free, by queue.
+local function free_workers()
+  local names, free = {}, {}
+  for _, w in ipairs(Workers.all()) do
+    if w.seen + 5e6 >= S.now and (w.record.b or 0) < w.record.s then
+      for _, q in ipairs(w.record.q or {}) do
+        if not free[q] then names[#names + 1] = q end
+        free[q] = (free[q] or 0) + 1
+      end
+    end
+  end
+  table.sort(names, below)
+  return names, free
 end
 
 -- Queues whose oldest due job waits over 5 s while workers are free: name, span, workers.
 local function problems()
-  local out = {}
-  for _, name in ipairs(queue_names()) do
-    local r, ready = Row.find(name), false
+  local out, names, free = {}, free_workers()
+  for _, r in ipairs(rows_of(names)) do
+    local ready = false
     for _, n in pairs(r.L) do if n > 0 then ready = true end end
     for lane, n in pairs(r.X) do if n > 0 and lane < 10 then ready = true end end
     local oldest = ready and not flag(r, %ROW_PAUSED%) and oldest_due(r)
-    if oldest and S.now - oldest > 5e6 then
-      local free = 0
-      for _, w in ipairs(Stats.workers()) do
-        if w.seen + 5e6 >= S.now and (w.record.b or 0) < w.record.s then
-          for _, q in ipairs(w.record.q or {}) do if q == name then free = free + 1 end end
-        end
-      end
-      if free > 0 then out[#out + 1] = {name, S.now - oldest, free} end
-    end
+    if oldest and S.now - oldest > 5e6 then out[#out + 1] = {r.name, S.now - oldest, free[r.name]} end
   end
   return out
 end
 
--- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, n, i}.
+-- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, ob, te, n, i}.
 function Stats.info(base, blob)
   local map = Check.map('info', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
-  return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, ma = M.tombstones})
+  return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, te = not S.empty and call('HGET', S.k.s, 'te') or nil})
 end
 
 end

@@ -120,9 +120,10 @@ function Sweep.run(all)
   end
   if now >= m.kept then
     m.kept = NEVER
-    pruned = pruned + Settled.prune_kept(min(limit, SLICE))
+    pruned = pruned + Settled.prune_kept(min(limit, BESIDE))
     schedule_first('kept', ':kp')
   end
+  if S.changed_groups then Group.flush() end -- what the call itself does finds them where they belong
   return moved, expired, rescued, pruned
 end
 
@@ -136,13 +137,13 @@ function Sweep.maintain(base, args)
   Shard.open(base, instance)
   local cut = map.sh and Shard.cut(map.sh, map.ss == 1) or nil
   local moved, expired, rescued, pruned = Sweep.run(true)
-  Stats.forget_workers(MINUTE)
+  Row.forget_idle(Workers.forget(MINUTE))
   if S.lost then Heal.note() end
   S.heals = true -- what the walk meets begins no other
   local heals = Heal.walk()
   Shard.commit()
-  local oldest = call('LINDEX', base .. ':mp', 0)
-  local soon = heals and S.now or min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER)
+  local oldest, remembered = call('LINDEX', base .. ':mp', 0), call('ZRANGE', base .. ':rm', 0, 0, 'WITHSCORES')
+  local soon = heals and S.now or min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER, tonum(remembered[2]) or NEVER)
   return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil, sh = cut, ob = Outbox.waiting(), sp = S.spread > 0 and S.spread or nil})
 end
 

@@ -190,6 +190,7 @@ local function job(id, raw, state, lease)
     {'max_crashes', o.mc and number(o.mc)},
     {'timeout_ms', o.to and number(o.to / 1000)},
     {'retention_ms', o.rn and number(o.rn / 1000)},
+    {'remember_ms', o.rm and number(o.rm / 1000)},
     {'wait_for', state == HELD and strings(e.w or {})},
     {'state', quote(STATES[state])},
     {'due', instant(j.due)},
@@ -221,7 +222,8 @@ end
 local function tombstone(id, raw)
   local fields = {{'id', id_text(id)}, {'state', quote(STATES[byte(raw, %TOMB_STATE%) % 8])}, {'due', instant(at8(raw, 2))},
     {'attempt', number(unp('>I4', raw, %TOMB_ATTEMPT%))}, {'finished_at', instant(at8(raw, %TOMB_FINISHED%))}}
-  if #raw > 42 then bytes_field(fields, 'result', sub(raw, %TOMB_RESULT%)) end
+  local from = byte(raw, %TOMB_STATE%) >= %TOMB_REMEMBERED% and %TOMB_UNTIL_RESULT% or %TOMB_RESULT%
+  if #raw >= from then bytes_field(fields, 'result', sub(raw, from)) end
   return object(fields)
 end
 

@@ -20,6 +20,7 @@ local OPTIONS = {
   {'TIMEOUT', {1, TIMEOUT_MAX}, 'MS'},
   {'EXPIRES_AT', 'ms', 'MS_SINCE_1970'},
   {'RETENTION', 'ms', 'MS'},
+  {'REMEMBER', {1, 604800000}, 'MS'},
   {'CONTENT_TYPE', 'bytes', 'TYPE'},
   {'HEADER', 'bytes', 'NAME=VALUE', many = true},
   {'WAIT_FOR', 'key', 'NAME', many = true},
@@ -113,7 +114,7 @@ local function opts_of(o, headers)
     g = o.GROUP, gp = o.GROUP and o.ON_RETRY == 'pass' and 1 or nil,
     rn = o.RETENTION and o.RETENTION > 0 and o.RETENTION or nil,
     w = o.WAIT_FOR and once(o.WAIT_FOR),
-    mc = o.MAX_CRASHES,
+    mc = o.MAX_CRASHES, rm = o.REMEMBER and o.REMEMBER * 1000,
   }
   local examine = next(examined) ~= nil
   for key, value in pairs(examined) do opts[key] = value end

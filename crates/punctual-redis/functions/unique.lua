@@ -1,18 +1,19 @@
 -- Unique keys: at most one unsettled job of a queue holds one. `BASE:u`: queue NUL key to
--- holder 16 | until 8 | follower 16 or nothing; `BASE:up`: the ends of periods.
+-- holder 16 [| until 8 [| follower 16]]; `BASE:up`: the ends of periods.
 do
 
 
 local function key_field(q, key) return q .. '\0' .. key end
 
 local function put_holder(field, row)
-  call('HSET', S.k.u, field, row.id .. u8(row['until'] or 0) .. (row.follower or ''))
+  local more = row.follower and u8(row['until'] or 0) .. row.follower or row['until'] and u8(row['until']) or ''
+  call('HSET', S.k.u, field, row.id .. more)
 end
 
 local function raw_holder(field)
   local raw = call('HGET', S.k.u, field)
   if not raw then return nil end
-  local till = at8(raw, 17)
+  local till = #raw > 16 and at8(raw, 17) or 0
   return {id = sub(raw, 1, 16), ['until'] = till > 0 and till or nil, follower = #raw > 24 and sub(raw, 25, 40) or nil}
 end
 
@@ -122,6 +123,21 @@ function Unique.free(j)
   if row.follower then return Unique.end_period(field, row) end
   if row['until'] and row['until'] > S.now then return end
   Unique.end_period(field, row)
+end
+
+-- Frees the keys of jobs of a queue that have settled together: `fields` of `holders`. At once
+-- those that nobody waits for.
+function Unique.free_many(list)
+  local fields, ids, gone = list.fields, list.holders, {}
+  local found = get_many(S.k.u, fields)
+  for k = 1, #fields do
+    if found[k] == ids[k] then
+      gone[#gone + 1] = fields[k]
+    elseif found[k] then
+      Unique.free({id = ids[k], q = list.r.name, opts = {u = sub(fields[k], #list.r.name + 2)}})
+    end
+  end
+  call_many('HDEL', S.k.u, gone)
 end
 
 -- Cancels a waiting holder, and its follower first, because another job takes the key.

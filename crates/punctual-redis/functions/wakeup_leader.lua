@@ -53,6 +53,20 @@ function Leader.wake_at(open)
   return wake
 end
 
+-- The least that a claimer who has no engine is told to sleep while leases last.
+local SLEEP = 0.5e6
+
+-- When a claimer is to come again. One without an engine, who does not read records itself, may be
+-- all that calls: while leases of its queues last it comes before half of the shortest has passed,
+-- so that its sleep is no pause of the engine.
+function Leader.soon_enough(flags, rows, wake)
+  if wake <= S.now or M.lease_duration == 0 or %flags has CLAIM_READS% then return wake end
+  for _, r in ipairs(rows) do
+    if r.c[ACTIVE] > 0 then return min(wake, S.now + max(floor(M.lease_duration / 3), SLEEP)) end
+  end
+  return wake
+end
+
 local function holds(r, wake, but)
   return r.leader_wake > S.now and r.leader_wake <= wake and S.now - r.leader_since < HOLDS and r.leader ~= but
 end

@@ -20,6 +20,7 @@ use crate::session::calls::Calls;
 use crate::session::examine::{cpu, examine, replicas_of, rewrite_all};
 use crate::session::maintenance::Maintenance;
 use crate::session::shards::Shard;
+use crate::verbs::clock::ShardClock;
 use crate::wakeup::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
 
@@ -191,6 +192,26 @@ impl RedisEngine {
         cpu(&self.calls).await
     }
 
+    /// How engine time of a namespace's shards stands beside the clocks of their servers; changes
+    /// nothing.
+    pub async fn clocks(&self, namespace: &Namespace) -> Result<Vec<ShardClock>> {
+        self.calls.set_clock_back(namespace, true, false).await
+    }
+
+    /// Sets engine time of each shard that is ahead by a second or more back to its server's clock,
+    /// so that dues and leases go on: for after a clock that was ahead for a call.
+    ///
+    /// It leaves a shard as it is while workers were seen or leases are open, unless told to
+    /// `force` it: then these leases end as those of dead workers do. Stop all workers before.
+    /// Engine time that stands still does not tell a worker that runs from one that does not.
+    pub async fn set_clock_back(
+        &self,
+        namespace: &Namespace,
+        force: bool,
+    ) -> Result<Vec<ShardClock>> {
+        self.calls.set_clock_back(namespace, false, force).await
+    }
+
     /// The version of the functions that this crate brings.
     pub fn functions_version() -> i64 {
         Library::production().version()
@@ -222,20 +243,21 @@ impl RedisEngine {
     /// unavailable is asked beside the others.
     async fn shard_infos(&self) -> Vec<(Arc<Shard>, Result<stats::ShardInfo>)> {
         let mut shards = self.calls.shards.contacted();
+        let window = self.calls.limits().settled_window;
         if shards.is_empty() {
             // There is always one to ask for the time. It is not made by that: who makes it decides
             // how many shards its namespace has. Only a test's time is remembered.
             let first = self.calls.shards.first(&Namespace::default());
             if self.calls.options.clock.is_none() {
                 let reply = self.calls.peek(&first, "info").await;
-                let info = reply.and_then(|reply| stats::info(&reply, &first));
+                let info = reply.and_then(|reply| stats::info(&reply, &first, window));
                 return vec![(first, info)];
             }
             shards.push(first);
         }
         let asked = shards.into_iter().map(async |shard| {
             let reply = self.calls.read(&shard, "info", MapWriter::default).await;
-            let info = reply.and_then(|reply| stats::info(&reply, &shard));
+            let info = reply.and_then(|reply| stats::info(&reply, &shard, window));
             (shard, info)
         });
         join_all(asked).await
@@ -260,6 +282,7 @@ fn strength(durability: &Durability) -> u8 {
         Durability::Os => 1,
         Durability::Interval(_) => 2,
         Durability::Fsync => 3,
+        Durability::Stated(stated) => strength(&(*stated).into()),
         _ => 4,
     }
 }
@@ -391,6 +414,7 @@ impl Engine for RedisEngine {
             }
         }
         let now = infos.iter().map(|info| info.now).max();
+        let resend_window = infos.iter().map(|info| info.resend_window).min();
         let mut info = Info::new(
             "redis",
             env!("CARGO_PKG_VERSION"),
@@ -399,6 +423,7 @@ impl Engine for RedisEngine {
         );
         info.limits = *self.calls.limits();
         info.settled_window = self.calls.limits().settled_window;
+        info.resend_window = resend_window.unwrap_or(info.settled_window);
         info.clock_jumps = infos.iter().map(|info| info.clock_jumps).sum();
         // Whatever else they hold included.
         info.shards = self.calls.shards.most();

@@ -38,3 +38,4 @@ pub use access::ACL_RULES;
 pub use engine::RedisEngine;
 pub use options::Options;
 pub use policy::server_info::ServerInfo;
+pub use verbs::clock::ShardClock;

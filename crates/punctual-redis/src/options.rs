@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::Limits;
-use punctual::engine::Durability;
+use punctual::engine::{Durability, StatedDurability};
 use punctual::time::{Clock, seconds};
 
 use crate::transport::address::{Place, Secret};
@@ -88,6 +88,14 @@ impl Options {
     pub fn durability(self, durability: Durability) -> Self {
         let durability = Some(durability);
         Self { durability, ..self }
+    }
+
+    /// What the operator of a managed server states that it keeps, for a user who may neither read
+    /// its settings nor start a rewrite of its append-only file. Answers then name
+    /// [`Durability::Stated`]. A server that can be checked is, as with
+    /// [`durability`](Self::durability).
+    pub fn stated_durability(self, stated: StatedDurability) -> Self {
+        self.durability(Durability::Stated(stated))
     }
 
     /// The durability asked for, if one is.

@@ -1,6 +1,7 @@
 //! The verbs over the shards of a namespace: each call is cut into a part per shard, and the
 //! answers are put together again in the order sent.
 
+pub(crate) mod clock;
 mod delete;
 mod edit;
 mod enqueue;

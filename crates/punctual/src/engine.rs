@@ -9,6 +9,7 @@
 //! the item's `index` in the error; each well-formed item gets a verdict of its own. Engine time,
 //! never the caller's, decides what is due and what has expired.
 
+mod call_size;
 mod checks;
 mod claim;
 mod control;
@@ -22,6 +23,7 @@ mod wait;
 
 use std::fmt;
 
+pub use call_size::{CALL_BYTES, CallSize};
 pub use checks::{Checks, SETTINGS_PREFIX};
 pub use claim::{
     Claim, ClaimOrder, Claimed, Extend, ExtendVerdict, Extended, Lease, Token, WorkerId,
@@ -31,7 +33,10 @@ pub use control::{Control, Controlled, OnFull, QueueSettings, RecordValue, Versi
 pub use edit::{Action, Edit, EditVerdict, Edited, Select};
 pub use ends::{ENDS_KEPT, JobEnd};
 pub use enqueue::{EnqueueVerdict, Enqueued, Receipt};
-pub use info::{Capability, Durability, Health, Info, LoopHealth, NamespaceProblem};
+pub use info::{
+    Capability, Durability, Health, Info, LoopHealth, NamespaceProblem, StatedDurability,
+    resend_problem,
+};
 pub use inspect::{
     Counts, Cursor, DueBucket, Explanation, Filter, Got, List, ListBy, Listing, MinuteStats,
     QueueStats, Reason, Stats, StatsRequest, Target, WorkerSeen, free_workers, job_named,

@@ -20,7 +20,10 @@ pub use bounds::{
 pub use id::JobId;
 #[cfg(feature = "schedules")]
 pub(crate) use limits::shown;
-pub use limits::{Limits, TIMEOUT_MAX, check_header, check_key, check_name};
+pub use limits::{
+    CLAIM_BYTES_MAX, Limits, REMEMBER_MAX, TIMEOUT_MAX, TOMBSTONE_BYTES, check_header, check_key,
+    check_name,
+};
 pub(crate) use log::append_log;
 pub use log::{LogLine, check_log};
 pub(crate) use past::remember;

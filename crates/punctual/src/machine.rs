@@ -29,6 +29,7 @@ mod signals;
 mod stats;
 mod sweep;
 mod table;
+mod tombstones;
 mod unique;
 mod wake;
 
@@ -49,6 +50,7 @@ use rows::*;
 pub use signals::{SettledWatch, Signals, Wakeups};
 pub use table::{Base, RowVisitor, ScanVisitor};
 use table::{Journal, Table};
+use tombstones::Tombstones;
 use wake::Obstacles;
 
 /// The state of one engine, and the verbs that change it.
@@ -111,8 +113,9 @@ struct Derived {
     active: HashMap<JobKey, Arc<Spec>>,
     /// Open leases by namespace, worker and nonce.
     claims: HashMap<(u32, u128, u64), u64>,
-    /// Tombstones by the instant their job settled.
-    tombstone_ages: BTreeSet<(Timestamp, JobKey)>,
+    tombstones: Tombstones,
+    /// Bytes of kept jobs by namespace.
+    kept_bytes: HashMap<u32, u64>,
     /// Where scans of a lane, and of orders by time, may start: everything before is gone.
     lane_lows: HashMap<(u32, u8), PlaceKey>,
     expiry_low: Option<ExpiryKey>,

@@ -204,13 +204,14 @@ impl Engine for MemoryEngine {
             let (bytes, problems) = (machine.memory_bytes() as u64, machine.problems()?);
             Ok((
                 *machine.limits(),
-                machine.settled_window(),
+                (machine.settled_window(), machine.resend_window()),
+                machine.resend_problem(),
                 machine.clock_jumps(),
                 bytes,
                 problems,
             ))
         };
-        let ((limits, settled_window, silences, bytes, problems), now) =
+        let ((limits, (settled_window, resend_window), resends, silences, bytes, problems), now) =
             self.step("info", facts)?;
         Ok(Info {
             engine: "memory",
@@ -219,12 +220,13 @@ impl Engine for MemoryEngine {
             durability: Durability::Memory,
             limits,
             settled_window,
+            resend_window,
             clock_jumps: silences + self.clock.steps_back(),
             store_bytes: Some(bytes),
             shards: 1,
             health: Health {
                 ok: true,
-                problems: Vec::new(),
+                problems: resends.into_iter().collect(),
                 of_namespaces: problems,
                 loops: Vec::new(),
             },

@@ -18,7 +18,7 @@ pub use options::IntoNewJob;
 
 use self::meters::Meters;
 use crate::backoff::Backoff;
-use crate::engine::{Engine, Enqueued, Namespace, Receipt};
+use crate::engine::{CallSize, Engine, Enqueued, Namespace, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Job, Limits, NewJob};
 use crate::time::{millis, pause};
@@ -100,8 +100,11 @@ impl Queue {
         Enqueue::new(self.clone(), Ok(job))
     }
 
-    /// Sends many jobs in batches of at most 250, fewer if the engine takes fewer, so that no call
-    /// keeps others waiting for more than a few milliseconds; one receipt per job, in order.
+    /// Sends many jobs in several calls, so that none keeps others waiting for more than a few
+    /// milliseconds; one receipt per job, in order. A call carries at most 256 KiB of payload and
+    /// 250 jobs: 100 if they have a key, an expiry, a retention or names to wait for, 50 if they
+    /// have groups. Each call is a step of its own; jobs that must be stored together go in one
+    /// [`Engine::enqueue`](crate::Engine::enqueue).
     ///
     /// Unlike [`enqueue`](Self::enqueue) it answers the verdict of each, whatever it is. On an
     /// error the batches before it are stored, and the error says `sent`: how many jobs that were.
@@ -114,20 +117,18 @@ impl Queue {
         let limits = self.limits().await?;
         let mut receipts = Vec::new();
         let mut batch = Vec::new();
-        let mut bytes = 0;
+        let mut size = CallSize::default();
         for job in jobs {
             let index = receipts.len() + batch.len();
             let job = job
                 .into_new_job()
                 .and_then(|job| job.check(&limits).map(|()| job))
                 .map_err(|error| error.with("index", index).with("sent", receipts.len()))?;
-            let items_max = limits.batch_items.min(BATCH_MAX);
-            let full = batch.len() == items_max || bytes + job.payload.len() > limits.batch_bytes;
-            if full && !batch.is_empty() {
+            if !size.add(&job, &limits) {
                 self.send_batch(&mut batch, &mut receipts).await?;
-                bytes = 0;
+                size = CallSize::default();
+                size.add(&job, &limits);
             }
-            bytes += job.payload.len();
             batch.push(job);
         }
         if !batch.is_empty() {
@@ -181,8 +182,6 @@ impl Queue {
 
 /// Sends of the same jobs, the first one included: with their pauses up to about two seconds.
 const SENDS_MAX: u32 = 6;
-/// Jobs of one call of many: so many that are scheduled keep a Redis for 1 to 2 ms.
-const BATCH_MAX: usize = 250;
 
 /// Whether a call that answered this error may have taken effect.
 fn is_unknown(error: &Error) -> bool {

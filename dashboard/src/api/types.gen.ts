@@ -679,6 +679,8 @@ export interface components {
             namespace: string;
             now: string;
             process?: components["schemas"]["ProcessLine"] | null;
+            /** @description How long a resend is recognised now: less than `settled_window` while tombstones go early. */
+            resend_window: string;
             scopes: string[];
             settled_window: string;
             /**
@@ -753,6 +755,7 @@ export interface components {
             progress?: unknown;
             progress_base64?: string | null;
             queue?: components["schemas"]["Name"] | null;
+            remember?: components["schemas"]["Span"] | null;
             result?: unknown;
             result_base64?: string | null;
             /** @default 0s */

@@ -1,5 +1,7 @@
 //! `punctual repair`.
 
+mod clock;
+
 use std::path::Path;
 
 use punctual::ErrorKind;
@@ -9,12 +11,14 @@ use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::{Output, counted, object};
 
-/// Repair a damaged data directory and report what is lost
+/// Repair a damaged data directory, or engine time on Redis that is ahead
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   punctual repair          shows what is damaged, and changes nothing
   punctual repair --yes    keeps the readable part, moves the damaged original aside
+  punctual repair --clock --engine ADDRESS          shows how far engine time is ahead
+  punctual repair --clock --yes --engine ADDRESS    sets it back, once all workers are stopped
 
 Everything before the damage is kept; jobs acknowledged after it are lost, and the command prints how
 much. A backup may have more: check it first. Exit code 6 if there is damage and --yes is missing.")]
@@ -22,10 +26,23 @@ pub(crate) struct Args {
     /// Do it
     #[arg(long)]
     yes: bool,
+
+    /// Set engine time of the namespace back to the clocks of its Redis servers, after one of them
+    /// was ahead: until it has caught up, nothing falls due and no lease ends
+    #[arg(long)]
+    clock: bool,
+
+    /// With --clock: end the leases that are open, although workers may still run; stop all of them
+    /// before
+    #[arg(long, requires = "clock")]
+    force: bool,
 }
 
 impl Args {
-    pub(crate) fn run(self, global: &Global) -> Result<()> {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        if self.clock {
+            return clock::run(global, self.yes, self.force).await;
+        }
         let address = global.address()?;
         let dir = address.directory("repair")?;
         let out = global.output();

@@ -9,6 +9,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
+use punctual::engine::CallSize;
 use punctual::time::Stopwatch;
 use punctual::{JobId, Limits, NewJob};
 use serde::Serialize;
@@ -25,7 +26,8 @@ use crate::trace::RequestTrace;
 
 /// The longest line: a payload at its limit in base64, with all else beside it.
 const ROW_BYTES_MAX: usize = 4 << 20;
-/// Jobs that are sent together at most; fewer if the sender is slower than the engine.
+/// Jobs that are taken in together at most, to be sent in one call or several; fewer if the sender
+/// is slower than the engine.
 const BATCH_JOBS_MAX: usize = 500;
 
 /// The content type of NDJSON.
@@ -178,23 +180,21 @@ impl Bulk {
 
     /// Sends the good ones and writes a verdict for every line.
     async fn send(&mut self, verdicts: Vec<(u64, Result<JobId>)>, jobs: Vec<NewJob>) -> String {
-        let mut receipts = Vec::new().into_iter();
+        let mut receipts = Vec::new();
         let mut failed = None;
-        if !jobs.is_empty() {
-            match self
-                .shared
-                .engine
-                .enqueue(&self.caller.namespace, jobs)
-                .await
-            {
-                Ok(enqueued) => receipts = enqueued.receipts.into_iter(),
+        for jobs in CallSize::cut(jobs, &self.limits) {
+            let sent = self.shared.engine.enqueue(&self.caller.namespace, jobs);
+            match sent.await {
+                Ok(enqueued) => receipts.extend(enqueued.receipts),
                 Err(error) => {
                     let problem = Problem::from(error);
                     problem.log(&self.context, &self.shared.log_throttle);
                     failed = Some(problem);
+                    break; // the verdicts of those behind it are its problem too
                 }
             }
         }
+        let mut receipts = receipts.into_iter();
         let mut text = String::with_capacity(verdicts.len() * 160);
         for (line, verdict) in verdicts {
             let receipt = if verdict.is_ok() {

@@ -35,6 +35,8 @@ pub(super) struct InfoAnswer {
     capabilities: Vec<String>,
     limits: LimitsLine,
     settled_window: String,
+    /// How long a resend is recognised now: less than `settled_window` while tombstones go early.
+    resend_window: String,
     clock_jumps: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     store_bytes: Option<u64>,
@@ -144,6 +146,7 @@ pub(super) async fn info(
             effects: limits.effects,
         },
         settled_window: exact_span(info.settled_window),
+        resend_window: exact_span(info.resend_window),
         clock_jumps: info.clock_jumps,
         store_bytes: info.store_bytes,
         shards: caller.sees_engine().then_some(info.shards),

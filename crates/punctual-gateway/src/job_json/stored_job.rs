@@ -51,6 +51,7 @@ impl JobJson {
             retry: RetryLine::of(&job.retry),
             timeout: job.timeout.map(Into::into),
             retention: Some(job.retention.into()),
+            remember: job.remember.map(Into::into),
             wait_for: (!job.wait_for.is_empty()).then(|| job.wait_for.clone()),
             state: Some(job.state.name().into()),
             due: Some(job.due.into()),

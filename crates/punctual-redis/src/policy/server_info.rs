@@ -51,6 +51,9 @@ pub struct ServerInfo {
     pub delayed_fsyncs: u64,
     /// Whether its last write to that file failed.
     pub write_failed: bool,
+    /// By how many microseconds its clock is ahead of this machine's, behind if negative; `None` if
+    /// it does not say.
+    pub clock_offset_us: Option<i64>,
     /// The settings that its user may not read; what they keep cannot be promised.
     pub unreadable: Vec<String>,
 }
@@ -67,7 +70,8 @@ const SETTINGS: [&str; 6] = [
 /// How long a server may take to say how it stands.
 pub(crate) const ASK_TIMEOUT: Duration = seconds(2);
 
-const UNREADABLE: &str = "its user may not read appendfsync: allow +config|get";
+const UNREADABLE: &str = "its user may not read appendfsync: allow +config|get, or state what a \
+     managed server keeps with stated_durability=";
 
 /// The oldest server that has functions and all that they use.
 const OLDEST: (u32, u32) = (7, 0);
@@ -126,6 +130,7 @@ impl ServerInfo {
             silent: None,
             delayed_fsyncs: number("aof_delayed_fsync"),
             write_failed: field("aof_last_write_status") == "err",
+            clock_offset_us: None,
             unreadable,
         })
     }
@@ -153,6 +158,11 @@ impl ServerInfo {
             ),
             None => Ok(most),
             Some(Durability::Memory) => Ok(Durability::Memory),
+            // Who may read the settings checks them.
+            Some(Durability::Stated(stated)) if self.unreadable.is_empty() => {
+                self.keeps(Some(stated.into()))
+            }
+            Some(Durability::Stated(stated)) => Ok(Durability::Stated(stated)),
             Some(Durability::Os | Durability::Fsync) if !self.appendonly => refuse(
                 if asked == Some(Durability::Os) {
                     "os"

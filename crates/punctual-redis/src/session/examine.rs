@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use punctual::Result;
 use punctual::engine::Durability;
+use punctual::time::{Clock, SystemClock};
 use redis::{FromRedisValue, cmd};
 
 use crate::policy::server_info::ServerInfo;
 use crate::policy::truncated_aof;
 use crate::session::calls::Calls;
-use crate::transport::link::Deadline;
+use crate::transport::link::{Deadline, Live};
 use crate::transport::node::Node;
 use crate::transport::servers::TRIES;
 
@@ -38,6 +39,7 @@ async fn examine_once(calls: &Calls, deadline: Deadline) -> Result<Vec<ServerInf
 async fn examine_one(node: &Node, calls: &Calls, deadline: Deadline) -> Result<ServerInfo> {
     let live = node.live().await?;
     let mut server_info = ServerInfo::of(node, &live, deadline).await?;
+    server_info.clock_offset_us = clock_offset(node, &live, deadline).await;
     server_info.functions = match node.functions(&calls.library, &live).await {
         // That it is too old is said with its version, by who asks what it keeps.
         Err(_) if server_info.is_too_old() => None,
@@ -79,6 +81,19 @@ fn cpu_of(info: &str) -> Option<f64> {
         .filter(|sum: &f64| sum.is_finite() && *sum >= 0.0)
 }
 
+/// By how much a server's clock is ahead of this machine's, half the way to it apart.
+async fn clock_offset(node: &Node, live: &Live, deadline: Deadline) -> Option<i64> {
+    let before = SystemClock.now().as_micros();
+    let told = node.ask(live, &cmd("TIME"), deadline).await.ok()?;
+    let after = SystemClock.now().as_micros();
+    let (seconds, micros) = <(u64, u64)>::from_redis_value(told).ok()?;
+    let here = before.midpoint(after);
+    let there = seconds.checked_mul(1_000_000)?.checked_add(micros)?;
+    i64::try_from(there)
+        .ok()?
+        .checked_sub(i64::try_from(here).ok()?)
+}
+
 /// What the replicas of a master say of themselves, each once. Who cannot be asked is told with the
 /// reason: they may be known to each other by names that nobody else knows.
 pub(crate) async fn replicas_of(master: &ServerInfo, calls: &Calls) -> Vec<ServerInfo> {
@@ -116,6 +131,7 @@ pub(crate) async fn rewrite_all(calls: &Calls) -> Result<Durability> {
         return match (forbids, calls.options.durability) {
             (None, _) => Ok(Durability::Fsync),
             (Some(_), None) => Ok(Durability::Os),
+            (Some(_), Some(stated @ Durability::Stated(_))) => Ok(stated),
             (Some(node), Some(_)) => Err(truncated_aof::refused(&node)),
         };
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use punctual::engine::Durability;
+use punctual::engine::{Durability, StatedDurability};
 use punctual::time::parse_span;
 use punctual::{Error, ErrorKind, Result};
 
@@ -186,7 +186,12 @@ impl Options {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let value = decoded(value)?;
         match name {
+            "durability" | "stated_durability" if self.durability.is_some() => {
+                let message = "redis address has two durabilities; keep one of durability and stated_durability";
+                return Err(invalid(message.into()));
+            }
             "durability" => self.durability = Some(parse_durability(&value)?),
+            "stated_durability" => self.durability = Some(parse_stated(&value)?),
             "shards" => {
                 let shards = value.parse().ok();
                 let shards = shards.filter(|n| (1..=SHARDS_MAX).contains(n));
@@ -210,7 +215,7 @@ impl Options {
             // Not shown: what stands here may be the rest of a password with a bare ? in it.
             _ => {
                 return Err(invalid(
-                    "redis address has an unknown option; it has durability, shards, settled_window, retention, \
+                    "redis address has an unknown option; it has durability, stated_durability, shards, settled_window, retention, \
                      data=required, plaintext=allow, sentinel_user, sentinel_password, ca, cert and key (a ? in a password is written %3F)"
                         .into(),
                 ));
@@ -290,6 +295,17 @@ pub(crate) fn parse_durability(text: &str) -> Result<Durability> {
         (_, Some(replicas)) => Ok(Durability::Replica(replicas)),
         _ => Err(invalid(
             "redis has no such durability; write memory, os, fsync or replica(1)".into(),
+        )),
+    }
+}
+
+/// Reads a durability that an operator can state.
+fn parse_stated(text: &str) -> Result<Durability> {
+    match text {
+        "os" => Ok(Durability::Stated(StatedDurability::Os)),
+        "fsync" => Ok(Durability::Stated(StatedDurability::Fsync)),
+        _ => Err(invalid(
+            "stated_durability is out of range; write os or fsync".into(),
         )),
     }
 }

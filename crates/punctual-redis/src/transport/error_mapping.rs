@@ -197,6 +197,7 @@ fn of_library(code: &str, said: &str) -> Error {
         "version_conflict" => ErrorKind::VersionConflict,
         "unsupported" => ErrorKind::Unsupported,
         "data_damaged" => ErrorKind::DataDamaged,
+        "engine_full" => ErrorKind::EngineFull,
         "shards_differ" => ErrorKind::InvalidInput,
         "engine_data_missing" => return missing(),
         _ => ErrorKind::Internal,

@@ -147,28 +147,36 @@ impl Calls {
             exact: true,
             now: Timestamp::ZERO,
         };
+        let mut queues = BTreeMap::new();
         for shard in shards.iter() {
-            let reply = self
-                .read(shard, "stats", || stats::request(request))
-                .await?;
-            let part = stats::reply(&reply)?;
-            sum.exact &= part.exact;
-            sum.now = sum.now.max(part.now);
-            part.queues
-                .into_iter()
-                .for_each(|queue| add_queue(&mut sum.queues, queue));
-            part.workers
-                .into_iter()
-                .for_each(|seen| add_worker(&mut sum.workers, seen));
+            let mut after: Option<String> = None;
+            loop {
+                let map = || stats::request(request, after.as_deref());
+                let reply = self.read(shard, "stats", map).await?;
+                let (part, next) = stats::reply(&reply)?;
+                sum.exact &= part.exact;
+                sum.now = sum.now.max(part.now);
+                for queue in part.queues {
+                    add_queue(&mut queues, queue);
+                }
+                if next.is_none() {
+                    // Those of the last page are the latest ones.
+                    for seen in part.workers {
+                        add_worker(&mut sum.workers, seen);
+                    }
+                    break;
+                }
+                after = next;
+            }
         }
-        sum.queues.sort_by(|one, other| one.queue.cmp(&other.queue));
+        sum.queues = queues.into_values().collect();
         Ok(sum)
     }
 }
 
-fn add_queue(queues: &mut Vec<QueueStats>, part: QueueStats) {
-    let Some(sum) = queues.iter_mut().find(|known| known.queue == part.queue) else {
-        queues.push(part);
+fn add_queue(queues: &mut BTreeMap<String, QueueStats>, part: QueueStats) {
+    let Some(sum) = queues.get_mut(&part.queue) else {
+        queues.insert(part.queue.clone(), part);
         return;
     };
     let added = |state: usize| sum.counts.0[state] + part.counts.0[state];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use punctual::engine::{Claim, Claimed, Extend, Extended};
+use punctual::engine::{Claim, Claimed, Extend, Extended, Token};
 use punctual::time::{Timestamp, pause, seconds};
 use punctual::{ErrorKind, JobId, Namespace, Result};
 use redis::{FromRedisValue, cmd};
@@ -33,7 +33,7 @@ impl Calls {
         let count = shards.len();
         let first = (asked.nonce >> 32) as usize % count;
         let mut claim = asked.clone();
-        claim.max_bytes = claim.max_bytes.min(self.limits().batch_bytes);
+        claim.max_bytes = self.limits().claim_bytes(claim.max_bytes);
         let mut claimed = Claimed {
             leases: Vec::new(),
             now: Timestamp::ZERO,
@@ -130,11 +130,26 @@ impl Calls {
         // of the attempt after this: the same call again finds the lease if it is one still, or
         // opens another.
         let are_untouched = |record: &Vec<u8>| claim::is_untouched(record);
-        if lease.runs.is_empty() && !records.iter().flatten().all(are_untouched) {
+        if lease.runs.is_empty()
+            && !records.iter().flatten().all(are_untouched)
+            && !self.is_as_opened(shard, lease.token).await?
+        {
             return self.ask(shard, claim, woken, Reads::Nothing).await;
         }
         reply.add(lease, records.iter().map(Option::as_deref))?;
         Ok(reply)
+    }
+
+    /// Whether a lease has all its jobs still: what was read of them before is of this attempt.
+    async fn is_as_opened(&self, shard: &Shard, token: Token) -> Result<bool> {
+        let name = [token.fence, token.nonce].map(u64::to_be_bytes).concat();
+        let mut read = cmd("HMGET");
+        read.arg(format!("{}:pg", shard.base));
+        read.arg(&name).arg([&b"~"[..], &name[..]].concat());
+        let found = self.command(shard.slot, &read).await?;
+        let found = Vec::<Option<Vec<u8>>>::from_redis_value(found);
+        let found = found.map_err(|_| damaged())?;
+        Ok(matches!(&found[..], [Some(_), None]))
     }
 
     async fn ask(

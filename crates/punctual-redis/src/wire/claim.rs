@@ -8,11 +8,15 @@ use punctual::{JobId, JobRecord, Result, State};
 use super::bundle::{self, Run};
 use super::mp::{MapWriter, Mp};
 use super::numbers::{
-    CLAIM_ALONE, CLAIM_BUNDLES, CLAIM_READS, CLAIM_RETURNS, CLAIM_TURNS, CLAIM_WOKEN,
-    CLAIMED_ANOTHER, CLAIMED_BUNDLES, CLAIMED_SUSPECTS, CLAIMED_UNSEEN, REC_CORE, TAG_PLAIN,
+    CLAIM_ALONE, CLAIM_BUNDLES, CLAIM_READS, CLAIM_READS_EXT, CLAIM_RETURNS, CLAIM_TURNS,
+    CLAIM_WOKEN, CLAIMED_ANOTHER, CLAIMED_BUNDLES, CLAIMED_SUSPECTS, CLAIMED_UNSEEN, REC_CORE,
+    TAG_PLAIN, TAG_WAITING,
 };
 use super::record::{Holder, number_32, read_record, texts};
 use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
+
+/// What stands in a record for its ext if nothing is in it.
+const EMPTY_EXT: [u8; 5] = [0, 0, 0, 1, 0x80];
 
 /// What a claimer reads by itself, a round trip later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +30,10 @@ pub(crate) enum Reads {
 pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool, reads: Reads) -> Vec<u8> {
     let mut flags = 0;
     for (set, bit) in [
-        (reads == Reads::Unseen, CLAIM_READS | CLAIM_BUNDLES),
+        (
+            reads == Reads::Unseen,
+            CLAIM_READS | CLAIM_BUNDLES | CLAIM_READS_EXT,
+        ),
         (claim.alone, CLAIM_ALONE),
         (claim.order == ClaimOrder::Turns, CLAIM_TURNS),
         (woken, CLAIM_WOKEN),
@@ -133,7 +140,7 @@ impl Kinds {
 /// A lease whose records its claimer reads.
 #[derive(Debug)]
 pub(crate) struct Unseen {
-    token: Token,
+    pub(crate) token: Token,
     holder: Holder,
     pub(crate) ids: Vec<JobId>,
     /// Where they are in bundles, if they are: then all of them, in order.
@@ -223,10 +230,14 @@ impl Reply {
     }
 }
 
-/// Whether a record is as it was when its lease was opened: leases that are read later are of plain
-/// records, which nobody makes plain again.
+/// Whether a record is as it was when its lease was opened: nothing was ever written to a job whose
+/// record has no ext, or nothing in it, and nobody takes out what was written.
 pub(crate) fn is_untouched(record: &[u8]) -> bool {
-    record.first() == Some(&TAG_PLAIN)
+    match record.first() {
+        Some(&TAG_PLAIN) => true,
+        Some(&TAG_WAITING) => record.get(31..36) == Some(&EMPTY_EXT),
+        _ => false,
+    }
 }
 
 /// Due and hash of a claimed job as they stand in its record: a settle that tells them saves the

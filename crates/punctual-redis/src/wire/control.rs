@@ -53,13 +53,17 @@ pub(crate) fn limits(limits: &Limits) -> MapWriter {
 }
 
 /// These bounds by their names in the functions; spans in microseconds.
-pub(crate) fn bounds(limits: &Limits) -> [(&'static str, u64); 8] {
+pub(crate) fn bounds(limits: &Limits) -> [(&'static str, u64); 9] {
     let us = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
     [
         ("sweep", limits.sweep as u64),
-        ("tombstones", limits.tombstones as u64),
+        ("tombstone_bytes", limits.tombstone_bytes as u64),
         ("retained", limits.retained as u64),
         ("retained_bytes", limits.retained_bytes as u64),
+        (
+            "namespace_retained_bytes",
+            limits.namespace_retained_bytes as u64,
+        ),
         ("feed", limits.feed as u64),
         ("settled_window", us(limits.settled_window)),
         ("cancelled_retention", us(limits.cancelled_retention)),
@@ -109,6 +113,14 @@ pub(crate) fn deleted(reply: &Mp) -> Result<Deleted> {
         cursor: reply.get("cu").some(|at| at.bytes().map(<[u8]>::to_vec))?,
         deleted: reply.get("d").is_set(),
     })
+}
+
+/// Sets engine time back, or says only what would be done.
+pub(crate) fn set_clock_back(dry_run: bool, force: bool) -> MapWriter {
+    let mut map = MapWriter::default();
+    map.put("c", 8_u8);
+    map.put("dy", u8::from(dry_run)).put("fo", u8::from(force));
+    map
 }
 
 fn packed(value: &RecordValue) -> Mp {

@@ -69,8 +69,8 @@ pub(crate) fn cost_us(jobs: &[&NewJob]) -> usize {
         let look = match (is_plain(job), job.due, &job.group) {
             (true, Due::Now, _) => 2,
             (true, _, _) => 5,
-            (false, _, None) => 15,
-            (false, _, Some(_)) => 30,
+            (false, _, None) => 6,
+            (false, _, Some(_)) => 12,
         };
         look + job.payload.len() / 128
     };

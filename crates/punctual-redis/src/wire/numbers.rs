@@ -9,6 +9,8 @@ use std::ops::Range;
 pub(crate) const REC_CORE: Range<usize> = 11..27;
 /// Waits, without an ext.
 pub(crate) const TAG_PLAIN: u8 = 1;
+/// Waits, with an ext.
+pub(crate) const TAG_WAITING: u8 = 2;
 /// Dead; up to here it is a record.
 pub(crate) const TAG_DEAD: u8 = 6;
 /// A tombstone; from here on the job is settled or stored elsewhere.
@@ -41,6 +43,8 @@ pub(crate) const CLAIM_READS: u8 = 8;
 pub(crate) const CLAIM_RETURNS: u8 = 16;
 /// The claimer can read bundles too.
 pub(crate) const CLAIM_BUNDLES: u8 = 32;
+/// The claimer can read records with an ext too (see *unseen*).
+pub(crate) const CLAIM_READS_EXT: u8 = 128;
 /// Suspects wait.
 pub(crate) const CLAIMED_SUSPECTS: u8 = 1;
 /// *unseen*: the lease ends after its ids, and the client reads the records with `HMGET BASE:b

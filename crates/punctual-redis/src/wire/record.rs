@@ -55,15 +55,20 @@ pub(crate) fn read_job_view(bytes: &[u8]) -> Result<JobRecord> {
     }
 }
 
-/// `7 | due | hash 8 | state + 8 * late | finished | attempt u32 | token 12 | result...`
+/// `7 | due | hash 8 | state + 8 * late + 16 * remembered | finished | attempt u32 | token 12 |
+/// [until when] | result...`
 fn read_tombstone(id: JobId, mut reader: Reader<'_>) -> Result<Got> {
     if reader.u8()? != TAG_TOMBSTONE {
         return Err(damaged());
     }
     reader.take(16)?;
-    let state = state_of((reader.u8()? & 7).into())?;
+    let bits = reader.u8()?;
+    let state = state_of((bits & 7).into())?;
     let finished_at = reader.instant()?;
     reader.take(16)?;
+    if bits & 16 != 0 {
+        reader.instant()?;
+    }
     let result = Some(Bytes::copy_from_slice(reader.0)).filter(|result| !result.is_empty());
     Ok(Got::Tombstone {
         id,
@@ -154,6 +159,7 @@ fn read_options(job: &mut NewJob, options: &Mp) -> Result<()> {
     job.retry = options.get("rt").some(retry)?.unwrap_or_default();
     job.timeout = options.get("to").some(span)?;
     job.retention = options.get("rn").some(span)?.unwrap_or_default();
+    job.remember = options.get("rm").some(span)?;
     Ok(())
 }
 

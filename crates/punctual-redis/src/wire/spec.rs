@@ -37,6 +37,7 @@ pub(super) fn is_plain(job: &NewJob) -> bool {
         && job.retention.is_zero()
         && job.wait_for.is_empty()
         && job.max_crashes.is_none()
+        && job.remember.is_none()
         && job.history.is_none()
 }
 
@@ -135,6 +136,7 @@ fn second_group(options: &mut MapWriter, job: &NewJob) {
         options.put("rn", micros(job.retention));
     }
     options.put_some("mc", job.max_crashes);
+    options.put_some("rm", job.remember.map(micros));
     if !job.wait_for.is_empty() {
         options.put("w", names(&job.wait_for));
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual::engine::{
     Counts, DueBucket, Maintained, MinuteStats, NamespaceProblem, QueueStats, Stats, StatsRequest,
-    WorkerId, WorkerSeen,
+    WorkerId, WorkerSeen, resend_problem,
 };
 use punctual::time::{format_span, seconds};
 use punctual::{Namespace, Result};
@@ -14,10 +14,19 @@ use super::damaged;
 use super::mp::{MapWriter, Mp, read_instant};
 use crate::session::shards::Shard;
 
-pub(crate) fn request(request: &StatsRequest) -> MapWriter {
+/// Queues of one call: about a millisecond of the server.
+const PAGE: u32 = 100;
+
+/// What a call asks for: the queues that are named, or a page of all of them after a name.
+pub(crate) fn request(request: &StatsRequest, after: Option<&str>) -> MapWriter {
     let mut map = MapWriter::default();
     if !request.queues.is_empty() {
         map.put("q", request.queues.iter().map(Mp::from).collect::<Vec<_>>());
+    } else {
+        map.put("li", PAGE);
+    }
+    if let Some(after) = after {
+        map.put("af", after);
     }
     if request.history {
         map.put("h", 1_u8);
@@ -31,15 +40,18 @@ pub(crate) fn request(request: &StatsRequest) -> MapWriter {
     map
 }
 
-pub(crate) fn reply(reply: &Mp) -> Result<Stats> {
+/// A page, and the queue after which the next one begins.
+pub(crate) fn reply(reply: &Mp) -> Result<(Stats, Option<String>)> {
     let queues = reply.get("q").list()?.iter().map(queue);
     let workers = reply.get("w").list()?.iter().map(worker);
-    Ok(Stats {
+    let next = reply.get("cu").some(Mp::text)?;
+    let stats = Stats {
         queues: queues.collect::<Result<_>>()?,
         workers: workers.collect::<Result<_>>()?,
         exact: reply.get("e").is_set(),
         now: read_instant(reply.get("n"))?,
-    })
+    };
+    Ok((stats, next))
 }
 
 fn part(parts: &[Mp], index: usize) -> Result<&Mp> {
@@ -135,6 +147,8 @@ pub(crate) struct ShardInfo {
     pub(crate) clock_jumps: u64,
     pub(crate) problems: Vec<NamespaceProblem>,
     pub(crate) late: Vec<Late>,
+    /// How long a resend is recognised there now.
+    pub(crate) resend_window: Duration,
     pub(crate) now: punctual::time::Timestamp,
 }
 
@@ -160,7 +174,8 @@ impl Late {
     }
 }
 
-pub(crate) fn info(reply: &Mp, shard: &Shard) -> Result<ShardInfo> {
+/// Reads what a shard says, whose tombstones stay for that window.
+pub(crate) fn info(reply: &Mp, shard: &Shard, window: Duration) -> Result<ShardInfo> {
     let late = reply.get("pr").list()?.iter();
     let late = late.map(|value| late_queue(value, &shard.namespace));
     let of_namespace = |text| NamespaceProblem {
@@ -168,11 +183,21 @@ pub(crate) fn info(reply: &Mp, shard: &Shard) -> Result<ShardInfo> {
         text,
     };
     let outbox = outbox_problem(reply.get("ob"), shard)?;
+    let now = read_instant(reply.get("n"))?;
+    let gone_early = reply.get("te").some(read_instant)?;
+    let held = gone_early.map_or(Duration::MAX, |at| now - at);
+    let resend_window = held.min(window);
+    let resends = resend_problem(resend_window, window);
     Ok(ShardInfo {
         clock_jumps: reply.get("ju").some(Mp::number)?.unwrap_or(0),
-        problems: outbox.into_iter().map(of_namespace).collect(),
+        problems: outbox
+            .into_iter()
+            .chain(resends)
+            .map(of_namespace)
+            .collect(),
         late: late.collect::<Result<_>>()?,
-        now: read_instant(reply.get("n"))?,
+        resend_window,
+        now,
     })
 }
 

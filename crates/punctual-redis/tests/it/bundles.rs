@@ -7,6 +7,7 @@ use punctual::engine::{
     Action, Claim, Edit, EnqueueVerdict, Filter, Got, LeaseReport, List, ListBy, Select, Settle,
     SettleVerdict, Settlement, Target, WorkerId,
 };
+use punctual::job::TOMBSTONE_BYTES;
 use punctual::time::{ManualClock, Timestamp, minutes, seconds};
 use punctual::{Due, Engine, JobId, JobRecord, Limits, NewJob, Outcome, State};
 use punctual_redis::testing::TestServer;
@@ -367,7 +368,7 @@ async fn jobs_of_a_bundle_whose_worker_died_are_rescued_in_order() {
 #[tokio::test]
 async fn tombstones_of_a_bundle_are_bounded_as_all_are() {
     let mut limits = Limits::default();
-    limits.tombstones = 30;
+    limits.tombstone_bytes = 30 * TOMBSTONE_BYTES;
     let place = Place::with(limits).await;
     let jobs = alike(70);
     place.enqueue(&jobs).await;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use punctual::Engine;
 use punctual::conformance::START;
-use punctual::engine::{Claim, StatsRequest, WorkerId};
-use punctual::time::{ManualClock, minutes, seconds};
+use punctual::engine::{Action, Claim, Edit, Select, StatsRequest, Target, WorkerId};
+use punctual::time::{ManualClock, days, hours, minutes, seconds};
+use punctual::{Due, Engine, NewJob};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
@@ -73,4 +73,38 @@ async fn workers_that_come_and_go_are_never_more_than_those_of_some_minutes() {
         let more = claimers.fields() - before;
         assert!(more <= 7 * 10, "{more} after {half_minutes} half minutes");
     }
+}
+
+/// A queue without jobs, settings and a day's history leaves nothing; nor do its cancelled far
+/// jobs.
+#[tokio::test]
+async fn an_idle_queue_is_forgotten_after_a_day() {
+    let claimers = Claimers::new().await;
+    let mut far = NewJob::new("idle", "{}");
+    far.due = Due::After(days(20));
+    let id = far.id;
+    let engine = &claimers.engine;
+    engine.enqueue(&here(), vec![far]).await.expect("enqueue");
+    let edit = Edit {
+        select: Select::Targets(vec![Target::Id(id)]),
+        action: Action::Cancel,
+        dry_run: false,
+    };
+    engine.edit(&here(), edit).await.expect("edit");
+    let queues = async || {
+        let stats = engine.stats(&here(), StatsRequest::default()).await;
+        stats.expect("stats").queues.len()
+    };
+    for hour in 1..=24 {
+        claimers.after(hours(hour)).await;
+        engine.maintain().await.expect("maintain");
+    }
+    assert_eq!(queues().await, 1, "its history is of the last day");
+    for hour in 25..=52 {
+        claimers.after(hours(hour)).await;
+        engine.maintain().await.expect("maintain");
+    }
+    assert_eq!(queues().await, 0);
+    let keys = claimers.server.cli(&["KEYS", "*idle*"]);
+    assert_eq!(keys, "");
 }

@@ -18,8 +18,14 @@ fn lose(hand: &Hand, id: &str) {
 
 /// Every lease is over now.
 fn leases_end(hand: &Hand) {
-    let script = "for _, it in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, it) end
-        return redis.call('ZCARD', KEYS[1])";
+    let script = "local n = 0
+        for _, q in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+          redis.call('ZADD', KEYS[1], 1, q)
+          for _, key in ipairs({KEYS[1] .. 'o:' .. q, KEYS[1] .. 'w:' .. q}) do
+            for _, it in ipairs(redis.call('ZRANGE', key, 0, -1)) do n = n + redis.call('ZADD', key, 'CH', 1, it) end
+          end
+        end
+        return n";
     let ended = hand
         .server
         .cli(&["EVAL", script, "1", &format!("{SHARD}:e")]);

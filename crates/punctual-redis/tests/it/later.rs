@@ -187,6 +187,10 @@ async fn rows_and_leases_of_a_later_format_are_refused() {
                  'punctual:{default/0}:pg')) do if #field == 16 then return field end end end)()";
     for (key, field, at, later) in [("s", row.as_str(), 1, 16), ("s", "'m'", -1, 2)] {
         let before = patch(&server, key, field, at, later);
+        // Each write of a row changes the time of the shard: until then what was parsed is trusted.
+        if patch(&server, "s", "'m'", 8, 0) == 0 {
+            patch(&server, "s", "'m'", 8, 1);
+        }
         let error = engine.enqueue(&here(), vec![job()]).await;
         let error = error.expect_err("of a later format");
         assert_eq!(error.kind(), ErrorKind::DataDamaged, "{field}: {error}");

@@ -1,5 +1,7 @@
 //! Tests of the public interface, on servers of their own.
 
+/// A call of many does what calls of one do.
+mod alike;
 /// What is wrong from the start.
 mod bad_input;
 /// Jobs of one call that are stored together.
@@ -34,6 +36,8 @@ mod elected;
 mod failover;
 /// Servers that are killed, stopped, emptied, filled.
 mod faults;
+/// How many commands a call takes.
+mod few_commands;
 /// Functions that go while many call.
 mod flushes;
 /// Workers that are gone.
@@ -58,6 +62,8 @@ mod lagging;
 mod later;
 /// Hears what is logged.
 mod logs;
+/// One job by itself.
+mod lone;
 /// Settles whose answer is lost.
 mod lost_settles;
 /// What a server has done for a call.
@@ -66,6 +72,8 @@ mod meter;
 mod midway;
 /// Slots of many keys that move.
 mod moves;
+/// What a call costs beside leases of others.
+mod neighbours;
 /// Effects for other shards.
 mod outbox;
 /// Packed calls by hand.
@@ -83,11 +91,15 @@ mod recovery;
 /// Users who may do little, wherever their servers stand.
 mod rules;
 /// The engine keeps the law over several shards, as far as it can.
+mod set_back;
 mod several;
+/// Callers of the functions alone.
+mod sleepers;
 /// Entries in line of jobs that have left it.
 mod stale;
 /// Machines without a server.
 mod starting;
+mod stated;
 /// Calls of several callers that leave together.
 mod together;
 /// Calls that were done, refused when they are sent again.

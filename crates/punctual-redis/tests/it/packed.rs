@@ -1,9 +1,13 @@
 //! Packed calls by hand: whatever a field holds, the call is refused, or what it asks for works.
 
+use std::time::Duration;
+
 use punctual::engine::{
     Action, Claim, Edit, EnqueueVerdict, Filter, LeaseReport, Select, Settle, SettleVerdict,
     Settlement, StatsRequest, WorkerId,
 };
+use punctual::job::CLAIM_BYTES_MAX;
+use punctual::time::minutes;
 use punctual::{Engine, Namespace, NewJob, Outcome};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
@@ -240,6 +244,35 @@ async fn a_worker_that_names_no_slots_has_as_many_as_it_claimed() {
         let seen = workers.iter().find(|seen| seen.worker.id == by_hand);
         let slots = seen.expect("it was seen").worker.slots;
         assert_eq!(slots, u32::from(limit), "{record:?}");
+    }
+}
+
+/// Whatever a claim asks for, in either form: of plain jobs, which are counted in chunks, and of
+/// others.
+#[tokio::test]
+async fn a_claim_by_hand_returns_at_most_four_mebibytes() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    drain(&engine).await;
+    let payload = 64 << 10;
+    for retention in [Duration::ZERO, minutes(1)] {
+        let large = |_| NewJob::new(QUEUE, vec![b'.'; payload]).retention(retention);
+        for _ in 0..4 {
+            let sent = engine.enqueue(&here(), (0..24).map(large).collect()).await;
+            sent.expect("enqueue");
+        }
+        let mut claim = [&ANY[..], &[1; 24], &10_000_000_u64.to_be_bytes()].concat();
+        claim[8] = u8::from(retention.is_zero());
+        claim.extend(200_u16.to_be_bytes());
+        claim.extend([0xff; 4]);
+        claim.extend([0, 1, QUEUE.len() as u8]);
+        claim.extend(QUEUE.bytes());
+        claim.extend(map(&[]));
+        let said = call(&server, &base_of(&here()), "claim", &[claim]);
+        let bytes: usize = said[1..].trim_end().parse().expect("the length of a reply");
+        let most = CLAIM_BYTES_MAX + 64 * 200;
+        assert!((most * 9 / 10..most).contains(&bytes), "{bytes} of {most}");
+        assert_eq!(drain(&engine).await.len(), 96 - bytes / payload);
     }
 }
 

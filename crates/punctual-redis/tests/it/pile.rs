@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use punctual::conformance::START;
 use punctual::engine::{Claim, Control, Controlled, WorkerId};
 use punctual::time::{Clock, ManualClock, Timestamp, hours, millis, minutes, seconds};
-use punctual::{Due, Engine, NewJob};
+use punctual::{Due, Engine, Hold, NewJob, Unique};
 use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
@@ -266,9 +266,12 @@ async fn piles_of_paused_queues_keep_no_other_from_its_time() {
     assert_eq!(of_others, 2, "they wait for the pile beside them");
 }
 
-/// A job that has to be looked at.
+/// A job that has to be looked at when it starts: its key is free then.
 fn keyed(number: usize) -> NewJob {
-    NewJob::new(QUEUE, vec![b'x'; 100]).unique(format!("order-{number}"))
+    let unique = Unique::new(format!("order-{number}")).hold(Hold::UntilStarted);
+    let mut job = NewJob::new(QUEUE, vec![b'x'; 100]);
+    job.unique = Some(unique);
+    job
 }
 
 /// The same holds when they become due: one call moves few of them, and says when to come again.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use punctual::conformance::START;
 use punctual::engine::ExtendVerdict;
 use punctual::time::{ManualClock, seconds};
-use punctual::{Engine, State};
+use punctual::{Engine, NewJob, State, Unique};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy, TestServer, Weather};
 
-use crate::client::{claim, enqueue, options, state};
+use crate::client::{claim, enqueue, here, job, options, state};
 
 /// So many that their claimer is to read them by itself, and too few to be stored as one.
 const JOBS: usize = 10;
@@ -23,6 +23,21 @@ async fn connect(address: &str, clock: &ManualClock) -> RedisEngine {
 /// Seed 1 of `redis-clock` at 7f206c6 had three jobs answered so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_ended_before_its_records_were_read_is_not_returned() {
+    a_lease_ends_before_it_is_read(|_| job()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_of_keyed_jobs_that_ended_unread_is_not_returned() {
+    a_lease_ends_before_it_is_read(|number| {
+        let mut keyed = job();
+        keyed.unique = Some(Unique::new(format!("order-{number}")));
+        keyed
+    })
+    .await;
+}
+
+/// No job is answered with the attempt after that of its lease.
+async fn a_lease_ends_before_it_is_read(job: fn(usize) -> NewJob) {
     let server = TestServer::start();
     let proxy = TestProxy::to(server.port()).await;
     let clock = ManualClock::new(START);
@@ -32,8 +47,10 @@ async fn a_lease_that_ended_before_its_records_were_read_is_not_returned() {
     let met = claim(&engine, 1).await.expect("claim");
     assert_eq!(met.len(), 1, "shard and functions are known");
     let mut ids = Vec::new();
-    for _ in 0..JOBS {
-        ids.push(enqueue(&direct).await.expect("enqueue"));
+    for number in 0..JOBS {
+        let job = job(number);
+        ids.push(job.id);
+        direct.enqueue(&here(), vec![job]).await.expect("enqueue");
     }
     proxy.set_weather(Weather::Slow(seconds(1)));
     let (claimer, limit) = (engine.clone(), JOBS);

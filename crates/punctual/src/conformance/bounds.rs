@@ -8,7 +8,7 @@ use crate::engine::{
     Settlement, Target, WaitFor,
 };
 use crate::error::{Error, ErrorKind};
-use crate::job::{Due, Effect, JobId, NewJob, Outcome, State};
+use crate::job::{Due, Effect, JobId, NewJob, Outcome, State, TOMBSTONE_BYTES};
 use crate::time::{days, hours, millis, minutes};
 
 /// One malformed job refuses the whole call and is named by its index; nothing is stored.
@@ -80,6 +80,13 @@ pub(super) async fn a_malformed_job_refuses_the_call(case: Case) {
                 ..job()
             },
             InvalidDelay,
+        ),
+        (
+            NewJob {
+                remember: Some(days(8)),
+                ..job()
+            },
+            InvalidInput,
         ),
         (
             NewJob {
@@ -478,7 +485,9 @@ pub(super) async fn a_job_rescheduled_100_000_times_takes_no_room(case: Case) {
 
 /// A queue that 20,000 jobs have passed takes no more room than one that 2,000 have.
 pub(super) async fn a_queue_that_jobs_have_passed_takes_no_room(case: Case) {
-    let case = case.limited(|limits| limits.tombstones = 500).await;
+    let case = case
+        .limited(|limits| limits.tombstone_bytes = 500 * TOMBSTONE_BYTES)
+        .await;
     let mut before = None;
     for round in 0..20 {
         case.enqueue_all((0..1_000).map(|_| job()).collect()).await;

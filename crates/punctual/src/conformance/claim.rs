@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::START;
 use super::case::*;
 use crate::engine::{Claim, ClaimOrder, WorkerId};
-use crate::job::{Due, Hold, JobId, NewJob, State, Unique, UniquePolicy};
+use crate::job::{CLAIM_BYTES_MAX, Due, Hold, JobId, NewJob, State, Unique, UniquePolicy};
 use crate::time::{hours, minutes, seconds};
 
 /// A job is not claimed a microsecond before it is due, and is at that instant.
@@ -112,6 +112,30 @@ pub(super) async fn a_claim_answers_at_most_its_bytes(case: Case) {
         second.iter().map(Attempt::id).collect::<Vec<_>>(),
         sent[1..3]
     );
+}
+
+/// A claim answers at most 4 MiB, however many bytes it wants; the next one goes on behind it.
+pub(super) async fn a_claim_answers_at_most_four_mebibytes(case: Case) {
+    let limits = case.info().await.limits;
+    let large = || NewJob {
+        payload: vec![b'.'; limits.payload_bytes].into(),
+        ..job()
+    };
+    let most = CLAIM_BYTES_MAX / limits.payload_bytes;
+    let mut sent = case.enqueue_all((0..most).map(|_| large()).collect()).await;
+    sent.extend(case.enqueue_all(vec![large(), large()]).await);
+    let greedy = || Claim {
+        max_bytes: u32::MAX as usize,
+        ..case.wants(100)
+    };
+    let ids = |claimed: &[Attempt]| claimed.iter().map(Attempt::id).collect::<Vec<_>>();
+    let first = case.claim_as(greedy()).await;
+    let taken = ids(&attempts(&first));
+    // An engine may count what it keeps beside a payload.
+    assert!((most - 1..=most).contains(&taken.len()), "{}", taken.len());
+    assert_eq!(first.wake_at, Some(first.now), "there is more");
+    let rest = ids(&attempts(&case.claim_as(greedy()).await));
+    assert_eq!([taken, rest].concat(), sent);
 }
 
 /// The same nonce of the same worker answers the same lease again: a lost reply strands nothing.

@@ -35,6 +35,7 @@ pub(super) async fn a_job_is_read_back_as_sent(case: Case) {
         retry: RetryPolicy::List(vec![seconds(1), minutes(1)]),
         timeout: Some(seconds(90)),
         retention: hours(3),
+        remember: Some(hours(30)),
         wait_for: vec!["stock".into(), "paid".into(), "stock".into()],
         ..job()
     };
@@ -54,6 +55,7 @@ pub(super) async fn a_job_is_read_back_as_sent(case: Case) {
         retry: sent.retry.clone(),
         timeout: sent.timeout,
         retention: sent.retention,
+        remember: Some(hours(30)),
         wait_for: vec!["stock".into(), "paid".into()],
         state: State::Held,
         due: START + minutes(30),
@@ -82,6 +84,7 @@ fn untouched() -> JobRecord {
         retry: RetryPolicy::default(),
         timeout: None,
         retention: seconds(0),
+        remember: None,
         wait_for: Vec::new(),
         state: State::Ready,
         due: START,

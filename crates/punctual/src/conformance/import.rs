@@ -26,6 +26,7 @@ pub(super) fn import_of(record: &JobRecord) -> NewJob {
         retry: record.retry.clone(),
         timeout: record.timeout,
         retention: record.retention,
+        remember: record.remember,
         wait_for: record.wait_for.clone(),
         history: Some(Box::new(record.clone())),
     }

@@ -1,9 +1,12 @@
 //! Laws of settled jobs: kept as long as promised, and bounded.
 
+use std::time::Duration;
+
 use super::START;
 use super::case::*;
-use crate::engine::{EnqueueVerdict, Got};
-use crate::job::{JobId, NewJob, Outcome, State};
+use crate::engine::{Action, Claim, EnqueueVerdict, Got, Info};
+use crate::error::ErrorKind;
+use crate::job::{JobId, NewJob, Outcome, State, TOMBSTONE_BYTES};
 use crate::time::{days, hours, minutes, seconds};
 
 async fn prune(case: &Case) {
@@ -53,9 +56,11 @@ pub(super) async fn settled_jobs_stay_as_long_as_the_limits_say(case: Case) {
     }
 }
 
-/// Tombstones are bounded by number: the oldest go first.
+/// Tombstones are bounded by bytes: the oldest go first.
 pub(super) async fn tombstones_are_bounded(case: Case) {
-    let case = case.limited(|limits| limits.tombstones = 5).await;
+    let case = case
+        .limited(|limits| limits.tombstone_bytes = 5 * TOMBSTONE_BYTES)
+        .await;
     let sent = case.enqueue_all((0..8).map(|_| job()).collect()).await;
     for _ in 0..8 {
         let attempt = case.claim_one().await;
@@ -66,6 +71,148 @@ pub(super) async fn tombstones_are_bounded(case: Case) {
     for (nth, id) in sent.iter().enumerate() {
         assert_eq!(case.is_unknown(*id).await, nth < 3, "tombstone {nth} of 8");
     }
+}
+
+/// Tombstones that go early shorten the time for which a resend is recognised: `info` says by how
+/// much, and `health` warns, until they are as old as the settled window.
+pub(super) async fn a_resend_window_that_shrinks_is_reported(case: Case) {
+    let bound = 5 * TOMBSTONE_BYTES;
+    let case = case.limited(|limits| limits.tombstone_bytes = bound).await;
+    let resends = |info: &Info| {
+        info.health
+            .told()
+            .any(|it| it.contains("a resend is recognised"))
+    };
+    for nth in 0..6 {
+        let info = case.info().await;
+        assert_eq!(info.resend_window, info.settled_window, "after {nth} jobs");
+        assert!(!resends(&info), "{:?}", info.health);
+        case.ended_job(job(), Outcome::Completed).await;
+        case.advance(seconds(1)).await;
+    }
+    let info = case.info().await;
+    assert_eq!(info.resend_window, seconds(6), "the first of six has gone");
+    assert!(resends(&info), "{:?}", info.health);
+    case.advance(info.settled_window).await;
+    prune(&case).await;
+    let info = case.info().await;
+    assert_eq!(info.resend_window, info.settled_window);
+    assert!(!resends(&info), "{:?}", info.health);
+}
+
+/// The results that tombstones keep count as bytes too.
+pub(super) async fn results_in_tombstones_are_bounded(case: Case) {
+    let bound = 8 * TOMBSTONE_BYTES;
+    let case = case.limited(|limits| limits.tombstone_bytes = bound).await;
+    let mut sent = Vec::new();
+    for _ in 0..4 {
+        let attempt = case.active(job()).await;
+        let mut settlement = attempt.ended(Outcome::Completed);
+        settlement.result = Some(vec![b'.'; 3 * TOMBSTONE_BYTES].into());
+        case.end_as(&attempt, settlement).await;
+        sent.push(attempt.id());
+        case.advance(seconds(1)).await;
+    }
+    prune(&case).await;
+    for (nth, id) in sent.iter().enumerate() {
+        assert_eq!(case.is_unknown(*id).await, nth < 2, "tombstone {nth} of 4");
+    }
+}
+
+/// A job with a `remember` is recognised for so long after it settled, whatever else is kept of it.
+pub(super) async fn a_job_is_remembered_for_as_long_as_it_says(case: Case) {
+    for (outcome, retention) in [
+        (Outcome::Completed, Duration::ZERO),
+        (Outcome::Completed, minutes(30)),
+        (Outcome::Cancelled, Duration::ZERO),
+    ] {
+        let sent = NewJob {
+            retention,
+            remember: Some(days(2)),
+            ..job()
+        };
+        let attempt = case.active(sent.clone()).await;
+        assert_eq!(attempt.job.remember, sent.remember, "it is kept");
+        let mut settlement = attempt.ended(outcome.clone());
+        settlement.result = (outcome == Outcome::Completed).then(|| bytes("42"));
+        case.end_as(&attempt, settlement).await;
+        for span in [minutes(3), days(1), days(1) - minutes(3) - TICK] {
+            case.advance(span).await;
+            prune(&case).await;
+            assert_eq!(case.verdict(sent.clone()).await, EnqueueVerdict::Duplicate);
+        }
+        let changed = NewJob {
+            payload: bytes("another"),
+            ..sent.clone()
+        };
+        assert_eq!(case.verdict(changed).await, EnqueueVerdict::IdConflict);
+        if let Some(Got::Tombstone { result, .. }) = case.got(sent.id).await {
+            assert_eq!(result.is_some(), outcome == Outcome::Completed);
+        } else {
+            panic!("no tombstone of a job that {outcome:?} two days ago");
+        }
+        case.advance(TICK).await;
+        prune(&case).await;
+        assert!(case.is_unknown(sent.id).await);
+        assert_eq!(case.verdict(sent.clone()).await, EnqueueVerdict::Created);
+        case.end(&case.claim_one().await, Outcome::Completed).await;
+    }
+}
+
+/// What is remembered goes last where tombstones are too many bytes, and its delete leaves nothing.
+pub(super) async fn a_remembered_tombstone_goes_last(case: Case) {
+    let bound = 6 * TOMBSTONE_BYTES;
+    let case = case.limited(|limits| limits.tombstone_bytes = bound).await;
+    let remembered = || NewJob {
+        remember: Some(hours(1)),
+        ..job()
+    };
+    let kept = [remembered(), remembered()];
+    let mut others = Vec::new();
+    for sent in &kept {
+        case.ended_job(sent.clone(), Outcome::Completed).await;
+        case.advance(seconds(1)).await;
+    }
+    for _ in 0..8 {
+        others.push(case.ended_job(job(), Outcome::Completed).await);
+        case.advance(seconds(1)).await;
+    }
+    for sent in &kept {
+        assert!(!case.is_unknown(sent.id).await, "it is remembered");
+    }
+    for (nth, id) in others.iter().enumerate() {
+        assert_eq!(case.is_unknown(*id).await, nth < 4, "tombstone {nth} of 8");
+    }
+    case.edit(kept[0].id, Action::Delete).await;
+    assert!(case.is_unknown(kept[0].id).await);
+    assert_eq!(case.verdict(kept[0].clone()).await, EnqueueVerdict::Created);
+}
+
+/// An enqueue with a `remember` is refused while what is remembered has half of the bound: nothing
+/// of the call is stored. Others are taken, and so is a resend.
+pub(super) async fn remember_is_refused_when_its_share_is_full(case: Case) {
+    let bound = 6 * TOMBSTONE_BYTES;
+    let case = case.limited(|limits| limits.tombstone_bytes = bound).await;
+    let remembered = || NewJob {
+        remember: Some(hours(1)),
+        ..job()
+    };
+    let first = remembered();
+    case.ended_job(first.clone(), Outcome::Completed).await;
+    for _ in 0..2 {
+        case.ended_job(remembered(), Outcome::Completed).await;
+    }
+    let (plain, refused) = (job(), remembered());
+    let answer = case.try_enqueue(vec![plain.clone(), refused.clone()]).await;
+    let error = answer.expect_err("three of three");
+    assert_eq!(error.kind(), ErrorKind::EngineFull, "{error}");
+    assert!(error.message().contains("`remember`"), "{error}");
+    assert!(case.is_unknown(plain.id).await, "the whole call is refused");
+    assert_eq!(case.verdict(plain).await, EnqueueVerdict::Created);
+    assert_eq!(case.verdict(first).await, EnqueueVerdict::Duplicate);
+    case.advance(hours(1)).await;
+    prune(&case).await;
+    assert_eq!(case.verdict(refused).await, EnqueueVerdict::Created);
 }
 
 /// A settled job is kept for its retention: completed as sent, cancelled a day, dead 30 days.
@@ -146,6 +293,59 @@ pub(super) async fn settled_jobs_are_bounded_by_bytes(case: Case) {
     assert!((1..=4).contains(&kept.len()), "{} kept", kept.len());
     dead.reverse();
     assert_eq!(kept, dead[..kept.len()], "the latest are kept");
+}
+
+/// Settled jobs of all queues of a namespace are bounded by bytes; those of another stay.
+pub(super) async fn settled_jobs_of_a_namespace_are_bounded(case: Case) {
+    let bound = 20_000;
+    let case = case
+        .limited(|limits| limits.namespace_retained_bytes = bound)
+        .await;
+    let large = |nth: usize| NewJob {
+        queue: format!("queue-{nth}"),
+        payload: vec![b'.'; 2_000].into(),
+        ..job()
+    };
+    let dies = async |case: &Case, nth: usize| {
+        let id = case.enqueue(large(nth)).await;
+        let claim = Claim {
+            queues: vec![large(nth).queue],
+            ..case.wants(1)
+        };
+        let attempt = attempts(&case.claim_as(claim).await).remove(0);
+        case.end(&attempt, Outcome::Dead).await;
+        case.advance(seconds(1)).await;
+        id
+    };
+    let case = case.tenant("other");
+    let of_another = dies(&case, 0).await;
+    let case = case.tenant("default");
+    let mut dead = Vec::new();
+    for nth in 0..20 {
+        dead.push(dies(&case, nth).await);
+    }
+    prune(&case).await;
+    let mut kept = 0;
+    for id in &dead {
+        let got = case.got(*id).await;
+        kept += usize::from(got.is_some_and(|got| got.job().is_some()));
+    }
+    assert!((4..=8).contains(&kept), "{kept} of 20 are kept");
+    let counted: u64 = case
+        .stats()
+        .await
+        .queues
+        .iter()
+        .map(|it| it.counts.of(State::Dead))
+        .sum();
+    assert_eq!(counted, kept as u64);
+    let last = case.got(dead[19]).await;
+    assert!(
+        last.is_some_and(|got| got.job().is_some()),
+        "the last is kept"
+    );
+    let case = case.tenant("other");
+    assert_eq!(case.get(of_another).await.state, State::Dead);
 }
 
 /// A settled job says when it settled: the engine time of that step.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{JobId, JobRecord};
+use crate::job::{CLAIM_BYTES_MAX, JobId, JobRecord};
 use crate::time::Timestamp;
 
 /// A worker's name: random per process start; host names are only labels.
@@ -126,7 +126,8 @@ pub struct Claim {
     pub order: ClaimOrder,
     /// Jobs wanted, 1 to 1,000.
     pub limit: usize,
-    /// Bytes of payload wanted; the first job is answered whatever its size. At most 4 MiB.
+    /// Bytes of payload wanted; the first job is answered whatever its size. At
+    /// most 4 MiB, more counts as that.
     pub max_bytes: usize,
     /// How long the lease is to last, 1 ms to 1 day; 10 s by default.
     pub lease_duration: Duration,
@@ -155,7 +156,7 @@ impl Claim {
             queues,
             order: ClaimOrder::Strict,
             limit,
-            max_bytes: 4 << 20,
+            max_bytes: CLAIM_BYTES_MAX,
             lease_duration: Duration::from_secs(10),
             nonce: uuid::Uuid::new_v4().as_u128() as u64,
             alone: false,

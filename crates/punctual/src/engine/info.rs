@@ -29,6 +29,29 @@ pub enum Durability {
         /// How many.
         u8,
     ),
+    /// The operator states it, of a server that does not let the engine check it.
+    Stated(
+        /// What is stated.
+        StatedDurability,
+    ),
+}
+
+/// What an operator states of a server whose settings cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StatedDurability {
+    /// As [`Durability::Os`].
+    Os,
+    /// As [`Durability::Fsync`].
+    Fsync,
+}
+
+impl From<StatedDurability> for Durability {
+    fn from(stated: StatedDurability) -> Self {
+        match stated {
+            StatedDurability::Os => Self::Os,
+            StatedDurability::Fsync => Self::Fsync,
+        }
+    }
 }
 
 impl fmt::Display for Durability {
@@ -39,6 +62,7 @@ impl fmt::Display for Durability {
             Self::Interval(span) => write!(f, "interval({})", crate::time::format_span(*span)),
             Self::Fsync => f.write_str("fsync"),
             Self::Replica(n) => write!(f, "replica({n})"),
+            Self::Stated(stated) => write!(f, "stated({})", Self::from(*stated)),
         }
     }
 }
@@ -119,8 +143,12 @@ pub struct Info {
     pub durability: Durability,
     /// Its bounds.
     pub limits: Limits,
-    /// How long the tombstone of a settled job stays, at most.
+    /// How long the tombstone of a settled job stays, at most; longer with a `remember`.
     pub settled_window: Duration,
+    /// How long a resend is recognised now after its job settled: as long as `settled_window`, or
+    /// less while tombstones go early because they have reached [`Limits::tombstone_bytes`].
+    #[serde(default)]
+    pub resend_window: Duration,
     /// How often the clock jumped since the start: back, or over a gap in which nobody was
     /// answered.
     pub clock_jumps: u64,
@@ -146,6 +174,7 @@ impl Info {
             durability,
             limits: Limits::default(),
             settled_window: crate::time::minutes(2),
+            resend_window: crate::time::minutes(2),
             clock_jumps: 0,
             store_bytes: None,
             shards: 1,
@@ -216,6 +245,30 @@ impl fmt::Display for NamespaceProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "namespace {}: {}", self.namespace, self.text)
     }
+}
+
+/// What is wrong, in words, where resends are recognised for less than the settled window.
+///
+/// # Examples
+///
+/// ```
+/// use punctual::engine::resend_problem;
+/// use punctual::time::{minutes, seconds};
+///
+/// assert_eq!(resend_problem(minutes(2), minutes(2)), None);
+/// let problem = resend_problem(seconds(3), minutes(2)).unwrap();
+/// assert!(problem.contains("recognised for 3s, not 2m"), "{problem}");
+/// ```
+pub fn resend_problem(held: Duration, window: Duration) -> Option<String> {
+    use crate::time::format_span;
+    let (short, long) = (format_span(held), format_span(window));
+    (held < window).then(|| {
+        format!(
+            "a resend is recognised for {short}, not {long}, after its job settled, because tombstones \
+             have reached their bound in bytes; send jobs that may be resent later with `remember`, \
+             or fewer jobs at a time"
+        )
+    })
 }
 
 /// The heartbeat of one supervised loop.

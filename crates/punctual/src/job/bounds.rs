@@ -19,12 +19,14 @@ pub(crate) const WAIT_FOR_NAMES: usize = 64;
 pub(crate) const EFFECTS: usize = 64;
 /// Waiting jobs that one call moves, rescues, expires or prunes besides its own work.
 pub(crate) const SWEEP: usize = 500;
-/// Tombstones kept at the same time.
-pub(crate) const TOMBSTONES: usize = 1_000_000;
+/// Bytes of tombstones, each counted as 256 and its result.
+pub(crate) const TOMBSTONE_BYTES: usize = 268_435_456;
 /// Settled jobs kept per queue and state, besides their retention in time.
 pub(crate) const RETAINED: usize = 10_000;
 /// Bytes of settled jobs kept per queue and state.
 pub(crate) const RETAINED_BYTES: usize = 67_108_864;
+/// Bytes of settled jobs kept in all queues of a namespace, on Redis of a shard.
+pub(crate) const NAMESPACE_RETAINED_BYTES: usize = 536_870_912;
 /// Changes that the feed remembers.
 pub(crate) const FEED: usize = 16_384;
 /// How long a tombstone is kept, so that a resend is recognised.

@@ -103,6 +103,7 @@ impl JobRecord {
             retry: job.retry,
             timeout: job.timeout,
             retention: job.retention,
+            remember: job.remember,
             wait_for: job.wait_for,
             state,
             due,

@@ -29,12 +29,16 @@ pub struct Limits {
     /// Waiting jobs that one call moves, rescues, expires or prunes besides its own work.
     /// Default 500.
     pub sweep: usize,
-    /// Settled tombstones kept at the same time. Default 1,000,000.
-    pub tombstones: usize,
+    /// Bytes of the tombstones of settled jobs, each counted as [`TOMBSTONE_BYTES`] and its result;
+    /// over it the oldest go before their time. Default 256 MiB, a million tombstones.
+    pub tombstone_bytes: usize,
     /// Settled jobs kept per queue and state, besides their retention in time. Default 10,000.
     pub retained: usize,
     /// Bytes of settled jobs kept per queue and state. Default 64 MiB.
     pub retained_bytes: usize,
+    /// Bytes of settled jobs kept in all queues of a namespace, on Redis in each shard of it: over
+    /// it some go before the end of their retention. Default 512 MiB.
+    pub namespace_retained_bytes: usize,
     /// Changes that the feed remembers. Default 16,384.
     pub feed: usize,
     /// How long the tombstone of a settled job stays, and a kept job at least. Default 2 minutes:
@@ -57,9 +61,10 @@ impl Default for Limits {
             wait_for_names: bounds::WAIT_FOR_NAMES,
             effects: bounds::EFFECTS,
             sweep: bounds::SWEEP,
-            tombstones: bounds::TOMBSTONES,
+            tombstone_bytes: bounds::TOMBSTONE_BYTES,
             retained: bounds::RETAINED,
             retained_bytes: bounds::RETAINED_BYTES,
+            namespace_retained_bytes: bounds::NAMESPACE_RETAINED_BYTES,
             feed: bounds::FEED,
             settled_window: millis(bounds::SETTLED_WINDOW_MS),
             cancelled_retention: millis(bounds::CANCELLED_RETENTION_MS),
@@ -68,6 +73,29 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Bytes of payload that a claim returns at most: what it wants, [`CLAIM_BYTES_MAX`], and what
+    /// one call may carry, whichever is least. Every engine asks here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let limits = punctual::Limits::default();
+    /// assert_eq!(limits.claim_bytes(1_000), 1_000);
+    /// assert_eq!(limits.claim_bytes(usize::MAX), punctual::job::CLAIM_BYTES_MAX);
+    /// ```
+    pub fn claim_bytes(&self, wanted: usize) -> usize {
+        wanted.min(self.batch_bytes).min(CLAIM_BYTES_MAX)
+    }
+}
+
+/// The longest [`remember`](crate::NewJob::remember) of a job.
+pub const REMEMBER_MAX: Duration = crate::time::days(7);
+/// What a tombstone counts against [`Limits::tombstone_bytes`] besides its result.
+pub const TOMBSTONE_BYTES: usize = 256;
+/// Bytes of payload that one claim returns, whatever it asks for; the first job comes whatever its
+/// size.
+pub const CLAIM_BYTES_MAX: usize = 4 << 20;
 /// The longest timeout of an attempt.
 pub const TIMEOUT_MAX: Duration = millis(bounds::TIMEOUT_MAX_MS);
 

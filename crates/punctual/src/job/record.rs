@@ -47,6 +47,9 @@ pub struct JobRecord {
     pub timeout: Option<Duration>,
     /// How long it is kept once completed.
     pub retention: Duration,
+    /// How long after it settled a resend is recognised, if it was sent with a span of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remember: Option<Duration>,
     /// The names it still waits for, in the order sent.
     pub wait_for: Vec<String>,
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::bounds::{
     CONTENT_TYPE_DEFAULT, MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, PRIORITY_MAX, TEXT_PRIORITY,
 };
-use super::limits::{Limits, TIMEOUT_MAX, check_header, check_key, check_name};
+use super::limits::{Limits, REMEMBER_MAX, TIMEOUT_MAX, check_header, check_key, check_name};
 use super::log::check_log;
 use super::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, JobId, JobRecord};
 use crate::error::{Error, ErrorKind, Result};
@@ -134,6 +134,11 @@ pub struct NewJob {
     pub timeout: Option<Duration>,
     /// How long a completed job is kept, zero (the body is dropped at once) by default.
     pub retention: Duration,
+    /// How long after it settled a resend of its id is recognised, over 0 to 7 days; `None` for the
+    /// engine's settled window. What is remembered for longer than that may take half of
+    /// [`Limits::tombstone_bytes`]: beyond it an enqueue with it is refused (`engine_full`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remember: Option<Duration>,
     /// Names that must be cleared before it runs; not empty makes it held.
     pub wait_for: Vec<String>,
     /// What an import knows of its past; `None` for a new job.
@@ -180,6 +185,7 @@ impl NewJob {
             retry: RetryPolicy::default(),
             timeout: None,
             retention: Duration::ZERO,
+            remember: None,
             wait_for: Vec::new(),
             history: None,
         }
@@ -220,6 +226,11 @@ impl NewJob {
             ));
         }
         check_span("retention", self.retention)?;
+        let allowed = |span: &Duration| !span.is_zero() && *span <= REMEMBER_MAX;
+        if let Some(span) = self.remember.filter(|span| !allowed(span)) {
+            let value = format!("{span:?}");
+            return Err(out_of_range("remember", value, "over 0 to 7 days"));
+        }
         check_held_names(&self.wait_for, limits)?;
         self.history
             .as_ref()

@@ -113,7 +113,7 @@ impl Machine {
         claim: &Claim,
     ) -> Result<Option<Lease>> {
         let fence = self.next_fence();
-        let bytes_left = claim.max_bytes.min(self.limits.batch_bytes);
+        let bytes_left = self.limits.claim_bytes(claim.max_bytes);
         let mut take = Take {
             limit: claim.limit,
             bytes_left,

@@ -172,10 +172,7 @@ impl Machine {
             Action::Cancel if tombstone.state == State::Cancelled => EditVerdict::AlreadyCancelled,
             Action::Delete => {
                 if !dry_run {
-                    self.rows.tombstones.remove(&mut self.journal, key);
-                    self.derived
-                        .tombstone_ages
-                        .remove(&(tombstone.finished_at, key.clone()));
+                    self.remove_tombstone(key, &tombstone);
                 }
                 EditVerdict::Done(tombstone.state)
             }

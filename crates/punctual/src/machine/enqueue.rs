@@ -52,6 +52,12 @@ impl Machine {
         let keys: Vec<_> = jobs.iter().map(key).collect();
         self.rows.specs.look_ahead(keys.iter())?;
         self.rows.tombstones.look_ahead(keys.iter())?;
+        for (index, (key, Checked { job, .. })) in keys.iter().zip(&jobs).enumerate() {
+            if job.remember.is_some() && self.known(key, job)?.is_none() {
+                let may = self.may_remember();
+                may.map_err(|error| error.with("index", index))?;
+            }
+        }
         jobs.into_iter()
             .map(|job| self.enqueue_one(namespace, job, true))
             .collect()
@@ -236,7 +242,7 @@ impl Machine {
             timeout: job.timeout,
             retention: job.retention,
             wait_for,
-            rare: Rare::of(job.max_crashes),
+            rare: Rare::of(job.max_crashes, job.remember),
         };
         let mut status = Status::of(&spec);
         if follows.is_some() {

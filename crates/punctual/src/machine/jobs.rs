@@ -220,6 +220,7 @@ impl Machine {
             retry: spec.retry.clone(),
             timeout: spec.timeout,
             retention: spec.retention,
+            remember: spec.rare.remember(),
             wait_for: status.wait_for.clone(),
             state: status.state(self.now),
             due: status.due,

@@ -212,6 +212,8 @@ impl Machine {
                 .scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?
         {
             let id = row.id;
+            let kept: u64 = row.kept_bytes.iter().sum();
+            *self.derived.kept_bytes.entry(key.namespace).or_default() += kept;
             self.add_queue(key.namespace, &key.queue, row);
             let head = self.rows.due.next(id)?;
             if let Some(head) = head {
@@ -227,10 +229,7 @@ impl Machine {
     fn recover_tombstones(&mut self) -> Result<()> {
         let tombstones = &self.rows.tombstones;
         let all = tombstones.scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?;
-        let ages = all
-            .into_iter()
-            .map(|(key, tombstone)| (tombstone.finished_at, key));
-        self.derived.tombstone_ages = ages.collect();
+        self.index_tombstones(all);
         Ok(())
     }
 
@@ -293,7 +292,7 @@ impl Machine {
     /// without a base.
     pub fn memory_bytes(&mut self) -> usize {
         let due = self.rows.due.heap_bytes();
-        self.recent_bytes() + due + self.derived.tombstone_ages.len() * 40
+        self.recent_bytes() + due + self.derived.tombstones.heap_bytes()
     }
 
     /// Sets what is recent aside for a checkpoint; one at a time, ended by [`Machine::thaw`].

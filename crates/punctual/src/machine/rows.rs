@@ -378,6 +378,10 @@ row!(
         result: Option<Bytes>,
         settled: Option<(u32, u64)>,
     }
+    then {
+        /// Until when it stays, if its job was sent with a `remember` over the settled window.
+        remembered: Option<Timestamp>
+    }
 );
 
 key!(

@@ -1,5 +1,7 @@
 //! What becomes of a settled job: its key is freed, its record kept or reduced to a tombstone.
 
+use std::cmp::Reverse;
+
 use super::Machine;
 use super::enqueue::content_of;
 use super::jobs::Loaded;
@@ -79,7 +81,41 @@ impl Machine {
         self.rows.prune.insert(&mut self.journal, prune, job.key.id);
         self.count(queue, state, true)?;
         self.queue_mut(queue)?.row.kept_bytes[state as usize] += bytes;
-        self.bound_kept(queue, state)
+        let namespace = self.queue_state(queue)?.namespace;
+        *self.derived.kept_bytes.entry(namespace).or_default() += bytes;
+        self.bound_kept(queue, state)?;
+        self.bound_kept_in(namespace)
+    }
+
+    /// Lets kept jobs of a namespace go while all its queues have too many bytes of them: the
+    /// oldest of the queue and state that has most. It then makes some room, so that the next ones
+    /// need not look for that queue.
+    fn bound_kept_in(&mut self, namespace: u32) -> Result<()> {
+        let kept = |machine: &Self| machine.derived.kept_bytes.get(&namespace).copied();
+        let most = self.limits.namespace_retained_bytes as u64;
+        if kept(self).unwrap_or(0) <= most {
+            return Ok(());
+        }
+        let room = most - most / 100;
+        while kept(self).unwrap_or(0) > room {
+            let queues = self.derived.queues.iter();
+            let own = queues.filter(|(_, queue)| queue.namespace == namespace);
+            let states = own.flat_map(|(id, queue)| {
+                let kept = queue.row.kept_bytes.iter().enumerate();
+                kept.map(|(state, bytes)| (*bytes, Reverse(*id), state as u8))
+            });
+            // Of queues with as many bytes the one that was made first.
+            let Some((bytes @ 1.., Reverse(queue), state)) = states.max() else {
+                return Ok(());
+            };
+            let until = bytes.saturating_sub(kept(self).unwrap_or(0) - room);
+            while self.queue_state(queue)?.row.kept_bytes[usize::from(state)] > until {
+                if !self.remove_oldest_kept(queue, state)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Lets the oldest kept jobs of a queue go while there are too many.
@@ -91,28 +127,31 @@ impl Machine {
             if !over {
                 return Ok(());
             }
-            let start = KeptKey {
-                queue,
-                state: state as u8,
-                finished_at: Timestamp::ZERO,
-                seq: 0,
-            };
-            let end = KeptKey {
-                queue,
-                state: state as u8 + 1,
-                finished_at: Timestamp::ZERO,
-                seq: 0,
-            };
-            let from = std::ops::Bound::Included(&start);
-            let Some((key, kept)) = self
-                .rows
-                .kept
-                .first(from, std::ops::Bound::Excluded(&end))?
-            else {
+            if !self.remove_oldest_kept(queue, state as u8)? {
                 return Ok(());
-            };
-            self.remove_kept(&key, &kept)?;
+            }
         }
+    }
+
+    /// Removes the oldest kept job of a queue and state; whether there is one.
+    fn remove_oldest_kept(&mut self, queue: u32, state: u8) -> Result<bool> {
+        let bound = |state| KeptKey {
+            queue,
+            state,
+            finished_at: Timestamp::ZERO,
+            seq: 0,
+        };
+        let (start, end) = (bound(state), bound(state + 1));
+        let from = std::ops::Bound::Included(&start);
+        let first = self
+            .rows
+            .kept
+            .first(from, std::ops::Bound::Excluded(&end))?;
+        let Some((key, kept)) = first else {
+            return Ok(false);
+        };
+        self.remove_kept(&key, &kept)?;
+        Ok(true)
     }
 
     /// Removes a kept job's record; within the settled window its tombstone stays.
@@ -146,6 +185,9 @@ impl Machine {
         self.count(queue, State::ALL[usize::from(state)], false)?;
         let bytes = &mut self.queue_mut(queue)?.row.kept_bytes[usize::from(state)];
         *bytes = bytes.saturating_sub(kept.bytes);
+        let namespace = self.queue_state(queue)?.namespace;
+        let all = self.derived.kept_bytes.entry(namespace).or_default();
+        *all = all.saturating_sub(kept.bytes);
         Ok(())
     }
 
@@ -168,9 +210,10 @@ impl Machine {
     fn drop_job(&mut self, job: &Loaded, finished_at: Timestamp) -> Result<()> {
         self.rows.specs.remove(&mut self.journal, &job.key);
         self.rows.status.remove(&mut self.journal, &job.key);
-        if finished_at + self.limits.settled_window <= self.now
-            || is_injected(Bug::TombstoneForgotten)
-        {
+        let remember = job.spec.rare.remember();
+        let remember = remember.filter(|span| *span > self.limits.settled_window);
+        let until = finished_at + remember.unwrap_or(self.limits.settled_window);
+        if until <= self.now || is_injected(Bug::TombstoneForgotten) {
             return Ok(());
         }
         let queue = self.queue_state(job.spec.queue)?.name.clone();
@@ -182,41 +225,9 @@ impl Machine {
             finished_at,
             result: job.status.result.clone(),
             settled: job.status.settled,
+            remembered: remember.map(|_| until),
         };
-        self.rows
-            .tombstones
-            .insert_forgettable(&mut self.journal, job.key.clone(), tombstone);
-        self.derived
-            .tombstone_ages
-            .insert((finished_at, job.key.clone()));
-        if self.derived.tombstone_ages.len() > self.limits.tombstones {
-            self.forget_oldest_tombstone();
-        }
+        self.leave_tombstone(job.key.clone(), tombstone);
         Ok(())
-    }
-
-    fn forget_oldest_tombstone(&mut self) -> bool {
-        let Some((_, key)) = self.derived.tombstone_ages.pop_first() else {
-            return false;
-        };
-        // Recovery drops old tombstones by itself: nothing to write.
-        self.rows.tombstones.forget(&key);
-        true
-    }
-
-    /// Forgets tombstones past the window; how many.
-    pub(super) fn prune_tombstones(&mut self, limit: usize) -> usize {
-        let mut pruned = 0;
-        while pruned < limit {
-            let Some((finished_at, _)) = self.derived.tombstone_ages.first() else {
-                break;
-            };
-            if *finished_at + self.limits.settled_window > self.now {
-                break;
-            }
-            self.forget_oldest_tombstone();
-            pruned += 1;
-        }
-        pruned
     }
 }

@@ -308,10 +308,7 @@ impl Machine {
         let expiry = derived.expiry_low.as_ref().map(|key| key.at);
         let prune = derived.prune_low.as_ref().map(|key| key.until);
         let period = derived.period_low.as_ref().map(|key| key.until);
-        let tombstone = derived
-            .tombstone_ages
-            .first()
-            .map(|(at, _)| *at + self.limits.settled_window);
+        let tombstone = derived.tombstones.next(self.limits.settled_window);
         let all = [due, lease, expiry, prune, period, tombstone];
         Ok(all
             .into_iter()

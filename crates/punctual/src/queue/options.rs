@@ -87,6 +87,12 @@ macro_rules! options {
                 self.edit(|job| job.retention = span)
             }
 
+            /// Recognises a resend of its id for that long after it settled, up to 7 days; by
+            /// default for two minutes.
+            pub fn remember(self, span: Duration) -> Self {
+                self.edit(|job| job.remember = Some(span))
+            }
+
             /// Carries one more name and value to the handler. A W3C `traceparent` is shown by the
             /// worker's span and passed on to follow-ups, with its `tracestate`.
             pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {

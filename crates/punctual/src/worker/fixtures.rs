@@ -36,6 +36,7 @@ pub(crate) fn record() -> JobRecord {
         retry: RetryPolicy::default(),
         timeout: None,
         retention: Duration::ZERO,
+        remember: None,
         wait_for: Vec::new(),
         state: State::Active,
         due: CLAIMED_AT,

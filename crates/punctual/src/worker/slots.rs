@@ -17,7 +17,7 @@ use super::context::{Context, HeldLease, Seed};
 use super::ending::{Cause, settlement};
 use super::engine_time::EngineTime;
 use super::meters::Labels;
-use crate::engine::Settlement;
+use crate::engine::{CALL_BYTES, Settlement};
 use crate::job::{JobRecord, Limits, Outcome, Stop};
 use crate::time::Timestamp;
 use crate::worker::Verdict;
@@ -206,7 +206,7 @@ impl Board {
         }
         Some(Room {
             jobs: jobs.min(self.seed.limits.batch_items),
-            bytes: bytes.min(self.seed.limits.batch_bytes),
+            bytes: bytes.min(self.seed.limits.claim_bytes(CALL_BYTES)),
         })
     }
 

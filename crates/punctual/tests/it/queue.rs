@@ -168,7 +168,7 @@ async fn many_jobs_go_in_batches_with_a_verdict_each() {
         .collect();
     let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
     let receipts = queue.enqueue_many(jobs).await.unwrap();
-    assert_eq!(probe.calls("enqueue"), 10, "250 a call");
+    assert_eq!(probe.calls("enqueue"), 25, "100 a call, as they have keys");
     let answered: Vec<JobId> = receipts.iter().map(|receipt| receipt.id).collect();
     assert_eq!(answered, ids);
     let merged = receipts
@@ -183,7 +183,26 @@ async fn batches_are_bounded_in_bytes_too() {
     let large = || NewJob::new("blobs", vec![b' '; 256 << 10]);
     let jobs: Vec<NewJob> = std::iter::repeat_with(large).take(40).collect();
     Queue::new(&probe).enqueue_many(jobs).await.unwrap();
-    assert_eq!(probe.calls("enqueue"), 3, "16 jobs of 256 KiB fill a call");
+    assert_eq!(probe.calls("enqueue"), 40, "one of 256 KiB fills a call");
+    let small = || NewJob::new("blobs", vec![b' '; 64 << 10]);
+    let jobs: Vec<NewJob> = std::iter::repeat_with(small).take(40).collect();
+    Queue::new(&probe).enqueue_many(jobs).await.unwrap();
+    assert_eq!(probe.calls("enqueue"), 50, "and so do four of 64 KiB");
+}
+
+#[tokio::test]
+async fn calls_are_shorter_where_jobs_cost_more() {
+    for (job, calls) in [
+        (NewJob::new("mail", "{}"), 2),
+        (NewJob::new("mail", "{}").delay(minutes(30)), 2),
+        (NewJob::new("mail", "{}").retention(minutes(1)), 5),
+        (NewJob::new("mail", "{}").group("customer"), 10),
+    ] {
+        let (probe, _clock) = Probe::new();
+        let jobs = (0..500).map(|_| job.clone().id(JobId::new()));
+        let receipts = Queue::new(&probe).enqueue_many(jobs).await.unwrap();
+        assert_eq!((receipts.len(), probe.calls("enqueue")), (500, calls));
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! Doctor's checks of Redis servers: settings, durability, memory and disk.
 
+use std::time::Duration;
+
 use punctual::engine::Durability;
+use punctual::time::format_span;
 use punctual_redis::{RedisEngine, ServerInfo};
 
 use super::Check;
@@ -24,6 +27,7 @@ pub(super) async fn checks(address: &Address) -> Result<Vec<Check>> {
         ));
     }
     let server_infos = RedisEngine::examine(options).await?;
+    checks.extend(clocks(&server_infos));
     // A replica stands behind its master.
     let mut promised = None;
     for server_info in &server_infos {
@@ -44,9 +48,39 @@ pub(super) async fn checks(address: &Address) -> Result<Vec<Check>> {
             checks.push(keeps(server_info, asked));
         }
         checks.extend(memory(server_info));
-        checks.extend(troubles(server_info));
+        checks.extend(troubles(server_info, asked));
     }
     Ok(checks)
+}
+
+/// Clocks that are further apart are worth a warning.
+const CLOCKS_APART_US: u64 = 500_000;
+
+/// Whether the clocks of all servers agree: engine time goes by that of the master, whoever becomes
+/// it.
+fn clocks(server_infos: &[ServerInfo]) -> Option<Check> {
+    let told = server_infos
+        .iter()
+        .filter_map(|it| Some((it.clock_offset_us?, it.host.as_str())));
+    let (first, last) = (told.clone().min()?, told.max()?);
+    let apart = last.0.abs_diff(first.0);
+    if server_infos.len() < 2 {
+        return None;
+    }
+    let span = format_span(Duration::from_millis(apart / 1_000));
+    if apart < CLOCKS_APART_US {
+        let finding = format!("the servers' clocks are at most {span} apart");
+        return Some(Check::good("clock", finding));
+    }
+    Some(Check::warning(
+        "clock",
+        format!(
+            "the clock of redis at {} is {span} ahead of that at {}",
+            last.1, first.1
+        ),
+        "synchronise them (NTP): if the one ahead becomes master, jobs run that much early, and after it \
+         nothing falls due for as long",
+    ))
 }
 
 /// Whether a server takes changes, which a replica that the address names does not.
@@ -138,6 +172,10 @@ fn keeps(server_info: &ServerInfo, asked: Option<Durability>) -> Check {
             "set appendonly yes on it and every replica: one without starts again with an old \
              snapshot, and may be made master with that",
         ),
+        Ok(durability @ Durability::Stated(_)) => Check::good(
+            "keeps",
+            format!("{durability}: stated by the operator, not checked ({how})"),
+        ),
         Ok(durability) => Check::good("keeps", format!("{durability}: {how}")),
         Err(error) => {
             let (what, remedy) = in_two(error.message());
@@ -166,7 +204,8 @@ fn memory(server_info: &ServerInfo) -> Option<Check> {
     )
 }
 
-fn troubles(server_info: &ServerInfo) -> Vec<Check> {
+fn troubles(server_info: &ServerInfo, asked: Option<Durability>) -> Vec<Check> {
+    let is_stated = matches!(asked, Some(Durability::Stated(_)));
     let mut checks = Vec::new();
     if server_info.write_failed {
         let finding = format!(
@@ -196,7 +235,7 @@ fn troubles(server_info: &ServerInfo) -> Vec<Check> {
             "the first call of an engine rewrites it, if its user may: allow +bgrewriteaof",
         ));
     }
-    if !server_info.unreadable.is_empty() {
+    if !is_stated && !server_info.unreadable.is_empty() {
         checks.push(Check::warning(
             "settings",
             format!("not readable: {}", server_info.unreadable.join(", ")),

@@ -69,6 +69,10 @@ pub(super) struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_crashes: Option<u32>,
 
+    /// How long a resend of its id is recognised after it ended, up to 7d [default: 2m]
+    #[arg(long, value_name = "SPAN", value_parser = span_of)]
+    remember: Option<Duration>,
+
     /// When a failure is retried: fixed:10s, linear:10s..5m, exponential:1s..1h or list:1s,1m
     /// [default: exponential:1s..1h, with jitter]
     #[arg(long, value_name = "POLICY", value_parser = retry_of)]
@@ -169,6 +173,7 @@ impl Options {
         }
         job.timeout = self.timeout;
         job.retention = self.retention.unwrap_or(RETENTION);
+        job.remember = self.remember;
         job.wait_for.clone_from(&self.wait_for);
         job.headers.clone_from(&self.header);
         if let Some(url) = &self.target {

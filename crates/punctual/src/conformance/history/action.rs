@@ -100,6 +100,7 @@ pub(super) struct JobPlan {
     pub(super) max_crashes: Option<u8>,
     pub(super) retry: RetryPolicy,
     pub(super) retention: Duration,
+    pub(super) remember: Option<Duration>,
     /// How many names it waits for; the first one twice.
     pub(super) names: u8,
     /// What an import knows of its past.
@@ -135,6 +136,7 @@ impl JobPlan {
             max_crashes: None,
             retry: RetryPolicy::fixed(Duration::ZERO),
             retention: Duration::ZERO,
+            remember: None,
             names: 0,
             past: None,
         }
@@ -195,6 +197,8 @@ pub(super) struct SettlePlan {
     pub(super) effects: Vec<EffectPlan>,
 }
 
+// A history has few of them, and each lives as long as its history.
+#[expect(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum EffectPlan {
     Enqueue(JobPlan),
@@ -287,6 +291,9 @@ impl fmt::Debug for JobPlan {
         }
         if self.retention != plain.retention {
             write!(f, " retention {}", format_span(self.retention))?;
+        }
+        if let Some(span) = self.remember {
+            write!(f, " remember {}", format_span(span))?;
         }
         if self.names > 0 {
             write!(f, " waits for {} names", self.names)?;

@@ -60,7 +60,7 @@ pub(super) fn same_job(
     }
     fields!(
         id queue kind payload content_type headers expires_at priority unique group max_attempts
-        max_crashes retry timeout retention wait_for state due attempt failures crashes enqueued_at started_at
+        max_crashes retry timeout retention remember wait_for state due attempt failures crashes enqueued_at started_at
         finished_at last_error result progress cancel_requested cancelled dead stopped worker
         lease_until attempts log
     );

@@ -235,6 +235,9 @@ impl Generator {
         });
         job.names = random.weighted(&[(10, 0), (1, 1), (1, 2)]);
         job.retention = random.weighted(&[(6, Duration::ZERO), (1, seconds(1)), (2, hours(1))]);
+        // No draw of its own: known seeds go on telling the stories they were kept for.
+        let is_short = job.retention == seconds(1);
+        job.remember = (is_short || job.content == 2).then_some(minutes(10));
         job.retry = random.one(&[
             RetryPolicy::default(),
             RetryPolicy::fixed(Duration::ZERO),

@@ -58,6 +58,7 @@ pub(super) fn job(seed: u64, plan: &JobPlan, reading: Timestamp) -> NewJob {
     job.max_crashes = plan.max_crashes.map(u32::from);
     job.retry = plan.retry.clone();
     job.retention = plan.retention;
+    job.remember = plan.remember;
     job.wait_for = (0..plan.names).map(name).collect();
     if plan.names > 0 {
         job.wait_for.push(name(0));
@@ -92,6 +93,7 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
         retry: job.retry.clone(),
         timeout: job.timeout,
         retention: job.retention,
+        remember: job.remember,
         wait_for: if is(State::Held) {
             job.wait_for.clone()
         } else {

@@ -265,7 +265,7 @@ fn simpler_jobs(job: &JobPlan) -> Vec<JobPlan> {
         )*};
     }
     fields!(
-        kind content due expires priority unique group max_attempts retry retention names past
+        kind content due expires priority unique group max_attempts retry retention remember names past
         queue
     );
     all.retain(|simpler| simpler != job);

@@ -78,7 +78,7 @@ impl Space {
     /// The jobs in the order of the claim; each is active from its choice on.
     fn chosen_jobs(&mut self, now: Timestamp, claim: &Claim, choice: Choice<'_>) -> Vec<usize> {
         let mut chosen: Vec<usize> = Vec::new();
-        let mut bytes_left = claim.max_bytes.min(self.limits.batch_bytes);
+        let mut bytes_left = self.limits.claim_bytes(claim.max_bytes);
         let mut turn = 0;
         while chosen.len() < claim.limit {
             let queues = (0..claim.queues.len()).map(|n| match claim.order {

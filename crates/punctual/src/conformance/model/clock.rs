@@ -131,10 +131,7 @@ impl Space {
     pub(super) fn leave_what_is_kept(&mut self, job: usize, now: Timestamp) {
         let entry = &mut self.jobs[job];
         if entry.record.state == State::Completed && entry.record.retention.is_zero() {
-            entry.left = Left::Tombstone;
-            if entry.kept_until().is_some_and(|until| until <= now) {
-                entry.left = Left::Nothing;
-            }
+            entry.reduce(now);
         }
     }
 
@@ -149,7 +146,10 @@ impl Space {
     pub(super) fn prune(&mut self, now: Timestamp) {
         for entry in &mut self.jobs {
             if entry.kept_until().is_some_and(|until| until <= now) {
-                entry.left = Left::Nothing;
+                match entry.left {
+                    Left::Whole => entry.reduce(now),
+                    _ => entry.left = Left::Nothing,
+                }
             }
         }
         // What holds no key and is not known any more decides nothing.

@@ -294,6 +294,7 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         retry: job.retry.clone(),
         timeout: job.timeout,
         retention: job.retention,
+        remember: job.remember,
         wait_for,
         state: State::Scheduled,
         due,

@@ -182,11 +182,25 @@ impl Entry {
         }
     }
 
-    /// The instant from which on nothing is left of a settled one.
+    /// How long its tombstone lasts.
+    fn remembered(&self) -> Duration {
+        let remember = self.record.remember.unwrap_or_default();
+        remember.max(SETTLED_WINDOW)
+    }
+
+    /// Becomes its tombstone, while that is worth anything.
+    pub(crate) fn reduce(&mut self, now: Timestamp) {
+        self.left = Left::Tombstone;
+        if self.kept_until().is_none_or(|until| until <= now) {
+            self.left = Left::Nothing;
+        }
+    }
+
+    /// The instant from which on it is not kept as it is, if it has settled.
     pub(crate) fn kept_until(&self) -> Option<Timestamp> {
         let finished = self.record.finished_at?;
         let kept = match self.record.state {
-            State::Completed if self.left == Left::Tombstone => SETTLED_WINDOW,
+            _ if self.left == Left::Tombstone => self.remembered(),
             State::Completed => self.record.retention.max(SETTLED_WINDOW),
             State::Cancelled => CANCELLED_KEPT,
             State::Dead => DEAD_KEPT,

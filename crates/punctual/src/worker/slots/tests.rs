@@ -99,7 +99,7 @@ fn what_is_ahead_is_bounded_in_bytes() {
     board.finish(start.key, Some(Verdict::completed()), NOW);
     assert_eq!(board.room(), None, "4 MiB wait already");
     board.start(NOW);
-    assert_eq!(board.room().unwrap().bytes, 1 << 20);
+    assert_eq!(board.room().unwrap().bytes, CALL_BYTES, "of 1 MiB");
 }
 
 #[test]

@@ -1,0 +1,310 @@
+-- One plain job by itself: an enqueue, a claim or a settle of one, by the shard and the row that
+-- the last call left. It does what the usual way does, in fewer steps; where anything is out of the
+-- ordinary it changes nothing and answers nil, and the call goes the usual way.
+do
+
+local SIZES = 1000 -- sizes of records that are kept as bytes
+local WIDEST = 16777215 -- bytes of a record that a chunk can tell
+local UNSEEN_BYTES = 4096 -- as of a usual claim
+-- A claim that meets a chunk of jobs to look at leaves so many more to the usual way.
+local SKIPS = 16
+
+local sizes, size_count = {}, 0
+
+-- A size as 4 bytes.
+local function size4(size)
+  local bytes = sizes[size]
+  if not bytes then
+    if size_count > SIZES then sizes, size_count = {}, 0 end
+    bytes = pack('>I4', size)
+    sizes[size], size_count = bytes, size_count + 1
+  end
+  return bytes
+end
+
+-- What this process knows of a queue: its row, which may be older than the one that is stored.
+local function known(base, q)
+  local m = kept_shards[base]
+  return m and m.rows[q]
+end
+
+-- Opens a shard for a call about one queue, if it is as this process knows it, nothing is due in
+-- it, its clock runs, and nobody follows its changes: the shard, the row, and engine time.
+local function open(base, blob, q)
+  local m = kept_shards[base]
+  local r = m and m.rows[q]
+  if not r or m.behind > 0 or r.flags % 4 > 1 or call('HGET', m.k.s, 'm') ~= m.raw then return nil end
+  local instance = sub(blob, 1, 8)
+  if instance ~= m.instance and instance ~= BELOW then return nil end
+  local now, head, next_ = clock(base), r.head, m.next
+  if not next_ then
+    next_ = next_sweep(m)
+    m.next = next_
+  end
+  local gap = now - m.last
+  if gap <= 0 or now >= next_ or m.feed >= now or now - r.minute >= MINUTE or now < r.minute or head > 0 and head <= now then return nil end
+  if gap >= 1000 and m.lease_duration > 0 and gap * 2 > m.lease_duration then return nil end
+  local s = r.alone
+  if not s then
+    s = {base = base, k = m.k, now = 0, sub = '\0\0', spread = 0, wakeup = base .. ':d:' .. q, ends = base .. ':eo:' .. q}
+    r.alone = s
+  end
+  M, S, s.now, s.limits = m, s, now, limits_of(m)
+  WINDOW = s.limits.settled_window
+  return m, r, now
+end
+
+-- From the first write on: if it breaks off, what is known of the shard is as it was stored.
+local function begin(base) kept_shards[base] = nil end
+
+-- Writes the shard, its row and a worker, which are known for the next call.
+local function close(base, m, r, now, now8, row, worker, w)
+  m.last, m.sub = now, 0
+  local raw
+  if not m.rest then
+    raw = write_shard(m)
+    m.tail_of = nil
+  else
+    if m.tail_of ~= m.tombstones then m.tail_of, m.tail = m.tombstones, u8(m.tombstones) .. m.instance end
+    raw = now8 .. '\0\0' .. (m.fence == now and now8 or u8(m.fence)) .. m.tail .. m.rest
+  end
+  if w then
+    call('HSET', m.k.s, 'm', raw, r.field, row, 'w' .. worker, w.seen8 .. w.limit2 .. size4(w.held) .. w.record)
+  else
+    call('HSET', m.k.s, 'm', raw, r.field, row)
+  end
+  r.raw, m.raw, kept_shards[base] = row, raw, m
+end
+
+-- Stores a job that is due later.
+local function wait_for(base, m, r, now, id, record, due)
+  if not (allows('ZADD', m.k.s) and allows('RPUSH', m.k.s) and allows('HDEL', m.k.s)) then return nil end
+  begin(base)
+  call('HSET', m.k.b, id, record)
+  r.h[1] = r.h[1] + 1
+  Due.add_many(r, {due}, {id}, {record})
+  if S.spread > 0 then S.spread = 0 end
+  if S.lost then
+    S.lost = nil
+    Heal.note()
+  end
+  return close_row(r, now)
+end
+
+-- An enqueue of one plain job: its answer. Due at once it is pushed to its list, else it waits for
+-- its due.
+function Lone.enqueue(base, blob)
+  local flags, high, low, kind = byte(blob, 9, 12)
+  if flags ~= 2 or low ~= 1 or high > 0 or kind > 2 then return nil end
+  local size, prio, ql = #blob, byte(blob, 21, 22)
+  local at = 27 + (ql or size) -- of the id
+  if at + 31 > size then return nil end
+  local q, id = sub(blob, 23, at - 5), sub(blob, at, at + 15)
+  local prio_, sflags, ql_ = byte(blob, at + 26, at + 28)
+  local kl = byte(blob, at + 29 + ql)
+  local from = at + 30 + ql + (kl or size)
+  if size - at >= WIDEST or sub(blob, at - 4, at - 1) ~= size4(size + 1 - at) or prio_ ~= prio or prio > 9 or sflags > 1 or from > size + 1 or sub(blob, at + 29, at + 28 + ql_) ~= q then return nil end
+  local m, r, now = open(base, blob, q)
+  if not m or r.flags >= 8 then return nil end
+  if kl > 0 then Check.name('kind', sub(blob, from - kl, from - 1)) end
+  if sflags > 0 then Check.opts(blob, from, size, false, 0) end
+  local k = m.k
+  if call('HGET', k.b, id) then return nil end
+  local now8, row = u8(now), nil
+  if kind > 0 then
+    local due8, late, due = Enqueue.due_of(kind, sub(blob, 13, 20), now8, 0)
+    if late or due <= now then return nil end
+    row = wait_for(base, m, r, now, id, '\1' .. now8 .. '\0\0' .. due8 .. sub(blob, at + 16), due)
+    if not row then return nil end
+  else
+    local record, c, wakes = '\1' .. now8 .. '\0\0' .. now8 .. sub(blob, at + 16), r.c, %r.flags has ROW_IDLE%
+    if not allows('HSET', k.s) or wakes and not allows('ZADD', k.s) then return nil end
+    begin(base)
+    call('RPUSH', Line.list_of(r, prio), now8 .. '\0\0\1' .. sub(size4(#record), 2) .. id)
+    call('HSET', k.b, id, record)
+    r.L[prio], c[READY], r.h[1] = (r.L[prio] or 0) + 1, c[READY] + 1, r.h[1] + 1
+    if wakes then
+      call('ZADD', S.wakeup, 0, '1')
+      r.flags, r.short = r.flags - 1, now
+    end
+    row = write_row(r, now)
+  end
+  close(base, m, r, now, now8, row)
+  return now8 .. m.instance .. '\0'
+end
+
+-- The only priority level that has ready jobs, and how many; nil if another one has some too, or a
+-- job needs a look.
+local function only_lane(r)
+  local X, L = r.X, r.L
+  local one, n = next_of(X)
+  while one do
+    if n > 0 then return nil end
+    one, n = next_of(X, one)
+  end
+  local lane, live
+  one, n = next_of(L)
+  while one do
+    if n > 0 then
+      if lane then return nil end
+      lane, live = one, n
+    end
+    one, n = next_of(L, one)
+  end
+  if lane and (r.T[lane] or 0) == 0 then return lane, live end
+end
+
+-- When the claimer is to come again, whether another worker does, and what wakeup its queue needs.
+local function wake_of(r, now, deadline, was_active, worker, is_full, flags)
+  local wake, another = deadline, false
+  if was_active then
+    wake = Leader.wake_at({r})
+  elseif r.head > 0 and r.head < wake then
+    wake = r.head
+  end
+  if is_full then
+    Leader.resign(worker, {r}, wake)
+  elseif %flags has CLAIM_RETURNS% then
+    another = Leader.elect({worker = worker, woken = %flags has CLAIM_WOKEN%, stays = true}, {r}, wake)
+  end
+  if r.flags % 2 == 0 then r.flags = r.flags + 1 end
+  r.short = now
+  return wake, another
+end
+
+local heads, head_count = {}, 0
+
+-- What a claim says before its queue: a list of its lease duration, limit, bytes and flags; false
+-- if it goes the usual way.
+local function head_of(bytes)
+  local head = heads[bytes]
+  if head == nil then
+    local lease_duration, limit, max_bytes, flags, count = unp('>I8I2I4BB', bytes)
+    head = count == 1 and flags % 4 == 0 and %flags has CLAIM_READS% and not (%flags has CLAIM_SUSPECTS%) and limit > 0 and limit <= 1000 and lease_duration >= 1000
+      and lease_duration <= 86400e6 and {lease_duration, limit, max_bytes, flags, sub(bytes, 1, 8), sub(bytes, 9, 10)}
+    if head_count > SIZES then heads, head_count = {}, 0 end
+    heads[bytes], head_count = head, head_count + 1
+  end
+  return head
+end
+
+-- A claim that is to have one job, a plain one: its answer.
+function Lone.claim(base, blob)
+  local size = #blob
+  local head, ql = size > 50 and head_of(sub(blob, 33, 48)), byte(blob, 49)
+  if not head or size - ql > 1000 then return nil end
+  local lease_duration, limit, max_bytes, flags, at = head[1], head[2], head[3], head[4], 50 + ql
+  local q = sub(blob, 50, at - 1)
+  local r, m, now = known(base, q), nil, nil
+  local lane, live
+  if r then lane, live = only_lane(r) end
+  if not lane or limit > 1 and live > 1 then return nil end
+  if r.skips and r.skips > 0 then
+    r.skips = r.skips - 1
+    return nil
+  end
+  m, r, now = open(base, blob, q)
+  if not m or m.expiry < NEVER or m.period < NEVER then return nil end
+  local k, worker, nonce = m.k, sub(blob, 17, 32), sub(blob, 9, 16)
+  local known_as, s, pg, w = 'n' .. worker .. nonce, k.s, k.pg, m.workers and m.workers[worker]
+  if not w or call('HGET', pg, known_as) or not (allows('HSET', s) and allows('ZADD', s) and allows('LPUSH', s)) then return nil end
+  local list = Line.list_of(r, lane)
+  local chunk = call('LPOP', list)
+  if not chunk then return nil end
+  local of, b1, b2, b3 = byte(chunk, 11, 14)
+  local moved = of == %CHUNK_MOVED%
+  local from = moved and 31 or 15
+  local id, ids = sub(chunk, from, from + 15), (#chunk - from + 1) / 16
+  local bytes = (b1 * 65536 + b2 * 256 + b3) / ids
+  local unseen = bytes > UNSEEN_BYTES
+  local record = of > 0 and of < %CHUNK_BUNDLE% and bytes <= max_bytes and (unseen or call('HGET', k.b, id))
+  if not record or not unseen and byte(record) ~= %TAG_PLAIN% then
+    call('LPUSH', list, chunk)
+    r.skips = SKIPS
+    return nil
+  end
+  begin(base)
+  if ids > 1 then Line.put_back(list, chunk, 1) end
+  local now8, deadline, c, h = u8(now), now + lease_duration, r.c, r.h
+  local was_active, deadline8, fence = c[ACTIVE] > 0, u8(deadline), now
+  if m.fence >= now then fence = m.fence + 1 end
+  m.fence = fence
+  local token = (fence == now and now8 or u8(fence)) .. nonce
+  local first8 = sub(chunk, 1, 8)
+  local range = moved and sub(chunk, 15, 30) or first8 .. first8
+  call('HSET', pg, token, worker .. now8 .. head[5] .. range .. '\2\0\1\0' .. sub(blob, 49, at - 1) .. id, known_as, token, 'j' .. id, token)
+  call('ZADD', S.ends, fmt('%d', deadline), token)
+  if r.first_end == 0 or deadline < r.first_end then Lease.schedule(r, deadline) end
+  if deadline < m.ends then m.ends, m.rest = deadline, nil end
+  if m.lease_duration == 0 or lease_duration < m.lease_duration then m.lease_duration, m.rest = lease_duration, nil end
+  r.L[lane], c[READY], c[ACTIVE], h[2] = live - 1, c[READY] - 1, c[ACTIVE] + 1, h[2] + 1
+  local wake8, another, wake = now8, false, nil
+  if live > 1 then
+    if r.leader == worker then r.leader_wake = 0 end
+    r.notify = 2
+  else
+    wake, another = wake_of(r, now, deadline, was_active, worker, limit == 1, flags)
+    wake8 = wake == deadline and deadline8 or u8(wake)
+  end
+  local row = r.notify and close_row(r, now) or write_row(r, now)
+  w.seen8, w.limit2, w.held, w.record = now8, head[6], w.held + 1, sub(blob, at)
+  close(base, m, r, now, now8, row, worker, w)
+  flags = (unseen and 2 or 0) + (another and 4 or 0)
+  if unseen then return now8 .. wake8 .. char(flags, 1) .. token .. deadline8 .. now8 .. '\0\1' .. id end
+  return now8 .. wake8 .. char(flags, 1) .. token .. deadline8 .. now8 .. '\0\1' .. id .. size4(#record) .. record
+end
+
+-- Form 5, of a first attempt, for one job.
+local ALONE_COMPLETED = '\5\0\0\0\1\0\1'
+
+-- A settle of one plain job that was claimed alone and completed: its answer; else nil, and the
+-- lease if it was read.
+function Lone.settle(base, blob)
+  local m, size = kept_shards[base], #blob
+  if not m or size < 70 or size > 500 then return nil end
+  local late, token = byte(blob, 28), sub(blob, 11, 26)
+  local times = 29 + 6 * late
+  local run = byte(blob, times + 1)
+  if not run or sub(blob, 9, 10) ~= '\0\1' or sub(blob, 27, 27) ~= '\0' or sub(blob, times, times) ~= '\0' then return nil end
+  local at = times + 2 + 6 * run
+  if at + 39 > size or sub(blob, at, at + 6) ~= ALONE_COMPLETED then return nil end
+  local id, kinds, kl, kind = sub(blob, at + 7, at + 22), byte(blob, at + 39), 0, ''
+  if kinds == 1 then
+    local high, low, length = byte(blob, at + 40, at + 42)
+    if low ~= 1 or high > 0 or not length then return nil end
+    kl = length + 3
+    kind = sub(blob, at + 43)
+    if length > 0 then Check.name('kind', kind) end
+  end
+  if kinds > 1 or size ~= at + 39 + kl then return nil end
+  local k = m.k
+  local pg, s = k.pg, k.s
+  local lease = call('HGET', pg, token)
+  local ql = lease and byte(lease, 53)
+  if not lease or sub(lease, 49, 52) ~= '\2\0\1\0' or sub(lease, 54 + ql) ~= id or call('HGET', pg, '~' .. token) then return nil, lease end
+  local q = sub(lease, 54, 53 + ql)
+  local m_, r, now = open(base, blob, q)
+  if not m_ or m.watch >= now or m.tombstones + %TOMB_BYTES% > S.limits.tombstone_bytes then return nil, lease end
+  if kind == q then kind = '' end
+  local worker = sub(lease, 1, 16)
+  local w = m.workers and m.workers[worker]
+  if not w or w.held == 0 then return nil, lease end
+  local timed = late + run > 0
+  if not (allows('RPUSH', s) and allows('HDEL', s) and allows('ZREM', s) and allows('APPEND', s)) then return nil, lease end
+  begin(base)
+  local now8, c, h = u8(now), r.c, r.h
+  call('HSET', k.b, id, '\7' .. sub(blob, at + 23, at + 38) .. '\4' .. now8 .. '\0\0\0\1' .. sub(token, 1, 12))
+  call('RPUSH', k.mp, now8 .. id)
+  call('HDEL', pg, token, 'n' .. worker .. sub(token, 9), 'j' .. id)
+  call('ZREM', S.ends, token)
+  Ends.append(r, now8 .. char(COMPLETED, 1, #kind) .. kind .. id)
+  m.tombstones = m.tombstones + %TOMB_BYTES%
+  if now + WINDOW + 1e6 < m.tombstone then m.tombstone, m.rest = now + WINDOW + 1e6, nil end
+  c[ACTIVE], h[3] = c[ACTIVE] - 1, h[3] + 1
+  if timed then Stats.gather(q, blob, 27, times) end
+  w.held = w.held - 1
+  close(base, m, r, now, now8, write_row(r, now), worker, w)
+  return now8 .. '\0'
+end
+
+end

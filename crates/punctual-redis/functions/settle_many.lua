@@ -1,0 +1,184 @@
+-- Settles jobs of a queue together: a few commands for all of them. What becomes of each is as in
+-- Settled.as.
+do
+
+local NOTHING = Job.NOTHING
+local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
+
+-- Jobs of a queue that are settled together as lists: all ids; ids and cores of those that leave a
+-- tombstone like others; of those that leave one of their own, and of those that are kept; fields
+-- of unique keys; who expires; groups.
+local function new_list(r, state)
+  return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, kinds = {}}
+end
+
+-- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
+-- `remember`, and of no group unless they were active, whose attempt was `attempt` if that is told,
+-- and that `passes`. `places`: true, or of which by place. Answers lists, one for each queue, and
+-- by place in which a job is.
+function Settled.gather(ids, raws, places, state, attempt, results, passes)
+  local lists, by_queue, taken = {}, {}, {}
+  local list, front, width, q, kind = nil, '\0', 1, nil, nil
+  local bound = Settled.RETENTION[state]
+  bound = bound and S.limits[bound]
+  for i = 1, #ids do
+    local raw = raws[i]
+    local tag = raw and (places == true or places[i]) and byte(raw) or 0
+    if tag == %TAG_PLAIN% or tag == %TAG_WAITING% then
+      local at, e = 32, NOTHING
+      if tag == %TAG_WAITING% then
+        local length = unp('>I4', raw, 32)
+        at = 36 + length
+        if length > 1 then e = Job.read_ext(raw, length) end
+      end
+      if sub(raw, at, at + width - 1) ~= front then
+        local ql = byte(raw, at)
+        local kl = byte(raw, at + ql + 1)
+        width = ql + kl + 2
+        front, q = sub(raw, at, at + width - 1), sub(raw, at + 1, at + ql)
+        kind = kl > 0 and sub(raw, at + ql + 2, at + width - 1) or q
+        list = by_queue[q]
+        if not list then
+          list = new_list(Row.of(q), state)
+          Shard.may_count(list.r)
+          lists[#lists + 1], by_queue[q] = list, list
+        end
+      end
+      local from, o, key, ex = at + width, NOTHING, nil, nil
+      if byte(raw, 31) % 2 == 1 then
+        local length = unp('>I4', raw, from)
+        o, key, ex = Job.read_opts(raw, from + 4, from + 3 + length)
+        from = from + 4 + length
+      end
+      if (not o.g or attempt) and not o.rm and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex)) then
+        local id, n = ids[i], list.n + 1
+        list.n, list.ids[n], list.kinds[n], taken[i] = n, id, kind, list
+        if key then
+          local k = #list.fields + 1
+          list.fields[k], list.holders[k] = q .. '\0' .. key, id
+        end
+        if o.g then
+          local k = #list.groups + 1
+          list.groups[k], list.members[k] = o.g, id
+        end
+        if ex then list.expiring[#list.expiring + 1] = id end
+        local retention = bound or o.rn or 0
+        if retention > 0 then
+          list.kept[#list.kept + 1] = {id, raw, e, retention, at, results and results[i]}
+          list.bytes = list.bytes + #raw - from + 257
+        elseif state ~= COMPLETED or results and results[i] or e.la then
+          list.own[#list.own + 1] = {id, raw, e, results and results[i]}
+        else
+          local k = #list.alike + 1
+          list.alike[k], list.cores[k] = id, e.rd and e.rd .. sub(raw, %REC_HASH%) or sub(raw, %REC_CORE%)
+        end
+      end
+    end
+  end
+  return lists, taken
+end
+
+-- Leaves tombstones of jobs that completed with nothing more to say, if they are many one for all
+-- of them.
+local function leave_alike(ids, cores, said)
+  local n, all = #ids, concat(ids)
+  if n >= 8 and Settled.has_block() then return Settled.tombstone_many(ids, n, all, concat(cores), said.sa, said.sk) end
+  local kv = {}
+  for i = 1, n do kv[2 * i - 1], kv[2 * i] = ids[i], Settled.tombstone_of(cores[i], COMPLETED, false, S.now, said.sa, said.sk) end
+  call_many('HSET', S.k.b, kv)
+  Settled.tombstones(S.now, all, n)
+end
+
+-- Leaves a tombstone of each job that has more to say: that it was late, its result, that it did
+-- not complete.
+local function leave_own(jobs, state, said)
+  local kv, ids, bytes = {}, {}, 0
+  for k, job in ipairs(jobs) do
+    local id, raw, e, result = job[1], job[2], job[3], job[4]
+    local core = (e.rd or sub(raw, %REC_DUE%)) .. sub(raw, %REC_HASH%)
+    if not said.sa then result = e.re end
+    kv[2 * k - 1] = id
+    kv[2 * k] = Settled.tombstone_of(core, state, e.la, S.now, said.sa or e.sa or 0, said.sk or e.sk or Settled.NO_TOKEN, result)
+    ids[k], bytes = id, bytes + #(result or '')
+  end
+  call_many('HSET', S.k.b, kv)
+  Settled.tombstones(S.now, concat(ids), #ids, nil, bytes)
+end
+
+-- An ext with what is said at the end, and its length before it.
+local function last_ext(e, said, result)
+  local out = {}
+  for name, value in pairs(e) do out[name] = value end
+  for name, value in pairs(said) do out[name] = value end
+  out.fi, out.fr = S.now, nil
+  if said.sa then out.re = result end
+  local bytes = mp.pack(out)
+  return pack('>I4', #bytes) .. bytes
+end
+
+-- Keeps jobs whole: their records, their orders by finish and by the end of their retention.
+local function keep(list, said)
+  local r, kv, order, ends, same, head = list.r, {}, {}, {}, nil, char(list.state)
+  local finished, last, till8 = fmt('%d', S.now), nil, nil
+  for k = 1, #list.kept do
+    local job = list.kept[k]
+    local id, raw, e, retention = job[1], job[2], job[3], job[4]
+    if retention ~= last then
+      local till = S.now + max(retention, WINDOW)
+      last, till8 = retention, fmt('%d', till)
+      schedule('kept', till)
+    end
+    local ext = e == NOTHING and not job[6] and same
+    if not ext then
+      ext = last_ext(e, said, job[6])
+      if e == NOTHING and not job[6] then same = ext end
+    end
+    kv[2 * k - 1], kv[2 * k] = id, head .. sub(raw, 2, 31) .. ext .. sub(raw, job[5])
+    order[2 * k - 1], order[2 * k] = finished, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
+    ends[2 * k - 1], ends[2 * k] = till8, id
+  end
+  call_many('HSET', S.k.b, kv)
+  call_many('ZADD', S.base .. ':k:' .. list.state .. ':' .. r.name, order)
+  call_many('ZADD', S.k.kp, ends)
+  r.c[list.state], r.b[list.state], r.rest = r.c[list.state] + #list.kept, r.b[list.state] + list.bytes, nil
+  Settled.bound_kept(list.bytes)
+  Settled.forget_oldest(r, list.state)
+end
+
+-- Counts and tells that jobs have ended.
+local function count_ends(list)
+  local r, ids, n, runs, kinds, last = list.r, list.ids, list.n, {}, list.kinds, 0
+  note(r, NOTED[list.state], n)
+  for i = max(1, n - 99), n do
+    if last > 0 and runs[last] == kinds[i] then
+      runs[last - 1] = runs[last - 1] + 1
+    else
+      runs[last + 1], runs[last + 2], last = 1, kinds[i], last + 2
+    end
+  end
+  Ends.completed(r, concat(ids), n, runs, list.state)
+  if M.watch >= S.now then
+    S.settled = S.settled or {}
+    for i = 1, n do S.settled[#S.settled + 1] = ids[i] end
+  end
+  if M.feed >= S.now then
+    for i = 1, n do changed(ids[i], r.name, list.state) end
+  end
+end
+
+-- Settles the jobs of a list, which stand in no place any more; `said` goes into the ext of each
+-- that is kept.
+function Settled.many(list, said)
+  if next(S.bundle_of) then
+    for i = 1, list.n do Bundle.leave(list.ids[i]) end
+  end
+  if #list.fields > 0 then Unique.free_many(list) end
+  call_many('ZREM', S.k.xp, list.expiring)
+  if #list.groups > 0 then Group.settled_many(list.r, list.groups, list.members) end
+  if #list.alike > 0 then leave_alike(list.alike, list.cores, said) end
+  if #list.own > 0 then leave_own(list.own, list.state, said) end
+  if #list.kept > 0 then keep(list, said) end
+  count_ends(list)
+end
+
+end

@@ -1,0 +1,291 @@
+-- enqueue: jobs that the functions look into. Mostly all of a call are stored together, with a few
+-- commands for all. Else a call's jobs are stored in their order: those that nothing stands in the
+-- way of together; each of the others (known, its key taken, imported, late) by itself, after those
+-- before it.
+do
+
+-- The ext of a job that waits for names, of the opts that were asked for last: the jobs of a call
+-- mostly have the same.
+local last_opts, last_ext = nil, nil
+
+-- A record as it is stored at first, in parts: stamp and due, from the hash to the sflags, the opts
+-- of a held job, the rest.
+function Enqueue.record_of(head, middle, held, rest)
+  if not held then return '\2' .. head .. middle .. '\0\0\0\1\128' .. rest end
+  if held ~= last_opts then
+    local ext = mp.pack({w = held.w})
+    last_opts, last_ext = held, pack('>I4', #ext) .. ext
+  end
+  return '\3' .. head .. middle .. last_ext .. rest
+end
+
+-- The spec of a record that was made so.
+local function spec_of(raw)
+  if byte(raw) == %TAG_PLAIN% then return sub(raw, 20) end
+  return sub(raw, 20, 31) .. sub(raw, 36 + unp('>I4', raw, 32))
+end
+
+-- Whether such jobs can be stored together with others: theirs are no past, no `remember`
+-- and no crash limit of one.
+function Enqueue.goes_along(o)
+  return not o.hi and not o.rm and (o.mc == nil or type(o.mc) == 'number' and o.mc > 1)
+end
+
+-- Refuses a user who may not all that storing such batches takes.
+function Enqueue.may(batches)
+  for b = 1, #batches do if batches[b].looked then Shard.may_all() end end
+end
+
+-- Whether nobody holds the unique keys of batches, and no two jobs of them have the same; their
+-- fields stay with the batches.
+function Enqueue.keys_are_free(batches)
+  local all, seen, n = {}, {}, 0
+  for b = 1, #batches do
+    local batch = batches[b]
+    if batch.looked then
+      local fields, keys, parts, before = {}, batch.keys, batch.parts, n
+      for k = 1, #parts do
+        local part = parts[k]
+        local at, front = part.at, part.q .. '\0'
+        for i = 1, part.n do
+          local key = keys[at[i]]
+          if key then
+            local field = front .. key
+            if seen[field] then return false end
+            n = n + 1
+            seen[field], fields[at[i]], all[n] = true, field, field
+          end
+        end
+      end
+      batch.fields = n > before and fields or nil
+    end
+  end
+  local holders = get_many(S.k.u, all)
+  for k = 1, n do if holders[k] then return false end end
+  return true
+end
+
+-- Lets jobs that were just stored hold their keys, and remembers when they expire.
+function Enqueue.hold_keys(batches)
+  local held, periods, expiring = {}, {}, {}
+  for b = 1, #batches do
+    local batch = batches[b]
+    if batch.looked then
+      local ids, looks, n, lowest = batch.ids, batch.looks, #held, nil
+      for i, field in pairs(batch.fields or {}) do
+        local uh, holder = looks[i].uh, ids[i]
+        if uh and uh > 0 then
+          local till = S.now + uh - 1
+          holder = holder .. u8(till)
+          periods[#periods + 1], periods[#periods + 2] = fmt('%d', till), field
+          schedule('period', till)
+        end
+        held[n + 1], held[n + 2] = field, holder
+        n = n + 2
+      end
+      n = #expiring
+      for i, ex in pairs(batch.ends) do
+        local at = at8(ex)
+        if not lowest or at < lowest then lowest = at end
+        expiring[n + 1], expiring[n + 2] = fmt('%d', at), ids[i]
+        n = n + 2
+      end
+      if lowest then schedule('expiry', lowest) end
+    end
+  end
+  call_many('HSET', S.k.u, held)
+  call_many('ZADD', S.k.up, periods)
+  call_many('ZADD', S.k.xp, expiring)
+end
+
+-- Remembers a held or scheduled job of a group by its record, if it is of one.
+local function wait_in_group(r, group, id, raw)
+  if group then Group.waits(r, group, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%), id, true) end
+end
+
+-- Puts the jobs of a part of a batch in the lines of their groups, or where they become due.
+function Enqueue.line_up_groups(batch, part)
+  local r, ids, raws, groups, dues, examined = part.row, {}, {}, {}, {}, {}
+  for i = 1, part.n do
+    local at = part.at[i]
+    ids[i], raws[i], groups[i] = batch.ids[at], batch.kv[2 * at], batch.groups[at]
+    changed(ids[i], r.name, part.later and SCHEDULED or READY)
+    if part.later then
+      dues[i], examined[i] = batch.dues[at], true
+      wait_in_group(r, groups[i], ids[i], raws[i])
+    end
+  end
+  if part.later then Due.add_many(r, dues, ids, raws, nil, examined) else Group.line_up(r, ids, raws, groups) end
+end
+
+-- Holds the jobs of a part of a batch back.
+function Enqueue.hold(batch, part)
+  local r, members = part.row, {}
+  for i = 1, part.n do
+    local at = part.at[i]
+    local raw = batch.kv[2 * at]
+    members[2 * i - 1], members[2 * i] = '0', sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. batch.ids[at]
+    wait_in_group(r, batch.groups[at], batch.ids[at], raw)
+    changed(batch.ids[at], r.name, HELD)
+  end
+  call_many('ZADD', S.base .. ':h:' .. r.name, members)
+  r.c[HELD], r.rest = r.c[HELD] + part.n, nil
+end
+
+-- What is gathered to be stored together: arguments of commands, and jobs by queue.
+local function nothing_yet() return {n = 0, kv = {}, keys = {}, periods = {}, ends = {}, places = {}} end
+
+-- Where jobs of a queue go that are gathered: lists by lane, those that are due later, held ones.
+local function place_of(all, r)
+  local place = all.places[r]
+  if not place then
+    place = {n = 0, lanes = {}, ids = {}, dues = {}, records = {}, examined = {}, held = {}, grouped = {ids = {}, raws = {}, groups = {}}}
+    all.places[r] = place
+    all.places[#all.places + 1] = r
+  end
+  return place
+end
+
+local function gather_ready(place, id, raw, o)
+  local prio = byte(raw, %REC_PRIORITY%)
+  local lane = place.lanes[prio]
+  if not lane then
+    lane = {ids = {}, sizes = {}, kind = 1}
+    place.lanes[prio] = lane
+  end
+  local n = #lane.ids + 1
+  lane.ids[n], lane.sizes[n] = id, #raw
+  if o and lane.kind > 0 then lane.kind = o.uh == 0 and 0 or %CHUNK_EXT% end
+end
+
+-- Adds a job that nothing stands in the way of; `field` is that of its unique key, `ex` when it
+-- expires, `group` its group.
+local function gather(all, r, id, raw, due, o, field, ex, group)
+  local n = all.n + 1
+  all.n, all.kv[2 * n - 1], all.kv[2 * n] = n, id, raw
+  if field then
+    local holder, k = id, #all.keys
+    if o.uh and o.uh > 0 then
+      local till = S.now + o.uh - 1
+      holder = id .. u8(till)
+      all.periods[#all.periods + 1], all.periods[#all.periods + 2] = fmt('%d', till), field
+      schedule('period', till)
+    end
+    all.keys[k + 1], all.keys[k + 2] = field, holder
+  end
+  if ex then
+    local k, at = #all.ends, at8(ex)
+    all.ends[k + 1], all.ends[k + 2] = fmt('%d', at), id
+    schedule('expiry', at)
+  end
+  local place = place_of(all, r)
+  place.n = place.n + 1
+  if byte(raw) == %TAG_HELD% then
+    local k = #place.held
+    place.held[k + 1], place.held[k + 2] = '0', sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
+    wait_in_group(r, group, id, raw)
+    changed(id, r.name, HELD)
+  elseif group and due <= S.now then
+    local of, k = place.grouped, #place.grouped.ids + 1
+    of.ids[k], of.raws[k], of.groups[k] = id, raw, group
+    changed(id, r.name, READY)
+  elseif due > S.now or r.head > 0 and r.head <= S.now then -- or a pile is being moved: behind it
+    local k = #place.ids + 1
+    place.ids[k], place.dues[k], place.records[k], place.examined[k] = id, due, raw, o and (o.uh == 0 or group ~= nil)
+    wait_in_group(r, group, id, raw)
+    if due > S.now then changed(id, r.name, SCHEDULED) end
+  else
+    gather_ready(place, id, raw, o)
+    changed(id, r.name, READY)
+  end
+end
+
+-- Stores what was gathered.
+local function store_gathered(all)
+  if all.n == 0 then return end
+  call_many('HSET', S.k.b, all.kv)
+  call_many('HSET', S.k.u, all.keys)
+  call_many('ZADD', S.k.up, all.periods)
+  call_many('ZADD', S.k.xp, all.ends)
+  for _, r in ipairs(all.places) do
+    local place = all.places[r]
+    note(r, 1, place.n)
+    local held = #place.held / 2
+    if held > 0 then
+      call_many('ZADD', S.base .. ':h:' .. r.name, place.held)
+      r.c[HELD], r.rest = r.c[HELD] + held, nil
+    end
+    if #place.ids > 0 then Due.add_many(r, place.dues, place.ids, place.records, nil, place.examined) end
+    if #place.grouped.ids > 0 then Group.line_up(r, place.grouped.ids, place.grouped.raws, place.grouped.groups) end
+    for prio, lane in pairs(place.lanes) do
+      Line.push(r, prio, lane.ids, lane.kind, lane.sizes)
+      r.c[READY] = r.c[READY] + #lane.ids
+    end
+  end
+end
+
+-- The rows of a batch's jobs, by place.
+local function rows_of(batch)
+  local rows = {}
+  for _, part in ipairs(batch.parts) do
+    for k = 1, part.n do rows[part.at and part.at[k] or k] = part.row end
+  end
+  return rows
+end
+
+-- The fields of the unique keys of a batch's jobs, by place, and by field whether some job holds
+-- it.
+local function fields_of(keys, rows, n)
+  local of, fields, taken = {}, {}, {}
+  for i = 1, n do
+    if keys[i] then
+      of[i] = rows[i].name .. '\0' .. keys[i]
+      fields[#fields + 1] = of[i]
+    end
+  end
+  local holders = get_many(S.k.u, fields)
+  for k = 1, #fields do taken[fields[k]] = holders[k] end
+  return of, taken
+end
+
+-- Stores a call's jobs; its answer from the form on. `has_room` if their queues have, for all of
+-- them.
+function Enqueue.each(batch)
+  Shard.may_all()
+  local n, ids, kv, looks, lates, sub_ = batch.n, batch.ids, batch.kv, batch.looks or {}, batch.lates or {}, S.sub
+  local known = Job.raws(ids)
+  for i = 1, n do -- before anything is changed
+    Job.check(known[i])
+    if not known[i] and looks[i] and looks[i].rm then Settled.may_remember(i - 1) end
+  end
+  local rows = batch.has_room and rows_of(batch)
+  local ends, groups, fields, taken, seen, out, all, form = batch.ends or {}, batch.groups or {}, {}, {}, {}, {}, nothing_yet(), 0
+  if rows and batch.keys then fields, taken = fields_of(batch.keys, rows, n) end
+  S.sub = batch.sub
+  for i = 1, n do
+    local id, o, field, late = ids[i], looks[i], fields[i], batch.late or lates[i]
+    local due8 = batch.due8 or batch.dues8[i]
+    if rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and (not o or Enqueue.goes_along(o)) and not (ends[i] and at8(ends[i]) <= S.now) then
+      gather(all, rows[i], id, kv[2 * i], batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i], groups[i])
+      out[i] = false
+    else
+      store_gathered(all)
+      all = nothing_yet()
+      local verdict, other
+      verdict, due8, late, other = Enqueue.one(id, due8, late, spec_of(kv[2 * i]), true)
+      if verdict > 0 or late then form = 1 end
+      out[i] = char(verdict) .. due8 .. (late and '\1' or '\0') .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
+    end
+    seen[id] = true
+    if field then taken[field] = true end
+  end
+  store_gathered(all)
+  S.sub = sub_
+  if form == 0 then return '\0' end
+  for i = 1, n do
+    out[i] = out[i] or '\0' .. (batch.due8 or batch.dues8[i]) .. '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  end
+  return '\1' .. concat(out)
+end
+
+end
