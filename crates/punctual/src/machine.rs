@@ -16,6 +16,7 @@ mod enqueue;
 mod explain;
 mod fields;
 mod history;
+mod idle;
 mod inspect;
 mod jobs;
 mod lanes;
@@ -45,6 +46,7 @@ use crate::time::Timestamp;
 use due::DueIndex;
 use ends::Ends;
 use history::History;
+use idle::Round;
 pub use recover::{Frozen, Recovered};
 use rows::*;
 pub use signals::{SettledWatch, Signals, Wakeups};
@@ -67,6 +69,7 @@ pub struct Machine {
     signals: Signals,
     history: History,
     ends: Ends,
+    round: Round,
 }
 
 /// Every stored row.
@@ -205,6 +208,7 @@ impl Machine {
             signals: Signals::default(),
             history: History::default(),
             ends: Ends::default(),
+            round: Round::default(),
         }
     }
 

@@ -2,13 +2,22 @@
 
 use super::case::*;
 use crate::engine::{
-    Action, Control, Controlled, EnqueueVerdict, OnFull, QueueSettings, StatsRequest,
+    Action, Control, Controlled, EnqueueVerdict, OnFull, QueueSettings, RecordValue,
+    SETTINGS_PREFIX, StatsRequest,
 };
 use crate::error::{ErrorKind, Result};
 use crate::job::{Hold, NewJob, Outcome, State, Unique, UniquePolicy};
 use crate::time::{hours, minutes};
 
 impl Case {
+    /// Lets so many hours go by, with a maintenance in each.
+    async fn hours_go_by(&self, count: u64) {
+        for _ in 0..count {
+            self.advance(hours(1)).await;
+            self.maintain().await;
+        }
+    }
+
     async fn delete_queue(&self) -> Result<Controlled> {
         let queue = QUEUE.into();
         self.try_control(Control::DeleteQueue { queue }).await
@@ -108,8 +117,7 @@ pub(super) async fn a_deleted_queue_leaves_nothing(case: Case) {
 }
 
 /// A unique key that a settled job held for a period is free once its queue is deleted, and what
-/// comes
-/// then holds it for its own period.
+/// comes then holds it for its own period.
 pub(super) async fn a_deleted_queue_frees_its_keys(case: Case) {
     let with_key = |key: &str| NewJob {
         unique: Some(Unique {
@@ -145,4 +153,57 @@ pub(super) async fn a_deleted_queue_frees_its_keys(case: Case) {
         case.verdict(with_key("k")).await,
         EnqueueVerdict::Merged(id)
     );
+}
+
+/// Of a queue that has had neither jobs nor settings for a day nothing is left.
+pub(super) async fn an_idle_queue_is_forgotten_after_a_day(case: Case) {
+    case.ended_job(job(), Outcome::Completed).await;
+    case.hours_go_by(23).await;
+    let queues = case.stats().await.queues;
+    assert_eq!(queues.len(), 1, "its history is of the last day");
+    case.hours_go_by(30).await;
+    case.assert_no_queue().await;
+    let id = case.enqueue(job()).await;
+    assert_eq!(case.drain().await, [id], "it begins anew");
+}
+
+/// A queue that has settings, is paused or holds a key for a period stays as it is, however long it
+/// is idle.
+pub(super) async fn an_idle_queue_keeps_its_settings_and_keys(case: Case) {
+    let with_key = || NewJob {
+        unique: Some(Unique {
+            key: "k".into(),
+            policy: UniquePolicy::Keep,
+            hold: Hold::For(hours(100)),
+        }),
+        ..job()
+    };
+    let holder = case.ended_job(with_key(), Outcome::Completed).await;
+    let in_queue = |name: &str| NewJob {
+        queue: name.into(),
+        ..job()
+    };
+    for name in ["bounded", "paused"] {
+        let id = case.enqueue(in_queue(name)).await;
+        case.cancel(id).await;
+    }
+    let bounded = QueueSettings {
+        max_pending: Some(7),
+        on_full: OnFull::Refuse,
+    };
+    case.control(Control::Write {
+        name: format!("{SETTINGS_PREFIX}bounded"),
+        expected: 0,
+        value: Some(RecordValue::Queue(bounded)),
+    })
+    .await;
+    let queue = "paused".into();
+    case.control(Control::Pause { queue }).await;
+    case.hours_go_by(60).await;
+    let queues = case.stats().await.queues;
+    for name in ["bounded", "paused"] {
+        assert!(queues.iter().any(|seen| seen.queue == name), "{name}");
+    }
+    let merged = case.verdict(with_key()).await;
+    assert_eq!(merged, EnqueueVerdict::Merged(holder));
 }

@@ -303,6 +303,8 @@ macro_rules! __laws {
                 a_queue_with_jobs_is_not_deleted[Delay, HeldJobs, ListByState],
                 a_deleted_queue_leaves_nothing[Delay, Records, MaxPending, History, ListByState, Ends],
                 a_deleted_queue_frees_its_keys[UniqueKeep, ListByState],
+                an_idle_queue_is_forgotten_after_a_day[UniqueKeep, ListByState],
+                an_idle_queue_keeps_its_settings_and_keys[UniqueKeep, MaxPending, Records],
             }
             payload {
                 update_by_state[Delay, HeldJobs],

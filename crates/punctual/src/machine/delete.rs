@@ -9,8 +9,7 @@ impl Machine {
     /// Deletes a queue without jobs, with its pause, settings, history and last ends.
     ///
     /// Unique keys that its settled jobs held for a period are free at once: a queue that is made
-    /// again has
-    /// another number. Their rows go when their periods end.
+    /// again has another number. Their rows go when their periods end.
     pub(super) fn delete_queue(
         &mut self,
         namespace: &Namespace,
@@ -34,20 +33,28 @@ impl Machine {
             self.counters.version += 1;
             self.rows.records.remove(&mut self.journal, &record);
         }
+        self.forget_queue(id)?;
+        Ok(Controlled::Done(true))
+    }
+
+    /// Forgets a queue that has neither jobs nor settings.
+    pub(super) fn forget_queue(&mut self, id: u32) -> Result<()> {
+        let queue = self.queue_state(id)?;
+        let namespace = queue.namespace;
         let name = QueueName {
             namespace,
-            queue: queue.to_owned(),
+            queue: queue.name.to_string(),
         };
         self.rows.queues.remove(&mut self.journal, &name);
         self.forget_ends(id)?;
         let derived = &mut self.derived;
-        derived.queue_ids.remove(&(namespace, queue.to_owned()));
+        derived.queue_ids.remove(&(namespace, name.queue));
         derived.queues.remove(&id);
         derived.dirty.remove(&id);
         derived.lane_lows.retain(|(queue, _), _| *queue != id);
         derived.obstacles.forget(id);
         self.history.forget(id);
-        Ok(Controlled::Done(true))
+        Ok(())
     }
 
     /// Frees a key that was held for a period in a queue that is deleted since; whether it is one.

@@ -153,6 +153,12 @@ impl Machine {
         Ok(ends)
     }
 
+    /// When the last job of a queue ended.
+    pub(super) fn last_end(&self, queue: u32) -> Result<Option<Timestamp>> {
+        let rows = self.end_rows(queue)?;
+        Ok(rows.iter().map(|(_, row)| row.at).max())
+    }
+
     /// The rows of a queue, the oldest first; the first ones may be out of use.
     fn end_rows(&self, queue: u32) -> Result<Vec<(u8, EndRow)>> {
         let start = EndKey { queue, slot: 0 };

@@ -40,6 +40,11 @@ impl History {
         self.minute(queue, now).enqueued += 1;
     }
 
+    /// The last minute in which something was counted.
+    pub(super) fn last_minute(&self, queue: u32) -> Option<Timestamp> {
+        Some(self.queues.get(&queue)?.minutes.back()?.minute)
+    }
+
     /// The queue is deleted.
     pub(super) fn forget(&mut self, queue: u32) {
         self.queues.remove(&queue);

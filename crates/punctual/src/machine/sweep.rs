@@ -37,6 +37,7 @@ impl Machine {
         let moved = self.move_due(limit)?;
         self.end_periods(limit)?;
         let pruned = self.prune_tombstones(limit) + self.prune_kept(limit)?;
+        self.forget_idle()?;
         Ok(Maintained {
             moved,
             expired,
