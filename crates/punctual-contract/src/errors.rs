@@ -83,6 +83,12 @@ pub const ERRORS: &[Code] = &[
     code("body_too_large", 413, Gateway, ""),
     code("unsupported_media_type", 415, Gateway, ""),
     code("invalid_input", 422, KindAndFunctions, ""),
+    code(
+        "reserved_id",
+        422,
+        Kind,
+        "only the engine enqueues runs of schedules",
+    ),
     code("invalid_name", 422, KindAndFunctions, ""),
     code("invalid_delay", 422, KindAndFunctions, ""),
     code("target_refused", 422, Gateway, ""),

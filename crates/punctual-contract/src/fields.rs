@@ -256,6 +256,7 @@ pub const HEADERS: &[&str] = &["target", "callback"];
 
 /// What an engine adds, in the order of `JobRecord`: properties in JSON.
 pub const KEPT: &[&[&str]] = &[
+    &["schedule"],
     &["state"],
     &["due"],
     &["attempt"],

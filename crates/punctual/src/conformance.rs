@@ -45,6 +45,8 @@ mod namespaces;
 mod order;
 mod payload;
 mod retry;
+mod schedule_runs;
+mod schedules;
 mod settle;
 mod settled;
 mod stats;

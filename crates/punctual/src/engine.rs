@@ -29,7 +29,9 @@ pub use claim::{
     Claim, ClaimOrder, Claimed, Extend, ExtendVerdict, Extended, Lease, Token, WorkerId,
     WorkerRecord,
 };
-pub use control::{Control, Controlled, OnFull, QueueSettings, RecordValue, VersionedRecord};
+pub use control::{
+    Control, Controlled, OnFull, QueueSettings, RecordValue, ScheduleAct, VersionedRecord,
+};
 pub use edit::{Action, Edit, EditVerdict, Edited, Select};
 pub use ends::{ENDS_KEPT, JobEnd};
 pub use enqueue::{EnqueueVerdict, Enqueued, Receipt};

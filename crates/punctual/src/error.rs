@@ -29,6 +29,8 @@ pub enum ErrorKind {
     PayloadTooLarge,
     /// A call carries more items or bytes than one call may.
     BatchTooLarge,
+    /// The id has a form that only the engine gives out: that of a schedule's runs.
+    ReservedId,
     /// The job, queue or record does not exist (any more).
     NotFound,
     /// The token is not (or no longer) the job's lease; nothing was changed.
@@ -75,12 +77,13 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::InvalidInput,
         Self::InvalidName,
         Self::InvalidDelay,
         Self::PayloadTooLarge,
         Self::BatchTooLarge,
+        Self::ReservedId,
         Self::NotFound,
         Self::LeaseLost,
         Self::Conflict,
@@ -114,6 +117,7 @@ impl ErrorKind {
             Self::InvalidDelay => "invalid_delay",
             Self::PayloadTooLarge => "payload_too_large",
             Self::BatchTooLarge => "batch_too_large",
+            Self::ReservedId => "reserved_id",
             Self::NotFound => "not_found",
             Self::LeaseLost => "lease_lost",
             Self::Conflict => "conflict",

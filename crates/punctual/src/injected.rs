@@ -39,6 +39,14 @@ pub enum Bug {
     SyncSkipped,
     /// What stands in the log is taken as it is (embedded engine).
     ChecksumIgnored,
+    /// A schedule enqueues an instant twice.
+    TickedTwice,
+    /// A schedule does not go on when its next run is cancelled.
+    TickLostOnCancel,
+    /// Every run that an outage made late starts.
+    MissedAllFired,
+    /// A run starts although another one of its schedule is on its way.
+    OverlapUnchecked,
 }
 
 impl Bug {
@@ -47,7 +55,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -62,6 +70,10 @@ impl Bug {
         Self::CrashCountedAsFailure,
         Self::WakeupForgotten,
         Self::TombstoneForgotten,
+        Self::TickedTwice,
+        Self::TickLostOnCancel,
+        Self::MissedAllFired,
+        Self::OverlapUnchecked,
     ];
 }
 

@@ -59,7 +59,6 @@ mod otel;
 pub mod push;
 pub mod queue;
 pub mod retry;
-#[cfg(feature = "schedules")]
 pub mod schedule;
 #[doc(hidden)]
 pub mod sync;

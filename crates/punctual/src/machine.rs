@@ -24,6 +24,9 @@ mod lease;
 mod rare;
 mod recover;
 mod rows;
+mod run;
+mod schedule_rows;
+mod schedules;
 mod settle;
 mod settled;
 mod signals;
@@ -96,6 +99,7 @@ struct Tables {
     prune: Table<PruneKey, JobId>,
     records: Table<RecordKey, RecordRow>,
     ends: Table<EndKey, EndRow>,
+    schedules: Table<RecordKey, ScheduleRow>,
 }
 
 #[derive(Debug, Default)]
@@ -125,6 +129,10 @@ struct Derived {
     prune_low: Option<PruneKey>,
     period_low: Option<PeriodKey>,
     obstacles: Obstacles,
+    /// Schedules that need more instants from a calendar.
+    low_schedules: BTreeSet<RecordKey>,
+    /// Instants that calendars may still name in this step.
+    instants_left: usize,
 }
 
 /// A queue, in memory.
@@ -189,7 +197,8 @@ impl Machine {
             kept: Table::new(18, base.clone()),
             prune: Table::new(19, base.clone()),
             records: Table::new(20, base.clone()),
-            ends: Table::new(21, base),
+            ends: Table::new(21, base.clone()),
+            schedules: Table::new(22, base),
         };
         Self {
             limits,

@@ -216,7 +216,7 @@ impl Engine for MemoryEngine {
         Ok(Info {
             engine: "memory",
             version: env!("CARGO_PKG_VERSION"),
-            capabilities: Capability::ALL.to_vec(),
+            capabilities: Capability::of_this_build(),
             durability: Durability::Memory,
             limits,
             settled_window,

@@ -6,6 +6,8 @@ mod enqueue;
 mod jobs;
 mod meters;
 mod options;
+#[cfg(feature = "schedules")]
+mod schedules;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +17,8 @@ use tokio::sync::OnceCell;
 pub use engine::IntoEngine;
 pub use enqueue::Enqueue;
 pub use options::IntoNewJob;
+#[cfg(feature = "schedules")]
+pub use schedules::{NewSchedule, Schedules};
 
 use self::meters::Meters;
 use crate::backoff::Backoff;

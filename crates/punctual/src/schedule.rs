@@ -1,4 +1,6 @@
-//! Calendars: which instants a schedule names. Pure arithmetic, without a clock, a store or I/O.
+//! Schedules: what an engine keeps of them, and the calendars that say which instants they name.
+//!
+//! Pure arithmetic, without a clock, a store or I/O. Calendars need the feature `schedules`.
 //!
 //! A [`Spec`] is a union of cron patterns, spans and fixed instants, in a time zone, without what
 //! is excluded. It answers with instants; `docs/schedules.md` explains patterns, gaps and folds.
@@ -14,22 +16,39 @@
 //! # Ok::<(), punctual::Error>(())
 //! ```
 
+#[cfg(feature = "schedules")]
 mod builder;
+#[cfg(feature = "schedules")]
 mod clock;
+mod durable;
+#[cfg(feature = "schedules")]
 mod field;
+#[cfg(feature = "schedules")]
 mod old_names;
+mod parts;
+#[cfg(feature = "schedules")]
 mod pattern;
+#[cfg(feature = "schedules")]
 mod preview;
+mod series;
+#[cfg(feature = "schedules")]
 mod spec;
+#[cfg(feature = "schedules")]
 mod zone;
 
-pub use builder::{
-    BEFORE_MAX, EVERY_MAX, EVERY_MIN, Every, INSTANTS_MAX, JITTER_MAX, PATTERNS_MAX, SpecBuilder,
+#[cfg(feature = "schedules")]
+pub use builder::{BEFORE_MAX, EVERY_MAX, EVERY_MIN, INSTANTS_MAX, JITTER_MAX, PATTERNS_MAX};
+pub use durable::{
+    GRACE_DEFAULT, MISSED_MAX, Missed, Occurrence, Overlap, SCHEDULE_PREFIX, Schedule,
+    ScheduleStatus, Template,
 };
-pub use clock::{Fold, Gap};
-pub use pattern::{Form, PatternText};
+pub use parts::{Every, Fold, Form, Gap, PatternText, SpecBuilder};
+#[cfg(feature = "schedules")]
 pub use preview::{ClockNote, Run};
+pub(crate) use series::{Instant, Next, Series};
+#[cfg(feature = "schedules")]
 pub use spec::{Instants, Spec};
+#[cfg(feature = "schedules")]
 pub use zone::tz_database_version;
 
 use crate::error::{Error, ErrorKind};

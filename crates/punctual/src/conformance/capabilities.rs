@@ -6,7 +6,7 @@ use crate::engine::Capability::{self, *};
 use crate::engine::{Action, Control, Filter, List, ListBy, Select, StatsRequest, WaitFor};
 use crate::error::{ErrorKind, Result};
 use crate::job::{Effect, Group, Hold, JobId, NewJob, OnRetry, Outcome, Unique, UniquePolicy};
-use crate::time::hours;
+use crate::time::{hours, minutes};
 
 /// `info` names each capability once, in order, and says who the engine is.
 pub(super) async fn info_names_capabilities_in_order(case: Case) {
@@ -145,6 +145,10 @@ async fn call_that_needs(case: &Case, capability: Capability) -> Option<Result<(
             })
             .await
             .map(drop)
+        }
+        Schedules => {
+            let schedule = super::schedules::every(minutes(1));
+            case.try_schedule("beat", 0, Some(schedule)).await.map(drop)
         }
         _ => return None,
     };

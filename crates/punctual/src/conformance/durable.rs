@@ -3,6 +3,7 @@
 use super::START;
 use super::case::*;
 pub(super) use super::ends::{ends_outlive_a_close, ends_outlive_a_crash};
+use super::schedules::{cron, every, minute};
 use super::wake::{SOON, assert_claims_at, expiring, in_group, with_key};
 use crate::engine::{
     Action, Claim, Control, Controlled, EnqueueVerdict, Filter, ListBy, QueueSettings, RecordValue,
@@ -12,6 +13,7 @@ use crate::job::{
     Due, Effect, Group, Hold, JobId, JobRecord, NewJob, OnRetry, Outcome, State, Unique,
     UniquePolicy,
 };
+use crate::schedule::ScheduleStatus;
 use crate::time::{hours, minutes, seconds};
 
 async fn everything(case: &Case) -> Vec<JobRecord> {
@@ -284,4 +286,45 @@ pub(super) async fn a_payload_update_outlives_a_crash(mut case: Case) {
     case.crash().await;
     assert_eq!(case.get(sent.id).await.payload, bytes("new"));
     assert_eq!(case.verdict(sent).await, EnqueueVerdict::Duplicate);
+}
+
+/// A schedule, its next run and its counts outlive a crash in the middle, and an outage after it.
+pub(super) async fn schedules_outlive_a_crash(mut case: Case) {
+    begin_schedules(&case).await;
+    let before = case.beat().await;
+    case.crash().await;
+    go_on_with_schedules(&case, before).await;
+}
+
+/// The same after an orderly close.
+pub(super) async fn schedules_outlive_a_close(mut case: Case) {
+    begin_schedules(&case).await;
+    let before = case.beat().await;
+    case.reopen().await;
+    go_on_with_schedules(&case, before).await;
+}
+
+async fn begin_schedules(case: &Case) {
+    case.write("beat", every(minutes(1))).await;
+    case.write("report", cron("0 9 * * MON")).await;
+    case.set_time(minute(0)).await;
+    assert_eq!(case.fired().await, [minute(0)]);
+    let pending = case.beat().await.pending.expect("a run to come");
+    case.cancel(pending).await;
+}
+
+async fn go_on_with_schedules(case: &Case, before: ScheduleStatus) {
+    assert_eq!(case.beat().await, before);
+    assert_eq!((before.fired, before.skipped), (1, 1));
+    let report = case.find("report").await.expect("it is kept");
+    assert_eq!(report.next.len(), 16);
+    case.set_time(minute(2)).await;
+    assert_eq!(case.fired().await, [minute(2)]);
+    case.set_time(report.next[0]).await;
+    case.do_all().await;
+    let fired = case.fired().await;
+    assert!(fired.contains(&report.next[0]), "{fired:?}");
+    let after = case.beat().await;
+    let passed = (after.next[0] - minute(0)).as_secs() / 60;
+    assert_eq!(after.fired + after.skipped + after.missed, passed);
 }

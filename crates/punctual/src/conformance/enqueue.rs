@@ -86,6 +86,7 @@ fn untouched() -> JobRecord {
         retention: seconds(0),
         remember: None,
         wait_for: Vec::new(),
+        schedule: None,
         state: State::Ready,
         due: START,
         attempt: 0,

@@ -383,6 +383,43 @@ macro_rules! __laws {
                 ends_name_the_kind_of_each_job[Ends],
                 ends_are_of_a_queue_and_a_namespace[Ends],
             }
+            schedules {
+                an_occurrence_is_put_in_once_by_many_tickers[Schedules],
+                the_next_is_there_when_one_moves[Schedules],
+                a_cancelled_occurrence_skips_one[Schedules],
+                a_purged_queue_keeps_its_schedules[Schedules],
+                a_deleted_occurrence_does_not_end_the_series[Schedules],
+                two_weeks_off_fire_the_latest_once[Schedules],
+                all_missed_fire_up_to_the_bound[Schedules],
+                a_late_one_within_its_grace_fires[Schedules],
+                a_step_back_fires_nothing_twice[Schedules],
+                a_change_fires_nothing_of_before[Schedules],
+                a_new_template_is_that_of_the_next_one[Schedules],
+                a_dry_schedule_says_so[Schedules],
+                spans_never_run_dry[Schedules],
+                every_instant_is_accounted_for[Schedules],
+                a_removed_schedule_leaves_no_run[Schedules],
+                a_schedule_is_written_at_its_version[Schedules],
+                schedules_are_listed_by_name[Schedules],
+                a_wrong_schedule_is_refused[Schedules],
+                the_id_of_a_run_is_reserved[Schedules],
+            }
+            schedule_runs {
+                a_run_names_its_schedule_and_instant[Schedules],
+                a_running_one_skips_the_next[Schedules],
+                one_is_buffered[Schedules],
+                all_are_buffered[Schedules],
+                the_other_is_cancelled[Schedules],
+                a_retry_counts_as_running[Schedules],
+                a_paused_schedule_counts_on[Schedules],
+                a_failed_run_pauses_its_schedule[Schedules],
+                a_schedule_ends_with_its_last_run[Schedules],
+                a_run_may_be_put_off_or_brought_forward[Schedules],
+                a_run_on_request_is_one_more[Schedules],
+                a_backfill_repeats_nothing[Schedules],
+                a_full_queue_takes_a_run[Schedules, MaxPending],
+                a_paused_queue_keeps_its_runs[Schedules],
+            }
             control {
                 a_paused_queue_is_not_claimed[Delay],
                 a_pause_is_of_one_queue,
@@ -555,6 +592,8 @@ macro_rules! __durable_laws {
                 what_ends_by_itself_wakes_after_a_close,
                 ends_outlive_a_crash[Ends],
                 ends_outlive_a_close[Ends],
+                schedules_outlive_a_crash[Schedules],
+                schedules_outlive_a_close[Schedules],
             }
         }
     };

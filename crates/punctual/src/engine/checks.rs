@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Action, Claim, Control, Edit, Extend, LeaseReport, List, ListBy, RecordValue, Select, Settle,
-    Settlement, StatsRequest, Target,
+    Action, Claim, Control, Edit, Extend, LeaseReport, List, ListBy, RecordValue, ScheduleAct,
+    Select, Settle, Settlement, StatsRequest, Target,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::bounds::{LEASE_MAX_MS, LEASE_MIN_MS, TEXT_LEASE_DURATION};
@@ -12,6 +12,7 @@ use crate::job::{
     CLAIM_QUEUES_MAX, Due, Effect, Limits, NewJob, Outcome, RECORD_BYTES_MAX, check_key, check_log,
     check_name, check_priority,
 };
+use crate::schedule::SCHEDULE_PREFIX;
 use crate::time::{Timestamp, millis};
 
 /// Records whose name begins so are the settings of a queue.
@@ -213,7 +214,60 @@ impl<'a> Checks<'a> {
             Control::Read { name } => check_name("record", name),
             Control::Names { prefix } if prefix.is_empty() => Ok(()),
             Control::Names { prefix } => check_name("record", prefix),
-            Control::Write { name, value, .. } => record(name, value.as_ref()),
+            Control::Write { name, value, .. } => self.record(name, value.as_ref()),
+            Control::Schedules { after, limit } => {
+                self.limit(*limit)?;
+                match after.is_empty() {
+                    true => Ok(()),
+                    false => check_name("schedule", after),
+                }
+            }
+            Control::Schedule { name, act } => {
+                check_name("schedule", name)?;
+                match act {
+                    ScheduleAct::Backfill { instants } => self.backfill(instants),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn backfill(&self, instants: &[Timestamp]) -> Result<()> {
+        self.batch(instants.len())?;
+        match instants.iter().find(|at| **at > self.now) {
+            Some(at) => {
+                let message = "backfill: an instant is yet to come; name past ones only";
+                Err(Error::new(ErrorKind::InvalidInput, message).with("instant", at))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn record(&self, name: &str, value: Option<&RecordValue>) -> Result<()> {
+        check_name("record", name)?;
+        let queue = name.strip_prefix(SETTINGS_PREFIX);
+        queue.map_or(Ok(()), |queue| check_name("queue", queue))?;
+        let schedule = name.strip_prefix(SCHEDULE_PREFIX);
+        match (queue, schedule, value) {
+            (_, _, Some(RecordValue::Opaque(bytes))) if bytes.len() > RECORD_BYTES_MAX => {
+                let message = "record is over the limit of 64 KiB";
+                Err(Error::new(ErrorKind::PayloadTooLarge, message).with("bytes", bytes.len()))
+            }
+            (None, _, Some(RecordValue::Queue(_))) => {
+                refuse("queue settings are kept under queue/NAME")
+            }
+            (Some(_), _, Some(RecordValue::Opaque(_) | RecordValue::Schedule(_))) => {
+                refuse("records under queue/ are queue settings")
+            }
+            (_, Some(name), Some(RecordValue::Schedule(schedule))) => {
+                schedule.check(name, self.limits)
+            }
+            (_, Some(name), None) => check_name("schedule", name),
+            (_, Some(_), Some(_)) => refuse("records under schedule/ are schedules"),
+            (_, None, Some(RecordValue::Schedule(_))) => {
+                refuse("schedules are kept under schedule/NAME")
+            }
+            _ => Ok(()),
         }
     }
 
@@ -279,23 +333,6 @@ fn lease_duration(lease_duration: Duration) -> Result<()> {
     }
     Err(Error::new(ErrorKind::InvalidInput, TEXT_LEASE_DURATION)
         .with("lease_duration", format!("{lease_duration:?}")))
-}
-
-fn record(name: &str, value: Option<&RecordValue>) -> Result<()> {
-    check_name("record", name)?;
-    let queue = name.strip_prefix(SETTINGS_PREFIX);
-    queue.map_or(Ok(()), |queue| check_name("queue", queue))?;
-    match (queue, value) {
-        (_, Some(RecordValue::Opaque(bytes))) if bytes.len() > RECORD_BYTES_MAX => {
-            let message = "record is over the limit of 64 KiB";
-            Err(Error::new(ErrorKind::PayloadTooLarge, message).with("bytes", bytes.len()))
-        }
-        (None, Some(RecordValue::Queue(_))) => refuse("queue settings are kept under queue/NAME"),
-        (Some(_), Some(RecordValue::Opaque(_))) => {
-            refuse("records under queue/ are queue settings")
-        }
-        _ => Ok(()),
-    }
 }
 
 fn refuse<T>(message: &str) -> Result<T> {

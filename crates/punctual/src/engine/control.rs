@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Counts, Cursor};
+use crate::engine::{Counts, Cursor, Receipt};
 use crate::error::{Error, ErrorKind};
 use crate::job::State;
+use crate::schedule::{Schedule, ScheduleStatus};
+use crate::time::Timestamp;
 
 /// A change to a queue or a named record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +61,38 @@ pub enum Control {
         /// Its value; `None` removes it.
         value: Option<RecordValue>,
     },
+    /// Reads schedules with how they stand, by name; at most a batch.
+    Schedules {
+        /// Only names after this one; empty for the first.
+        after: String,
+        /// How many, 1 to 1,000.
+        limit: usize,
+    },
+    /// Reads a schedule, or does something with its runs; what its user wrote is a record.
+    Schedule {
+        /// Its name.
+        name: String,
+        /// What to do.
+        act: ScheduleAct,
+    },
+}
+
+/// What to do with a schedule's runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ScheduleAct {
+    /// Nothing: answers how it stands.
+    Read,
+    /// Enqueues a run now, beside those that are to come; the overlap policy decides about it.
+    Run,
+    /// Cancels the next run, if one is to come.
+    Skip,
+    /// Enqueues runs of past instants, without a look at overlaps. An instant whose run is still
+    /// known answers `duplicate`.
+    Backfill {
+        /// The instants, at most a batch.
+        instants: Vec<Timestamp>,
+    },
 }
 
 /// The answer to a control.
@@ -93,6 +127,21 @@ pub enum Controlled {
     Written(
         /// Larger than any before.
         u64,
+    ),
+    /// The schedules found.
+    Schedules(
+        /// In order of their names.
+        Vec<ScheduleStatus>,
+    ),
+    /// The schedule, if it exists.
+    Schedule(
+        /// As it stands now.
+        Option<Box<ScheduleStatus>>,
+    ),
+    /// Runs that were enqueued at once.
+    Runs(
+        /// One receipt for each.
+        Vec<Receipt>,
     ),
 }
 
@@ -145,6 +194,11 @@ pub enum RecordValue {
     Queue(
         /// The settings.
         QueueSettings,
+    ),
+    /// A schedule, under the name `schedule/NAME`; the engine enqueues its runs.
+    Schedule(
+        /// What its user wrote.
+        Box<Schedule>,
     ),
     /// Anything else, opaque to the engine, at most 64 KiB.
     Opaque(

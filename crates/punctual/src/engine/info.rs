@@ -94,11 +94,12 @@ pub enum Capability {
     Import,
     StrictDueOrder,
     Ends,
+    Schedules,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Delay,
         Self::Priority,
         Self::UniqueKeep,
@@ -121,7 +122,15 @@ impl Capability {
         Self::Import,
         Self::StrictDueOrder,
         Self::Ends,
+        Self::Schedules,
     ];
+
+    /// Those that need no part which this build lacks: schedules need calendars.
+    pub fn of_this_build() -> Vec<Self> {
+        let all = Self::ALL.into_iter();
+        all.filter(|one| *one != Self::Schedules || cfg!(feature = "schedules"))
+            .collect()
+    }
 }
 
 /// Under a name of its own, serde does not try to borrow it from what it reads.
@@ -170,7 +179,7 @@ impl Info {
         Self {
             engine,
             version,
-            capabilities: Capability::ALL.into(),
+            capabilities: Capability::of_this_build(),
             durability,
             limits: Limits::default(),
             settled_window: crate::time::minutes(2),

@@ -105,6 +105,7 @@ impl JobRecord {
             retention: job.retention,
             remember: job.remember,
             wait_for: job.wait_for,
+            schedule: None,
             state,
             due,
             attempt: 0,

@@ -4,9 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::time::Timestamp;
 
 /// The name of a job: any UUID. The library makes version 7 before the first send, so that a
 /// retried enqueue is recognised as a duplicate. Ids order nothing.
@@ -24,6 +26,13 @@ pub struct JobId(Uuid);
 /// Bits 64 and up of a version 7 id are random; ten of them name the shard.
 const SHARD_SHIFT: u32 = 52;
 const SHARD_MASK: u128 = 0x3ff << SHARD_SHIFT;
+
+/// The form of an id of version 8, in its first byte: derived from a name by whoever enqueues it.
+const FORM_DERIVED: u8 = 1;
+/// The run of a schedule.
+const FORM_OCCURRENCE: u8 = 2;
+/// Kept for steps of workflows.
+const FORM_STEP: u8 = 3;
 
 impl JobId {
     /// A fresh id, of version 7, in shard 0.
@@ -67,7 +76,34 @@ impl JobId {
         for byte in namespace.bytes().chain([0xff]).chain(name.bytes()) {
             hash = (hash ^ u128::from(byte)).wrapping_mul(PRIME);
         }
-        Self(uuid::Builder::from_custom_bytes(hash.to_be_bytes()).into_uuid())
+        let mut bytes = hash.to_be_bytes();
+        bytes[0] = FORM_DERIVED;
+        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+    }
+
+    /// The id of a schedule's run: the same for the same name and instant, whoever computes it.
+    ///
+    /// Version 8: 8 bits of its form, 60 of the SHA-256 of the name, 54 of the microseconds.
+    pub fn occurrence(schedule: &str, at: Timestamp) -> Self {
+        let digest = Sha256::digest(schedule.as_bytes());
+        let hash = digest[..8]
+            .iter()
+            .fold(0_u128, |hash, byte| hash << 8 | u128::from(*byte))
+            >> 4;
+        let micros = u128::from(at.as_micros()) & ((1 << 54) - 1);
+        let bits = u128::from(FORM_OCCURRENCE) << 120
+            | (hash >> 20) << 80
+            | ((hash >> 8) & 0xfff) << 64
+            | (hash & 0xff) << 54
+            | micros;
+        Self(uuid::Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid())
+    }
+
+    /// Whether only an engine gives out ids of this form: nobody can put a job in the place of a
+    /// run that is to come.
+    pub fn is_reserved(self) -> bool {
+        let [form, ..] = *self.as_bytes();
+        self.0.get_version_num() == 8 && (form == FORM_OCCURRENCE || form == FORM_STEP)
     }
 
     /// The id of that UUID.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Group, JobId, LogLine, PastAttempt, State, Unique};
 use crate::retry::RetryPolicy;
+use crate::schedule::Occurrence;
 use crate::time::Timestamp;
 
 /// A job as the engine keeps it: what was sent, and what has become of it.
@@ -52,6 +53,9 @@ pub struct JobRecord {
     pub remember: Option<Duration>,
     /// The names it still waits for, in the order sent.
     pub wait_for: Vec<String>,
+    /// The schedule that it is a run of, with the instant that it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Occurrence>,
 
     /// Where it stands, at the instant of the answer.
     pub state: State,
@@ -123,11 +127,22 @@ pub enum CancelReason {
     Replaced = 2,
     /// Its queue was purged.
     Purged = 3,
+    /// Its schedule let it pass: a run was still on its way, or the schedule was paused.
+    Skipped = 4,
+    /// It came too late for its schedule, after an outage.
+    Missed = 5,
 }
 
 impl CancelReason {
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 4] = [Self::Requested, Self::Expired, Self::Replaced, Self::Purged];
+    pub const ALL: [Self; 6] = [
+        Self::Requested,
+        Self::Expired,
+        Self::Replaced,
+        Self::Purged,
+        Self::Skipped,
+        Self::Missed,
+    ];
 
     /// The name on the wire and on the screen.
     pub const fn name(self) -> &'static str {
@@ -136,6 +151,8 @@ impl CancelReason {
             Self::Expired => "expired",
             Self::Replaced => "replaced",
             Self::Purged => "purged",
+            Self::Skipped => "skipped",
+            Self::Missed => "missed",
         }
     }
 }

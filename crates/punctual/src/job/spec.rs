@@ -193,6 +193,7 @@ impl NewJob {
 
     /// Checks every field against the naming rules and limits; engines call it for each job.
     pub fn check(&self, limits: &Limits) -> Result<()> {
+        self.check_id()?;
         check_name("queue", &self.queue)?;
         check_name("kind", &self.kind)?;
         check_payload(&self.payload, limits)?;
@@ -235,6 +236,20 @@ impl NewJob {
         self.history
             .as_ref()
             .map_or(Ok(()), |past| check_past(past, limits))
+    }
+
+    /// An import brings runs of schedules as they were; nobody else names one.
+    fn check_id(&self) -> Result<()> {
+        let is_run = self
+            .history
+            .as_ref()
+            .is_some_and(|past| past.schedule.is_some());
+        if is_run || !self.id.is_reserved() {
+            return Ok(());
+        }
+        let message = "id has the form of a schedule's runs, which only the engine enqueues; \
+                       use another id";
+        Err(Error::new(ErrorKind::ReservedId, message).with("id", self.id))
     }
 
     fn check_headers(&self, limits: &Limits) -> Result<()> {

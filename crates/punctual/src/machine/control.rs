@@ -9,6 +9,7 @@ use crate::engine::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::injected::{Bug, is_injected};
+use crate::schedule::SCHEDULE_PREFIX;
 use crate::time::Timestamp;
 
 impl Machine {
@@ -49,6 +50,8 @@ impl Machine {
                 expected,
                 value,
             } => self.write(namespace, name, expected, value),
+            Control::Schedules { after, limit } => self.schedules(namespace, after, limit),
+            Control::Schedule { name, act } => self.act_on_schedule(namespace, name, act),
         }
     }
 
@@ -101,7 +104,8 @@ impl Machine {
     ) -> Result<Controlled> {
         let namespace = self.namespace_or_new(namespace);
         let key = RecordKey { namespace, name };
-        let version = self.rows.records.get(&key)?.map_or(0, |row| row.version);
+        let before = self.rows.records.get(&key)?;
+        let version = before.as_ref().map_or(0, |row| row.version);
         if version != expected {
             let message = "record was changed since it was read; read it again";
             return Err(Error::new(ErrorKind::VersionConflict, message)
@@ -117,6 +121,15 @@ impl Machine {
             let id = self.queue_or_new(namespace, queue);
             self.queue_mut(id)?.settings = settings;
         }
+        if let Some(name) = key.name.strip_prefix(SCHEDULE_PREFIX) {
+            let before = before.map(|row| row.value);
+            self.change_schedule(namespace, name, before.as_ref(), value.as_ref())?;
+        }
+        Ok(Controlled::Written(self.put_record(key, value)))
+    }
+
+    /// Keeps a record's value under a new version.
+    pub(super) fn put_record(&mut self, key: RecordKey, value: Option<RecordValue>) -> u64 {
         self.counters.version += 1;
         let version = self.counters.version;
         match value {
@@ -127,7 +140,7 @@ impl Machine {
             }
             None => self.rows.records.remove(&mut self.journal, &key),
         }
-        Ok(Controlled::Written(version))
+        version
     }
 
     /// Lets the stored settings of queues be obeyed, after recovery.

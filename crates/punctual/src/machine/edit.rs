@@ -180,21 +180,23 @@ impl Machine {
         })
     }
 
-    fn edit_active(
-        &mut self,
-        mut job: Loaded,
-        action: &Action,
-        dry_run: bool,
-    ) -> Result<EditVerdict> {
+    fn edit_active(&mut self, job: Loaded, action: &Action, dry_run: bool) -> Result<EditVerdict> {
         if *action != Action::Cancel {
             return Ok(EditVerdict::JobActive);
         }
-        if !dry_run && !job.status.cancel_requested {
+        if !dry_run {
+            self.request_cancel(job);
+        }
+        Ok(EditVerdict::CancelRequested)
+    }
+
+    /// Asks the worker of an active job to stop.
+    pub(super) fn request_cancel(&mut self, mut job: Loaded) {
+        if !job.status.cancel_requested {
             job.status_mut().cancel_requested = true;
             self.save(&job);
             self.changed(&job);
         }
-        Ok(EditVerdict::CancelRequested)
     }
 
     /// Changes a pending job and puts it where it then belongs.
@@ -223,10 +225,15 @@ impl Machine {
             status.due = due;
             return Ok(EditVerdict::Done(status.state(self.now)));
         }
+        let run = job.spec.rare.occurrence().map(|_| job.clone());
         let state = self.move_job(job, |status, _| {
             status.due = due;
             status.front = false;
         })?;
+        match run {
+            Some(run) if due > self.now => self.run_put_off(&run)?,
+            _ => {}
+        }
         Ok(EditVerdict::Done(state))
     }
 
@@ -296,7 +303,7 @@ impl Machine {
     }
 
     /// Removes a settled job and leaves nothing, not even a tombstone.
-    fn delete(&mut self, job: &Loaded) -> Result<()> {
+    pub(super) fn delete(&mut self, job: &Loaded) -> Result<()> {
         if let Some((key, kept)) = self.kept_of(job)? {
             self.unkeep(&key, &kept)?;
         }
@@ -314,10 +321,15 @@ impl Machine {
         limit: usize,
     ) -> Result<Controlled> {
         let request = Request::of(format_args!("purge {namespace} {queue}"));
-        let (first, mut after) = match request.position(cursor)? {
-            None => (0, None),
-            Some([nth, after @ ..]) if usize::from(*nth) < PURGED.len() => {
-                (usize::from(*nth), Some(after))
+        let (first, began, mut after) = match request.position(cursor)? {
+            None => (0, None, None),
+            Some([nth, rest @ ..]) if usize::from(*nth) < PURGED.len() => {
+                let (began, after) = rest.split_first_chunk().ok_or_else(bad_cursor)?;
+                (
+                    usize::from(*nth),
+                    Some(u64::from_be_bytes(*began)),
+                    Some(after),
+                )
             }
             Some(_) => return Err(bad_cursor()),
         };
@@ -331,14 +343,17 @@ impl Machine {
                 cursor: None,
             });
         };
+        // A schedule goes on when its run is purged: the run after that is not of this purge.
+        let began = began.unwrap_or(self.queue_state(queue)?.row.seq);
         for (nth, state) in PURGED.iter().enumerate().skip(first) {
             let found = self.by_state(queue, *state, after.take(), limit - examined)?;
             let last = found.last().map(|(_, after)| after.clone());
             examined += found.len();
             let ids = found.into_iter().filter_map(|(id, _)| id);
-            matched += self.purge_jobs(queue, ids.map(|id| JobKey { namespace, id }).collect())?;
+            let keys = ids.map(|id| JobKey { namespace, id }).collect();
+            matched += self.purge_jobs(queue, keys, began)?;
             if let (true, Some(last)) = (examined == limit, last) {
-                let position = [vec![nth as u8], last].concat();
+                let position = [vec![nth as u8], began.to_be_bytes().into(), last].concat();
                 return Ok(Controlled::Purged {
                     examined,
                     matched,
@@ -355,7 +370,7 @@ impl Machine {
 
     /// Cancels those that still wait; how many. The head of the due index is found again once for
     /// all of them, since each may have been it.
-    fn purge_jobs(&mut self, queue: u32, jobs: Vec<JobKey>) -> Result<usize> {
+    fn purge_jobs(&mut self, queue: u32, jobs: Vec<JobKey>, began: u64) -> Result<usize> {
         self.look_ahead(&jobs)?;
         let mut dues = Vec::with_capacity(jobs.len());
         for key in &jobs {
@@ -363,7 +378,7 @@ impl Machine {
         }
         self.rows.due.look_ahead(&dues)?;
         self.derived.due_heads_wait = true;
-        let purged = self.cancel_purged(&jobs);
+        let purged = self.cancel_purged(&jobs, began);
         self.derived.due_heads_wait = false;
         if let Some(head) = self.queue_state(queue)?.due_head {
             self.refresh_due_head(queue, head)?;
@@ -371,11 +386,12 @@ impl Machine {
         purged
     }
 
-    fn cancel_purged(&mut self, jobs: &[JobKey]) -> Result<usize> {
+    fn cancel_purged(&mut self, jobs: &[JobKey], began: u64) -> Result<usize> {
         let mut purged = 0;
         for key in jobs {
             let job = self.load_indexed(key)?;
-            if job.status.place.is_pending() {
+            let is_later_run = job.spec.seq > began && job.spec.rare.occurrence().is_some();
+            if job.status.place.is_pending() && !is_later_run {
                 purged += 1;
                 self.cancel_waiting(job, CancelReason::Purged)?;
             }

@@ -11,12 +11,15 @@ use super::unique::KeyVerdict;
 use crate::engine::{EnqueueVerdict, Namespace, OnFull, Receipt};
 use crate::error::Result;
 use crate::job::{DeadReason, Due, JobId, JobRecord, NewJob, State, content_headers};
+use crate::schedule::Occurrence;
 use crate::time::Timestamp;
 
 /// A job whose fields are checked, with the due that engine time gives it.
 pub(super) struct Checked {
     job: NewJob,
     asked: Timestamp,
+    /// The run of a schedule that it is.
+    occurrence: Option<Occurrence>,
 }
 
 impl Checked {
@@ -27,7 +30,21 @@ impl Checked {
             Due::After(span) => now + span,
             Due::At(at) => at,
         };
-        Self { job, asked }
+        let occurrence = job.history.as_ref().and_then(|past| past.schedule.clone());
+        Self {
+            job,
+            asked,
+            occurrence,
+        }
+    }
+
+    /// A run of a schedule, due at once.
+    pub(super) fn run(now: Timestamp, job: NewJob, occurrence: Occurrence) -> Self {
+        Self {
+            job,
+            asked: now,
+            occurrence: Some(occurrence),
+        }
     }
 }
 
@@ -70,7 +87,11 @@ impl Machine {
         checked: Checked,
         bounded: bool,
     ) -> Result<Receipt> {
-        let Checked { job, asked } = checked;
+        let Checked {
+            job,
+            asked,
+            occurrence,
+        } = checked;
         let late = asked < self.now;
         let due = asked.max(self.now);
         let receipt = |verdict| Receipt {
@@ -91,8 +112,10 @@ impl Machine {
         let queue = self.queue_or_new(namespace, &job.queue);
         // A past that has ended takes neither a key nor room.
         let has_settled = (job.history.as_ref()).is_some_and(|past| past.state.is_settled());
+        let past = job.history.as_deref();
+        let waits_as_run = waits_as_run(occurrence.as_ref(), due, past, self.now);
         let key_verdict = match &job.unique {
-            Some(unique) if !has_settled => self.key_verdict(queue, unique)?,
+            Some(unique) if !has_settled && !waits_as_run => self.key_verdict(queue, unique)?,
             _ => KeyVerdict::Free,
         };
         if let KeyVerdict::Refused(verdict) = key_verdict {
@@ -115,7 +138,8 @@ impl Machine {
             self.replace_holder(*holder)?;
         }
         let answer = receipt(verdict);
-        self.store(key, queue, job, due, late, follows)?;
+        let due = (due, late);
+        self.store(key, queue, job, occurrence, due, follows)?;
         Ok(answer)
     }
 
@@ -211,54 +235,24 @@ impl Machine {
         &mut self,
         key: JobKey,
         queue: u32,
-        job: NewJob,
-        due: Timestamp,
-        late: bool,
+        mut job: NewJob,
+        occurrence: Option<Occurrence>,
+        (due, late): (Timestamp, bool),
         follows: Option<JobId>,
     ) -> Result<()> {
-        let mut wait_for: Vec<String> = Vec::new();
-        for name in job.wait_for {
-            if !wait_for.contains(&name) {
-                wait_for.push(name);
-            }
+        let history = job.history.take();
+        let takes_key = !waits_as_run(occurrence.as_ref(), due, history.as_deref(), self.now);
+        let mut spec = self.new_spec(queue, job, occurrence, due)?;
+        spec.late = late;
+        if let Some(past) = &history {
+            spec.enqueued_at = past.enqueued_at;
         }
-        let history = job.history;
-        let spec = Spec {
-            queue,
-            seq: self.next_seq(queue)?,
-            enqueued_at: history.as_ref().map_or(self.now, |past| past.enqueued_at),
-            due,
-            late,
-            kind: job.kind,
-            payload: job.payload,
-            content_type: job.content_type,
-            headers: job.headers,
-            expires_at: job.expires_at,
-            priority: job.priority,
-            unique: job.unique,
-            group: job.group,
-            max_attempts: job.max_attempts,
-            retry: job.retry,
-            timeout: job.timeout,
-            retention: job.retention,
-            wait_for,
-            rare: Rare::of(job.max_crashes, job.remember),
-        };
         let mut status = Status::of(&spec);
         if follows.is_some() {
             status.place = State::Held;
             status.follows = follows;
         }
-        let spec = Arc::new(spec);
-        self.rows
-            .specs
-            .insert(&mut self.journal, key.clone(), spec.clone());
-        let mut loaded = Loaded {
-            key,
-            spec,
-            status: Arc::new(status),
-        };
-        self.history.enqueued(queue, self.now);
+        let mut loaded = self.insert_new(key, spec, status);
         match history {
             Some(past) => {
                 import(loaded.status_mut(), &past, self.now);
@@ -276,7 +270,8 @@ impl Machine {
                 let unique = unique.key.clone();
                 self.follow(queue, &unique, loaded.key.id)?;
             }
-            _ => self.take_key(&loaded)?,
+            _ if takes_key => self.take_key(&loaded)?,
+            _ => {}
         }
         self.watch_expiry(&loaded);
         if loaded.is_suspect() {
@@ -288,6 +283,67 @@ impl Machine {
         }
         Ok(())
     }
+
+    /// What is stored of a new job.
+    pub(super) fn new_spec(
+        &mut self,
+        queue: u32,
+        job: NewJob,
+        occurrence: Option<Occurrence>,
+        due: Timestamp,
+    ) -> Result<Spec> {
+        let mut wait_for: Vec<String> = Vec::new();
+        for name in job.wait_for {
+            if !wait_for.contains(&name) {
+                wait_for.push(name);
+            }
+        }
+        Ok(Spec {
+            queue,
+            seq: self.next_seq(queue)?,
+            enqueued_at: self.now,
+            due,
+            late: false,
+            kind: job.kind,
+            payload: job.payload,
+            content_type: job.content_type,
+            headers: job.headers,
+            expires_at: job.expires_at,
+            priority: job.priority,
+            unique: job.unique,
+            group: job.group,
+            max_attempts: job.max_attempts,
+            retry: job.retry,
+            timeout: job.timeout,
+            retention: job.retention,
+            wait_for,
+            rare: Rare::of(job.max_crashes, job.remember, occurrence),
+        })
+    }
+
+    /// Keeps a new job, which has no place yet.
+    pub(super) fn insert_new(&mut self, key: JobKey, spec: Spec, status: Status) -> Loaded {
+        let spec = Arc::new(spec);
+        self.rows
+            .specs
+            .insert(&mut self.journal, key.clone(), spec.clone());
+        self.history.enqueued(spec.queue, self.now);
+        Loaded {
+            key,
+            spec,
+            status: Arc::new(status),
+        }
+    }
+}
+
+/// Whether a job is a run that was exported before its instant: it takes its key when it moves.
+fn waits_as_run(
+    occurrence: Option<&Occurrence>,
+    due: Timestamp,
+    past: Option<&JobRecord>,
+    now: Timestamp,
+) -> bool {
+    occurrence.is_some() && due > now && past.is_none_or(|past| past.attempt == 0)
 }
 
 /// An id that was sent before.

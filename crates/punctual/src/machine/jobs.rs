@@ -125,19 +125,25 @@ impl Machine {
                 self.rows.held.put(&mut self.journal, key, job.key.id);
                 self.count(queue, State::Held, true)
             }
-            State::Scheduled => {
-                self.rows
-                    .due
-                    .insert(&mut self.journal, job.due_key(), job.key.id);
-                self.due_head_at_most(queue, job.status.due)?;
-                self.count(queue, State::Scheduled, true)
-            }
+            State::Scheduled => self.await_due(job),
+            // The move decides about a run.
+            State::Ready if self.is_pending_run(job)? => self.await_due(job),
             State::Ready => {
                 self.line_up(job)?;
                 self.count(queue, State::Ready, true)
             }
             state => unreachable!("a {state} job has no place among pending ones"),
         }
+    }
+
+    /// Puts a job into the index of due times, where the next sweep finds it if it is due already.
+    pub(super) fn await_due(&mut self, job: &Loaded) -> Result<()> {
+        let queue = job.spec.queue;
+        self.rows
+            .due
+            .insert(&mut self.journal, job.due_key(), job.key.id);
+        self.due_head_at_most(queue, job.status.due)?;
+        self.count(queue, State::Scheduled, true)
     }
 
     /// Takes a pending job out of where it stands.
@@ -222,6 +228,7 @@ impl Machine {
             retention: spec.retention,
             remember: spec.rare.remember(),
             wait_for: status.wait_for.clone(),
+            schedule: spec.rare.occurrence().cloned(),
             state: status.state(self.now),
             due: status.due,
             attempt: status.attempt,

@@ -7,6 +7,7 @@ use super::codec::{Reader, Writer, damaged};
 use super::fields::Field;
 use super::rows::RandomBits;
 use crate::error::Result;
+use crate::schedule::Occurrence;
 
 /// Fields that few jobs have.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,20 +18,30 @@ struct Fields {
     sent: Option<RandomBits>,
     max_crashes: Option<u32>,
     remember: Option<Duration>,
+    occurrence: Option<Occurrence>,
 }
 
 impl Rare {
     /// Of a new job.
-    pub(crate) fn of(max_crashes: Option<u32>, remember: Option<Duration>) -> Self {
-        let fields = || {
-            Box::new(Fields {
-                sent: None,
-                max_crashes,
-                remember,
-            })
-        };
-        let has_any = max_crashes.is_some() || remember.is_some();
-        Self(has_any.then(fields))
+    pub(crate) fn of(
+        max_crashes: Option<u32>,
+        remember: Option<Duration>,
+        occurrence: Option<Occurrence>,
+    ) -> Self {
+        if max_crashes.is_none() && remember.is_none() && occurrence.is_none() {
+            return Self(None);
+        }
+        Self(Some(Box::new(Fields {
+            sent: None,
+            max_crashes,
+            remember,
+            occurrence,
+        })))
+    }
+
+    /// The run of a schedule that the job is.
+    pub(crate) fn occurrence(&self) -> Option<&Occurrence> {
+        self.0.as_ref()?.occurrence.as_ref()
     }
 
     /// The hash of what was sent first, if the payload was updated since.
@@ -58,15 +69,17 @@ impl Rare {
 const SENT: u8 = 1;
 const MAX_CRASHES: u8 = 2;
 const REMEMBER: u8 = 4;
+const OCCURRENCE: u8 = 8;
 
 impl Field for Rare {
     fn write(&self, to: &mut Writer) {
         let (sent, max_crashes) = (self.sent(), self.max_crashes());
         let bit = |has: bool, bit| if has { bit } else { 0 };
-        let remember = self.remember();
+        let (remember, occurrence) = (self.remember(), self.occurrence());
         to.u8(bit(sent.is_some(), SENT)
             | bit(max_crashes.is_some(), MAX_CRASHES)
-            | bit(remember.is_some(), REMEMBER));
+            | bit(remember.is_some(), REMEMBER)
+            | bit(occurrence.is_some(), OCCURRENCE));
         if let Some(sent) = sent {
             sent.write(to);
         }
@@ -76,27 +89,39 @@ impl Field for Rare {
         if let Some(span) = remember {
             Field::write(&span, to);
         }
+        if let Some(Occurrence { name, at }) = occurrence {
+            to.text(name);
+            to.time(*at);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         let bits = from.u8()?;
-        if bits & !(SENT | MAX_CRASHES | REMEMBER) != 0 {
+        if bits & !(SENT | MAX_CRASHES | REMEMBER | OCCURRENCE) != 0 {
             return Err(damaged("rare fields"));
         }
         let has = |bit| bits & bit != 0;
         let sent = has(SENT).then(|| Field::read(from)).transpose()?;
         let max_crashes = has(MAX_CRASHES).then(|| from.u32()).transpose()?;
         let remember = has(REMEMBER).then(|| Field::read(from)).transpose()?;
-        Ok(Self((bits != 0).then(|| {
+        let run = |from: &mut Reader<'_>| -> Result<Occurrence> {
+            let (name, at) = (from.text()?, from.time()?);
+            Ok(Occurrence { name, at })
+        };
+        let occurrence = has(OCCURRENCE).then(|| run(from)).transpose()?;
+        let fields = || {
             Box::new(Fields {
                 sent,
                 max_crashes,
                 remember,
+                occurrence,
             })
-        })))
+        };
+        Ok(Self((bits != 0).then(fields)))
     }
 
     fn heap(&self) -> usize {
-        self.0.as_ref().map_or(0, |_| size_of::<Fields>())
+        let name = self.occurrence().map_or(0, |run| run.name.len());
+        self.0.as_ref().map_or(0, |_| size_of::<Fields>() + name)
     }
 }

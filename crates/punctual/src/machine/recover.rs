@@ -126,6 +126,10 @@ macro_rules! each_table {
             let $table = &mut rows.ends;
             $do
         }
+        {
+            let $table = &mut rows.schedules;
+            $do
+        }
     }};
 }
 
@@ -166,6 +170,7 @@ impl Machine {
             19 => rows.prune.replay(mutation),
             20 => rows.records.replay(mutation),
             21 => rows.ends.replay(mutation),
+            22 => rows.schedules.replay(mutation),
             _ => Err(damaged("step")),
         }
     }
@@ -182,6 +187,7 @@ impl Machine {
         let closed = self.counters.closed;
         self.recover_names()?;
         self.obey_settings()?;
+        self.recover_schedules()?;
         self.recover_tombstones()?;
         self.derived.obstacles = Obstacles::unseen();
         let dead = self.recover_leases()?;

@@ -15,6 +15,7 @@ use crate::job::{
     CancelReason, DeadReason, Group, JobId, LogLine, PastAttempt, State, Stop, Unique,
 };
 use crate::retry::RetryPolicy;
+use crate::schedule::Instant;
 use crate::time::Timestamp;
 
 /// The version of values that have no fields of their own.
@@ -448,6 +449,10 @@ impl Value for RecordRow {
                 to.u8(1);
                 to.bytes(bytes);
             }
+            RecordValue::Schedule(schedule) => {
+                to.u8(2);
+                schedule.write(to);
+            }
         }
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
@@ -467,11 +472,33 @@ impl Value for RecordRow {
                 })
             }
             1 => RecordValue::Opaque(from.bytes()?),
+            2 => RecordValue::Schedule(Box::new(Field::read(from)?)),
             _ => return Err(damaged("record")),
         };
         Ok(Self { version, value })
     }
 }
+
+row!(
+    /// How a schedule stands: only the engine writes it, under the name of its record.
+    ScheduleRow {
+        /// The instants to come after the pending one, as far as they are known.
+        next: Vec<Instant>,
+        /// Where the search for more of them goes on.
+        searched: Timestamp,
+        /// Whether there are no more.
+        is_complete: bool,
+        /// The run that is enqueued and has not moved yet.
+        pending: Option<(JobId, Instant)>,
+        fired: u64,
+        skipped: u64,
+        missed: u64,
+        /// The last run that fired.
+        last: Option<(Timestamp, JobId)>,
+        /// The tz database that the instants were computed with.
+        tz_database: String,
+    }
+);
 
 key!(
     /// A place for the last ends of a queue.

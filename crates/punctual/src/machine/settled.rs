@@ -28,6 +28,9 @@ impl Machine {
         self.note_end(&job, state);
         self.changed(&job);
         self.signals.settled(&job.key);
+        if job.spec.rare.occurrence().is_some() {
+            self.run_settled(&job, state)?;
+        }
         self.keep(job, state, now)
     }
 

@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use super::jobs::Loaded;
 use super::rows::*;
+use super::schedules::INSTANTS_PER_STEP;
 use super::{Machine, OpenLease};
 use crate::engine::Maintained;
 use crate::error::Result;
@@ -34,7 +35,11 @@ impl Machine {
         let limit = self.limits.sweep;
         let expired = self.expire(limit)?;
         let rescued = self.rescue(limit)?;
+        self.derived.instants_left = INSTANTS_PER_STEP;
         let moved = self.move_due(limit)?;
+        if !self.derived.low_schedules.is_empty() {
+            self.refill_schedules()?;
+        }
         self.end_periods(limit)?;
         let pruned = self.prune_tombstones(limit) + self.prune_kept(limit)?;
         self.forget_idle()?;
@@ -183,13 +188,22 @@ impl Machine {
                 .pop(&mut self.journal, queue, until, limit - moved)?;
             let keys = due.iter().map(|(_, id)| JobKey { namespace, id: *id });
             self.look_ahead(&keys.collect::<Vec<_>>())?;
+            // Runs of schedules come last: one may cancel another job, which must have its place.
+            let mut runs = Vec::new();
             for (key, id) in &due {
                 let job = self.load_indexed(&JobKey { namespace, id: *id })?;
                 debug_assert_eq!(job.due_key(), *key, "the index says what the record says");
+                if job.spec.rare.occurrence().is_some() && job.status.attempt == 0 {
+                    runs.push(job);
+                    continue;
+                }
                 self.line_up(&job)?;
                 self.count(queue, State::Scheduled, false)?;
                 self.count(queue, State::Ready, true)?;
                 self.changed(&job);
+            }
+            for run in runs {
+                self.move_run(run)?;
             }
             moved += due.len();
             self.refresh_due_head(queue, head)?;
@@ -310,7 +324,8 @@ impl Machine {
         let prune = derived.prune_low.as_ref().map(|key| key.until);
         let period = derived.period_low.as_ref().map(|key| key.until);
         let tombstone = derived.tombstones.next(self.limits.settled_window);
-        let all = [due, lease, expiry, prune, period, tombstone];
+        let low = (!derived.low_schedules.is_empty()).then_some(self.now);
+        let all = [due, lease, expiry, prune, period, tombstone, low];
         Ok(all
             .into_iter()
             .flatten()

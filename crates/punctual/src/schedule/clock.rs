@@ -3,44 +3,9 @@
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
 
+use super::parts::{Fold, Gap};
 use super::pattern::Pattern;
-
-/// What becomes of a run at a local time that does not exist, because the clock is set forward over
-/// it.
-///
-/// A pattern that runs every hour, or more than once in an hour, goes on after the gap by itself.
-/// For such a pattern this counts only if it has no run in the hour after the gap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Gap {
-    /// It runs at the end of the gap: 02:30 at 03:00. Several runs become one.
-    #[default]
-    AtItsEnd,
-    /// It is moved on by the length of the gap: 02:30 to 03:30.
-    Shift,
-    /// It does not run.
-    Skip,
-}
-
-/// Which of two instants is meant by a local time that exists twice, because the clock is set back.
-///
-/// A pattern that runs every hour, or more than once in an hour, runs both times whatever this
-/// says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Fold {
-    /// The first.
-    #[default]
-    First,
-    /// The second.
-    Last,
-    /// Both.
-    Both,
-}
 
 /// A zone, and the policies for its changes.
 #[derive(Debug, Clone)]

@@ -4,48 +4,13 @@ use croner::CronPattern;
 use croner::parser::{CronParser, Seconds, Year};
 use croner::time::Weekday;
 use jiff::civil::{Date, DateTime, Time};
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::shown;
 
 use super::field::{self, Field, Parsed};
+use super::parts::{Form, PatternText};
 use super::refuse;
-
-/// How a pattern is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Form {
-    /// Five fields: minute, hour, day of month, month, day of week.
-    Cron,
-    /// Six fields: the same after a second.
-    CronWithSeconds,
-    /// As Quartz has it: second, minute, hour, day of month, month, day of week, and perhaps a
-    /// year. Sunday is 1, one of the two day fields is `?`, and `a/n` begins at `a`.
-    Quartz,
-}
-
-/// A pattern as it was written.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct PatternText {
-    /// How it is to be read.
-    pub form: Form,
-    /// The fields, at most 256 bytes.
-    pub text: String,
-}
-
-impl PatternText {
-    /// A pattern of that form; it is checked when the [`Spec`](super::Spec) is built.
-    pub fn new(form: Form, text: impl Into<String>) -> Self {
-        Self {
-            form,
-            text: text.into(),
-        }
-    }
-}
 
 /// The longest pattern.
 const PATTERN_BYTES_MAX: usize = 256;

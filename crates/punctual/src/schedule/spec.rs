@@ -7,13 +7,13 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::retry::even_draw;
 use crate::time::{Timestamp, days};
 
-use super::builder::SpecBuilder;
 use super::clock::ZoneClock;
+use super::parts::SpecBuilder;
 use super::pattern::Pattern;
 use super::refuse;
+use super::series::{due_of, next_multiple};
 
 /// Which instants a schedule names, by its parts.
 ///
@@ -89,6 +89,24 @@ impl Spec {
         }
     }
 
+    /// The instants from one on and up to another, both included: what a backfill runs.
+    ///
+    /// # Errors
+    /// `invalid_input` for more than `most`.
+    pub fn between(&self, from: Timestamp, to: Timestamp, most: usize) -> Result<Vec<Timestamp>> {
+        let mut found = Vec::new();
+        let mut next = self.next_from(from);
+        while let Some(at) = next.filter(|at| *at <= to) {
+            if found.len() == most {
+                let what = format!("backfill: over {most} instants; name a shorter stretch");
+                return Err(refuse(what));
+            }
+            found.push(at);
+            next = self.next_after(at);
+        }
+        Ok(found)
+    }
+
     /// When the run of that instant is due in the schedule of that name: later by the jitter.
     ///
     /// The draw is even, in whole milliseconds, and depends on the name and the instant alone.
@@ -105,13 +123,10 @@ impl Spec {
     /// # Ok::<(), punctual::Error>(())
     /// ```
     pub fn due(&self, name: &str, at: Timestamp) -> Timestamp {
-        let span = self.parts.jitter.as_millis() as u64;
-        let bytes = name.bytes().chain(at.as_micros().to_be_bytes());
-        let (drawn, of) = even_draw(bytes);
-        at + Duration::from_millis((span + 1) * u64::from(drawn) / u64::from(of))
+        due_of(&self.parts, name, at)
     }
 
-    fn next_from(&self, from: Timestamp) -> Option<Timestamp> {
+    pub(super) fn next_from(&self, from: Timestamp) -> Option<Timestamp> {
         let from = from.max(self.parts.start.unwrap_or_default());
         let search = Search {
             spec: self,
@@ -224,18 +239,6 @@ impl PartialEq for Spec {
     fn eq(&self, other: &Self) -> bool {
         self.parts == other.parts
     }
-}
-
-/// The first multiple of a span, plus the phase, from an instant on.
-fn next_multiple(from: Timestamp, span: Duration, phase: Duration) -> Option<Timestamp> {
-    let (span, phase) = (span.as_micros() as u64, phase.as_micros() as u64);
-    let from = from.as_micros();
-    if from <= phase {
-        return Some(Timestamp::from_micros(phase));
-    }
-    let over = (from - phase) % span;
-    let wait = if over == 0 { 0 } else { span - over };
-    Timestamp::from_micros(from).checked_add(Duration::from_micros(wait))
 }
 
 /// The instants of a [`Spec`], from the first on.

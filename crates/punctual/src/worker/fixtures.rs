@@ -38,6 +38,7 @@ pub(crate) fn record() -> JobRecord {
         retention: Duration::ZERO,
         remember: None,
         wait_for: Vec::new(),
+        schedule: None,
         state: State::Active,
         due: CLAIMED_AT,
         attempt: 1,

@@ -99,6 +99,7 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
         } else {
             Vec::new()
         },
+        schedule: None,
         state: past.state,
         due: instant(due, reading),
         attempt: past.attempt.into(),

@@ -296,6 +296,7 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         retention: job.retention,
         remember: job.remember,
         wait_for,
+        schedule: None,
         state: State::Scheduled,
         due,
         attempt: 0,

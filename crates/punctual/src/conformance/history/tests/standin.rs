@@ -379,6 +379,10 @@ impl Engine for ModelEngine {
             } => (space.write(&name, expected, value, None))
                 .map(Controlled::Written)
                 .ok_or_else(|| Error::new(ErrorKind::VersionConflict, "another version")),
+            Control::Schedules { .. } | Control::Schedule { .. } => Err(Error::new(
+                ErrorKind::Unsupported,
+                "the stand-in has no schedules",
+            )),
         };
         self.call(namespace, done).0
     }

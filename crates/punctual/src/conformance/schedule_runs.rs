@@ -1,0 +1,278 @@
+//! Laws of runs: what a run of a schedule is, and what happens while another one is on its way.
+
+use super::case::*;
+use super::schedules::{every, minute};
+use crate::engine::{Action, Controlled, EnqueueVerdict, QueueSettings, Receipt, ScheduleAct};
+use crate::error::ErrorKind;
+use crate::job::{CancelReason, Due, JobId, Outcome, State};
+use crate::schedule::{Overlap, Schedule};
+use crate::time::{hours, minutes, seconds};
+
+/// A schedule of every minute with that policy.
+fn overlapping(overlap: Overlap) -> Schedule {
+    Schedule {
+        overlap,
+        ..every(minutes(1))
+    }
+}
+
+impl Case {
+    /// The run of `beat` of the minute `n`.
+    async fn run_of(&self, n: u64) -> crate::job::JobRecord {
+        self.get(JobId::occurrence("beat", minute(n))).await
+    }
+
+    /// Moves the clock to a minute, and lets the engine do all that is due.
+    async fn at(&self, n: u64) {
+        self.set_time(minute(n)).await;
+        self.do_all().await;
+    }
+
+    async fn fired_and_skipped(&self) -> (u64, u64) {
+        let status = self.beat().await;
+        (status.fired, status.skipped)
+    }
+
+    async fn runs(&self, act: ScheduleAct) -> Vec<Receipt> {
+        match self.act("beat", act).await {
+            Ok(Controlled::Runs(runs)) => runs,
+            other => panic!("runs are enqueued, got {other:?}"),
+        }
+    }
+
+    /// Extends nothing: claims with a lease that lasts.
+    async fn claim_for_long(&self) -> Attempt {
+        let claim = self.wants(1).lease_duration(hours(10));
+        attempts(&self.claim_as(claim).await).remove(0)
+    }
+}
+
+/// A run is a job with its schedule's name and its instant, however late it runs.
+pub(super) async fn a_run_names_its_schedule_and_instant(case: Case) {
+    case.write("beat", every(minutes(1))).await;
+    case.set_time(minute(0) + seconds(20)).await;
+    let attempt = case.claim_one().await;
+    let run = attempt.job.schedule.clone().expect("a run");
+    assert_eq!((run.name.as_str(), run.at), ("beat", minute(0)));
+    assert_eq!(attempt.job.due, minute(0));
+    case.retry(&attempt, seconds(5)).await;
+    case.pass(seconds(5)).await;
+    let again = case.claim_one().await;
+    assert_eq!((again.id(), again.job.schedule), (attempt.id(), Some(run)));
+}
+
+/// A run is skipped while the one before is active.
+pub(super) async fn a_running_one_skips_the_next(case: Case) {
+    case.write("beat", overlapping(Overlap::Skip)).await;
+    case.at(0).await;
+    let running = case.claim_for_long().await;
+    case.at(1).await;
+    let skipped = case.run_of(1).await;
+    assert_eq!(skipped.cancelled, Some(CancelReason::Skipped));
+    assert_eq!(case.fired_and_skipped().await, (1, 1));
+    case.complete(&running).await;
+    case.at(2).await;
+    assert_eq!(case.fired().await, [minute(2)]);
+}
+
+/// With `buffer_one` one run waits until the one before has settled; more are skipped.
+pub(super) async fn one_is_buffered(case: Case) {
+    case.write("beat", overlapping(Overlap::BufferOne)).await;
+    case.at(0).await;
+    let running = case.claim_for_long().await;
+    case.at(1).await;
+    case.at(2).await;
+    assert_eq!(case.run_of(1).await.state, State::Held);
+    assert_eq!(case.run_of(2).await.cancelled, Some(CancelReason::Skipped));
+    assert_eq!(case.fired_and_skipped().await, (2, 1));
+    case.complete(&running).await;
+    assert_eq!(case.fired().await, [minute(1)]);
+    case.at(3).await;
+    assert_eq!(case.fired().await, [minute(3)]);
+}
+
+/// With `buffer_all` every run waits for those before it.
+pub(super) async fn all_are_buffered(case: Case) {
+    case.write("beat", overlapping(Overlap::BufferAll)).await;
+    case.at(0).await;
+    let running = case.claim_for_long().await;
+    case.at(2).await;
+    assert_eq!(case.fired().await, []);
+    case.complete(&running).await;
+    assert_eq!(case.fired().await, [minute(1)]);
+    assert_eq!(case.fired().await, [minute(2)]);
+    assert_eq!(case.fired_and_skipped().await, (3, 0));
+}
+
+/// With `cancel_other` an active run is asked to stop, one that waits is cancelled.
+pub(super) async fn the_other_is_cancelled(case: Case) {
+    case.write("beat", overlapping(Overlap::CancelOther)).await;
+    case.at(0).await;
+    case.at(1).await;
+    assert_eq!(case.run_of(0).await.cancelled, Some(CancelReason::Replaced));
+    let running = case.claim_for_long().await;
+    case.at(2).await;
+    assert!(case.run_of(1).await.cancel_requested);
+    assert_eq!(case.run_of(2).await.state, State::Held);
+    case.at(3).await;
+    assert_eq!(case.run_of(2).await.cancelled, Some(CancelReason::Replaced));
+    case.end(&running, Outcome::Cancelled).await;
+    assert_eq!(case.fired().await, [minute(3)]);
+}
+
+/// A run that waits for its retry is still running.
+pub(super) async fn a_retry_counts_as_running(case: Case) {
+    for (overlap, state) in [
+        (Overlap::Skip, State::Cancelled),
+        (Overlap::BufferOne, State::Held),
+    ] {
+        let case = case.another().await;
+        case.write("beat", overlapping(overlap)).await;
+        case.at(0).await;
+        let failed = case.claim_one().await;
+        case.retry(&failed, minutes(2) + seconds(30)).await;
+        case.at(1).await;
+        assert_eq!(case.run_of(1).await.state, state);
+        case.at(2).await;
+        assert_eq!(case.fired().await, []);
+        case.pass(seconds(30)).await;
+        assert_eq!(case.fired().await, [minute(0)]);
+    }
+}
+
+/// A paused schedule fires nothing, and counts what it skips.
+pub(super) async fn a_paused_schedule_counts_on(case: Case) {
+    case.write("beat", every(minutes(1))).await;
+    case.change(|schedule| {
+        schedule.paused = true;
+        schedule.note = "holiday".into();
+    })
+    .await;
+    for n in 0..3 {
+        case.at(n).await;
+        assert_eq!(case.run_of(n).await.cancelled, Some(CancelReason::Skipped));
+    }
+    assert_eq!(case.fired().await, []);
+    assert_eq!(case.fired_and_skipped().await, (0, 3));
+    assert_eq!(case.beat().await.schedule.note, "holiday");
+    case.change(|schedule| schedule.paused = false).await;
+    case.at(3).await;
+    assert_eq!(case.fired().await, [minute(3)]);
+}
+
+/// A dead run pauses its schedule, if that is wished, and the note says why.
+pub(super) async fn a_failed_run_pauses_its_schedule(case: Case) {
+    let schedule = Schedule {
+        pause_on_failure: true,
+        ..every(minutes(1))
+    };
+    let version = case.write("beat", schedule).await;
+    case.at(0).await;
+    let attempt = case.claim_one().await;
+    assert!(!case.beat().await.schedule.paused);
+    case.end(&attempt, Outcome::Dead).await;
+    let status = case.beat().await;
+    assert!(status.schedule.paused && status.version > version);
+    assert!(status.schedule.note.contains(&attempt.id().to_string()));
+    case.at(1).await;
+    assert_eq!(case.fired().await, []);
+}
+
+/// A schedule of so many runs ends with the last of them.
+pub(super) async fn a_schedule_ends_with_its_last_run(case: Case) {
+    let mut schedule = every(minutes(1));
+    schedule.spec.max_runs = Some(2);
+    case.write("beat", schedule).await;
+    for n in 0..4 {
+        case.at(n).await;
+    }
+    assert_eq!(case.fired().await, [minute(0), minute(1)]);
+    let status = case.beat().await;
+    assert!(status.ended && status.pending.is_none() && status.next.is_empty());
+    assert_eq!(case.listed(State::Scheduled).await, []);
+}
+
+/// The next run can be brought forward, or put off: then the one after it does not wait for it.
+pub(super) async fn a_run_may_be_put_off_or_brought_forward(case: Case) {
+    case.write("beat", every(minutes(1))).await;
+    let first = case.beat().await.pending.expect("a run to come");
+    case.edit(first, Action::RunNow).await;
+    assert_eq!(case.fired().await, [minute(0)]);
+    let second = case.beat().await.pending.expect("a run to come");
+    case.edit(second, Action::Reschedule(Due::At(minute(9))))
+        .await;
+    assert_eq!(case.beat().await.next[0], minute(2));
+    case.at(2).await;
+    assert_eq!(case.fired().await, [minute(2)]);
+    case.edit(second, Action::Reschedule(Due::Now)).await;
+    assert_eq!(case.fired().await, [minute(1)]);
+    assert_eq!(case.fired_and_skipped().await, (3, 0));
+}
+
+/// A run on request is one more; it obeys the overlap policy.
+pub(super) async fn a_run_on_request_is_one_more(case: Case) {
+    case.write("beat", overlapping(Overlap::Skip)).await;
+    let run = case.runs(ScheduleAct::Run).await[0];
+    assert_eq!(run.verdict, EnqueueVerdict::Created);
+    let again = case.runs(ScheduleAct::Run).await[0];
+    assert_eq!(again.verdict, EnqueueVerdict::Merged(run.id));
+    let attempt = case.claim_one().await;
+    assert_eq!(attempt.id(), run.id);
+    case.complete(&attempt).await;
+    assert_eq!(case.fired_and_skipped().await, (0, 0));
+    case.at(0).await;
+    assert_eq!(case.fired().await, [minute(0)]);
+    let unknown = case.act("other", ScheduleAct::Run).await;
+    let unknown = unknown.expect_err("no such schedule");
+    assert_eq!(unknown.kind(), ErrorKind::NotFound, "{unknown}");
+}
+
+/// A backfill enqueues past instants; one whose run is still known is not repeated.
+pub(super) async fn a_backfill_repeats_nothing(case: Case) {
+    case.write("beat", overlapping(Overlap::Skip)).await;
+    case.at(5).await;
+    let fired = case.fired().await;
+    assert_eq!(fired, [minute(4)]);
+    // The first one was enqueued and came too late, the next two were passed over.
+    let instants = vec![minute(0), minute(2), minute(4)];
+    let backfill = || ScheduleAct::Backfill {
+        instants: instants.clone(),
+    };
+    let verdicts: Vec<_> = case.runs(backfill()).await;
+    let verdicts: Vec<_> = verdicts.iter().map(|run| run.verdict).collect();
+    use EnqueueVerdict::{Created, Duplicate};
+    assert_eq!(verdicts, [Created, Created, Duplicate]);
+    assert_eq!(case.fired().await, [minute(0), minute(2)]);
+    let again = case.runs(backfill()).await;
+    assert!(again.iter().all(|run| run.verdict == Duplicate));
+    let to_come = ScheduleAct::Backfill {
+        instants: vec![minute(60)],
+    };
+    let error = case.act("beat", to_come).await.expect_err("not past yet");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+}
+
+/// A full queue refuses jobs, not the runs of schedules.
+pub(super) async fn a_full_queue_takes_a_run(case: Case) {
+    let settings = QueueSettings {
+        max_pending: Some(1),
+        ..Default::default()
+    };
+    case.configure(settings, 0).await;
+    case.enqueue(job_in(hours(1))).await;
+    case.write("beat", every(minutes(1))).await;
+    assert_eq!(case.verdict(job()).await, EnqueueVerdict::Full);
+    case.at(0).await;
+    assert_eq!(case.fired().await, [minute(0)]);
+}
+
+/// Runs of a paused queue wait for it; the schedule goes on.
+pub(super) async fn a_paused_queue_keeps_its_runs(case: Case) {
+    case.write("beat", every(minutes(1))).await;
+    case.pause().await;
+    case.at(0).await;
+    case.at(1).await;
+    assert_eq!(case.fired().await, []);
+    case.resume().await;
+    assert_eq!(case.fired().await, [minute(0), minute(1)]);
+}
