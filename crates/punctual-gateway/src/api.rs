@@ -11,6 +11,7 @@ mod list;
 mod metrics;
 mod others;
 mod queues;
+mod schedules;
 mod stats;
 
 use axum::Router;
@@ -40,6 +41,7 @@ use crate::{etag, events, guard, page};
         (name = "jobs", description = "Enqueue, read and change jobs"),
         (name = "work", description = "Claim, extend, settle"),
         (name = "queues", description = "Counts, pause, purge, delete, settings"),
+        (name = "schedules", description = "Jobs at given times"),
         (name = "gateway", description = "The gateway itself")
     )
 )]
@@ -79,6 +81,13 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(queues::purge))
         .routes(routes!(delete::delete))
         .routes(routes!(queues::settings, queues::set_settings))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::get, schedules::put, schedules::delete))
+        .routes(routes!(schedules::pause))
+        .routes(routes!(schedules::resume))
+        .routes(routes!(schedules::run))
+        .routes(routes!(schedules::skip))
+        .routes(routes!(schedules::backfill))
         .routes(routes!(kinds::kinds))
         .routes(routes!(stats::stats))
         .routes(routes!(others::info))

@@ -22,7 +22,7 @@ use crate::json::words::{Id, Name};
 use fields::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
 pub(crate) use fields::{Instant as InstantText, Span as SpanText};
 pub use fields::{base64_of, hold_of};
-use imported_history::{LoggedLine, PastLine};
+use imported_history::{LoggedLine, PastLine, RunLine};
 pub use stored_job::is_hostile;
 pub(crate) use stored_job::json_or_base64;
 
@@ -102,6 +102,9 @@ pub struct JobJson {
     wait_for: Option<Vec<String>>,
 
     // What the engine keeps: an export has it, a job to send has not.
+    /// The schedule that it is a run of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule: Option<RunLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

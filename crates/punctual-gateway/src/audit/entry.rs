@@ -1,6 +1,6 @@
 //! One change, as it is written down.
 
-use punctual::engine::{Control, Edit, Select, Target};
+use punctual::engine::{Control, Edit, ScheduleAct, Select, Target};
 use punctual::time::{Clock, SystemClock, format_span};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -60,6 +60,12 @@ impl Entry {
             Control::Purge { queue, .. } => ("purge", queue),
             Control::DeleteQueue { queue } => ("delete_queue", queue),
             Control::Write { name, .. } => ("write", name),
+            Control::Schedule { name, act } => match act {
+                ScheduleAct::Run => ("run_schedule", name),
+                ScheduleAct::Skip => ("skip_schedule", name),
+                ScheduleAct::Backfill { .. } => ("backfill_schedule", name),
+                _ => return None,
+            },
             _ => return None,
         };
         Some(Self::begun(caller, action, on.clone()))

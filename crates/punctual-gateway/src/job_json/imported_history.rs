@@ -2,11 +2,41 @@
 
 use punctual::engine::WorkerId;
 use punctual::job::{LogLine, PastAttempt, PastOutcome};
+use punctual::schedule::Occurrence;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::LineError;
 use super::fields::Instant;
+
+/// Which run of which schedule a job is.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Run)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunLine {
+    /// The schedule's name.
+    name: String,
+    /// The instant that it stands for, however late it runs.
+    at: Instant,
+}
+
+impl From<&Occurrence> for RunLine {
+    fn from(run: &Occurrence) -> Self {
+        Self {
+            name: run.name.clone(),
+            at: run.at.into(),
+        }
+    }
+}
+
+impl RunLine {
+    pub(super) fn into_occurrence(self) -> Occurrence {
+        Occurrence {
+            name: self.name,
+            at: self.at.0,
+        }
+    }
+}
 
 /// An attempt that did not complete its job.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

@@ -2,12 +2,13 @@
 
 use punctual::engine::WorkerId;
 use punctual::job::{CancelReason, DeadReason, LogLine, PastAttempt, Stop};
+use punctual::schedule::{Occurrence, Template};
 use punctual::time::Timestamp;
 use punctual::{Due, JobRecord, NewJob, State};
 use serde_json::value::RawValue;
 
 use super::fields::{Headers, base64_of};
-use super::imported_history::{LoggedLine, PastLine};
+use super::imported_history::{LoggedLine, PastLine, RunLine};
 use super::{JobJson, LineError, RetryLine, either};
 
 impl From<&JobRecord> for JobJson {
@@ -21,6 +22,29 @@ impl JobJson {
     /// Every field, inside a document that may have many lines: any JSON stays as it was sent.
     pub fn document(job: &JobRecord) -> Self {
         Self::of(job, |_| true)
+    }
+
+    /// What a schedule's job has of its own; only that is written.
+    pub(crate) fn of_template(template: &Template) -> Self {
+        let job = template.clone().job(punctual::JobId::new());
+        let line = Self::document(&JobRecord::new(job, Timestamp::ZERO, Timestamp::ZERO));
+        Self {
+            queue: line.queue,
+            kind: line.kind,
+            payload: line.payload,
+            payload_base64: line.payload_base64,
+            content_type: line.content_type,
+            headers: line.headers,
+            priority: line.priority,
+            unique: line.unique,
+            group: line.group,
+            max_attempts: line.max_attempts,
+            max_crashes: line.max_crashes,
+            retry: line.retry,
+            timeout: line.timeout,
+            retention: line.retention,
+            ..Self::default()
+        }
     }
 
     /// Bytes that are JSON, and text that is fit to be shown as it is, are written so.
@@ -53,6 +77,7 @@ impl JobJson {
             retention: Some(job.retention.into()),
             remember: job.remember.map(Into::into),
             wait_for: (!job.wait_for.is_empty()).then(|| job.wait_for.clone()),
+            schedule: job.schedule.as_ref().map(Into::into),
             state: Some(job.state.name().into()),
             due: Some(job.due.into()),
             attempt: Some(job.attempt),
@@ -94,6 +119,7 @@ impl JobJson {
         let attempts = self.attempts.take().unwrap_or_default();
         let log = self.log.take().unwrap_or_default();
         let past = Past {
+            schedule: self.schedule.take().map(RunLine::into_occurrence),
             state,
             due,
             enqueued_at,
@@ -135,6 +161,7 @@ impl JobJson {
 
 /// What a line knows of a job's past.
 struct Past {
+    schedule: Option<Occurrence>,
     state: State,
     due: Timestamp,
     attempt: u32,
@@ -157,6 +184,7 @@ struct Past {
 impl Past {
     fn of(self, job: &NewJob) -> JobRecord {
         let mut record = JobRecord::new(job.clone(), self.due, self.enqueued_at);
+        record.schedule = self.schedule;
         record.state = self.state;
         record.attempt = self.attempt;
         record.failures = self.failures;
