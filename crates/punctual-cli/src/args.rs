@@ -216,7 +216,7 @@ impl Command {
             Self::Work(args) => args.run(global).await,
             Self::Jobs(command) => command.run(global).await,
             Self::Queues(command) => command.run(global).await,
-            Self::Schedules(command) => command.run(global),
+            Self::Schedules(command) => command.run(global).await,
             Self::Top(args) => args.run(global).await,
             Self::Audit(args) => args.run(global).await,
             Self::Doctor(args) => args.run(global).await,

@@ -168,8 +168,8 @@ impl From<Error> for Failure {
 fn exit_for(kind: ErrorKind) -> Exit {
     use ErrorKind::*;
     match kind {
-        InvalidInput | InvalidName | InvalidDelay | PayloadTooLarge | BatchTooLarge
-        | Unsupported => Exit::Usage,
+        InvalidInput | InvalidName | InvalidDelay | ReservedId | PayloadTooLarge
+        | BatchTooLarge | Unsupported => Exit::Usage,
         NotFound => Exit::NotFound,
         EngineFull | LeaseLost | Conflict | VersionConflict => Exit::Refused,
         EngineUnavailable | DurabilityUnavailable | DataLocked | Io | ShuttingDown => {

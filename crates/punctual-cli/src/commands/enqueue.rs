@@ -3,6 +3,8 @@
 mod file;
 mod options;
 
+pub(super) use options::{attempts_of, header_of, priority_of, retry_of};
+
 use std::io::{self, Read};
 use std::path::PathBuf;
 
@@ -121,7 +123,10 @@ pub(super) fn payload(argument: Option<String>) -> Result<Bytes> {
 
 /// What a payload is if no option says it: JSON, text, or bytes. Text that starts as JSON does but
 /// is none is refused: a shell may have taken its quotes.
-fn content_type_of(payload: &[u8], is_text: bool) -> Result<&'static str, serde_json::Error> {
+pub(super) fn content_type_of(
+    payload: &[u8],
+    is_text: bool,
+) -> Result<&'static str, serde_json::Error> {
     let Ok(text) = std::str::from_utf8(payload) else {
         return Ok("application/octet-stream");
     };
@@ -136,7 +141,7 @@ fn content_type_of(payload: &[u8], is_text: bool) -> Result<&'static str, serde_
     }
 }
 
-fn not_json(error: serde_json::Error) -> Failure {
+pub(super) fn not_json(error: serde_json::Error) -> Failure {
     Failure::new(
         Exit::Usage,
         "invalid_json",

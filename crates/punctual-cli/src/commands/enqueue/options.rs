@@ -233,7 +233,7 @@ fn expiry(text: &str, now: Timestamp) -> Result<Timestamp> {
 }
 
 /// Reads `fixed:10s`, `linear:10s..5m`, `exponential:1s..1h` or `list:1s,10s,1m`.
-fn retry_of(text: &str) -> std::result::Result<RetryPolicy, String> {
+pub(in crate::commands) fn retry_of(text: &str) -> std::result::Result<RetryPolicy, String> {
     let unknown =
         || "write fixed:10s, linear:10s..5m, exponential:1s..1h or list:1s,10s,1m".to_owned();
     let (name, rest) = text.split_once(':').ok_or_else(unknown)?;
@@ -258,17 +258,17 @@ fn retry_of(text: &str) -> std::result::Result<RetryPolicy, String> {
     }
 }
 
-fn priority_of(text: &str) -> std::result::Result<u8, String> {
+pub(in crate::commands) fn priority_of(text: &str) -> std::result::Result<u8, String> {
     let read = text.parse().ok().filter(|priority| *priority <= 9);
     read.ok_or_else(|| "write a number from 0, which runs first, to 9, which runs last".into())
 }
 
-fn attempts_of(text: &str) -> std::result::Result<u32, String> {
+pub(in crate::commands) fn attempts_of(text: &str) -> std::result::Result<u32, String> {
     let read = text.parse().ok().filter(|attempts| *attempts > 0);
     read.ok_or_else(|| "write a number from 1 on".into())
 }
 
-fn header_of(text: &str) -> std::result::Result<(String, String), String> {
+pub(in crate::commands) fn header_of(text: &str) -> std::result::Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
         .ok_or("write it as NAME=VALUE, such as trace=42")?;

@@ -1,0 +1,162 @@
+//! Lists schedules, and shows one.
+
+use punctual::schedule::{Form, Missed, Overlap, Schedule, ScheduleStatus, Spec};
+use punctual::time::{Timestamp, exact_span};
+
+use super::{missing, schedules};
+use crate::args::Session;
+use crate::failure::Result;
+use crate::output::{Columns, Object, ago, count, object};
+
+pub(super) async fn list(session: &Session) -> Result<()> {
+    let found = schedules(session).list().await?;
+    if session.out.is_json() {
+        let all: Vec<Object> = found.iter().map(object_of).collect();
+        return session.out.json(&object!({ "schedules": all }));
+    }
+    if found.is_empty() {
+        return session.out.line("no schedules");
+    }
+    let now = session.engine.info().await?.now;
+    let row = |status: &ScheduleStatus| {
+        let next = status.next.first();
+        vec![
+            status.name.clone(),
+            times(&status.schedule),
+            next.map_or_else(|| state(status).into(), |at| ago(*at, now)),
+            count(status.fired),
+            count(status.skipped),
+            count(status.missed),
+            match status.schedule.paused {
+                true => format!("paused {}", status.schedule.note),
+                false => String::new(),
+            },
+        ]
+    };
+    let columns = Columns {
+        names: &["name", "times", "next", "fired", "skipped", "missed", ""],
+        ..Columns::default()
+    };
+    session.out.table(columns, found.iter().map(row).collect())
+}
+
+pub(super) async fn one(session: &Session, name: &str) -> Result<()> {
+    let status = schedules(session).get(name).await?;
+    let status = status.ok_or_else(|| missing(name))?;
+    if session.out.is_json() {
+        return session.out.json(&object_of(&status));
+    }
+    let now = session.engine.info().await?.now;
+    let schedule = &status.schedule;
+    let template = &schedule.template;
+    let spec = schedule.spec.clone().build()?;
+    let mut card = vec![
+        ("times", times(schedule)),
+        ("zone", schedule.spec.zone.clone()),
+        ("queue", template.queue.clone()),
+        ("kind", template.kind.clone()),
+        ("overlap", overlap_name(schedule.overlap).into()),
+        ("missed", missed_text(schedule.missed)),
+        ("fired", count(status.fired)),
+        ("skipped", count(status.skipped)),
+        ("missed runs", count(status.missed)),
+    ];
+    if schedule.paused {
+        card.push(("paused", schedule.note.clone()));
+    }
+    if let Some((at, id)) = status.last {
+        card.push(("last run", format!("{} {id}", local(&spec, at))));
+    }
+    if let Some(id) = status.pending {
+        card.push(("next job", id.to_string()));
+    }
+    card.push(match status.next.is_empty() {
+        true => ("next runs", state(&status).into()),
+        false => {
+            let next = status.next.iter().take(5);
+            let next = next.map(|at| format!("{}  {}", local(&spec, *at), ago(*at, now)));
+            ("next runs", next.collect::<Vec<_>>().join("\n"))
+        }
+    });
+    if let Some(until) = status.lasts_until {
+        card.push(("known until", format!("{until} (refilled by itself)")));
+    }
+    session.out.card(&card)
+}
+
+fn local(spec: &Spec, at: Timestamp) -> String {
+    format!("{}  {at}", spec.local_text(at))
+}
+
+fn state(status: &ScheduleStatus) -> &'static str {
+    match (status.ended, status.dry) {
+        (true, _) => "ended",
+        (_, true) => "catching up",
+        _ => "",
+    }
+}
+
+/// When it runs, as the options of `set` say it.
+fn times(schedule: &Schedule) -> String {
+    let spec = &schedule.spec;
+    let patterns = spec.patterns.iter().map(|pattern| match pattern.form {
+        Form::Cron => pattern.text.clone(),
+        Form::CronWithSeconds => format!("seconds {}", pattern.text),
+        _ => format!("quartz {}", pattern.text),
+    });
+    let every = spec.every.iter().map(|every| match every.phase.is_zero() {
+        true => format!("every {}", exact_span(every.span)),
+        false => format!(
+            "every {}+{}",
+            exact_span(every.span),
+            exact_span(every.phase)
+        ),
+    });
+    let at = spec.at.iter().map(|at| format!("at {at}"));
+    let all: Vec<String> = patterns.chain(every).chain(at).collect();
+    match all.len() {
+        0..4 => all.join(", "),
+        more => format!("{}, and {} more", all[..2].join(", "), more - 2),
+    }
+}
+
+fn overlap_name(overlap: Overlap) -> &'static str {
+    match overlap {
+        Overlap::Skip => "skip",
+        Overlap::BufferOne => "buffer_one",
+        Overlap::BufferAll => "buffer_all",
+        Overlap::CancelOther => "cancel_other",
+        Overlap::Allow => "allow",
+        _ => "other",
+    }
+}
+
+fn missed_text(missed: Missed) -> String {
+    match missed {
+        Missed::Latest { grace } => format!("latest, and within {}", exact_span(grace)),
+        Missed::All { max } => format!("all, at most {max}"),
+        Missed::Skip { grace } => format!("skip, but for {}", exact_span(grace)),
+        _ => "other".into(),
+    }
+}
+
+/// A schedule for programs.
+pub(super) fn object_of(status: &ScheduleStatus) -> Object {
+    let next: Vec<String> = status.next.iter().map(ToString::to_string).collect();
+    let last = status
+        .last
+        .map(|(at, id)| object!({ "at": at.to_string(), "id": id.to_string() }));
+    let schedule = &status.schedule;
+    object!({
+        "name": status.name, "version": status.version,
+        "times": times(schedule), "zone": schedule.spec.zone,
+        "queue": schedule.template.queue, "kind": schedule.template.kind,
+        "overlap": overlap_name(schedule.overlap), "missed_policy": missed_text(schedule.missed),
+        "paused": schedule.paused, "note": schedule.note,
+        "pending": status.pending.map(|id| id.to_string()), "next": next, "last": last,
+        "lasts_until": status.lasts_until.map(|at| at.to_string()),
+        "dry": status.dry, "ended": status.ended,
+        "fired": status.fired, "skipped": status.skipped, "missed": status.missed,
+        "tz_database": status.tz_database,
+    })
+}
