@@ -45,7 +45,7 @@ pub use durable::{
 pub use parts::{Every, Fold, Form, Gap, PatternText, SpecBuilder};
 #[cfg(feature = "schedules")]
 pub use preview::{ClockNote, Run};
-pub(crate) use series::{Instant, Next, Series};
+pub(crate) use series::{Next, PlannedRun, Series};
 #[cfg(feature = "schedules")]
 pub use spec::{Instants, Spec};
 #[cfg(feature = "schedules")]

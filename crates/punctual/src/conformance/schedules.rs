@@ -456,7 +456,8 @@ pub(super) async fn schedules_are_listed_by_name(case: Case) {
 
 /// A schedule that cannot be is refused, and the error names the part.
 pub(super) async fn a_wrong_schedule_is_refused(case: Case) {
-    let named: [(&str, fn(&mut Schedule)); 6] = [
+    type Change = fn(&mut Schedule);
+    let named: [(&str, Change); 6] = [
         ("every", |one| one.spec.every[0].span = Duration::ZERO),
         ("names no time", |one| one.spec.every.clear()),
         ("never runs", |one| {

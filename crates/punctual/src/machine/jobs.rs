@@ -125,9 +125,9 @@ impl Machine {
                 self.rows.held.put(&mut self.journal, key, job.key.id);
                 self.count(queue, State::Held, true)
             }
-            State::Scheduled => self.await_due(job),
+            State::Scheduled => self.wait_for_due(job),
             // The move decides about a run.
-            State::Ready if self.is_pending_run(job)? => self.await_due(job),
+            State::Ready if self.is_pending_run(job)? => self.wait_for_due(job),
             State::Ready => {
                 self.line_up(job)?;
                 self.count(queue, State::Ready, true)
@@ -137,7 +137,7 @@ impl Machine {
     }
 
     /// Puts a job into the index of due times, where the next sweep finds it if it is due already.
-    pub(super) fn await_due(&mut self, job: &Loaded) -> Result<()> {
+    pub(super) fn wait_for_due(&mut self, job: &Loaded) -> Result<()> {
         let queue = job.spec.queue;
         self.rows
             .due

@@ -15,7 +15,7 @@ use crate::job::{
     CancelReason, DeadReason, Group, JobId, LogLine, PastAttempt, State, Stop, Unique,
 };
 use crate::retry::RetryPolicy;
-use crate::schedule::Instant;
+use crate::schedule::PlannedRun;
 use crate::time::Timestamp;
 
 /// The version of values that have no fields of their own.
@@ -483,13 +483,13 @@ row!(
     /// How a schedule stands: only the engine writes it, under the name of its record.
     ScheduleRow {
         /// The instants to come after the pending one, as far as they are known.
-        next: Vec<Instant>,
+        next: Vec<PlannedRun>,
         /// Where the search for more of them goes on.
         searched: Timestamp,
         /// Whether there are no more.
         is_complete: bool,
         /// The run that is enqueued and has not moved yet.
-        pending: Option<(JobId, Instant)>,
+        pending: Option<(JobId, PlannedRun)>,
         fired: u64,
         skipped: u64,
         missed: u64,

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::injected::{Bug, is_injected};
 use crate::job::{CancelReason, DeadReason, JobId, State, UniquePolicy};
 use crate::schedule::{
-    Instant, MISSED_MAX, Next, SCHEDULE_PREFIX, Schedule, ScheduleStatus, Series,
+    MISSED_MAX, Next, PlannedRun, SCHEDULE_PREFIX, Schedule, ScheduleStatus, Series,
 };
 use crate::time::Timestamp;
 
@@ -50,7 +50,7 @@ impl Machine {
         let due = run.status.due;
         // What this run needs to know is looked up in any case.
         self.derived.instants_left += MISSED_MAX as usize;
-        let is_missed = self.is_missed(&mut row, &series, &schedule, Instant { due, ..instant });
+        let is_missed = self.is_missed(&mut row, &series, &schedule, PlannedRun { due, ..instant });
         self.derived.instants_left -= self.derived.instants_left.min(MISSED_MAX as usize);
         // Its end must not find it pending.
         self.keep_schedule(&key, &row);

@@ -4,11 +4,12 @@ use super::codec::{Reader, Writer, damaged};
 use super::fields::Field;
 use crate::error::Result;
 use crate::schedule::{
-    Every, Fold, Form, Gap, Instant, Missed, Overlap, PatternText, Schedule, SpecBuilder, Template,
+    Every, Fold, Form, Gap, Missed, Overlap, PatternText, PlannedRun, Schedule, SpecBuilder,
+    Template,
 };
 
 /// Whole microseconds after the epoch, and the span from there to the due.
-impl Field for Instant {
+impl Field for PlannedRun {
     fn write(&self, to: &mut Writer) {
         to.time(self.at);
         to.varint(self.due.as_micros() - self.at.as_micros());

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::injected::{Bug, is_injected};
 use crate::job::{JobId, NewJob};
 use crate::schedule::{
-    Instant, MISSED_MAX, Missed, Next, Occurrence, SCHEDULE_PREFIX, Schedule, Series,
+    MISSED_MAX, Missed, Next, Occurrence, PlannedRun, SCHEDULE_PREFIX, Schedule, Series,
 };
 use crate::time::{Timestamp, hours, minutes};
 
@@ -252,7 +252,7 @@ impl Machine {
     }
 
     /// Takes the next instant off the list.
-    fn first_instant(&mut self, row: &mut ScheduleRow, series: &Series<'_>) -> Option<Instant> {
+    fn first_instant(&mut self, row: &mut ScheduleRow, series: &Series<'_>) -> Option<PlannedRun> {
         if row.next.is_empty() {
             self.more(row, series);
         }
@@ -279,14 +279,14 @@ impl Machine {
         }
     }
 
-    /// Whether a run that is due is too late, by the policy; `None` if that takes instants that this
-    /// step may not look up any more.
+    /// Whether a run that is due is too late, by the policy; `None` if that takes instants that
+    /// this step may not look up any more.
     pub(super) fn is_missed(
         &mut self,
         row: &mut ScheduleRow,
         series: &Series<'_>,
         schedule: &Schedule,
-        instant: Instant,
+        instant: PlannedRun,
     ) -> Option<bool> {
         let late = self.now - instant.due;
         if instant.due > self.now || is_injected(Bug::MissedAllFired) {
@@ -345,7 +345,7 @@ impl Machine {
         &mut self,
         key: &RecordKey,
         schedule: &Schedule,
-        instant: Instant,
+        instant: PlannedRun,
     ) -> Result<Option<JobId>> {
         let namespace = key.namespace;
         let id = JobId::occurrence(&key.name, instant.at);
@@ -360,7 +360,7 @@ impl Machine {
         let status = Status::of(&spec);
         let job = self.insert_new(job_key, spec, status);
         self.change_members(&job, true)?;
-        self.await_due(&job)?;
+        self.wait_for_due(&job)?;
         self.changed(&job);
         Ok(Some(id))
     }

@@ -1,4 +1,4 @@
-//! The producer's handle to schedules: writes, reads, pauses and removes them, and runs them by hand.
+//! The producer's handle to schedules: writes, reads, pauses and removes them, runs them by hand.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use super::parts::SpecBuilder;
 
 /// An instant that a schedule names, and when its run is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Instant {
+pub(crate) struct PlannedRun {
     pub(crate) at: Timestamp,
     pub(crate) due: Timestamp,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Series<'a> {
 
 /// The answer to a question for the next instant.
 pub(crate) enum Next {
-    At(Instant),
+    At(PlannedRun),
     /// The schedule names no later one.
     End,
     /// This build has no calendars.
@@ -57,7 +57,7 @@ impl<'a> Series<'a> {
         };
         found.map_or(Next::End, |at| {
             let due = due_of(self.parts, self.name, at);
-            Next::At(Instant { at, due })
+            Next::At(PlannedRun { at, due })
         })
     }
 
