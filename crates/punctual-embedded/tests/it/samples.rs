@@ -6,8 +6,9 @@ use std::path::Path;
 use punctual::conformance::START;
 use punctual::engine::{
     Claim, Control, Controlled, Durability, LeaseReport, OnFull, QueueSettings, RecordValue,
-    Settle, Settlement, Target, WorkerId,
+    ScheduleAct, Settle, Settlement, Target, WorkerId,
 };
+use punctual::schedule::{Fold, Gap, Missed, Overlap, Schedule, Spec, Template};
 use punctual::time::{ManualClock, hours, minutes, seconds};
 use punctual::{
     Due, Engine, Hold, JobId, JobRecord, Limits, Namespace, NewJob, OnRetry, Outcome, RetryPolicy,
@@ -38,6 +39,34 @@ fn full() -> NewJob {
         .retry(RetryPolicy::fixed(seconds(11)))
         .timeout(minutes(3))
         .retention(hours(5))
+}
+
+/// Every part of a schedule that is not at its default.
+fn schedule() -> Schedule {
+    let spec = Spec::cron("0 18 * * FRI")
+        .cron_with_seconds("30 0 9 * * *")
+        .quartz("0 0/5 14 ? * MON")
+        .every_with_phase(hours(9), minutes(3))
+        .at([START + hours(700)])
+        .except_cron("* * 25 12 *")
+        .zone("Europe/Berlin")
+        .before(minutes(30))
+        .gap(Gap::Shift)
+        .fold(Fold::Last)
+        .jitter(seconds(10))
+        .start(START)
+        .end(START + hours(99_999))
+        .max_runs(77);
+    let mut job = full().due(Due::Now);
+    job.expires_at = None;
+    let template = Template::of(job).expect("a plain job");
+    let spec = spec.build().expect("it runs");
+    let mut schedule = Schedule::new(spec.parts().clone(), template);
+    schedule.overlap = Overlap::BufferOne;
+    schedule.missed = Missed::All { max: 3 };
+    schedule.note = "a note".into();
+    schedule.pause_on_failure = true;
+    schedule
 }
 
 fn plain(n: u8, queue: &str) -> NewJob {
@@ -98,7 +127,9 @@ async fn make(path: &Path) {
         max_pending: Some(12),
         on_full: OnFull::DeadLetterOldest,
     };
+    let schedule = RecordValue::Schedule(Box::new(schedule()));
     for (name, value) in [
+        ("schedule/weekly-report", schedule),
         ("queue/ready", RecordValue::Queue(settings)),
         ("notes", RecordValue::Opaque(b"opaque".as_slice().into())),
     ] {
@@ -221,6 +252,18 @@ async fn check_control(engine: &EmbeddedEngine) {
         let found = engine.control(&namespace, read).await.expect("control");
         assert!(matches!(found, Controlled::Record(Some(_))), "{name}");
     }
+    let name = "weekly-report".into();
+    let act = ScheduleAct::Read;
+    let read = Control::Schedule { name, act };
+    let found = engine.control(&namespace, read).await.expect("control");
+    let Controlled::Schedule(Some(status)) = found else {
+        panic!("the schedule is kept");
+    };
+    assert_eq!(status.schedule, schedule());
+    assert_eq!(status.next.len(), 16);
+    let run = get(engine, status.pending.expect("a run to come")).await;
+    let run = run.schedule.expect("it names its schedule");
+    assert_eq!((&*run.name, run.at), ("weekly-report", status.next[0]));
 }
 
 #[tokio::test]
