@@ -102,11 +102,11 @@ pub struct JobJson {
     wait_for: Option<Vec<String>>,
 
     // What the engine keeps: an export has it, a job to send has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
     /// The schedule that it is a run of.
     #[serde(skip_serializing_if = "Option::is_none")]
     schedule: Option<RunLine>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -367,6 +367,127 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists schedules, with how they stand */
+        get: operations["list_schedules"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Answers one schedule */
+        get: operations["get_schedule"];
+        /** Writes a schedule; with `If-Match` only if it still has that version */
+        put: operations["put_schedule"];
+        post?: never;
+        /** Removes a schedule; jobs that wait already run */
+        delete: operations["delete_schedule"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{name}/backfill": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs a schedule for past instants, at most a thousand */
+        post: operations["backfill_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{name}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Skips the runs of a schedule until it is resumed */
+        post: operations["pause_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{name}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends the pause of a schedule */
+        post: operations["resume_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{name}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs a schedule now, beside its runs to come */
+        post: operations["run_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{name}/skip": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Skips the next run of a schedule */
+        post: operations["skip_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/settlements": {
         parameters: {
             query?: never;
@@ -445,6 +566,22 @@ export interface components {
             phase: string;
             /** @description The name of the token, or `local` for a process of the same user. */
             who: string;
+        };
+        /** @description Past instants to run. */
+        BackfillRequest: {
+            /** @description Whether only to say what would be done. */
+            dry_run: boolean;
+            /** @description The first instant that counts. */
+            from: components["schemas"]["Instant"];
+            /** @description The first instant that does not count any more. */
+            to: components["schemas"]["Instant"];
+        };
+        /** @description What a backfill did, or would. */
+        Backfilled: {
+            dry_run: boolean;
+            instants: components["schemas"]["Instant"][];
+            /** @description One for each instant; none for a dry run. */
+            runs: components["schemas"]["RunAnswer"][];
         };
         /** @description The answer to a claim. */
         ClaimAnswer: {
@@ -637,6 +774,16 @@ export interface components {
              */
             text?: string | null;
         };
+        /**
+         * @description A run at a local time that comes twice.
+         * @enum {string}
+         */
+        FoldLine: "first" | "last" | "both";
+        /**
+         * @description A run at a local time that a clock skips.
+         * @enum {string}
+         */
+        GapLine: "end" | "shift" | "skip";
         /** @description A serial group: only the key, or with what a retry does to the rest. */
         GroupLine: string | {
             key: string;
@@ -770,6 +917,7 @@ export interface components {
              *     }
              */
             retry?: components["schemas"]["RetryLine"] | null;
+            schedule?: components["schemas"]["Run"] | null;
             started_at?: components["schemas"]["Instant"] | null;
             state?: string | null;
             stopped?: string | null;
@@ -856,6 +1004,12 @@ export interface components {
             now: string;
             queue: string;
         };
+        /** @description The last run of a schedule. */
+        LastRun: {
+            /** @description The instant that it stands for. */
+            at: components["schemas"]["Instant"];
+            id: components["schemas"]["Id"];
+        };
         /** @description Jobs under one lease. */
         Lease: {
             /** @description The instant the lease ends unless it is extended. */
@@ -929,6 +1083,11 @@ export interface components {
             run_time_us?: components["schemas"]["Quantiles"] | null;
         };
         /**
+         * @description What happens to runs that an outage made late.
+         * @enum {string}
+         */
+        MissedLine: "latest" | "all" | "skip";
+        /**
          * @description The name of a queue or a kind.
          * @example mail
          */
@@ -974,6 +1133,11 @@ export interface components {
         OrderLine: "strict" | "turns";
         /** @enum {string} */
         OutcomeLine: "completed" | "retry" | "snooze" | "cancelled" | "dead" | "released";
+        /**
+         * @description What happens to a run while another one is on its way.
+         * @enum {string}
+         */
+        OverlapLine: "skip" | "buffer_one" | "buffer_all" | "cancel_other" | "allow";
         /** @description An attempt that did not complete its job. */
         PastAttempt: {
             /**
@@ -1027,6 +1191,11 @@ export interface components {
              * @default null
              */
             run_now?: boolean | null;
+        };
+        /** @description Why a schedule is paused. */
+        PauseRequest: {
+            /** @default  */
+            note?: string;
         };
         /** @enum {string} */
         PolicyLine: "keep" | "replace" | "after";
@@ -1182,6 +1351,11 @@ export interface components {
             failed: number;
             lateness_us?: components["schemas"]["Quantiles"] | null;
         };
+        /** @description Whether a schedule was removed. */
+        Removed: {
+            name: string;
+            removed: boolean;
+        };
         /** @description A retry policy, told apart by its `policy`. */
         RetryLine: {
             base: components["schemas"]["SpanLine"];
@@ -1206,6 +1380,86 @@ export interface components {
             /** @enum {string} */
             policy: "list";
             spans: components["schemas"]["SpanLine"][];
+        };
+        /** @description Which run of which schedule a job is. */
+        Run: {
+            /** @description The instant that it stands for, however late it runs. */
+            at: components["schemas"]["Instant"];
+            /** @description The schedule's name. */
+            name: string;
+        };
+        /** @description A run that was enqueued on request. */
+        RunAnswer: {
+            at?: components["schemas"]["Instant"] | null;
+            holder?: components["schemas"]["Id"] | null;
+            id: components["schemas"]["Id"];
+            /**
+             * @description `created`; `merged` if a run is on its way and no two may overlap; `duplicate` if it was
+             *     enqueued before.
+             */
+            verdict: string;
+        };
+        /** @description A schedule: when to enqueue which job. */
+        Schedule: {
+            at?: components["schemas"]["Instant"][];
+            before?: components["schemas"]["Span"] | null;
+            /** @description Patterns of five fields. */
+            cron?: string[];
+            /** @description Patterns of six fields, a second first. */
+            cron_seconds?: string[];
+            end?: components["schemas"]["Instant"] | null;
+            /** @description Spans such as `5m`, or `1h+15m` for a quarter past. */
+            every?: string[];
+            /** @description Patterns of five fields whose minutes are left out. */
+            except?: string[];
+            except_quartz?: string[];
+            except_seconds?: string[];
+            fold?: components["schemas"]["FoldLine"];
+            gap?: components["schemas"]["GapLine"];
+            grace?: components["schemas"]["Span"] | null;
+            jitter?: components["schemas"]["Span"] | null;
+            /** @description The job of each run; without `id`, `delay`, `at`, `expires_at` and `wait_for`. */
+            job: components["schemas"]["Job"];
+            max_runs?: components["schemas"]["Count"] | null;
+            missed?: components["schemas"]["MissedLine"];
+            /**
+             * Format: int32
+             * @description With `all`: how many run, at most 100.
+             */
+            missed_max?: number | null;
+            note?: string;
+            overlap?: components["schemas"]["OverlapLine"];
+            pause_on_failure?: boolean;
+            paused?: boolean;
+            /** @description Lines of Quartz. */
+            quartz?: string[];
+            start?: components["schemas"]["Instant"] | null;
+            /** @description A place of the tz database; `UTC` if omitted. */
+            zone?: string | null;
+        };
+        /** @description A schedule, and how it stands. */
+        ScheduleAnswer: {
+            /** @description Whether it has no run to come although it has not ended. */
+            dry: boolean;
+            ended: boolean;
+            fired: components["schemas"]["Count"];
+            last?: components["schemas"]["LastRun"] | null;
+            lasts_until?: components["schemas"]["Instant"] | null;
+            missed: components["schemas"]["Count"];
+            name: string;
+            /** @description The next instants, at most 16. */
+            next: components["schemas"]["Instant"][];
+            pending?: components["schemas"]["Id"] | null;
+            schedule: components["schemas"]["Schedule"];
+            skipped: components["schemas"]["Count"];
+            /** @description For `If-Match`. */
+            version: components["schemas"]["Count"];
+        };
+        /** @description Schedules by name. */
+        ScheduleList: {
+            /** @description For `after`, if there may be more. */
+            next?: string | null;
+            schedules: components["schemas"]["ScheduleAnswer"][];
         };
         /** @description The settings of a queue. */
         SettingsLine: {
@@ -2403,6 +2657,360 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SettingsWritten"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_schedules: {
+        parameters: {
+            query?: {
+                /** @description Only names after this one. */
+                after?: string;
+                /** @description 1 to 1,000; 100 if omitted. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleList"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    put_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the version that was read; 0 if there must be none */
+                "If-Match"?: string | null;
+            };
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Schedule"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    delete_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the version that was read */
+                "If-Match"?: string | null;
+            };
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Removed"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    backfill_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BackfillRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backfilled"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    pause_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PauseRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    resume_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    run_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    skip_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleAnswer"];
                 };
             };
             "4XX": {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 29] = [
+const ROUTES: [(&str, &str); 38] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("get", "/healthz"),
@@ -24,6 +24,9 @@ const ROUTES: [(&str, &str); 29] = [
     ("get", "/v1/kinds"),
     ("get", "/v1/queues"),
     ("get", "/v1/queues/settings"),
+    ("delete", "/v1/schedules/{name}"),
+    ("get", "/v1/schedules"),
+    ("get", "/v1/schedules/{name}"),
     ("get", "/v1/stats"),
     ("patch", "/v1/jobs/by-unique"),
     ("patch", "/v1/jobs/{id}"),
@@ -36,8 +39,14 @@ const ROUTES: [(&str, &str); 29] = [
     ("post", "/v1/queues/pause"),
     ("post", "/v1/queues/purge"),
     ("post", "/v1/queues/resume"),
+    ("post", "/v1/schedules/{name}/backfill"),
+    ("post", "/v1/schedules/{name}/pause"),
+    ("post", "/v1/schedules/{name}/resume"),
+    ("post", "/v1/schedules/{name}/run"),
+    ("post", "/v1/schedules/{name}/skip"),
     ("post", "/v1/settlements"),
     ("put", "/v1/queues/settings"),
+    ("put", "/v1/schedules/{name}"),
 ];
 
 #[test]

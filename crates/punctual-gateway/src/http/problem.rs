@@ -293,7 +293,9 @@ fn short(value: &str) -> String {
 fn status_of(kind: ErrorKind) -> StatusCode {
     use ErrorKind::*;
     match kind {
-        InvalidInput | InvalidName | InvalidDelay | Unsupported => StatusCode::UNPROCESSABLE_ENTITY,
+        InvalidInput | ReservedId | InvalidName | InvalidDelay | Unsupported => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
         PayloadTooLarge | BatchTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         NotFound => StatusCode::NOT_FOUND,
         LeaseLost | Conflict | VersionConflict => StatusCode::CONFLICT,

@@ -25,6 +25,7 @@ mod mistakes;
 mod page;
 mod push;
 mod refusals;
+mod schedules;
 mod scopes;
 mod standin;
 mod stats;

@@ -56,6 +56,9 @@ async fn fill(under: &Under) -> Shop {
     let settings = json!({"queue": "mail", "max_pending": 7, "version": 0}).to_string();
     let set = under.send("PUT", "/v1/queues/settings", settings).await;
     assert_eq!(set.status, 200, "{set:?}");
+    let schedule = json!({"at": ["2090-01-01T00:00:00Z"], "job": {"queue": "mail"}}).to_string();
+    let set = under.send("PUT", "/v1/schedules/beat", schedule).await;
+    assert_eq!(set.status, 200, "{set:?}");
     let listed = under.get("/v1/jobs?queue=busy&limit=1").await.json();
     let cursor = listed["cursor"].as_str().expect("more").to_owned();
     Shop { token, cursor }
@@ -68,6 +71,7 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
         "/v1/jobs",
         "/v1/queues",
         "/v1/queues/settings?queue=mail",
+        "/v1/schedules",
         "/v1/audit",
         "/v1/stats",
     ] {
@@ -88,7 +92,14 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
             json!(fields.map(|field| &queue[field]))
         });
         let standing: Vec<_> = standing.collect();
-        let told = json!([told["jobs"], told["max_pending"], told["entries"], standing]);
+        let schedules = &told["schedules"];
+        let told = json!([
+            told["jobs"],
+            told["max_pending"],
+            told["entries"],
+            schedules,
+            standing
+        ]);
         seen.push(told.to_string());
     }
     seen
@@ -160,7 +171,7 @@ fn places(shop: &Shop, path: &str, route: &Value) -> Vec<String> {
     };
     let mut places = Vec::new();
     for id in ids {
-        let path = path.replace("{id}", id);
+        let path = path.replace("{id}", id).replace("{name}", "beat");
         assert!(!path.contains('{'), "what has the shop for {path}?");
         for query in &queries {
             let mut pairs: Vec<&str> = query.iter().map(|(_, pair)| &**pair).collect();
@@ -186,6 +197,7 @@ fn parameter(shop: &Shop, name: &str) -> String {
         "text" => "secret",
         "error" => "s",
         "cursor" => &shop.cursor,
+        "after" => "a",
         "limit" => "10",
         "minutes" => "60",
         "older_than" => "1ms",
@@ -246,6 +258,17 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
         ("put", "/v1/queues/settings") => {
             vec![json!({"queue": "mail", "max_pending": 1, "version": 0})]
         }
+        ("put", "/v1/schedules/{name}") => {
+            vec![json!({"every": ["1h"], "job": {"queue": "mail"}})]
+        }
+        ("post", "/v1/schedules/{name}/pause") => vec![json!({"note": "why"})],
+        ("post", "/v1/schedules/{name}/backfill") => {
+            let (from, to) = ("2026-09-01T00:00:00Z", "2026-09-01T03:00:00Z");
+            vec![
+                json!({"from": from, "to": to, "dry_run": true}),
+                json!({"from": from, "to": to, "dry_run": false}),
+            ]
+        }
         _ => panic!("there is a route {method} {path} now: what is sent to it?"),
     };
     bodies.iter().map(Value::to_string).collect()
@@ -285,7 +308,9 @@ fn told(ask: &Ask, reply: &Reply) -> String {
     }
     // Versions of records only grow, whosever record it is.
     let body = match body.rsplit_once("\"version\":") {
-        Some((before, _)) if ask.method == "PUT" => before.to_owned(),
+        Some((before, _)) if ask.method == "PUT" || ask.path.starts_with("/v1/schedules") => {
+            before.to_owned()
+        }
         _ => body,
     };
     // How long the engine took for a claim.
@@ -299,7 +324,12 @@ fn told(ask: &Ask, reply: &Reply) -> String {
     // Texts stand at every second place between the quotes; no text of these has one in it.
     let texts = body.split('"').map(|text| {
         let is_instant = text.ends_with('Z') && text.starts_with("20") && text.len() > 18;
-        if is_instant { "INSTANT" } else { text }
+        // The id of a run has its instant in it.
+        let is_run = text.starts_with("02") && text.len() == 36;
+        match is_instant || is_run {
+            true => "INSTANT",
+            false => text,
+        }
     });
     told + &texts.collect::<Vec<_>>().join("\"")
 }
