@@ -76,7 +76,7 @@ Examples:
     /// Run a schedule for past instants
     #[command(after_help = "\
 Examples:
-  punctual schedules backfill report --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z --dry-run
+  punctual schedules backfill report --from '2026-11-01 00:00' --to '2026-11-08 00:00' --dry-run
   punctual schedules backfill report --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z
 
 All of them become due at once, whatever the overlap policy. An instant whose job is still known is
@@ -85,10 +85,10 @@ a duplicate; one that settled and is forgotten runs again. At most 1,000 instant
         #[arg(value_name = "NAME")]
         name: String,
         /// The first instant that counts
-        #[arg(long, value_name = "INSTANT", value_parser = instant_of)]
+        #[arg(long, value_name = "TIME", value_parser = instant_of)]
         from: Timestamp,
         /// The first instant that does not count any more
-        #[arg(long, value_name = "INSTANT", value_parser = instant_of)]
+        #[arg(long, value_name = "TIME", value_parser = instant_of)]
         to: Timestamp,
         /// Only show the instants
         #[arg(long)]

@@ -202,3 +202,115 @@ fn doctor_says_which_tz_database_schedules_use() {
     let line = format!("tz database {version}");
     assert!(ran.stdout.contains(&line), "{ran:?}");
 }
+
+#[test]
+fn a_schedule_runs_without_a_process_and_is_shown() {
+    let punctual = Punctual::new();
+    let set = [
+        "schedules",
+        "set",
+        "beat",
+        "--every",
+        "100ms",
+        "--overlap",
+        "allow",
+        "beats",
+        r#"{"n":1}"#,
+    ];
+    let written = punctual.one(&set);
+    assert_eq!(written["name"], "beat");
+    // Nobody holds the directory between two commands: the runs come all the same.
+    let shown = loop {
+        let shown = punctual.one(&["schedules", "show", "beat"]);
+        if shown["fired"].as_u64() >= Some(2) {
+            break shown;
+        }
+    };
+    assert_eq!(
+        (&shown["queue"], &shown["dry"]),
+        (&"beats".into(), &false.into())
+    );
+    let jobs = punctual.json(&["jobs", "list", "--queue", "beats", "--state", "ready"]);
+    assert!(jobs.len() >= 2, "{jobs:?}");
+    assert_eq!(jobs[0]["schedule"]["name"], "beat", "{jobs:?}");
+    let list = punctual.run(&["schedules", "list"]).exits(0);
+    assert!(list.stdout.contains("every 100ms"), "{list:?}");
+    let removed = punctual.one(&["schedules", "remove", "beat"]);
+    assert_eq!(removed["removed"], true);
+    punctual.run(&["schedules", "show", "beat"]).exits(3);
+}
+
+#[test]
+fn a_schedule_is_paused_skipped_run_and_backfilled() {
+    let punctual = Punctual::new();
+    let set = [
+        "schedules",
+        "set",
+        "weekly",
+        "--cron",
+        "0 9 * * MON",
+        "reports",
+    ];
+    punctual.one(&set);
+    let paused = punctual.one(&["schedules", "pause", "weekly", "--note", "holiday"]);
+    assert_eq!(
+        (&paused["paused"], &paused["note"]),
+        (&true.into(), &"holiday".into())
+    );
+    // A pause stays when the same is set again.
+    assert_eq!(punctual.one(&set)["paused"], true);
+    assert_eq!(
+        punctual.one(&["schedules", "resume", "weekly"])["paused"],
+        false
+    );
+    let next = paused["next"][1].clone();
+    let skipped = punctual.one(&["schedules", "skip", "weekly"]);
+    assert_eq!(
+        (&skipped["next"][0], &skipped["skipped"]),
+        (&next, &1.into())
+    );
+    let run = punctual.one(&["schedules", "run", "weekly"]);
+    assert_eq!(run["verdict"], "created");
+    let again = punctual.one(&["schedules", "run", "weekly"]);
+    assert_eq!(
+        (&again["verdict"], &again["holder"]),
+        (&"merged".into(), &run["id"])
+    );
+    let backfill = |more: &[&str]| {
+        let start = [
+            "schedules",
+            "backfill",
+            "weekly",
+            "--from",
+            "2025-11-01T00:00:00Z",
+        ];
+        let to = ["--to", "2025-11-15T00:00:00Z"];
+        punctual.one(&[&start[..], &to, more].concat())
+    };
+    let told = backfill(&["--dry-run"]);
+    assert_eq!(told["runs"].as_array().map(Vec::len), Some(2), "{told}");
+    assert_eq!(backfill(&[])["runs"][0]["verdict"], "created");
+    assert_eq!(backfill(&[])["runs"][0]["verdict"], "duplicate");
+}
+
+#[test]
+fn a_wrong_schedule_is_refused_with_its_remedy() {
+    let punctual = Punctual::new();
+    for (options, part) in [
+        (&["--cron", "0 0 30 2 *"][..], "never runs"),
+        (&["--every", "0s"], "out of range"),
+        (
+            &["--every", "1s", "--missed", "all", "--missed-max", "101"],
+            "use 1 to 100",
+        ),
+        (&["--every", "1s", "--zone", "UTC+3"], "offset"),
+        (&[], "names no time"),
+    ] {
+        let args = [&["schedules", "set", "x"], options, &["queue"][..]].concat();
+        let ran = punctual.run(&args).exits(2);
+        assert!(ran.stderr.contains(part), "{options:?}: {ran:?}");
+    }
+    let id = "02f9eeb6-3bf7-873f-92c6-5bfee01bc100";
+    let ran = punctual.run(&["enqueue", "q", "--id", id]).exits(2);
+    assert!(ran.stderr.contains("only the engine enqueues"), "{ran:?}");
+}
