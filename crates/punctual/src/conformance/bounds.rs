@@ -8,15 +8,24 @@ use crate::engine::{
     Settlement, Target, WaitFor,
 };
 use crate::error::{Error, ErrorKind};
-use crate::job::{Due, Effect, JobId, NewJob, Outcome, State, TOMBSTONE_BYTES};
+use crate::job::{Due, Effect, JobId, Limits, NewJob, Outcome, State, TOMBSTONE_BYTES};
 use crate::time::{days, hours, millis, minutes};
 
 /// One malformed job refuses the whole call and is named by its index; nothing is stored.
 pub(super) async fn a_malformed_job_refuses_the_call(case: Case) {
+    for (bad, kind) in malformed_jobs(&case.info().await.limits) {
+        let good = job();
+        let answer = case.try_enqueue(vec![good.clone(), job(), bad]).await;
+        assert_names(&answer.expect_err("a malformed job is refused"), kind, 2);
+        assert!(case.is_unknown(good.id).await, "the whole call is refused");
+    }
+}
+
+/// Jobs that each break one rule, with the error that names it.
+fn malformed_jobs(limits: &Limits) -> Vec<(NewJob, ErrorKind)> {
     use ErrorKind::*;
-    let limits = case.info().await.limits;
     let too_long = "x".repeat(limits.header_bytes);
-    let malformed = [
+    vec![
         (
             NewJob {
                 queue: String::new(),
@@ -109,13 +118,7 @@ pub(super) async fn a_malformed_job_refuses_the_call(case: Case) {
             },
             InvalidInput,
         ),
-    ];
-    for (bad, kind) in malformed {
-        let good = job();
-        let answer = case.try_enqueue(vec![good.clone(), job(), bad]).await;
-        assert_names(&answer.expect_err("a malformed job is refused"), kind, 2);
-        assert!(case.is_unknown(good.id).await, "the whole call is refused");
-    }
+    ]
 }
 
 /// What lies exactly at a limit is taken.
