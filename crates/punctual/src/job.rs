@@ -18,6 +18,7 @@ pub use bounds::{
     LOG_LINES_KEPT, NAME_BYTES_MAX, PRIORITY_MAX, RECORD_BYTES_MAX, RETRY_SPANS_MAX, WAIT_JOBS_MAX,
 };
 pub use id::JobId;
+#[cfg(feature = "schedules")]
 pub(crate) use limits::shown;
 pub use limits::{
     CLAIM_BYTES_MAX, Limits, REMEMBER_MAX, TIMEOUT_MAX, TOMBSTONE_BYTES, check_header, check_key,

@@ -400,6 +400,7 @@ macro_rules! __laws {
                 every_instant_is_accounted_for[Schedules],
                 a_removed_schedule_leaves_no_run[Schedules],
                 a_schedule_is_written_at_its_version[Schedules],
+                a_queue_outlives_its_schedules[Schedules],
                 schedules_are_listed_by_name[Schedules],
                 a_wrong_schedule_is_refused[Schedules],
                 the_id_of_a_run_is_reserved[Schedules],
@@ -419,6 +420,7 @@ macro_rules! __laws {
                 a_backfill_repeats_nothing[Schedules],
                 a_full_queue_takes_a_run[Schedules, MaxPending],
                 a_paused_queue_keeps_its_runs[Schedules],
+                an_imported_run_is_not_repeated[Schedules, Import],
             }
             control {
                 a_paused_queue_is_not_claimed[Delay],

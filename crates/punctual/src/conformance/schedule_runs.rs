@@ -1,6 +1,7 @@
 //! Laws of runs: what a run of a schedule is, and what happens while another one is on its way.
 
 use super::case::*;
+use super::import::import_of;
 use super::schedules::{every, minute};
 use crate::engine::{Action, Controlled, EnqueueVerdict, QueueSettings, Receipt, ScheduleAct};
 use crate::error::ErrorKind;
@@ -275,4 +276,21 @@ pub(super) async fn a_paused_queue_keeps_its_runs(case: Case) {
     assert_eq!(case.fired().await, []);
     case.resume().await;
     assert_eq!(case.fired().await, [minute(0), minute(1)]);
+}
+
+/// An import brings the next run as it was; the schedule that is written after it repeats nothing.
+pub(super) async fn an_imported_run_is_not_repeated(case: Case) {
+    case.write("beat", overlapping(Overlap::Skip)).await;
+    let next = case.beat().await.pending.expect("a run to come");
+    let exported = case.get(next).await;
+    let other = case.another().await;
+    let verdict = other.verdict(import_of(&exported)).await;
+    assert_eq!(verdict, EnqueueVerdict::Created);
+    assert_eq!(other.get(next).await, exported);
+    other.write("beat", overlapping(Overlap::Skip)).await;
+    assert_eq!(other.beat().await.next[0], minute(1));
+    other.at(0).await;
+    assert_eq!(other.fired().await, [minute(0)]);
+    other.at(1).await;
+    assert_eq!(other.fired().await, [minute(1)]);
 }

@@ -353,6 +353,14 @@ pub(super) async fn spans_never_run_dry(case: Case) {
     let status = case.beat().await;
     assert!(!status.dry && status.pending.is_some(), "{status:?}");
     assert_eq!(status.fired + status.missed, 365 * 24 * 3_600);
+    // One that has ended long ago.
+    let mut ended = every(Duration::from_millis(1));
+    ended.spec.end = Some(case.clock() + hours(1));
+    case.write("short", ended).await;
+    case.pass(days(365)).await;
+    let status = case.find("short").await.expect("there is a schedule");
+    assert!(status.ended, "{status:?}");
+    assert_eq!((status.fired, status.missed), (1, 3_599_999));
 }
 
 /// Fired, skipped, missed and what is to come are all instants.
@@ -430,6 +438,20 @@ pub(super) async fn a_schedule_is_written_at_its_version(case: Case) {
         (record.version, record.value),
         (version, RecordValue::Schedule(sent))
     );
+}
+
+/// A queue that a schedule enqueues into is deleted once the schedule is removed.
+pub(super) async fn a_queue_outlives_its_schedules(case: Case) {
+    let version = case.write("beat", every(minutes(1))).await;
+    let queue = || QUEUE.to_owned();
+    let delete = || Control::DeleteQueue { queue: queue() };
+    let error = case.try_control(delete()).await.expect_err("it has a run");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("beat"), "{error}");
+    case.try_schedule("beat", version, None)
+        .await
+        .expect("a remove");
+    assert_eq!(case.control(delete()).await, Controlled::Done(true));
 }
 
 /// Schedules are listed by name, from any name on.

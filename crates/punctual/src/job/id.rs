@@ -84,6 +84,15 @@ impl JobId {
     /// The id of a schedule's run: the same for the same name and instant, whoever computes it.
     ///
     /// Version 8: 8 bits of its form, 60 of the SHA-256 of the name, 54 of the microseconds.
+    ///
+    /// ```
+    /// use punctual::JobId;
+    ///
+    /// let id = JobId::occurrence("beat", "2026-09-21T14:14:00Z".parse()?);
+    /// assert_eq!(id.to_string(), "02f9eeb6-3bf7-873f-92c6-5bfedc883a00");
+    /// assert!(id.is_reserved() && !JobId::derived("beat", "1").is_reserved());
+    /// # Ok::<(), punctual::Error>(())
+    /// ```
     pub fn occurrence(schedule: &str, at: Timestamp) -> Self {
         let digest = Sha256::digest(schedule.as_bytes());
         let hash = digest[..8]

@@ -3,7 +3,7 @@
 use super::Machine;
 use super::rows::*;
 use crate::engine::{Control, Controlled, Counts, Namespace, SETTINGS_PREFIX};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 impl Machine {
     /// Deletes a queue without jobs, with its pause, settings, history and last ends.
@@ -23,6 +23,7 @@ impl Machine {
         let mut counts = Counts::default();
         counts.0.copy_from_slice(&self.queue_state(id)?.row.counts);
         if counts.0.iter().any(|jobs| *jobs > 0) {
+            self.check_no_schedule(namespace, queue, id)?;
             return Err(Control::queue_has_jobs(queue, &counts));
         }
         let record = RecordKey {
@@ -54,6 +55,24 @@ impl Machine {
         derived.lane_lows.retain(|(queue, _), _| *queue != id);
         derived.obstacles.forget(id);
         self.history.forget(id);
+        Ok(())
+    }
+
+    /// A purge does not empty a queue that a schedule enqueues into.
+    fn check_no_schedule(&mut self, namespace: u32, queue: &str, id: u32) -> Result<()> {
+        let waiting = self.rows.due.page(id, None, self.limits.batch_items)?;
+        for (_, id) in waiting {
+            let job = self.load_indexed(&JobKey { namespace, id })?;
+            if self.is_pending_run(&job)?
+                && let Some(run) = job.spec.rare.occurrence()
+            {
+                let message = format!(
+                    "schedule \"{}\" enqueues into queue \"{queue}\"; remove the schedule first",
+                    run.name
+                );
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+        }
         Ok(())
     }
 

@@ -315,29 +315,31 @@ impl Machine {
     /// Passes over all instants of a span that are missed, without a look at each.
     fn pass_missed(&mut self, row: &mut ScheduleRow, series: &Series<'_>, schedule: &Schedule) {
         let Some(span) = series.span() else { return };
-        let keep = match schedule.missed {
-            Missed::Latest { grace } | Missed::Skip { grace } => grace + span,
-            Missed::All { max } => span * max,
-        };
-        let keep = keep + schedule.spec.jitter + span;
-        let first = row.next.first().map_or(row.searched, |first| first.at);
-        let Next::At(first) = series.next(first) else {
+        let from = row.next.first().map_or(row.searched, |first| first.at);
+        let Next::At(first) = series.next(from) else {
             return;
         };
-        if is_injected(Bug::MissedAllFired) || first.at + keep >= self.now {
-            return;
-        }
-        let passed = (self.now - first.at - keep).as_micros() / span.as_micros();
-        let passed = u64::try_from(passed).unwrap_or(u64::MAX);
-        let micros = (span.as_micros() as u64).saturating_mul(passed);
-        let end = schedule.spec.end.unwrap_or(Timestamp::MAX);
-        let from = first.at + Duration::from_micros(micros);
-        if passed == 0 || from > end {
+        // The last ones may start, and so may those that are within the grace: a look decides.
+        let (last_ones, grace) = match schedule.missed {
+            Missed::All { max } => (u64::from(max), Duration::ZERO),
+            Missed::Latest { grace } | Missed::Skip { grace } => (1, grace),
+        };
+        let spans = |until: Timestamp| {
+            let spans = (until - first.at).as_micros() / span.as_micros();
+            u64::try_from(spans).unwrap_or(u64::MAX)
+        };
+        let last = self.now.min(schedule.spec.end.unwrap_or(Timestamp::MAX));
+        let late = (grace + schedule.spec.jitter).as_micros() as u64;
+        let too_late = Timestamp::from_micros(self.now.as_micros().saturating_sub(late));
+        let before_last = spans(last).saturating_sub(last_ones + 1);
+        let passed = before_last.min(spans(too_late));
+        if passed == 0 || is_injected(Bug::MissedAllFired) {
             return;
         }
         row.missed += passed;
         row.next.clear();
-        row.searched = from;
+        let micros = (span.as_micros() as u64).saturating_mul(passed);
+        row.searched = first.at + Duration::from_micros(micros);
     }
 
     /// Enqueues the run of an instant; `None` if its id is known: it has been enqueued before.
