@@ -314,3 +314,18 @@ fn a_wrong_schedule_is_refused_with_its_remedy() {
     let ran = punctual.run(&["enqueue", "q", "--id", id]).exits(2);
     assert!(ran.stderr.contains("only the engine enqueues"), "{ran:?}");
 }
+
+#[test]
+fn a_command_gets_the_schedule_and_the_instant() {
+    let punctual = Punctual::new();
+    punctual.one(&["schedules", "set", "beat", "--cron", "0 9 * * MON", "beats"]);
+    let run = punctual.one(&["schedules", "run", "beat"]);
+    let command = r#"echo "$PUNCTUAL_SCHEDULE $PUNCTUAL_INSTANT""#;
+    let work = ["work", "beats", "--exec", command, "--until-idle"];
+    punctual.run(&work).exits(0);
+    let id = run["id"].as_str().expect("an id");
+    let job = punctual.one(&["jobs", "show", id]);
+    let at = job["schedule"]["at"].as_str().expect("an instant");
+    let told = punctual.run(&["jobs", "show", id]).exits(0).stdout;
+    assert!(told.contains(&format!("beat {at}")), "{told}");
+}

@@ -46,6 +46,10 @@ impl Environment {
         if let Some(group) = &job.group {
             add("GROUP", group.key.clone());
         }
+        if let Some(run) = &job.schedule {
+            add("SCHEDULE", run.name.clone());
+            add("INSTANT", run.at.to_string());
+        }
         add("HEADERS", json(&job.headers));
         for (name, value) in header_variables(&job.headers) {
             add(&name, value.to_owned());
