@@ -12,6 +12,7 @@
 //! engine is `docs/job-lifecycle.md`.
 
 mod case;
+mod durable_laws;
 mod harness;
 mod history;
 mod laws;
@@ -55,9 +56,10 @@ mod unique;
 mod wait;
 mod wake;
 
+pub use durable_laws::DURABLE_LAWS;
 pub use harness::{Harness, START, Subject};
 pub use history::{Failure, Histories, check_histories, run_histories};
-pub use laws::{DURABLE_LAWS, LAWS, Law};
+pub use laws::{LAWS, Law};
 #[cfg(feature = "injected-bugs")]
 pub use run::find;
 pub use run::{Broken, check, first_broken};
