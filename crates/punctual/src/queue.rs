@@ -108,7 +108,7 @@ impl Queue {
     /// milliseconds; one receipt per job, in order. A call carries at most 256 KiB of payload and
     /// 250 jobs: 100 if they have a key, an expiry, a retention or names to wait for, 50 if they
     /// have groups. Each call is a step of its own; jobs that must be stored together go in one
-    /// [`Engine::enqueue`](crate::Engine::enqueue).
+    /// [`Engine::enqueue`].
     ///
     /// Unlike [`enqueue`](Self::enqueue) it answers the verdict of each, whatever it is. On an
     /// error the batches before it are stored, and the error says `sent`: how many jobs that were.

@@ -82,7 +82,7 @@ pub enum Fold {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Every {
-    /// From [`EVERY_MIN`] to [`EVERY_MAX`].
+    /// From [`EVERY_MIN`](super::EVERY_MIN) to [`EVERY_MAX`](super::EVERY_MAX).
     #[serde(with = "micros")]
     pub span: Duration,
     /// By how much later each run is; shorter than the span.
@@ -90,7 +90,7 @@ pub struct Every {
     pub phase: Duration,
 }
 
-/// The parts of a [`Spec`], before they are checked.
+/// The parts of a [`Spec`](super::Spec), before they are checked.
 ///
 /// Spans and instants are serialised in microseconds. A part that this version does not know is
 /// refused: a schedule without it would run at other times.
