@@ -65,7 +65,7 @@ pub(super) async fn one(session: &Session, name: &str) -> Result<()> {
         card.push(("paused", schedule.note.clone()));
     }
     if let Some((at, id)) = status.last {
-        card.push(("last run", format!("{} {id}", local(&spec, at))));
+        card.push(("last run", format!("{}\n{id}", local(&spec, at))));
     }
     if let Some(id) = status.pending {
         card.push(("next job", id.to_string()));
