@@ -787,7 +787,7 @@ export interface components {
         /** @description A serial group: only the key, or with what a retry does to the rest. */
         GroupLine: string | {
             key: string;
-            on_retry: components["schemas"]["OnRetryLine"];
+            on_retry?: components["schemas"]["OnRetryLine"];
         };
         /**
          * @description names and values

@@ -262,12 +262,17 @@ impl From<&Unique> for UniqueLine {
 )]
 pub(crate) enum GroupLine {
     Key(String),
-    Whole { key: String, on_retry: OnRetryLine },
+    Whole {
+        key: String,
+        #[serde(default)]
+        on_retry: OnRetryLine,
+    },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnRetryLine {
+    #[default]
     Hold,
     Pass,
 }

@@ -152,7 +152,8 @@ fn a_short_line_takes_the_rest_from_the_defaults() {
     assert_eq!(job.headers[0].0, "b");
     assert_eq!(job.unique.expect("a key").key, "k");
 
-    let other = read(r#"{"queue":"reports"}"#).expect("a job");
+    let other = read(r#"{"queue":"reports","group":{"key":"g"}}"#).expect("a job");
+    assert_eq!(other.group, Some(Group::new("g").on_retry(OnRetry::Hold)));
     assert_eq!(
         (other.queue.as_str(), other.kind.as_str()),
         ("reports", "reports")
