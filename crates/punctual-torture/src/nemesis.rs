@@ -202,6 +202,16 @@ impl Targets {
         let Servers::Sentinels(sentinels) = &*self.servers.lock().await else {
             return;
         };
+        // A master that has nothing has lost everything, and the engine refuses it until a restart:
+        // what takes over must have had a part of the jobs.
+        let has_jobs = || {
+            let replicas = sentinels.replicas_of_master();
+            let mut sizes = replicas.iter().map(|server| server.cli(&["DBSIZE"]));
+            sizes.all(|size| size.trim() != "0")
+        };
+        while !block_in_place(has_jobs) {
+            pause(millis(20)).await;
+        }
         block_in_place(|| sentinels.cut_off_replicas());
         let before = history.acknowledged();
         while history.acknowledged() < before + OUTRUN_BY {
