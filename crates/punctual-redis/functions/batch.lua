@@ -147,7 +147,7 @@ local function untie(batch)
   batch.bundles, batch.ids, batch.kv = nil, ids, kv
 end
 
-local NOTHING = {} -- opts of a job that has none; nobody changes it
+local NOTHING = {} -- opts of a job that has none; it never changes
 
 -- Reads a call's jobs once: ids and records as they would be stored, in parts of one lane and due.
 -- `plain` unless a job can be stored only by itself; `looked` if there are such as the functions

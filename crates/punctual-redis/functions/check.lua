@@ -8,7 +8,7 @@ local COUNT_MAX = 4294967295
 -- Jobs of one call, or of several calls at once: no list of theirs is too long for one command.
 local JOBS_MAX = %CALL_JOBS_MAX%
 
--- Words of somebody else in an error: printable, in quotes, at most 64 characters.
+-- Words of a caller in an error: printable, in quotes, at most 64 characters.
 function Check.shown(word)
   local text = sub(word, 1, 64):gsub('["\\]', '\\%0'):gsub('[^ -~]', function(c) return fmt('\\x%02x', byte(c)) end)
   return '"' .. text .. (#word > 64 and '"...' or '"')
@@ -175,7 +175,7 @@ function Check.lines(bytes)
 end
 
 -- Opts that were checked before: those without a key of the second group; and the maps of those
--- that are looked into, which nobody changes, by head and bytes.
+-- that are decoded, which never change, by head and bytes.
 local good_opts, good_maps, good_opts_count = {}, nil, 501
 
 local function refuse_opts(name, index) refuse('invalid_input', 'opts have a `' .. name .. '` that is out of range index=' .. index) end

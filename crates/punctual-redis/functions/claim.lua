@@ -81,7 +81,7 @@ end
 -- Takes one job that is off its list; false if it does not fit.
 local function take_listed(take, r, id, raw)
   if ends(take) then return false end
-  if not raw then -- its record was deleted by somebody else
+  if not raw then -- another client deleted its record
     r.c[READY], S.lost = max(0, r.c[READY] - 1), true
     return true
   end
@@ -132,7 +132,7 @@ local function take_overflow(take, r, lane, member, id, raw, group, taken)
     add(take, r, id, raw)
     return true
   end
-  if not raw or byte(raw) > %TAG_WAITING% then -- its record was deleted by somebody else: its place goes too, and holds up no others
+  if not raw or byte(raw) > %TAG_WAITING% then -- another client deleted its record: its place goes too, and holds up no others
     Line.overflow_remove(r, lane, member)
     S.lost = true
     if not group or Group.lost(r, group, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
@@ -353,7 +353,7 @@ local function read_records(leases)
       end
     end
     at = at + lease.unread
-    if #own < lease.unread then -- a record was deleted by somebody else
+    if #own < lease.unread then -- another client deleted a record
       lease[2], lease[3] = sub(lease[2], 1, -3) .. pack('>I2', #own), concat(kept)
     end
     lease[4], lease[5] = pack('>' .. rep('I4', #own), unpack_list(lengths)), #own == 1 and own[1] or concat(own)
@@ -535,7 +535,7 @@ end
 function Claim.known_as(blob) return 'n' .. sub(blob, 17, 32) .. sub(blob, 9, 16) end
 
 -- Runs claims, the shard being open, its leases fetched; puts the answer of each in `replies`, at
--- the places told.
+-- the places given.
 function Claim.run(calls, places, replies)
   S.fields = S.fields or {}
   Line.hold()

@@ -33,7 +33,7 @@ local function only_clears(effects)
 end
 
 -- Clears the name of held jobs that wait for nothing else, together: those of these effects that
--- are told for one job each, of no group, that follows none and does not expire now. By place
+-- are given for one job each, of no group, that follows none and does not expire now. By place
 -- whether it did.
 function Settle.clear_together(effects)
   local ids, at, seen, done, lists, by_place = {}, {}, {}, {}, {}, {}

@@ -5,8 +5,8 @@ do
 -- The bytes of the verdict of a job that completed without effects.
 local DONE = '\0' .. '\4' .. '\0\0\0\0\0\0\0\0' .. '\0\0'
 
--- The places in a lease of n jobs, by their order: of each the first time that it is told. And the
--- same as runs, if they are told in the order of the lease.
+-- The places in a lease of n jobs, by their order: of each the first time that it is named. And the
+-- same as runs, if they are named in the order of the lease.
 local function places_of(p, ids, all, n)
   local places, runs = {}, Lease.runs_of(p, all, n)
   if runs then

@@ -52,7 +52,7 @@ end
 
 local EXAMINE, WITH_EXT = '\255\0\0', 10
 
--- How a job moves that nobody has to look at then: by its priority, and ten more if its record has
+-- How a job moves that is not examined then: by its priority, and ten more if its record has
 -- an ext.
 local function unseen(lane, size) return size < 65536 and char(lane) .. pack('>I2', size) or EXAMINE end
 
@@ -173,7 +173,7 @@ local function is_of(r, raw)
 end
 
 -- Spreads a slice of the first cold bucket into the hot window, if its time comes or `now_` is
--- told.
+-- given.
 local function spread(r, now_)
   local number = call('ZRANGE', cold_numbers(r), 0, 0)[1]
   if not number then
@@ -198,7 +198,7 @@ local function spread(r, now_)
         local how = byte(raw) == %TAG_PLAIN% and unseen(byte(raw, %REC_PRIORITY%), #raw) or manner_of(Job.parse(ids[i], raw))
         items[2 * live + 2] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i] .. how
         live = live + 1
-      elseif not raw then -- its record was deleted by somebody else
+      elseif not raw then -- another client deleted its record
         r.c[SCHEDULED], S.lost = max(0, r.c[SCHEDULED] - 1), true
       end
     end
@@ -383,7 +383,7 @@ function Due.move(r, limit)
         lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
         if not in_order then Line.up(r, j) end
         if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, false) end
-      else -- its record was deleted by somebody else: one lost job is no reason to stop all others
+      else -- another client deleted its record: one lost job is no reason to stop all others
         in_order, lost, S.lost = false, lost + 1, true
       end
     end

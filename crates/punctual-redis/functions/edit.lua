@@ -113,7 +113,7 @@ function Edit.one(id, action, map, dry)
   return WRONG_STATE, state
 end
 
--- The ids of targets that can be told at once, each once, and their places.
+-- The ids of targets that are known at once, each once, and their places.
 local function ids_of(targets)
   local fields, of, found, ids, at, seen = {}, {}, {}, {}, {}, {}
   for i, target in ipairs(targets) do

@@ -293,7 +293,7 @@ local function join_line(r, row)
     if is_of(j, r, row.group) then member = line_member(j) end
   end
   if member then return gather(line_key(r), member, true) end
-  r.c[READY], S.lost = max(0, r.c[READY] - 1), true -- its record was deleted by somebody else
+  r.c[READY], S.lost = max(0, r.c[READY] - 1), true -- another client deleted its record
   leave_place(row, line)
   row.lines[prio] = nil
 end

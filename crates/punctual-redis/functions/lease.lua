@@ -153,7 +153,7 @@ local function length_of_run(p, ids, k, place, most)
   return n
 end
 
--- Where in a lease n ids stand, if they are told in its order and none of them has left: places in
+-- Where in a lease n ids stand, if they are named in its order and none of them has left: places in
 -- a row, as first and count by turns.
 function Lease.runs_of(p, ids, n)
   if p.gone then return nil end
@@ -376,7 +376,7 @@ local function wide_of(q, due8)
   return tokens
 end
 
--- Asks with one command which of these jobs have a lease of their own; until it is told of none,
+-- Asks with one command which of these jobs have a lease of their own. Until it returns none,
 -- nothing may open or close one.
 function Lease.look_up(jobs)
   local fields, own = {}, nil
@@ -509,7 +509,7 @@ function Lease.rescue(limit)
     turns = turns + 1
     if not token or ends > S.now then
       Lease.schedule(r, ends or 0)
-    elseif not p then -- its record was deleted by somebody else
+    elseif not p then -- another client deleted its record
       call('ZREM', key, member)
     else
       local ids, places = Lease.rest(p)
@@ -520,7 +520,7 @@ function Lease.rescue(limit)
         local j = Job.load(ids[i])
         if j then
           crash(j, p, ends)
-        elseif not Job.raw(ids[i]) then -- its record was deleted by somebody else
+        elseif not Job.raw(ids[i]) then -- another client deleted its record
           S.lost = true
           if not find(p.q, '\0', 1, true) then
             local r = Row.of(p.q)

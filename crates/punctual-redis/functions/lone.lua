@@ -29,7 +29,7 @@ local function known(base, q)
 end
 
 -- Opens a shard for a call about one queue, if it is as this process knows it, nothing is due in
--- it, its clock runs, and nobody follows its changes: the shard, the row, and engine time.
+-- it, its clock runs, and no client follows its changes: the shard, the row, and engine time.
 local function open(base, blob, q)
   local m = kept_shards[base]
   local r = m and m.rows[q]

@@ -80,7 +80,7 @@ function Job.bytes(j, without_payload)
   return char(j.tag) .. head .. pack('>I4', #ext) .. ext .. tail
 end
 
-local NOTHING = {} -- an ext, or opts, with nothing in it; nobody changes it
+local NOTHING = {} -- an ext, or opts, with nothing in it; it never changes
 local last_front, last_queue, last_kind = '\0', '', '' -- of the record that was taken apart last: most are of one queue
 
 -- Opts as most jobs have them, in bytes from a place on: an instant of expiry, then a unique key,
@@ -111,7 +111,7 @@ end
 local rests, rest_count = {}, 0 -- those that were read last, by head and bytes
 for head = 128, 143 do rests[head] = {} end
 
--- Opts of a record from a place on: a map, which nobody changes; the unique key and the instant of
+-- Opts of a record from a place on: a map, which never changes; the unique key and the instant of
 -- expiry, which may stand only here.
 local function read_opts(raw, from, last)
   local head, rest, key, ex = Job.split_opts(raw, from, last)
@@ -131,7 +131,7 @@ end
 
 local exts, ext_count = {}, 0 -- those that were read last: jobs that failed together say the same
 
--- The ext of a record that has one of so many bytes; nobody changes it.
+-- The ext of a record that has one of so many bytes; it never changes.
 local function read_ext(raw, length)
   local bytes = sub(raw, 36, 35 + length)
   local ext = exts[bytes]
@@ -273,7 +273,7 @@ local function is_suspect(j)
 end
 local function lane_of(j) return is_suspect(j) and j.prio + 10 or j.prio end
 
--- Tells whoever watches that a job's state is new.
+-- Tells watchers that a job's state is new.
 local function changed(id, q, state)
   if M.feed >= S.now then
     S.changes = S.changes or {}

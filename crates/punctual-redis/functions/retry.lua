@@ -64,7 +64,7 @@ local function with_length(ext)
 end
 
 -- The exts of jobs that differ in nothing but the due of their receipts: what is before that and
--- behind it. Nothing if that cannot be told.
+-- behind it. Nothing if that is not known.
 local function around_due(ext)
   ext.rd = BELOW
   local bytes = with_length(ext)

@@ -13,7 +13,7 @@ local function new_list(r, state)
 end
 
 -- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
--- `remember`, and of no group unless they were active, whose attempt was `attempt` if that is told,
+-- `remember`, and of no group unless they were active, whose attempt was `attempt` if it is given,
 -- and that `passes`. `places`: true, or of which by place. Answers lists, one for each queue, and
 -- by place in which a job is.
 function Settled.gather(ids, raws, places, state, attempt, results, passes)

@@ -36,7 +36,7 @@ function Enqueue.may(batches)
   for b = 1, #batches do if batches[b].looked then Shard.may_all() end end
 end
 
--- Whether nobody holds the unique keys of batches, and no two jobs of them have the same; their
+-- Whether no job holds the unique keys of batches, and no two jobs of them have the same; their
 -- fields stay with the batches.
 function Enqueue.keys_are_free(batches)
   local all, seen, n = {}, {}, 0

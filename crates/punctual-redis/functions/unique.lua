@@ -126,7 +126,7 @@ function Unique.free(j)
 end
 
 -- Frees the keys of jobs of a queue that have settled together: `fields` of `holders`. At once
--- those that nobody waits for.
+-- those that no job waits for.
 function Unique.free_many(list)
   local fields, ids, gone = list.fields, list.holders, {}
   local found = get_many(S.k.u, fields)

@@ -53,7 +53,7 @@ function Leader.wake_at(open)
   return wake
 end
 
--- The least that a claimer who has no engine is told to sleep while leases last.
+-- The least that a claimer without an engine is to sleep while leases last.
 local SLEEP = 0.5e6
 
 -- When a claimer is to come again. One without an engine, who does not read records itself, may be

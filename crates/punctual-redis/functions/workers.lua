@@ -64,7 +64,7 @@ function Workers.flush(kv)
       now8 = now8 or u8(S.now)
       w.seen8, w.limit2, w.record = now8, note_.limit2, note_.record
     end
-    if w then -- one that was forgotten holds nothing that is told
+    if w then -- one that was forgotten holds no job
       w.held = max(0, w.held + note_.held)
       kv[#kv + 1], kv[#kv + 2] = 'w' .. id, Workers.bytes(w)
       keep(id, w)
@@ -107,7 +107,7 @@ end
 -- Workers that one call looks at.
 local LOOKED_AT = 500
 
--- Forgets workers that hold nothing and that nobody is told of any more, if that was last done so
+-- Forgets workers that hold nothing and are no longer listed, if that was last done so
 -- long ago: who claims under another id each time is many. Whether it looked.
 function Workers.forget(span)
   local last = call('HGET', S.k.s, 'f')

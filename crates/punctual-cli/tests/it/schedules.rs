@@ -219,7 +219,7 @@ fn a_schedule_runs_without_a_process_and_is_shown() {
     ];
     let written = punctual.one(&set);
     assert_eq!(written["name"], "beat");
-    // Nobody holds the directory between two commands: the runs come all the same.
+    // No process holds the directory between two commands: the runs come all the same.
     let shown = loop {
         let shown = punctual.one(&["schedules", "show", "beat"]);
         if shown["fired"].as_u64() >= Some(2) {
@@ -287,8 +287,8 @@ fn a_schedule_is_paused_skipped_run_and_backfilled() {
         let to = ["--to", "2025-11-15T00:00:00Z"];
         punctual.one(&[&start[..], &to, more].concat())
     };
-    let told = backfill(&["--dry-run"]);
-    assert_eq!(told["runs"].as_array().map(Vec::len), Some(2), "{told}");
+    let answer = backfill(&["--dry-run"]);
+    assert_eq!(answer["runs"].as_array().map(Vec::len), Some(2), "{answer}");
     assert_eq!(backfill(&[])["runs"][0]["verdict"], "created");
     assert_eq!(backfill(&[])["runs"][0]["verdict"], "duplicate");
 }
@@ -326,6 +326,6 @@ fn a_command_gets_the_schedule_and_the_instant() {
     let id = run["id"].as_str().expect("an id");
     let job = punctual.one(&["jobs", "show", id]);
     let at = job["schedule"]["at"].as_str().expect("an instant");
-    let told = punctual.run(&["jobs", "show", id]).exits(0).stdout;
-    assert!(told.contains(&format!("beat {at}")), "{told}");
+    let shown = punctual.run(&["jobs", "show", id]).exits(0).stdout;
+    assert!(shown.contains(&format!("beat {at}")), "{shown}");
 }

@@ -290,10 +290,10 @@ pub(super) async fn backfill(
     // The end is not included.
     let until = Timestamp::from_micros(to.as_micros().saturating_sub(1));
     let instants = spec.between(from, until.min(now), BACKFILL_MAX)?;
-    let told = instants.iter().map(|at| (*at).into()).collect();
+    let listed = instants.iter().map(|at| (*at).into()).collect();
     let mut answer = Backfilled {
         dry_run: request.dry_run,
-        instants: told,
+        instants: listed,
         runs: Vec::new(),
     };
     if request.dry_run {
@@ -337,7 +337,7 @@ async fn answer(shared: &Shared, caller: &Caller, name: &str) -> Answer<Schedule
     Ok(Json((&status).into()))
 }
 
-/// Writes what becomes of a schedule; without an expected version again, if somebody else wrote in
+/// Writes what becomes of a schedule; without an expected version again, if another caller wrote in
 /// between.
 async fn change(
     shared: &Shared,

@@ -102,9 +102,12 @@ async fn a_schedule_is_paused_resumed_skipped_and_backfilled() {
     assert_eq!(skipped["next"][0], "2026-10-05T07:00:00Z");
     assert_eq!(skipped["skipped"], 1);
     let stretch = |dry_run: bool| json!({"from": "2026-09-01T00:00:00Z", "to": "2026-09-14T07:00:00Z", "dry_run": dry_run});
-    let told = post("backfill", stretch(true)).await;
+    let answer = post("backfill", stretch(true)).await;
     let instants = json!(["2026-09-07T07:00:00Z"]);
-    assert_eq!((&told["instants"], &told["runs"]), (&instants, &json!([])));
+    assert_eq!(
+        (&answer["instants"], &answer["runs"]),
+        (&instants, &json!([]))
+    );
     let done = post("backfill", stretch(false)).await;
     assert_eq!(done["runs"][0]["verdict"], "created");
     let again = post("backfill", stretch(false)).await;

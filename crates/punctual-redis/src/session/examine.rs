@@ -84,9 +84,9 @@ fn cpu_of(info: &str) -> Option<f64> {
 /// By how much a server's clock is ahead of this machine's, half the way to it apart.
 async fn clock_offset(node: &Node, live: &Live, deadline: Deadline) -> Option<i64> {
     let before = SystemClock.now().as_micros();
-    let told = node.ask(live, &cmd("TIME"), deadline).await.ok()?;
+    let time = node.ask(live, &cmd("TIME"), deadline).await.ok()?;
     let after = SystemClock.now().as_micros();
-    let (seconds, micros) = <(u64, u64)>::from_redis_value(told).ok()?;
+    let (seconds, micros) = <(u64, u64)>::from_redis_value(time).ok()?;
     let here = before.midpoint(after);
     let there = seconds.checked_mul(1_000_000)?.checked_add(micros)?;
     i64::try_from(there)

@@ -310,7 +310,7 @@ impl Machine {
         Ok(Controlled::Schedule(status.map(Box::new)))
     }
 
-    /// A run beside those that are to come. It stands for now.
+    /// A run beside those that are to come. Its instant is that of the call.
     fn run_now_of(&mut self, key: &RecordKey, schedule: &Schedule) -> Result<Receipt> {
         let namespace = key.namespace;
         let (mut at, mut id) = (self.now, JobId::occurrence(&key.name, self.now));

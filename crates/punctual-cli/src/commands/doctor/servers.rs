@@ -59,10 +59,10 @@ const CLOCKS_APART_US: u64 = 500_000;
 /// Whether the clocks of all servers agree: engine time goes by that of the master, whoever becomes
 /// it.
 fn clocks(server_infos: &[ServerInfo]) -> Option<Check> {
-    let told = server_infos
+    let clocks = server_infos
         .iter()
         .filter_map(|it| Some((it.clock_offset_us?, it.host.as_str())));
-    let (first, last) = (told.clone().min()?, told.max()?);
+    let (first, last) = (clocks.clone().min()?, clocks.max()?);
     let apart = last.0.abs_diff(first.0);
     if server_infos.len() < 2 {
         return None;
