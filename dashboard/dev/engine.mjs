@@ -46,11 +46,23 @@ export class FakeEngine {
 
   info() {
     return {
-      engine: "memory", version: "0.1.0", durability: "memory", capabilities: ["delay", "priority", "unique_keep", "groups", "effects", "explain", "history"], settled_window: "2m", clock_jumps: 0,
+      engine: "memory", version: "0.1.0", durability: "memory", capabilities: ["delay", "priority", "unique_keep", "groups", "effects", "explain", "history", "schedules"], settled_window: "2m", clock_jumps: 0,
       limits: { payload_bytes: 1_048_576, header_bytes: 8_192, result_bytes: 65_536, batch_items: 10_000, batch_bytes: 4_194_304, wait_for_names: 64, effects: 64 },
       store_bytes: 48_000_000, shards: 1, process: { version: "0.1.0", uptime_ms: 93_600_000, memory_bytes: 71_000_000 },
       health: { ok: !this.broken.length, problems: this.broken, loops: [{ name: "sweep", age_ms: 340, restarts: 0 }, { name: "due", age_ms: 12, restarts: 0 }] },
     };
+  }
+
+  /** A few that stand still: enough to draw the pages. */
+  schedules() {
+    const hour = (n) => new Date((Math.floor(this.now() / 36e5) + n) * 36e5).toISOString();
+    const one = (name, schedule, fields = {}) => ({ name, version: 1, schedule, next: Array.from({ length: 16 }, (_, n) => hour(24 * n + 1)), dry: false, ended: false, fired: 182, skipped: 0, missed: 0, lasts_until: hour(385), ...fields });
+    return [
+      one("invoices", { cron: ["0 6 1 * *"], zone: "America/New_York", job: { queue: "billing", payload: {} } }, { fired: 11 }),
+      one("month-end", { cron: ["30 23 L * *"], zone: "Europe/Berlin", paused: true, note: "holiday until January", job: { queue: "reports", payload: {} } }, { fired: 10, skipped: 1 }),
+      one("refresh-rates", { every: ["5m"], job: { queue: "rates", payload: {} } }, { fired: 48_211, missed: 3 }),
+      one("weekly-report", { cron: ["0 9 * * MON"], except: ["* * 25,26 12 *"], zone: "Europe/Berlin", job: { queue: "reports", kind: "weekly", payload: { to: "team" } } }),
+    ];
   }
 
   stats({ queues = [], history, due, ends, total, minutes = 1_440 }) {

@@ -135,6 +135,12 @@ function route(state, method, path, params, sent) {
     return ok({ queue, version: version + 1 });
   }
   if (path === "queues/settings") return [200, JSON.stringify({ queue: params.get("queue"), on_full: "refuse", version: 0, ...engine.settings.get(params.get("queue")) })];
+  if (path === "schedules") return ok({ schedules: engine.schedules() });
+  if (path.startsWith("schedules/")) {
+    const found = engine.schedules().find(({ name }) => name === decodeURIComponent(path.slice(10)));
+    if (!found) throw new Refused(404, "not_found", "no such schedule");
+    return ok(found);
+  }
   if (path === "dead-groups") return ok(engine.deadGroups({ queues: params.getAll("queue"), kind: params.get("kind") }));
   if (path === "kinds") return ok(engine.kinds(params.get("queue")));
   if (path === "audit") {

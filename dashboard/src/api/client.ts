@@ -1,7 +1,7 @@
 // The routes of docs/http-api.md that the page uses.
 import { learnNow } from "../model/time";
 import { query, request, requestText } from "./http";
-import type { Action, AuditEntry, DeadGroups, Edited, Filter, Info, Job, JobDetail, JobEnd, KindLine, Listing, Query, QueueSettings, Receipt, Stats, Target } from "./types";
+import type { Action, AuditEntry, Backfilled, DeadGroups, Edited, Filter, Info, Job, JobDetail, JobEnd, KindLine, Listing, Query, QueueSettings, Receipt, Run, Schedule, ScheduleList, Stats, Target } from "./types";
 
 /** The most jobs that one list, or targets that one edit, may have. */
 export const LIST_MAX = 1_000;
@@ -98,3 +98,15 @@ export const audit = (limit: number, stop?: AbortSignal) => request<{ entries: A
 export const deleteQueue = (queue: string) => request<{ deleted: boolean }>("POST", "queues/delete", { queue });
 export const setSettings = (wanted: QueueSettings) => request<{ version: number }>("PUT", "queues/settings", wanted);
 export const settings = (queue: string, stop?: AbortSignal) => request<QueueSettings>("GET", `queues/settings${query({ queue })}`, undefined, stop);
+
+/** The schedules that one list has at most. */
+export const SCHEDULES_MAX = 100;
+const ofSchedule = (name: string, act = "") => `schedules/${encodeURIComponent(name)}${act && `/${act}`}`;
+export const schedules = (after: string, stop?: AbortSignal) => request<ScheduleList>("GET", `schedules${query({ after, limit: SCHEDULES_MAX })}`, undefined, stop);
+export const schedule = (name: string, stop?: AbortSignal) => request<Schedule>("GET", ofSchedule(name), undefined, stop);
+export const pauseSchedule = (name: string, note: string) => request<Schedule>("POST", ofSchedule(name, "pause"), { note });
+export const resumeSchedule = (name: string) => request<Schedule>("POST", ofSchedule(name, "resume"));
+export const runSchedule = (name: string) => request<Run>("POST", ofSchedule(name, "run"));
+export const skipSchedule = (name: string) => request<Schedule>("POST", ofSchedule(name, "skip"));
+export const removeSchedule = (name: string) => request<{ removed: boolean }>("DELETE", ofSchedule(name));
+export const backfillSchedule = (name: string, span: { from: string; to: string; dry_run: boolean }) => request<Omit<Backfilled, "from" | "to">>("POST", ofSchedule(name, "backfill"), span);

@@ -126,6 +126,19 @@ export type Info = With<
   }
 >;
 
+/** A schedule, and how it stands. */
+export type Schedule = With<
+  Answer<Described["ScheduleAnswer"], "name" | "version" | "schedule" | "next" | "dry" | "ended" | "fired" | "skipped" | "missed">,
+  { schedule: With<Described["Schedule"], { job: Described["Job"] & { queue: string } }> }
+>;
+
+export type ScheduleList = With<Answer<Described["ScheduleList"], "schedules">, { schedules: Schedule[] }>;
+
+export type Run = Answer<Described["RunAnswer"], "id" | "verdict">;
+
+/** What a backfill did, or would, between two instants. */
+export type Backfilled = With<Described["Backfilled"], { runs: Run[] }> & { from: string; to: string };
+
 /** A change of a job's state, as the socket tells it: OpenAPI has no frames of sockets. */
 export interface Change {
   id: string;

@@ -4,7 +4,7 @@ const jobs = (count: number) => (count === 1 ? "1 job" : `${n(count)} jobs`);
 
 export const en = {
   locale: "en",
-  nav: { overview: "Overview", jobs: "Jobs", dead: "Dead letters", workers: "Workers", enqueue: "Enqueue", engine: "Engine", audit: "Audit", main: "Main" },
+  nav: { overview: "Overview", jobs: "Jobs", dead: "Dead letters", workers: "Workers", schedules: "Schedules", enqueue: "Enqueue", engine: "Engine", audit: "Audit", main: "Main" },
   state: { held: "held", scheduled: "scheduled", ready: "ready", active: "active", completed: "completed", cancelled: "cancelled", dead: "dead" },
   stateMeans: {
     held: "waits until its names are cleared, or for the holder of its unique key",
@@ -128,7 +128,7 @@ export const en = {
   },
   why: {
     requested: "requested", expired: "it expired before it could run", replaced: "another job took its unique key", purged: "its queue was purged",
-    exhausted: "it reached max_attempts", permanent: "its worker reported an error that no retry can fix", poison: "its worker crashed while it ran alone", overflow: "its queue was full",
+    exhausted: "it reached max_attempts", permanent: "its worker reported an error that no retry can fix", poison: "its worker crashed while it ran alone", overflow: "its queue was full", skipped: "its schedule skipped this run", missed: "its schedule missed this run",
     before_start: "before it started", token: "its handler saw the request and ended", aborted: "its handler was aborted", killed: "its process was killed, or its lease expired",
   } as Record<string, string>,
   unknown: { title: "No such page", text: "There is no page at this address:" },
@@ -153,12 +153,26 @@ export const en = {
   workers: {
     title: "Workers", none: "No worker claimed in the last minute.", host: "host", queues: "queues", kinds: "kinds", anyKind: "any", slots: "busy", seen: "seen", version: "version", runs: "What runs now", runsNothing: "Nothing runs.", leased: "leased", unknown: "a worker not seen in the last minute", moreQueues: (count: number) => `+${n(count)}`,
   },
+  schedules: {
+    title: "Schedules", text: "Each enqueues a job at its instants", filter: "Filter schedules", name: "schedule", when: "when", queue: "queue", next: "next run", last: "last run", fired: "fired", skipped: "skipped", missed: "missed",
+    none: "No schedules yet. Set one:", example: "punctual schedules set NAME --cron '0 9 * * MON' QUEUE PAYLOAD", noMatch: "No schedule on this page matches.", missing: "No such schedule.", unsupported: "This engine keeps no schedules.", nextPage: (count: number) => `Next ${n(count)}`, previousPage: "Back",
+    standing: { on: "on", paused: "paused", ended: "ended", dry: "dry" }, standingMeans: { on: "", paused: "Its runs are skipped until it is resumed.", ended: "It has no more runs.", dry: "It has no run in the store, although it has not ended." },
+    dryMeans: "The list of instants is used up: no run is in the store. A process with the library refills it; start one, such as a worker or the server.",
+    pause: "Pause…", resume: "Resume", run: "Run now", skip: "Skip next", backfill: "Backfill…", remove: "Remove…",
+    ran: "a run was enqueued", skippedNext: "the next run is skipped", resumed: "resumed", paused: "paused", removed: "removed",
+    pausedNote: "Paused: its runs are skipped and counted until it is resumed.", pauseTitle: (name: string) => `Pause ${name}`, pauseMeans: "Its runs are skipped and counted until it is resumed. Jobs that wait already run.", note: "Note", noteHint: "holiday until January", pauseDo: "Pause",
+    removeTitle: (name: string) => `Remove ${name}`, removeMeans: "The series ends. Jobs that wait already run. This cannot be undone.", removeDo: "Remove the schedule",
+    backfillTitle: (name: string) => `Backfill ${name}`, backfillMeans: "Enqueues the runs of past instants now, at most 1,000, without a look at overlaps. A run that is still known is not repeated.", from: "From (included)", to: "To (not included)", backfillDry: "Show the instants", backfillWould: "instants in that span", backfillDo: (count: number) => (count === 1 ? "Enqueue 1 run" : `Enqueue ${n(count)} runs`), backfilled: (created: number, others: number) => `${created === 1 ? "1 run" : `${n(created)} runs`} enqueued${others ? `, ${n(others)} were known` : ""}`,
+    nextRuns: "Next runs", lastRuns: "Last runs", lastsUntil: (when: string) => `in the store until ${when}`, inZone: (zone: string) => `in ${zone}`, here: "on this machine", job: "job", noNext: "No run to come.", noRuns: "No run yet.", keptMeans: "jobs that are still kept", facts: "Facts", yes: "yes",
+    except: "except", zone: "zone", before: "before", jitter: "jitter", start: "start", end: "end", maxRuns: "max runs", overlap: "while one runs", missedRuns: "after an outage", grace: "grace", pauseOnFailure: "pauses on failure",
+    policy: { skip: "skip", buffer_one: "one waits", buffer_all: "all wait", cancel_other: "cancel the other", allow: "run beside it", latest: "the latest", all: "all" } as Record<string, string>,
+  },
   enqueue: {
     title: "Enqueue a job", queue: "Queue", kind: "Kind", kindHint: "the queue's name", payload: "Payload (JSON)", delay: "Delay or due", delayHint: "now; or 30m, or 2026-11-21 18:00", more: "More fields", priority: "Priority", unique: "Unique key", policy: "If it is held", keep: "keep the holder", replace: "replace the holder", after: "run after the holder", group: "Group key", attempts: "Max attempts", timeout: "Timeout", expires: "Expires", retention: "Keep once completed", waitFor: "Waits for names, by commas",
     send: "Enqueue", sent: "Answer", badJson: "not JSON:", binary: "The copied payload is not JSON: it is sent byte for byte, unless you type another.", gone: "That job is settled and its payload was dropped: there is nothing to copy.", open: "Open the job", another: "Enqueue another", id: "id",
   },
   auth: { title: "This gateway asks for a token", text: "It was printed when the gateway started; or it is in PUNCTUAL_TOKEN or punctual.toml. It is kept for this tab only.", token: "Token", enter: "Enter", wrong: "That token is not accepted.", out: "Forget token", forbidden: "Your token does not allow this" },
-  keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", enqueue: "enqueue", engine: "engine", audit: "audit", refresh: "refresh", act: "focus the buttons of the selection or the page", selectAll: "select all that match", close: "close, or clear the selection" },
+  keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", schedules: "schedules", enqueue: "enqueue", engine: "engine", audit: "audit", refresh: "refresh", act: "focus the buttons of the selection or the page", selectAll: "select all that match", close: "close, or clear the selection" },
   error: { title: "Could not load", again: "Try again", request: "request", said: "The engine says:" },
   time: {
     now: "now", in: (span: string) => `in ${span}`, ago: (span: string) => `${span} ago`, due: (span: string) => `${span} overdue`,

@@ -7,7 +7,7 @@ const jobs = (count: number) => `${n(count)} 个任务`;
 
 export const zh: Words = {
   locale: "zh-CN",
-  nav: { overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", enqueue: "入队", engine: "引擎", audit: "审计", main: "主导航" },
+  nav: { overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", schedules: "定时", enqueue: "入队", engine: "引擎", audit: "审计", main: "主导航" },
   state: { held: "挂起", scheduled: "未到期", ready: "就绪", active: "执行中", completed: "已完成", cancelled: "已取消", dead: "死信" },
   stateMeans: {
     held: "等待名字被清除，或等待唯一键的持有者",
@@ -131,7 +131,7 @@ export const zh: Words = {
   },
   why: {
     requested: "有人要求取消", expired: "没能执行就过期了", replaced: "别的任务占用了唯一键", purged: "队列被清空",
-    exhausted: "失败次数用尽", permanent: "工作进程说重试也没用", poison: "单独执行时使工作进程崩溃", overflow: "队列已满",
+    exhausted: "失败次数用尽", permanent: "工作进程说重试也没用", poison: "单独执行时使工作进程崩溃", overflow: "队列已满", skipped: "定时跳过了这次执行", missed: "定时错过了这次执行",
     before_start: "开始之前", token: "处理函数看到请求后结束", aborted: "处理函数被中止", killed: "进程被杀，或租约到期",
   },
   unknown: { title: "没有这个页面", text: "这个地址没有对应的页面：" },
@@ -156,12 +156,26 @@ export const zh: Words = {
   workers: {
     title: "工作进程", none: "最近一分钟没有工作进程领取。", host: "主机", queues: "队列", kinds: "种类", anyKind: "任何", slots: "占用", seen: "最近", version: "版本", runs: "正在执行", runsNothing: "没有任务在执行。", leased: "租约", unknown: "最近一分钟未见的工作进程", moreQueues: (count) => `+${n(count)}`,
   },
+  schedules: {
+    title: "定时", text: "到点就入队一个任务", filter: "筛选定时", name: "名称", when: "时间", queue: "队列", next: "下次执行", last: "上次执行", fired: "已触发", skipped: "已跳过", missed: "已错过",
+    none: "还没有定时。创建一个：", example: "punctual schedules set NAME --cron '0 9 * * MON' QUEUE PAYLOAD", noMatch: "本页没有匹配的定时。", missing: "没有这个定时。", unsupported: "这个引擎不支持定时。", nextPage: (count) => `后 ${n(count)} 个`, previousPage: "返回",
+    standing: { on: "启用", paused: "已暂停", ended: "已结束", dry: "已用尽" }, standingMeans: { on: "", paused: "恢复之前，到点的执行都跳过。", ended: "不会再执行。", dry: "尚未结束，但存储里没有下一次。" },
+    dryMeans: "时间表已用尽，存储里没有下一次。带有本库的进程会补充它，请启动一个，例如工作进程或服务器。",
+    pause: "暂停…", resume: "恢复", run: "立即执行", skip: "跳过下次", backfill: "补执行…", remove: "删除…",
+    ran: "已入队一次", skippedNext: "下次执行已跳过", resumed: "已恢复", paused: "已暂停", removed: "已删除",
+    pausedNote: "已暂停：恢复之前，到点的执行都跳过并计数。", pauseTitle: (name) => `暂停 ${name}`, pauseMeans: "恢复之前，到点的执行都跳过并计数。已经在等的任务照常执行。", note: "备注", noteHint: "春节放假", pauseDo: "暂停",
+    removeTitle: (name) => `删除 ${name}`, removeMeans: "不会再执行。已经在等的任务照常执行。此操作不能撤销。", removeDo: "删除定时",
+    backfillTitle: (name) => `补执行 ${name}`, backfillMeans: "立即入队过去时刻的执行，最多 1,000 次，不看是否重叠。仍有记录的不会重复。", from: "从（包含）", to: "到（不包含）", backfillDry: "显示时刻", backfillWould: "个时刻", backfillDo: (count) => `入队 ${n(count)} 次`, backfilled: (created, others) => `已入队 ${n(created)} 次${others ? `，${n(others)} 次已有记录` : ""}`,
+    nextRuns: "今后的执行", lastRuns: "最近的执行", lastsUntil: (when) => `存储里已有到 ${when} 的时刻`, inZone: (zone) => `${zone} 时间`, here: "本机时间", job: "任务", noNext: "没有下一次。", noRuns: "还没有执行过。", keptMeans: "仍保留的任务", facts: "详情", yes: "是",
+    except: "排除", zone: "时区", before: "提前", jitter: "随机推迟", start: "开始", end: "结束", maxRuns: "最多次数", overlap: "上次未完时", missedRuns: "停机之后", grace: "宽限", pauseOnFailure: "失败后暂停",
+    policy: { skip: "跳过", buffer_one: "等一次", buffer_all: "全部等待", cancel_other: "取消上一次", allow: "同时执行", latest: "只补最近一次", all: "全部补上" },
+  },
   enqueue: {
     title: "任务入队", queue: "队列", kind: "种类", kindHint: "默认是队列名", payload: "载荷（JSON）", delay: "延时或到期", delayHint: "现在；或 30m，或 2026-11-21 18:00", more: "更多字段", priority: "优先级", unique: "唯一键", policy: "若已被持有", keep: "保留持有者", replace: "替换持有者", after: "排在持有者之后", group: "组键", attempts: "最多尝试", timeout: "超时", expires: "过期", retention: "完成后保留", waitFor: "等待的名字，用逗号分隔",
     send: "入队", sent: "回执", badJson: "不是 JSON：", binary: "所复制的载荷不是 JSON：将逐字节原样发送，除非在此另行输入。", gone: "该任务已结束，载荷已删除：没有可复制的内容。", open: "打开任务", another: "再入队一个", id: "id",
   },
   auth: { title: "这个网关需要令牌", text: "网关启动时打印过；或在 PUNCTUAL_TOKEN、punctual.toml 中。只在本标签页保留。", token: "令牌", enter: "进入", wrong: "令牌不被接受。", out: "忘记令牌", forbidden: "你的令牌不允许这样做" },
-  keys: { title: "快捷键", help: "本页", search: "搜索", down: "下一个", up: "上一个", open: "打开", select: "选择", overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", enqueue: "入队", engine: "引擎", audit: "审计", refresh: "重新读取", act: "到所选任务或本页的按钮", selectAll: "选择所有符合的", close: "关闭，或清除选择" },
+  keys: { title: "快捷键", help: "本页", search: "搜索", down: "下一个", up: "上一个", open: "打开", select: "选择", overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", schedules: "定时", enqueue: "入队", engine: "引擎", audit: "审计", refresh: "重新读取", act: "到所选任务或本页的按钮", selectAll: "选择所有符合的", close: "关闭，或清除选择" },
   error: { title: "读取失败", again: "再试", request: "请求", said: "引擎说：" },
   time: {
     now: "现在", in: (span) => `${span}后`, ago: (span) => `${span}前`, due: (span) => `已逾期 ${span}`,

@@ -22,8 +22,9 @@ const notice = (page, text) => page.locator(".notices").getByText(text).waitFor(
 
 test("each page opens, dark and light, in English and Chinese, and fits a phone", async () => {
   const { id } = await gateway.enqueue({ queue: "open", payload: { n: 1 }, delay: "5m" });
+  await gateway.call("PUT", "schedules/open", { cron: ["0 9 * * MON"], zone: "Europe/Berlin", job: { queue: "open", payload: {} } });
   const pages = {
-    "#/": ".totals", "#/queues/open": ".joblist .job[data-id]", "#/jobs?queue=open": ".joblist .job[data-id]", [`#/jobs/${id}`]: ".explain li", "#/workers": ".workers", "#/enqueue": "textarea", "#/engine": "[data-ok]", "#/audit": "main h1", "#/nowhere": ".unknown",
+    "#/": ".totals", "#/queues/open": ".joblist .job[data-id]", "#/jobs?queue=open": ".joblist .job[data-id]", [`#/jobs/${id}`]: ".explain li", "#/workers": ".workers", "#/schedules": ".schedules tbody tr", "#/schedules/open": "[data-action=run]", "#/enqueue": "textarea", "#/engine": "[data-ok]", "#/audit": "main h1", "#/nowhere": ".unknown",
   };
   for (const [theme, language, width] of [["dark", "en", 1360], ["light", "zh", 390]]) {
     const init = `localStorage.setItem("punctual.theme", "${theme}"); localStorage.setItem("punctual.language", "${language}")`;
@@ -391,5 +392,44 @@ test("lines that a worker logged are on the page of their job", async () => {
     const text = await page.locator(".joblog pre").innerText();
     assert.match(text, /  1  connected to smtp\n.*  1  <b>sent<\/b>$/);
   });
+  await own.stop();
+});
+
+test("a schedule shows its next runs, is paused with a note, run, skipped, backfilled and removed", async () => {
+  const own = await serve();
+  await own.call("PUT", "schedules/weekly-report", { cron: ["0 9 * * MON"], zone: "Europe/Berlin", overlap: "allow", job: { queue: "reports", kind: "weekly", payload: { to: "boss" } } });
+  await visit(browser, own, "#/schedules", async (page) => {
+    const row = page.locator("[data-schedule=weekly-report]");
+    const { next } = await own.call("GET", "schedules/weekly-report");
+    await row.getByText(/^Mon \d{4}-\d\d-\d\d 09:00:00$/).waitFor();
+    await row.getByRole("link", { name: "weekly-report" }).click();
+    // The same instant by the clock of the zone, and by UTC.
+    await page.getByText(next[0].replace(/\.0+Z$/, "Z")).waitFor();
+    await page.locator("[data-action=pause]").click();
+    await page.fill("dialog input[name=note]", "until <January>");
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.locator(".note.warn").getByText("until <January>").waitFor();
+    assert.equal((await own.call("GET", "schedules/weekly-report")).schedule.paused, true);
+    await page.locator("[data-action=resume]").click();
+    await page.locator("[data-action=pause]").waitFor();
+    await page.locator("[data-action=run]").click();
+    await notice(page, "a run was enqueued");
+    assert.equal((await own.counts("reports")).ready, 1);
+    await page.locator("[data-action=skip]").click();
+    await notice(page, "the next run is skipped");
+    const after = await own.call("GET", "schedules/weekly-report");
+    assert.deepEqual([after.skipped, after.next[0]], [1, next[1]]);
+    await page.locator("[data-action=backfill]").click();
+    await page.fill("dialog input[name=from]", "-21d");
+    await page.getByRole("button", { name: "Show the instants" }).click();
+    await page.locator("dialog .big").getByText("3", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Enqueue 3 runs" }).click();
+    await notice(page, "3 runs enqueued");
+    assert.equal((await own.counts("reports")).ready, 4);
+    await page.locator("[data-action=remove]").click();
+    await page.getByRole("button", { name: "Remove the schedule" }).click();
+    await page.getByText("No schedules yet").waitFor();
+  });
+  assert.deepEqual((await own.call("GET", "schedules")).schedules, []);
   await own.stop();
 });
