@@ -231,11 +231,15 @@ impl Case {
         }
     }
 
-    /// Stores a job before all that wait, and claims it.
+    /// Stores a job, before all that wait where the engine knows priorities, and claims it.
     pub(super) async fn active(&self, job: NewJob) -> Attempt {
-        let id = self.enqueue(NewJob { priority: 0, ..job }).await;
+        let priority = match self.claims(&[Capability::Priority]).await {
+            true => 0,
+            false => job.priority,
+        };
+        let id = self.enqueue(NewJob { priority, ..job }).await;
         let attempt = self.claim_one().await;
-        assert_eq!(attempt.id(), id, "priority 0 is claimed first");
+        assert_eq!(attempt.id(), id, "nothing is claimed before it");
         attempt
     }
 

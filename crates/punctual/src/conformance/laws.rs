@@ -190,9 +190,9 @@ macro_rules! __laws {
                 a_lease_saved_from_a_silence_settles,
                 a_second_silence_saves_nothing,
                 time_ticks_on_when_the_clock_steps_back,
-                a_clock_step_back_makes_nothing_early,
+                a_clock_step_back_makes_nothing_early [Delay],
                 a_lease_is_as_long_as_asked,
-                a_large_crash_is_rescued_in_steps,
+                a_large_crash_is_rescued_in_steps [Priority],
             }
             settle {
                 a_completed_job_leaves_a_tombstone,
@@ -307,7 +307,7 @@ macro_rules! __laws {
                 update_by_state[Delay, HeldJobs],
                 a_resend_is_compared_with_what_was_sent_first[Delay],
                 an_updated_job_keeps_its_place[Delay, StrictDueOrder, Groups],
-                an_updated_job_stays_in_front,
+                an_updated_job_stays_in_front [Delay],
                 a_far_job_is_updated[Delay],
                 an_update_has_the_bounds_of_an_enqueue,
             }

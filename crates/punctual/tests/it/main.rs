@@ -6,6 +6,7 @@ mod examples;
 mod histories;
 mod queue;
 mod queue_jobs;
+mod reduced;
 mod schedule_oracle;
 mod support;
 mod testing;
