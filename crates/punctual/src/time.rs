@@ -100,6 +100,24 @@ impl std::ops::Add<Duration> for Timestamp {
     }
 }
 
+impl std::ops::Sub<Duration> for Timestamp {
+    type Output = Self;
+    /// Saturates at [`Timestamp::ZERO`].
+    ///
+    /// ```
+    /// use punctual::Timestamp;
+    /// use punctual::time::minutes;
+    ///
+    /// let ride: Timestamp = "2026-12-01T08:00:00Z".parse()?;
+    /// assert_eq!((ride - minutes(10)).to_string(), "2026-12-01T07:50:00Z");
+    /// # Ok::<(), punctual::Error>(())
+    /// ```
+    fn sub(self, span: Duration) -> Self {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        Self::from_micros(self.0.saturating_sub(micros))
+    }
+}
+
 impl std::ops::Sub for Timestamp {
     type Output = Duration;
     /// Saturates at zero.
