@@ -57,7 +57,7 @@ pub const ERRORS: &[Code] = &[
     code("namespace_mismatch", 403, Gateway, ""),
     code("host_not_allowed", 403, Gateway, ""),
     code("origin_not_allowed", 403, Gateway, ""),
-    code("not_found", 404, Kind, ""),
+    code("not_found", 404, KindAndFunctions, ""),
     code("method_not_allowed", 405, Gateway, ""),
     code(
         "request_timeout",
@@ -77,7 +77,7 @@ pub const ERRORS: &[Code] = &[
         KindAndFunctions,
         "on Redis with `version=N`",
     ),
-    code("conflict", 409, Kind, ""),
+    code("conflict", 409, KindAndFunctions, ""),
     code("payload_too_large", 413, KindAndFunctions, ""),
     code("batch_too_large", 413, KindAndFunctions, ""),
     code("body_too_large", 413, Gateway, ""),

@@ -163,6 +163,13 @@ pub const LIMITS: &[Limit] = &[
         Some(("LIMIT_FEED", "16384")),
         "changes that the feed remembers",
     ),
+    adjustable(
+        "schedules",
+        100_000,
+        "100,000",
+        Some(("LIMIT_SCHEDULES", "100000")),
+        "schedules of a namespace",
+    ),
     span(
         "settled_window",
         120_000,

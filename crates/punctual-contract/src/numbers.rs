@@ -333,6 +333,7 @@ const SHARD: &[Number] = &[lua("SHARD_LATER", 2, "from here on a later version")
 const VALUES: &[Number] = &[
     both("VALUE_SETTINGS", 0, "settings of a queue"),
     both("VALUE_OPAQUE", 1, "opaque bytes"),
+    both("VALUE_SCHEDULE", 2, "a schedule"),
 ];
 
 const BUNDLE: &[Number] = &[

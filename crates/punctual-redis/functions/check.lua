@@ -136,7 +136,7 @@ end
 
 -- What an import tells of a job's past; `st`, `du` and `en` are always there.
 local PAST = {st = up_to(6), du = is_instant8, en = is_instant8, a = is_count, f = is_count, c = is_count, s = is_instant,
-  fi = is_instant, er = function(v) return is_text(v, 4194304) end, re = is_string, po = is_string, cr = is_flag, cd = up_to(3),
+  fi = is_instant, er = function(v) return is_text(v, 4194304) end, re = is_string, po = is_string, cr = is_flag, cd = up_to(5),
   dr = up_to(3), sp = up_to(3), w = are_keys, at = function(v) return is_list(v, %ATTEMPTS_KEPT%, is_past_attempt) end,
   lg = function(v) return is_list(v, LOG_LINES_MAX, is_log_line) end, ex = function(v) return v == '' or is_instant8(v) end}
 
@@ -155,7 +155,7 @@ end
 local FIRST = {ct = function(v) return is_header(v) and #v > 0 and #v <= 128 end, hd = are_headers,
   ma = function(v) return is_whole(v, 1, COUNT_MAX) end, rt = is_retry, to = function(v) return is_number(v, 1, 31536000e6) end}
 local SECOND = {ex = is_instant8, u = is_key, up = up_to(2), uh = function(v) return is_number(v, 0, INSTANT_MAX + 1) end,
-  g = is_key, gp = function(v) return v == 1 end, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
+  g = is_key, gp = function(v) return v == 1 end, sc = is_name, oc = is_instant8, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
 
 -- One MessagePack map and nothing behind it; nil if the bytes are none.
 local function read_map(bytes)
@@ -290,7 +290,10 @@ local function is_queue_settings(v)
   return map and (map.mp == nil or is_number(map.mp, 0, 2 ^ 53)) and (map.of == nil or is_flag(map.of))
 end
 local LIMITS_OF = {sweep = is_limit, tombstone_bytes = is_span, retained = is_span, retained_bytes = is_span, feed = is_span,
-  namespace_retained_bytes = is_span, settled_window = is_span, cancelled_retention = is_span, dead_retention = is_span}
+  namespace_retained_bytes = is_span, schedules = is_span, settled_window = is_span, cancelled_retention = is_span, dead_retention = is_span}
+
+local function is_instants(v) return is_string(v) and #v <= 8000 and #v % 8 == 0 end
+local function is_tz(v) return is_text(v, 32) end
 
 -- The fields of each verb's map.
 local MAPS = {
@@ -300,8 +303,9 @@ local MAPS = {
   edit = {t = many(is_target), f = is_filter, cu = is_string, li = is_limit, a = up_to(255), dk = up_to(2), d = is_flag},
   stats = {q = many(is_name), af = is_string, li = is_limit, h = is_flag, du = is_flag, en = is_flag, any = is_flag},
   control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2),
-    dy = is_flag, fo = is_flag},
-  maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag},
+    dy = is_flag, fo = is_flag, ac = up_to(3), at = is_instants, af = is_string, ot = is_span,
+    se = is_bytes8, co = is_flag, ne = is_instants, tz = is_tz},
+  maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag, tz = is_tz},
   info = {any = is_flag},
   listen = {q = many(is_name), any = is_flag},
   watch = {t = many(is_id), p = is_bytes8, un = is_span},
@@ -331,6 +335,38 @@ function Check.map(verb, blob)
   return map
 end
 
+local function is_span_and_phase(v) return type(v) == 'table' and is_whole(v[1], 1000, INSTANT_MAX) and (v[2] == nil or is_whole(v[2], 0, v[1])) end
+local function is_pattern(v) return type(v) == 'table' and is_whole(v[1], 0, 2) and is_text(v[2], 256) end
+local function are_patterns(v) return is_list(v, 64, is_pattern) end
+local SPEC = {pt = are_patterns, ex = are_patterns, ev = function(v) return is_list(v, 64, is_span_and_phase) end, at = is_instants, zo = is_header,
+  be = is_span, ga = up_to(2), fo = up_to(2), ji = is_span, st = is_span, en = is_span, mr = function(v) return is_whole(v, 0, 2 ^ 53) end}
+local SCHEDULE = {ov = up_to(4), mi = up_to(2), mv = is_span, ow = up_to(3), pa = is_flag, pf = is_flag, no = function(v) return is_text(v, 256) end}
+
+-- Whether bytes are a schedule of that name.
+local function is_schedule(name, v)
+  local map = read_map(sub(v, 2))
+  if not map or wrong_in(map, SCHEDULE) or not is_id(map.id) or not is_string(map.sp) or not is_string(map.jb) or #map.jb < 14 then return false end
+  local spec = read_map(map.sp)
+  if not spec or wrong_in(spec, SPEC) then return false end
+  local _, opts = Check.front(map.jb, 11, #map.jb, 0)
+  return opts ~= nil and opts.sc == name
+end
+
+local function is_refill(v)
+  return type(v) == 'table' and is_name(v.na) and is_whole(v.ve, 0, 2 ^ 53) and is_bytes8(v.se) and is_instants(v.ne) and is_bytes8(v.sn)
+    and (v.co == nil or is_flag(v.co)) and (v.an == nil or is_flag(v.an)) and (v.tz == nil or is_tz(v.tz))
+end
+
+-- Refuses a control of schedules that lacks what it needs.
+local function check_schedules(map)
+  if map.c == 20 and map.af ~= nil and map.af ~= '' then Check.name('schedule', map.af) end
+  if map.c == 21 then
+    Check.name('schedule', map.na)
+    if map.ac == nil or map.ac == 3 and map.at == nil then refuse('invalid_input', 'a schedule is asked with `ac`, and `at` for a backfill; see docs/wire-protocol.md') end
+  end
+  if map.c == 22 and not is_list(map.rf, 64, is_refill) then refuse('invalid_input', 'lists of schedules are not as they should be; see docs/wire-protocol.md') end
+end
+
 -- Refuses a control that lacks what it needs; nothing of `v` is looked at but what the functions
 -- read of it.
 function Check.control(map)
@@ -344,10 +380,13 @@ function Check.control(map)
   if c == 4 and map.na ~= nil and map.na ~= '' then Check.name('record', map.na) end
   if c == 5 and v ~= nil then
     local kind = is_string(v) and byte(v)
-    local of_queue = sub(map.na, 1, 6) == 'queue/'
-    if kind ~= (of_queue and %VALUE_SETTINGS% or %VALUE_OPAQUE%) or of_queue and not is_queue_settings(v) then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
+    local of_queue, schedule = sub(map.na, 1, 6) == 'queue/', sub(map.na, 1, 9) == 'schedule/' and sub(map.na, 10)
+    local wanted = of_queue and %VALUE_SETTINGS% or schedule and %VALUE_SCHEDULE% or %VALUE_OPAQUE%
+    if kind ~= wanted or of_queue and not is_queue_settings(v) or schedule and not is_schedule(schedule, v) then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
   end
   if c == 5 and sub(map.na, 1, 6) == 'queue/' then Check.name('queue', sub(map.na, 7)) end
+  if c == 5 and sub(map.na, 1, 9) == 'schedule/' then Check.name('schedule', sub(map.na, 10)) end
+  if c >= 20 then check_schedules(map) end
   if c == 6 and v ~= nil and (type(v) ~= 'table' or wrong_in(v, LIMITS_OF)) then refuse('invalid_input', 'limits are out of range') end
 end
 

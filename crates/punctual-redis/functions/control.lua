@@ -20,6 +20,7 @@ local function write_record(map)
   Sweep.run()
   M.version, M.rest = M.version + 1, nil
   if sub(map.na, 1, 6) == 'queue/' then obey(sub(map.na, 7), map.v) end
+  if sub(map.na, 1, 9) == 'schedule/' then Schedule.write(sub(map.na, 10), known, map) end
   if map.v then call('HSET', key, map.na, u8(M.version) .. map.v) else call('HDEL', key, map.na) end
   return {ve = M.version}
 end
@@ -57,7 +58,7 @@ end
 local function delete_queue(map)
   local r, record = Row.find(map.q), 'queue/' .. map.q
   local jobs = r and jobs_of(r) or nil -- `find` answers false where there is no row
-  if jobs or map.st == 0 then return {c = jobs} end
+  if jobs or map.st == 0 then return {c = jobs, sc = jobs and Schedule.of_queue(r) or nil} end
   if map.st == 1 then return {cu = free_keys(map.q, map.cu or '0')} end
   local has_settings = call('HDEL', S.k.rec, record) > 0
   if has_settings then M.version, M.rest = M.version + 1, nil end
@@ -156,6 +157,7 @@ local ACTIONS = {
   delete_queue,
   set_clock_back,
 }
+ACTIONS[20], ACTIONS[21], ACTIONS[22], ACTIONS[23] = Schedule.list, Schedule.act, Schedule.refill, Schedule.count
 
 -- control. Key: base. Argument: instance, map {c, ...}. Reply: map.
 function Control.call(base, blob)

@@ -60,7 +60,7 @@ local function unseen(lane, size) return size < 65536 and char(lane) .. pack('>I
 local function manner_of(j)
   if j.tag == %TAG_PLAIN% then return unseen(j.prio, j.size) end
   local o, e = j.opts, j.ext
-  if o.g or o.uh == 0 or e.l or e.fr or is_suspect(j) then return EXAMINE end
+  if o.g or o.sc or o.uh == 0 or e.l or e.fr or is_suspect(j) then return EXAMINE end
   return unseen(WITH_EXT + j.prio, j.size)
 end
 
@@ -215,6 +215,9 @@ local function spread(r, now_)
   r.rest = nil
 end
 
+-- The same for who takes jobs out, and has seen all hot ones.
+function Due.spread(r) spread(r, true) end
+
 -- Looks the earliest due up again; spreads a cold bucket if the hot window is empty.
 function Due.refresh(r)
   local first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
@@ -364,7 +367,7 @@ function Due.move(r, limit)
   end
   local till = r.cold > 0 and min(now, r.hot_until - 1) or now
   local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%d', till), 'LIMIT', 0, limit)
-  local lists, n, lost, lo, hi = {}, #found, 0, u8(r.head), nil
+  local lists, n, lost, lo, hi, runs = {}, #found, 0, u8(r.head), nil, nil
   hi = u8(n == limit and tonum(call('ZSCORE', due_set(r), found[n])) or till)
   local records, feeds
   n, records = examined_of(found)
@@ -380,8 +383,14 @@ function Due.move(r, limit)
       local raw = records[id]
       local j = raw and byte(raw) < %TAG_TOMBSTONE% and Job.parse(id, raw)
       if j then
-        lane, in_order = j.prio, not (j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
-        if not in_order then Line.up(r, j) end
+        local is_run = j.opts.sc and not j.ext.a -- its schedule decides about it
+        lane, in_order = j.prio, not (is_run or j.opts.g or j.ext.l or j.ext.fr or is_suspect(j))
+        if is_run then
+          runs = runs or {}
+          runs[#runs + 1] = j
+        elseif not in_order then
+          Line.up(r, j)
+        end
         if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, false) end
       else -- another client deleted its record: one lost job is no reason to stop all others
         in_order, lost, S.lost = false, lost + 1, true
@@ -397,7 +406,7 @@ function Due.move(r, limit)
       list.n, list.ids[k], list.sizes[k] = k, id, size
       if kind ~= list.kind then list.kind = min(kind, list.kind) == 0 and 0 or max(kind, list.kind) end
     end
-    if feeds then changed(id, r.name, READY) end
+    if feeds and not (runs and runs[#runs].id == id) then changed(id, r.name, READY) end
   end
   for lane in pairs(lists) do call('LLEN', S.base .. ':r:' .. lane .. ':' .. r.name) end -- a foreign key ends it before the first push
   for lane, list in pairs(lists) do
@@ -405,8 +414,10 @@ function Due.move(r, limit)
   end
   if n > 0 then
     call('ZREMRANGEBYRANK', due_set(r), 0, n - 1)
-    r.c[SCHEDULED], r.c[READY] = r.c[SCHEDULED] - n, r.c[READY] + n - lost
+    r.c[SCHEDULED], r.c[READY] = r.c[SCHEDULED] - n, r.c[READY] + n - lost - (runs and #runs or 0)
   end
+  -- Runs of schedules come last: one may cancel another job, which must have its place.
+  for i = 1, runs and #runs or 0 do Schedule.move(runs[i]) end
   Due.refresh(r)
   return n
 end

@@ -8,7 +8,7 @@ local function move(j, change)
   Place.out(j)
   change(j)
   Job.save(j)
-  Place.put(j)
+  if j.opts.sc then Schedule.put(j) else Place.put(j) end
   return j.tag == %TAG_HELD% and HELD or j.due > S.now and SCHEDULED or READY
 end
 
@@ -49,6 +49,16 @@ local function set_due(j, due8)
   if j.tag == %TAG_PLAIN% then j.tag = %TAG_WAITING% end
 end
 
+-- Asks the worker of an active job to stop, once.
+function Edit.ask_cancel(j, p)
+  if j.ext.cr then return end
+  j.ext.cr = 1
+  if j.tag == %TAG_PLAIN% then j.tag = %TAG_WAITING% end
+  Job.save(j)
+  Lease.ask_cancel(p, j.id)
+  changed(j.id, j.q, ACTIVE)
+end
+
 -- One job's edit; answers a verdict and a state or id.
 function Edit.one(id, action, map, dry)
   local raw = Job.raw(id)
@@ -69,13 +79,7 @@ function Edit.one(id, action, map, dry)
   end
   if state == ACTIVE then
     if action ~= 0 then return JOB_ACTIVE end
-    if not dry and not j.ext.cr then
-      j.ext.cr = 1
-      if j.tag == %TAG_PLAIN% then j.tag = %TAG_WAITING% end
-      Job.save(j)
-      Lease.ask_cancel(p, id)
-      changed(id, j.q, ACTIVE)
-    end
+    if not dry then Edit.ask_cancel(j, p) end
     return CANCEL_REQUESTED
   end
   local pending = state < ACTIVE
@@ -86,7 +90,10 @@ function Edit.one(id, action, map, dry)
   elseif action == 1 and pending then
     local due8 = map.due8
     if dry then return DONE, j.tag == %TAG_HELD% and HELD or unp('>I8', due8) > S.now and SCHEDULED or READY end
-    return DONE, move(j, function() set_due(j, due8) end)
+    return DONE, move(j, function()
+      set_due(j, due8)
+      j.is_put_off = true
+    end)
   elseif action == 2 and pending and not j.ext.fo then
     if not dry and state ~= READY then
       move(j, function()
@@ -138,7 +145,7 @@ local function cancel_together(targets)
   if #ids < 2 then return done end
   local function passes(k, r, raw, e, o, key, ex)
     local target = targets[at[k]]
-    if at8(raw, %REC_DUE_AT%) <= S.now or e.ex or e.c or o.mc ~= nil or ex and at8(ex) <= S.now then return false end
+    if at8(raw, %REC_DUE_AT%) <= S.now or e.ex or e.c or o.mc ~= nil or o.sc or ex and at8(ex) <= S.now then return false end
     if #target == 2 and (target[1] ~= r.name or target[2] ~= key) then return false end
     leavers[r] = leavers[r] or Due.leavers()
     if not Due.add_leaver(r, leavers[r], ids[k], raw, e, o) then return false end

@@ -38,7 +38,7 @@ end
 
 -- Options of which other keys know: expiry, unique key, group, names to wait for, history, crash
 -- limit.
-local ENTANGLED = {'ex', 'u', 'g', 'w', 'hi', 'mc'}
+local ENTANGLED = {'ex', 'u', 'g', 'w', 'hi', 'mc', 'sc'}
 
 local function is_entangled(bytes)
   local opts = mp.unpack(bytes)
@@ -82,15 +82,19 @@ local function apart(ids, records)
   return plain, raws, others, gone
 end
 
+-- Whether a job is a run that its schedule enqueued since a purge began, as the run before was
+-- purged: it is not of this purge.
+local function is_later_run(j, began) return j.opts.sc and not below(j.enq8 .. j.sub2, began) end
+
 -- Cancels scheduled jobs of the hot window, the earliest first; cold ones come there when it is
--- empty. How many were looked at, and how many cancelled.
-local function scheduled(r, want, each)
-  if r.c[SCHEDULED] == 0 then return 0, 0 end
+-- empty. How many were looked at, how many cancelled, and how many of the first ones stay.
+local function scheduled(r, want, each, began, stay)
+  if r.c[SCHEDULED] == 0 then return 0, 0, stay end
   local key = S.base .. ':n:' .. r.name
-  local members = call('ZRANGE', key, 0, want - 1)
-  if #members == 0 then
-    Due.refresh(r) -- spreads some of the cold ones
-    members = call('ZRANGE', key, 0, want - 1)
+  local members = call('ZRANGE', key, stay, stay + want - 1)
+  while #members == 0 and r.cold > 0 and S.spread < 500 do
+    Due.spread(r)
+    members = call('ZRANGE', key, stay, stay + want - 1)
   end
   local ids, of = {}, {}
   for i, member in ipairs(members) do
@@ -103,8 +107,13 @@ local function scheduled(r, want, each)
   local examined, matched = #plain + gone, #plain
   for i = 1, min(#others, each) do
     local j = Job.load(others[i])
-    examined, matched = examined + 1, matched + 1
-    Settled.cancel_waiting(j, 3)
+    examined = examined + 1
+    if is_later_run(j, began) then
+      stay = stay + 1
+    else
+      matched = matched + 1
+      Settled.cancel_waiting(j, 3)
+    end
   end
   if gone > 0 then
     S.lost = true
@@ -114,7 +123,7 @@ local function scheduled(r, want, each)
   r.c[SCHEDULED], r.rest = max(0, r.c[SCHEDULED] - removed), nil
   if #plain > 0 then cancel_plain(r, plain, raws) end
   Due.refresh(r)
-  return examined, matched
+  return examined, matched, stay
 end
 
 -- Cancels jobs of the lists of a queue, lane by lane.
@@ -149,24 +158,28 @@ local function listed(r, want, each)
 end
 
 -- Cancels pending jobs of a queue: held ones first, so that no follower starts, then scheduled
--- ones, then ready ones. The cursor says in which state it goes on, and behind which one of those
--- that are looked at where they stand. Answers examined, matched, cursor.
+-- ones, then ready ones. The cursor says in which state it goes on, when the purge began (10), and
+-- behind which one of those that are looked at where they stand: of scheduled ones, behind how many
+-- (4). Answers examined, matched, cursor.
 function Edit.purge(q, limit, cursor)
-  local first, after = 1, nil
+  local first, after, began = 1, nil, u8(S.now) .. S.sub
   if cursor then
-    first, after = byte(cursor), #cursor > 1 and sub(cursor, 2) or nil
-    if not first or first < 1 or first > 3 then
+    first, after = byte(cursor), #cursor > 11 and sub(cursor, 12) or nil
+    if #cursor < 11 or first < 1 or first > 3 or first == 2 and #cursor ~= 15 then
       refuse('invalid_input', 'cursor is not of this request; start again without one')
     end
+    began = sub(cursor, 2, 11)
   end
   if not Row.find(q) then return 0, 0 end
   local r, examined, matched = Row.of(q), 0, 0
   local most, each = min(limit, PURGED_MAX), min(limit, EACH_MAX)
   for nth = first, 3 do
-    if nth == 2 or nth == 3 and not after then
-      local examined, gone
-      if nth == 2 then examined, gone = scheduled(r, most, each) else examined, gone = listed(r, most, each) end
-      if examined > 0 then return examined, gone, char(nth) end
+    if nth == 2 then
+      local examined, gone, stay = scheduled(r, most, each, began, after and unp('>I4', after) or 0)
+      if examined > 0 then return examined, gone, char(nth) .. began .. pack('>I4', stay) end
+    elseif nth == 3 and not after then
+      local examined, gone = listed(r, most, each)
+      if examined > 0 then return examined, gone, char(nth) .. began end
     end
     if nth ~= 2 then -- one by one: held ones; of ready ones those out of order, and of groups
       local found = Inspect.by_state(r, nth == 1 and HELD or READY, after, each, true)
@@ -180,7 +193,7 @@ function Edit.purge(q, limit, cursor)
         end
       end
       examined = #found
-      if examined > 0 then return examined, matched, char(nth) .. found[examined][2] end
+      if examined > 0 then return examined, matched, char(nth) .. began .. found[examined][2] end
     end
     after = nil
   end

@@ -370,9 +370,10 @@ function Settled.as(j, state)
   S.settled = S.settled or {}
   S.settled[#S.settled + 1] = j.id
   Settled.keep(j, S.now)
+  if j.opts.sc then Schedule.settled(j, state) end
 end
 
--- Settles a pending job as cancelled: 0 requested, 1 expired, 2 replaced, 3 purged.
+-- Settles a pending job as cancelled: 0 requested, 1 expired, 2 replaced, 3 purged, 4 skipped.
 function Settled.cancel_waiting(j, reason)
   Place.out(j)
   j.ext.cd = reason

@@ -129,7 +129,8 @@ end
 
 -- maintain: what is due, in bounded parts, and when to come again. Key: base. Argument: instance,
 -- map {sh shards that a new namespace is cut into, ss 1 if it must be so}. Reply: moved, expired,
--- rescued, pruned, next, shards, entries of the outbox that wait, cold jobs that were spread.
+-- rescued, pruned, next, shards, entries of the outbox that wait, cold jobs that were spread,
+-- schedules whose list is short.
 function Sweep.maintain(base, args)
   local instance = args and sub(args, 1, 8) or BELOW
   local map = args and #args > 8 and Check.map('maintain', args) or {}
@@ -141,10 +142,11 @@ function Sweep.maintain(base, args)
   if S.lost then Heal.note() end
   S.heals = true -- what the walk meets begins no other
   local heals = Heal.walk()
+  local low, more = Schedule.maintain(map.tz)
   Shard.commit()
   local oldest, remembered = call('LINDEX', base .. ':mp', 0), call('ZRANGE', base .. ':rm', 0, 0, 'WITHSCORES')
-  local soon = heals and S.now or min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER, tonum(remembered[2]) or NEVER)
-  return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil, sh = cut, ob = Outbox.waiting(), sp = S.spread > 0 and S.spread or nil})
+  local soon = (heals or more) and S.now or min(M.due, M.ends, M.expiry, M.kept, M.period, oldest and at8(oldest) + WINDOW or NEVER, tonum(remembered[2]) or NEVER)
+  return mp.pack({mo = moved, xp = expired, rs = rescued, pr = pruned, n = S.now, i = M.instance, nx = soon < NEVER and soon or nil, sh = cut, ob = Outbox.waiting(), sp = S.spread > 0 and S.spread or nil, lo = low})
 end
 
 end

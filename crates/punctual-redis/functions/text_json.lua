@@ -3,7 +3,7 @@
 do
 
 local STATES = {[0] = 'held', 'scheduled', 'ready', 'active', 'completed', 'cancelled', 'dead'}
-local CANCELLED_FOR = {[0] = 'requested', 'expired', 'replaced', 'purged'}
+local CANCELLED_FOR = {[0] = 'requested', 'expired', 'replaced', 'purged', 'skipped', 'missed'}
 local DEAD_FOR = {[0] = 'exhausted', 'permanent', 'poison', 'overflow'}
 local STOPPED = {[0] = 'before_start', 'token', 'aborted', 'killed'}
 local OUTCOMES = {'retry', 'snooze', 'cancelled', 'dead', 'released', 'crashed'}
@@ -192,6 +192,7 @@ local function job(id, raw, state, lease)
     {'retention_ms', o.rn and number(o.rn / 1000)},
     {'remember_ms', o.rm and number(o.rm / 1000)},
     {'wait_for', state == HELD and strings(e.w or {})},
+    {'schedule', o.sc and object({{'name', quote(o.sc)}, {'at', instant(Schedule.instant(id, o))}})},
     {'state', quote(STATES[state])},
     {'due', instant(j.due)},
     {'attempt', number((e.a or 0) + (lease and 1 or 0))},

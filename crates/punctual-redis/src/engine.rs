@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use punctual::engine::*;
 use punctual::sync::Lock;
 use punctual::time::Timestamp;
-use punctual::{Error, ErrorKind, Namespace, NewJob, Result};
+use punctual::{Error, Namespace, NewJob, Result};
 
 use crate::health;
 use crate::library::Library;
@@ -368,7 +368,6 @@ impl Engine for RedisEngine {
     async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
         self.checks()
             .control(&control)
-            .and_then(|()| refuse_schedules(&control))
             .map_err(|error| error.operation("control"))?;
         let controlled = self.calls.control(namespace, &control).await;
         controlled.map_err(|error| error.operation("control"))
@@ -422,8 +421,6 @@ impl Engine for RedisEngine {
             self.durability,
             now.unwrap_or_else(|| self.calls.clock.now()),
         );
-        info.capabilities
-            .retain(|capability| *capability != Capability::Schedules);
         info.limits = *self.calls.limits();
         info.settled_window = self.calls.limits().settled_window;
         info.resend_window = resend_window.unwrap_or(info.settled_window);
@@ -439,16 +436,4 @@ impl Engine for RedisEngine {
         };
         Ok(info)
     }
-}
-
-/// The functions know nothing of schedules yet.
-fn refuse_schedules(control: &Control) -> Result<()> {
-    let is_record = |value: &Option<RecordValue>| matches!(value, Some(RecordValue::Schedule(_)));
-    match control {
-        Control::Schedules { .. } | Control::Schedule { .. } => {}
-        Control::Write { value, .. } if is_record(value) => {}
-        _ => return Ok(()),
-    }
-    let message = "the Redis engine keeps no schedules yet; keep them on `file:` or `memory:`";
-    Err(Error::new(ErrorKind::Unsupported, message))
 }

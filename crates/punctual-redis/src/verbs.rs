@@ -9,6 +9,7 @@ mod inspect;
 mod lease;
 mod maintain;
 mod outbox;
+mod schedules;
 mod settle;
 
 use punctual::engine::Cursor;

@@ -12,6 +12,7 @@ pub(crate) mod mp;
 pub(crate) mod numbers;
 pub(crate) mod outbox;
 pub(crate) mod record;
+pub(crate) mod schedule;
 pub(crate) mod settle;
 pub(crate) mod spec;
 pub(crate) mod stats;

@@ -23,6 +23,7 @@ mod clock;
 mod durable;
 #[cfg(feature = "schedules")]
 mod field;
+mod list;
 #[cfg(feature = "schedules")]
 mod old_names;
 mod parts;
@@ -38,10 +39,13 @@ mod zone;
 
 #[cfg(feature = "schedules")]
 pub use builder::{BEFORE_MAX, EVERY_MAX, EVERY_MIN, INSTANTS_MAX, JITTER_MAX, PATTERNS_MAX};
+pub(crate) use durable::run_key;
 pub use durable::{
     GRACE_DEFAULT, MISSED_MAX, Missed, Occurrence, Overlap, SCHEDULE_PREFIX, Schedule,
     ScheduleStatus, Template,
 };
+pub(crate) use list::{LASTS, LIST_MAX, LIST_MIN, LOW, LOW_SPAN};
+pub use list::{Listed, MoreInstants};
 pub use parts::{Every, Fold, Form, Gap, PatternText, SpecBuilder};
 #[cfg(feature = "schedules")]
 pub use preview::{ClockNote, Run};
@@ -52,6 +56,14 @@ pub use spec::{Instants, Spec};
 pub use zone::tz_database_version;
 
 use crate::error::{Error, ErrorKind};
+
+/// The version of the tz database of this build, such as `2026a`; empty without calendars.
+pub fn tz_database() -> &'static str {
+    #[cfg(feature = "schedules")]
+    return tz_database_version();
+    #[cfg(not(feature = "schedules"))]
+    ""
+}
 
 /// A part of a schedule that cannot be; the message names it, its value and the remedy.
 fn refuse(message: impl Into<String>) -> Error {

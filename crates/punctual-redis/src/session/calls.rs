@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use punctual::engine::{Maintained, NamespaceProblem};
+use punctual::schedule::tz_database;
 use punctual::time::{Clock, Timestamp};
 use punctual::{Error, ErrorKind, Limits, Namespace, Result};
 use redis::{FromRedisValue, Value, cmd};
@@ -178,13 +179,19 @@ impl Calls {
 
     /// The same, and what only maintenance asks.
     pub(crate) async fn maintained(&self, shard: &Arc<Shard>) -> Result<MaintainReply> {
-        let map = MapWriter::default();
+        let mut map = MapWriter::default();
+        map.put_some("tz", Some(tz_database()).filter(|tz| !tz.is_empty()));
         let answer = self.change(shard, "maintain", Kind::Changes, &map).await?;
         shard.has_maintained();
         if answer.get("ob").some(Mp::number)?.unwrap_or(0) > 0 {
             self.deliver_old(shard).await;
         }
-        let reply = MaintainReply::read(&answer)?;
+        let mut reply = MaintainReply::read(&answer)?;
+        let short = answer.get("lo");
+        if !short.is_nil() && self.refill_schedules(shard, short, reply.at).await? {
+            // There may be more of them.
+            reply.done.next = Some(reply.at);
+        }
         reply.note(shard);
         Ok(reply)
     }

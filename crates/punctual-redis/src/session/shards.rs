@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use punctual::engine::{Namespace, Target, Token};
+use punctual::schedule::SCHEDULE_PREFIX;
 use punctual::sync::Lock;
 use punctual::time::Stopwatch;
 use punctual::{Error, ErrorKind, JobId, NewJob};
@@ -229,6 +230,9 @@ impl Shards {
 
 /// The shard of a job: its group decides, else its unique key, else its id.
 pub(crate) fn of_job(job: &NewJob, count: usize) -> usize {
+    if is_imported_run(job) {
+        return of_id(job.id, count);
+    }
     match (&job.group, &job.unique) {
         (Some(group), _) => of_key(&job.queue, &group.key, count),
         (None, Some(unique)) => of_key(&job.queue, &unique.key, count),
@@ -243,13 +247,40 @@ pub(crate) fn of_key(queue: &str, key: &str, count: usize) -> usize {
     of_id(JobId::derived(queue, key), count)
 }
 
+/// Whether a job is a run whose key is that of its schedule: it belongs where that is.
+fn is_imported_run(job: &NewJob) -> bool {
+    let run = job.history.as_ref().and_then(|past| past.schedule.as_ref());
+    let key = match (&job.group, &job.unique) {
+        (Some(group), _) => Some(&group.key),
+        (None, Some(unique)) => Some(&unique.key),
+        (None, None) => None,
+    };
+    let of_schedule = |name: &str| format!("{SCHEDULE_PREFIX}{name}");
+    run.is_some_and(|run| key.is_some_and(|key| *key == of_schedule(&run.name)))
+}
+
+/// The instant of a run in the second half of its id. All runs of a schedule are in one shard.
+const RUN_INSTANT: u64 = (1 << 54) - 1;
+
 /// The shard of a job without keys.
 pub(crate) fn of_id(id: JobId, count: usize) -> usize {
     if count == 1 {
         return 0;
     }
-    let folded = id.as_bytes().chunks_exact(8).fold(0, |hash: u64, word| {
-        let word = u64::from_be_bytes(word.try_into().unwrap_or_default());
+    let mut words = id.as_bytes().chunks_exact(8);
+    let mut next = || {
+        u64::from_be_bytes(
+            words
+                .next()
+                .and_then(|word| word.try_into().ok())
+                .unwrap_or_default(),
+        )
+    };
+    let (first, mut second) = (next(), next());
+    if id.is_reserved() {
+        second &= !RUN_INSTANT;
+    }
+    let folded = [first, second].into_iter().fold(0, |hash: u64, word| {
         (hash ^ word)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(31)

@@ -195,6 +195,8 @@ fn of_library(code: &str, said: &str) -> Error {
         "payload_too_large" => ErrorKind::PayloadTooLarge,
         "batch_too_large" => ErrorKind::BatchTooLarge,
         "version_conflict" => ErrorKind::VersionConflict,
+        "conflict" => ErrorKind::Conflict,
+        "not_found" => ErrorKind::NotFound,
         "unsupported" => ErrorKind::Unsupported,
         "data_damaged" => ErrorKind::DataDamaged,
         "engine_full" => ErrorKind::EngineFull,

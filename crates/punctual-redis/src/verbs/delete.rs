@@ -23,6 +23,9 @@ impl Calls {
         let mut counts = Counts::default();
         for shard in shards.iter() {
             let reply = self.delete_step(shard, queue, &DeleteStep::Look).await?;
+            if let Some(schedule) = &reply.schedule {
+                return Err(Control::queue_has_schedule(queue, schedule));
+            }
             for (sum, jobs) in counts.0.iter_mut().zip(reply.jobs.0) {
                 *sum += jobs;
             }

@@ -1,10 +1,12 @@
 //! Edit and control over the shards of a namespace.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use punctual::engine::{
     Control, Controlled, Cursor, Edit, EditVerdict, Edited, SETTINGS_PREFIX, Select, Target,
 };
+use punctual::schedule::SCHEDULE_PREFIX;
 use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
 
@@ -13,6 +15,9 @@ use crate::session::calls::Calls;
 use crate::session::shards::{Shard, of_target};
 use crate::transport::servers::Kind;
 use crate::wire::{control, edit};
+
+/// Names of records that one call answers.
+const NAMES_MAX: usize = 1_000;
 
 impl Calls {
     pub(crate) async fn edit(&self, namespace: &Namespace, asked: &Edit) -> Result<Edited> {
@@ -115,6 +120,9 @@ impl Calls {
         namespace: &Namespace,
         asked: &Control,
     ) -> Result<Controlled> {
+        if let Some(told) = self.control_schedules(namespace, asked).await? {
+            return Ok(told);
+        }
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         match asked {
@@ -146,8 +154,37 @@ impl Calls {
                 }
                 Ok(told)
             }
+            Control::Names { prefix } if count > 1 => self.names(&shards, prefix).await,
             _ => self.control_one(&shards[0], asked, Kind::Changes).await,
         }
+    }
+
+    /// Names of records: those of schedules lie in every shard, others in the first.
+    async fn names(&self, shards: &[Arc<Shard>], prefix: &str) -> Result<Controlled> {
+        let mut all = BTreeSet::new();
+        for (index, shard) in shards.iter().enumerate() {
+            let of_schedules = if prefix.len() > SCHEDULE_PREFIX.len() {
+                prefix
+            } else {
+                SCHEDULE_PREFIX
+            };
+            let is_first = index == 0;
+            if !is_first
+                && !of_schedules.starts_with(prefix)
+                && !prefix.starts_with(SCHEDULE_PREFIX)
+            {
+                continue;
+            }
+            let prefix = if is_first { prefix } else { of_schedules };
+            let names = Control::Names {
+                prefix: prefix.into(),
+            };
+            if let Controlled::Names(names) = self.control_one(shard, &names, Kind::Changes).await?
+            {
+                all.extend(names);
+            }
+        }
+        Ok(Controlled::Names(all.into_iter().take(NAMES_MAX).collect()))
     }
 
     /// As many jobs at a time as a call takes.
@@ -195,7 +232,7 @@ impl Calls {
         })
     }
 
-    async fn control_one(
+    pub(super) async fn control_one(
         &self,
         shard: &Arc<Shard>,
         asked: &Control,

@@ -6,12 +6,13 @@ use bytes::Bytes;
 use punctual::engine::{
     Control, Controlled, Counts, Cursor, OnFull, QueueSettings, RecordValue, VersionedRecord,
 };
+use punctual::schedule::SCHEDULE_PREFIX;
 use punctual::{Limits, Result};
 
 use super::mp::{MapWriter, Mp};
-use super::numbers::{VALUE_OPAQUE, VALUE_SETTINGS};
+use super::numbers::{VALUE_OPAQUE, VALUE_SCHEDULE, VALUE_SETTINGS};
 use super::record::texts;
-use super::{damaged, inspect};
+use super::{damaged, inspect, schedule};
 
 pub(crate) fn request(control: &Control) -> MapWriter {
     let mut map = MapWriter::default();
@@ -35,7 +36,7 @@ pub(crate) fn request(control: &Control) -> MapWriter {
             value,
         } => {
             map.put("c", 5_u8).put("na", name).put("ex", *expected);
-            map.put_some("v", value.as_ref().map(packed))
+            map.put_some("v", value.as_ref().map(|value| packed(name, value)))
         }
         // The contract and this crate are of one version.
         _ => &mut map,
@@ -53,7 +54,7 @@ pub(crate) fn limits(limits: &Limits) -> MapWriter {
 }
 
 /// These bounds by their names in the functions; spans in microseconds.
-pub(crate) fn bounds(limits: &Limits) -> [(&'static str, u64); 9] {
+pub(crate) fn bounds(limits: &Limits) -> [(&'static str, u64); 10] {
     let us = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
     [
         ("sweep", limits.sweep as u64),
@@ -65,6 +66,7 @@ pub(crate) fn bounds(limits: &Limits) -> [(&'static str, u64); 9] {
             limits.namespace_retained_bytes as u64,
         ),
         ("feed", limits.feed as u64),
+        ("schedules", limits.schedules as u64),
         ("settled_window", us(limits.settled_window)),
         ("cancelled_retention", us(limits.cancelled_retention)),
         ("dead_retention", us(limits.dead_retention)),
@@ -87,6 +89,8 @@ pub(crate) struct Deleted {
     pub(crate) jobs: Counts,
     pub(crate) cursor: Option<Vec<u8>>,
     pub(crate) deleted: bool,
+    /// A schedule that enqueues into the queue.
+    pub(crate) schedule: Option<String>,
 }
 
 pub(crate) fn delete(queue: &str, step: &DeleteStep) -> MapWriter {
@@ -112,6 +116,7 @@ pub(crate) fn deleted(reply: &Mp) -> Result<Deleted> {
         jobs,
         cursor: reply.get("cu").some(|at| at.bytes().map(<[u8]>::to_vec))?,
         deleted: reply.get("d").is_set(),
+        schedule: reply.get("sc").some(Mp::text)?,
     })
 }
 
@@ -123,7 +128,7 @@ pub(crate) fn set_clock_back(dry_run: bool, force: bool) -> MapWriter {
     map
 }
 
-fn packed(value: &RecordValue) -> Mp {
+fn packed(name: &str, value: &RecordValue) -> Mp {
     let mut bytes = Vec::new();
     match value {
         RecordValue::Queue(settings) => {
@@ -138,6 +143,10 @@ fn packed(value: &RecordValue) -> Mp {
         RecordValue::Opaque(opaque) => {
             bytes.push(VALUE_OPAQUE);
             bytes.extend_from_slice(opaque);
+        }
+        RecordValue::Schedule(written) => {
+            let name = name.strip_prefix(SCHEDULE_PREFIX).unwrap_or(name);
+            bytes = schedule::packed(name, written);
         }
         _ => {}
     }
@@ -156,6 +165,9 @@ fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
                 max_pending: map.get("mp").some(Mp::number)?,
                 on_full,
             }))
+        }
+        Some((&VALUE_SCHEDULE, rest)) => {
+            Ok(RecordValue::Schedule(Box::new(schedule::unpacked(rest)?)))
         }
         Some((&VALUE_OPAQUE, rest)) => Ok(RecordValue::Opaque(Bytes::copy_from_slice(rest))),
         _ => Err(damaged()),

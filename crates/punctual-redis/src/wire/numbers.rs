@@ -77,6 +77,8 @@ pub(crate) const VERDICT_CLEARED: u8 = 255;
 pub(crate) const VALUE_SETTINGS: u8 = 0;
 /// Opaque bytes.
 pub(crate) const VALUE_OPAQUE: u8 = 1;
+/// A schedule.
+pub(crate) const VALUE_SCHEDULE: u8 = 2;
 /// The least jobs that are stored as a bundle.
 pub(crate) const BUNDLE_MIN: usize = 8;
 /// Jobs of one bundle at most.

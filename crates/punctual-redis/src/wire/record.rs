@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use punctual::engine::{Got, WorkerId};
 use punctual::job::{CancelReason, DeadReason, LogLine, PastAttempt, PastOutcome, Stop};
+use punctual::schedule::Occurrence;
 use punctual::time::Timestamp;
 use punctual::{
     Group, Hold, JobId, JobRecord, NewJob, OnRetry, Result, RetryPolicy, State, Unique,
@@ -13,6 +14,7 @@ use punctual::{
 
 use super::mp::{Mp, read_instant};
 use super::numbers::{SPEC_OPTS, TAG_DEAD, TAG_PLAIN, TAG_TOMBSTONE};
+use super::spec::run_instant;
 use super::{Reader, damaged};
 
 /// Who holds a job, and until when.
@@ -141,11 +143,16 @@ pub(crate) fn read_record(
     record.lease_until = holder.map(|holder| holder.deadline);
     record.attempts = past_attempts(ext.get("at"))?;
     record.log = log_lines(ext.get("lg"))?;
+    if let Some(name) = options.get("sc").some(Mp::text)? {
+        let at = options.get("oc").some(read_instant)?;
+        let at = at.unwrap_or_else(|| run_instant(id));
+        record.schedule = Some(Occurrence { name, at });
+    }
     Ok(record)
 }
 
 /// What a job's opts say; what they leave out stands at its default.
-fn read_options(job: &mut NewJob, options: &Mp) -> Result<()> {
+pub(super) fn read_options(job: &mut NewJob, options: &Mp) -> Result<()> {
     if let Some(content_type) = options.get("ct").some(Mp::text)? {
         job.content_type = content_type;
     }

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use punctual::job::{LogLine, PastAttempt, content_headers};
+use punctual::time::Timestamp;
 use punctual::{
-    Due, Group, Hold, JobRecord, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
+    Due, Group, Hold, JobId, JobRecord, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
 };
 
 use super::mp::{MapWriter, Mp, instant};
@@ -39,6 +40,19 @@ pub(super) fn is_plain(job: &NewJob) -> bool {
         && job.max_crashes.is_none()
         && job.remember.is_none()
         && job.history.is_none()
+}
+
+/// Writes the spec of a run from its priority on: the functions look at each.
+pub(super) fn write_run(out: &mut Writer, schedule: &str, job: &NewJob) {
+    let mut options = MapWriter::default();
+    first_group(&mut options, job);
+    second_group(&mut options, job);
+    options.put("sc", schedule);
+    out.u8(job.priority).u8(SPEC_OPTS | SPEC_EXAMINED);
+    out.name(&job.queue);
+    out.name(if job.kind == job.queue { "" } else { &job.kind });
+    out.long(&options.packed());
+    out.bytes(&job.payload);
 }
 
 /// Whether two jobs differ in nothing but what a bundle has of each: id, hash and payload.
@@ -141,6 +155,21 @@ fn second_group(options: &mut MapWriter, job: &NewJob) {
         options.put("w", names(&job.wait_for));
     }
     options.put_some("hi", job.history.as_deref().map(history));
+    let run = job.history.as_ref().and_then(|past| past.schedule.as_ref());
+    if let Some(run) = run {
+        options.put("sc", &run.name);
+        // The id has the instant, unless an import says another one.
+        if run_instant(job.id) != run.at {
+            options.put("oc", instant(run.at));
+        }
+    }
+}
+
+/// The instant in the id of a run.
+pub(super) fn run_instant(id: JobId) -> Timestamp {
+    let low = id.as_bytes().iter().skip(8);
+    let low = low.fold(0, |low: u64, byte| low << 8 | u64::from(*byte));
+    Timestamp::from_micros(low & ((1 << 54) - 1))
 }
 
 /// Names without repeats, in the order of their first.

@@ -146,6 +146,14 @@ pub enum Controlled {
 }
 
 impl Control {
+    /// The error for a delete of a queue that a schedule enqueues into; engines answer it.
+    pub fn queue_has_schedule(queue: &str, schedule: &str) -> Error {
+        let message = format!(
+            "schedule \"{schedule}\" enqueues into queue \"{queue}\"; remove the schedule first"
+        );
+        Error::new(ErrorKind::Conflict, message)
+    }
+
     /// The error for a delete of a queue that still has jobs; engines answer it.
     ///
     /// ```

@@ -29,6 +29,8 @@ pub(crate) const RETAINED_BYTES: usize = 67_108_864;
 pub(crate) const NAMESPACE_RETAINED_BYTES: usize = 536_870_912;
 /// Changes that the feed remembers.
 pub(crate) const FEED: usize = 16_384;
+/// Schedules of a namespace.
+pub(crate) const SCHEDULES: usize = 100_000;
 /// How long a tombstone is kept, so that a resend is recognised.
 pub(crate) const SETTLED_WINDOW_MS: u64 = 120_000;
 /// How long a cancelled job is kept.

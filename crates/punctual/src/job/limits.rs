@@ -41,6 +41,8 @@ pub struct Limits {
     pub namespace_retained_bytes: usize,
     /// Changes that the feed remembers. Default 16,384.
     pub feed: usize,
+    /// Schedules of a namespace. Default 100,000.
+    pub schedules: usize,
     /// How long the tombstone of a settled job stays, and a kept job at least. Default 2 minutes:
     /// an id that is sent again later than that is a new job.
     pub settled_window: Duration,
@@ -66,6 +68,7 @@ impl Default for Limits {
             retained_bytes: bounds::RETAINED_BYTES,
             namespace_retained_bytes: bounds::NAMESPACE_RETAINED_BYTES,
             feed: bounds::FEED,
+            schedules: bounds::SCHEDULES,
             settled_window: millis(bounds::SETTLED_WINDOW_MS),
             cancelled_retention: millis(bounds::CANCELLED_RETENTION_MS),
             dead_retention: millis(bounds::DEAD_RETENTION_MS),

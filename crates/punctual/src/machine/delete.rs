@@ -3,7 +3,7 @@
 use super::Machine;
 use super::rows::*;
 use crate::engine::{Control, Controlled, Counts, Namespace, SETTINGS_PREFIX};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 impl Machine {
     /// Deletes a queue without jobs, with its pause, settings, history and last ends.
@@ -66,11 +66,7 @@ impl Machine {
             if self.is_pending_run(&job)?
                 && let Some(run) = job.spec.rare.occurrence()
             {
-                let message = format!(
-                    "schedule \"{}\" enqueues into queue \"{queue}\"; remove the schedule first",
-                    run.name
-                );
-                return Err(Error::new(ErrorKind::Conflict, message));
+                return Err(Control::queue_has_schedule(queue, &run.name));
             }
         }
         Ok(())

@@ -6,13 +6,13 @@ use super::Machine;
 use super::enqueue::Checked;
 use super::jobs::Loaded;
 use super::rows::*;
-use super::schedules::{just_after, new_run, occurrence_of, run_key};
+use super::schedules::{just_after, occurrence_of};
 use crate::engine::{Controlled, EnqueueVerdict, Namespace, Receipt, RecordValue, ScheduleAct};
 use crate::error::{Error, ErrorKind, Result};
 use crate::injected::{Bug, is_injected};
 use crate::job::{CancelReason, DeadReason, JobId, State, UniquePolicy};
 use crate::schedule::{
-    MISSED_MAX, Next, PlannedRun, SCHEDULE_PREFIX, Schedule, ScheduleStatus, Series,
+    MISSED_MAX, Next, PlannedRun, SCHEDULE_PREFIX, Schedule, ScheduleStatus, Series, run_key,
 };
 use crate::time::Timestamp;
 
@@ -85,7 +85,7 @@ impl Machine {
     /// The injected bug of a run that is enqueued twice.
     fn enqueue_again(&mut self, key: &RecordKey, schedule: &Schedule, at: Timestamp) -> Result<()> {
         let id = JobId::occurrence(&format!("{} again", key.name), at);
-        let mut job = new_run(&key.name, schedule, id);
+        let mut job = schedule.job(&key.name, id);
         job.unique = None;
         let run = Checked::run(self.now, job, occurrence_of(&key.name, at));
         self.enqueue_one(key.namespace, run, false).map(drop)
@@ -318,7 +318,7 @@ impl Machine {
             at = just_after(at);
             id = JobId::occurrence(&key.name, at);
         }
-        let job = new_run(&key.name, schedule, id);
+        let job = schedule.job(&key.name, id);
         let queue = self.queue_or_new(namespace, &job.queue);
         let due = self.now;
         let spec = self.new_spec(queue, job, Some(occurrence_of(&key.name, at)), due)?;
@@ -364,7 +364,7 @@ impl Machine {
             // It never started: this is its turn.
             self.delete(&run)?;
         }
-        let mut job = new_run(&key.name, schedule, id);
+        let mut job = schedule.job(&key.name, id);
         if schedule.template.unique.is_none() {
             job.unique = None;
         }

@@ -9,25 +9,17 @@ use super::rows::*;
 use crate::engine::RecordValue;
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
-use crate::job::{JobId, NewJob};
+use crate::job::JobId;
 use crate::schedule::{
-    MISSED_MAX, Missed, Next, Occurrence, PlannedRun, SCHEDULE_PREFIX, Schedule, Series,
+    LASTS, LIST_MAX, LIST_MIN, LOW, LOW_SPAN, MISSED_MAX, Missed, Next, Occurrence, PlannedRun,
+    SCHEDULE_PREFIX, Schedule, Series, tz_database,
 };
-use crate::time::{Timestamp, hours, minutes};
+use crate::time::Timestamp;
 
 /// Instants that calendars name in one step, over all schedules.
 pub(super) const INSTANTS_PER_STEP: usize = 1_024;
 /// Schedules that are refilled in one step.
 const REFILLS_PER_STEP: usize = 64;
-/// A full list has at least that many instants, and reaches at least [`LASTS`] ahead.
-const LIST_MIN: usize = 16;
-/// The most instants of a list.
-const LIST_MAX: usize = 256;
-const LASTS: Duration = hours(1);
-/// A list is refilled once it has fewer instants, or reaches less far ahead and is half empty.
-const LOW: usize = 8;
-const LOW_SPAN: Duration = minutes(30);
-
 /// The longest list that spans need: their instants are sums.
 const SUMS_MAX: usize = 2;
 
@@ -74,11 +66,6 @@ impl ScheduleRow {
 
 pub(super) fn just_after(at: Timestamp) -> Timestamp {
     at + Duration::from_micros(1)
-}
-
-/// The unique key of a schedule's runs, where the overlap policy needs one.
-pub(super) fn run_key(name: &str) -> String {
-    format!("{SCHEDULE_PREFIX}{name}")
 }
 
 impl Machine {
@@ -355,7 +342,7 @@ impl Machine {
         if self.is_known(&job_key)? {
             return Ok(None);
         }
-        let job = new_run(&key.name, schedule, id);
+        let job = schedule.job(&key.name, id);
         let queue = self.queue_or_new(namespace, &job.queue);
         let occurrence = occurrence_of(&key.name, instant.at);
         let spec = self.new_spec(queue, job, Some(occurrence), instant.due)?;
@@ -388,33 +375,4 @@ impl Machine {
 pub(super) fn occurrence_of(name: &str, at: Timestamp) -> Occurrence {
     let name = name.to_owned();
     Occurrence { name, at }
-}
-
-/// The job of a run, with the key or the group that its overlap policy needs.
-pub(super) fn new_run(name: &str, schedule: &Schedule, id: JobId) -> NewJob {
-    use crate::job::{Group, Unique, UniquePolicy};
-    use crate::schedule::Overlap;
-
-    let mut job = schedule.template.clone().job(id);
-    let policy = match schedule.overlap {
-        Overlap::Skip => UniquePolicy::Keep,
-        Overlap::BufferOne => UniquePolicy::After,
-        Overlap::CancelOther => UniquePolicy::Replace,
-        Overlap::BufferAll => {
-            job.group.get_or_insert_with(|| Group::new(run_key(name)));
-            return job;
-        }
-        Overlap::Allow => return job,
-    };
-    job.unique
-        .get_or_insert_with(|| Unique::new(run_key(name)).policy(policy));
-    job
-}
-
-/// The tz database of this build; empty without calendars.
-pub(super) fn tz_database() -> &'static str {
-    #[cfg(feature = "schedules")]
-    return crate::schedule::tz_database_version();
-    #[cfg(not(feature = "schedules"))]
-    ""
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::parts::SpecBuilder;
 use super::refuse;
 use crate::error::Result;
-use crate::job::{Due, Group, JobId, Limits, NewJob, Unique, check_name};
+use crate::job::{Due, Group, JobId, Limits, NewJob, Unique, UniquePolicy, check_name};
 use crate::retry::RetryPolicy;
 use crate::time::{Timestamp, minutes};
 
@@ -218,6 +218,25 @@ impl Schedule {
         }
     }
 
+    /// The job of a run, with the key or the group that the overlap policy needs; engines enqueue
+    /// it.
+    pub fn job(&self, name: &str, id: JobId) -> NewJob {
+        let mut job = self.template.clone().job(id);
+        let policy = match self.overlap {
+            Overlap::Skip => UniquePolicy::Keep,
+            Overlap::BufferOne => UniquePolicy::After,
+            Overlap::CancelOther => UniquePolicy::Replace,
+            Overlap::BufferAll => {
+                job.group.get_or_insert_with(|| Group::new(run_key(name)));
+                return job;
+            }
+            Overlap::Allow => return job,
+        };
+        job.unique
+            .get_or_insert_with(|| Unique::new(run_key(name)).policy(policy));
+        job
+    }
+
     /// Checks every part; engines call it when a schedule is written.
     ///
     /// # Errors
@@ -250,6 +269,11 @@ impl Schedule {
         let message = "this build has no calendars; build with the feature `schedules`";
         Err(crate::Error::new(crate::ErrorKind::Unsupported, message))
     }
+}
+
+/// The unique key of a schedule's runs, where the overlap policy needs one.
+pub(crate) fn run_key(name: &str) -> String {
+    format!("{SCHEDULE_PREFIX}{name}")
 }
 
 /// Which run of which schedule a job is.
@@ -293,4 +317,25 @@ pub struct ScheduleStatus {
     pub last: Option<(Timestamp, JobId)>,
     /// The version of the tz database that the known instants come from; empty if none was used.
     pub tz_database: String,
+}
+
+impl ScheduleStatus {
+    /// A schedule that has named nothing yet; engines fill in the rest.
+    pub fn new(name: impl Into<String>, version: u64, schedule: Schedule) -> Self {
+        Self {
+            name: name.into(),
+            version,
+            schedule,
+            pending: None,
+            next: Vec::new(),
+            lasts_until: None,
+            dry: false,
+            ended: false,
+            fired: 0,
+            skipped: 0,
+            missed: 0,
+            last: None,
+            tz_database: String::new(),
+        }
+    }
 }

@@ -90,6 +90,14 @@ pub struct Every {
     pub phase: Duration,
 }
 
+impl Every {
+    /// A run in every span, later by a phase; both are checked when the [`Spec`](super::Spec) is
+    /// built.
+    pub fn new(span: Duration, phase: Duration) -> Self {
+        Self { span, phase }
+    }
+}
+
 /// The parts of a [`Spec`](super::Spec), before they are checked.
 ///
 /// Spans and instants are serialised in microseconds. A part that this version does not know is

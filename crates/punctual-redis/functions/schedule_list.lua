@@ -1,0 +1,87 @@
+-- Schedules: lists of instants that need more of them, of which `maintain` tells.
+do
+
+local advance, set_list, after = Schedule.advance, Schedule.set_list, Schedule.after
+
+-- Adds instants that a calendar named to a list, if that is as the process that asked it has seen
+-- it. `an` 1: instead of those of an older tz database. Whether it did.
+local function refill(map)
+  local one = type(map) == 'table' and Schedule.load(map.na)
+  if not one or one.version ~= map.ve or u8(one.row.searched) ~= map.se then return false end
+  local s, row = one.s, one.row
+  local list = sub(row.list, 8 * row.used + 1)
+  if map.an == 1 then
+    if row.pending and row.pending > S.now then
+      Schedule.discard(s, row.pending)
+      row.pending = nil
+    end
+    list = ''
+  end
+  set_list(row, list .. after(map.ne, max(row.pending or 0, map.an == 1 and S.now or 0)))
+  row.searched, row.complete = at8(map.sn), map.co == 1
+  if map.tz and below(map.tz, row.tz) then call('HSET', S.k.s, 'z', map.tz) end -- a newer one looks at all again
+  row.tz, row.old = map.tz or row.tz, false
+  advance(one)
+  return true
+end
+
+function Schedule.refill(map)
+  local done = 0
+  for _, one in ipairs(map.rf or {}) do if refill(one) then done = done + 1 end end
+  return {d = done}
+end
+
+-- Lists that one `maintain` tells of, or goes on with; bytes of what it tells; names that it looks
+-- at for their tz database.
+local TOLD, TOLD_BYTES, LOOKED_AT = 64, 1048576, 100
+
+-- With a newer tz database all lists are short: their instants may be others. The fields `z` and
+-- `y` of `BASE:s` are the newest one, and the last name that was looked at.
+local function look_for_older(tz)
+  local known = Schedule.fields_of(S.k.s, 'z', 'y')
+  local newest, from = known[1], known[2]
+  if not newest or below(newest, tz) then
+    if call('EXISTS', S.k.sn) == 0 then return false end
+    call('HSET', S.k.s, 'z', tz, 'y', '')
+    newest, from = tz, ''
+  end
+  if not from then return false end
+  local names = call('ZRANGEBYLEX', S.k.sn, from == '' and '-' or '(' .. from, '+', 'LIMIT', 0, LOOKED_AT)
+  for _, name in ipairs(names) do
+    local one = Schedule.load(name)
+    if one and not one.s.sums and not one.row.old and below(one.row.tz, newest) then
+      one.row.low, one.row.old = true, true
+      call('ZADD', S.k.sl, 0, name)
+      Schedule.write_row(one)
+    end
+  end
+  if #names < LOOKED_AT then call('HDEL', S.k.s, 'y') else call('HSET', S.k.s, 'y', names[#names]) end
+  return #names == LOOKED_AT
+end
+
+-- Goes on with schedules whose list is short: with sums here; of calendars it answers name, version,
+-- spec, from where on to ask, instants that are left, the last of them, missed ones that are looked
+-- at, tz database. And whether there is more to do here.
+function Schedule.maintain(tz)
+  local more = tz and look_for_older(tz) or false
+  local told, bytes = {}, 0
+  for _, name in ipairs(call('ZRANGE', S.k.sl, 0, TOLD - 1)) do
+    local one = Schedule.load(name)
+    local s, row = one and one.s, one and one.row
+    if not one then
+      call('ZREM', S.k.sl, name)
+    elseif s.sums then
+      advance(one)
+      more = more or row.low
+    else
+      bytes = bytes + #s.sp
+      if bytes > TOLD_BYTES and #told > 0 then break end
+      local last = #row.list >= 8 and sub(row.list, -8) or u8(0)
+      told[#told + 1] = {name, one.version, s.sp, u8(row.searched), #row.list / 8 - row.used, last, s.missed == 1 and s.late or 0, row.tz}
+      call('ZADD', S.k.sl, fmt('%d', S.now), name)
+    end
+  end
+  return #told > 0 and told or nil, more
+end
+
+end
