@@ -105,6 +105,7 @@ impl Engine for Prepared {
             wake_at: (from > 0).then_some(now),
             suspects: false,
             another_wakes: false,
+            limited: Vec::new(),
         })
     }
 

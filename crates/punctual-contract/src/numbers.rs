@@ -120,6 +120,7 @@ pub const GROUPS: &[Group] = &[
     plain("Flags of a lease.", LEASE),
     plain("The last byte of a shard.", SHARD),
     plain("The first byte of the value of a `control` record.", VALUES),
+    plain("The kind of a rate in the settings of a queue.", RATES),
     plain("Bundles.", BUNDLE),
 ];
 
@@ -334,6 +335,23 @@ const VALUES: &[Number] = &[
     both("VALUE_SETTINGS", 0, "settings of a queue"),
     both("VALUE_OPAQUE", 1, "opaque bytes"),
     both("VALUE_SCHEDULE", 2, "a schedule"),
+];
+
+/// A number of 64 bits, for both.
+const fn number(name: &'static str, value: u64, gloss: &'static str) -> Number {
+    Number {
+        rust: Some("u64"),
+        ..both(name, value, gloss)
+    }
+}
+
+const RATES: &[Number] = &[
+    number(
+        "RATE_SMOOTH",
+        0,
+        "starts that are a step apart, and a burst",
+    ),
+    number("RATE_WINDOW", 1, "starts in any span of a length"),
 ];
 
 const BUNDLE: &[Number] = &[

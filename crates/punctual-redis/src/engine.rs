@@ -421,6 +421,8 @@ impl Engine for RedisEngine {
             self.durability,
             now.unwrap_or_else(|| self.calls.clock.now()),
         );
+        info.capabilities
+            .retain(|one| *one != Capability::QueueLimits);
         info.limits = *self.calls.limits();
         info.settled_window = self.calls.limits().settled_window;
         info.resend_window = resend_window.unwrap_or(info.settled_window);

@@ -39,6 +39,7 @@ mod explain;
 mod groups;
 mod import;
 mod lease;
+mod limits;
 mod list;
 mod log;
 mod names;

@@ -18,6 +18,7 @@ mod ends;
 mod enqueue;
 mod info;
 mod inspect;
+mod limited;
 mod settle;
 mod wait;
 
@@ -42,6 +43,10 @@ pub use info::{
 pub use inspect::{
     Counts, Cursor, DueBucket, Explanation, Filter, Got, List, ListBy, Listing, MinuteStats,
     QueueStats, Reason, Stats, StatsRequest, Target, WorkerSeen, free_workers, job_named,
+};
+pub use limited::{
+    CONCURRENCY_MAX, ClosedLimit, LimitStats, LimitedQueue, RATE_SPAN_MAX, RATE_SPAN_MIN,
+    RATE_STARTS_MAX, Rate,
 };
 pub use settle::{LeaseReport, SAMPLE_US_MAX, Settle, SettleVerdict, Settled, Settlement};
 pub use wait::{Change, WaitFor, Waited};

@@ -47,6 +47,14 @@ pub enum Bug {
     MissedAllFired,
     /// A run starts although another one of its schedule is on its way.
     OverlapUnchecked,
+    /// A lost lease does not give the slots of its queue's limit back.
+    SlotLeftBehind,
+    /// A rate counts what is enqueued, not what is claimed.
+    TokenAtEnqueue,
+    /// A window begins at a full span of the clock, so that two may meet at its end.
+    WindowAlignedToClock,
+    /// A worker is given more jobs of a limited queue than it has free slots.
+    ClaimedAheadOfLimit,
 }
 
 impl Bug {
@@ -55,7 +63,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 22] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -74,6 +82,10 @@ impl Bug {
         Self::TickLostOnCancel,
         Self::MissedAllFired,
         Self::OverlapUnchecked,
+        Self::SlotLeftBehind,
+        Self::TokenAtEnqueue,
+        Self::WindowAlignedToClock,
+        Self::ClaimedAheadOfLimit,
     ];
 }
 

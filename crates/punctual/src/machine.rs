@@ -15,6 +15,7 @@ mod ends;
 mod enqueue;
 mod explain;
 mod fields;
+mod gates;
 mod history;
 mod idle;
 mod inspect;
@@ -22,6 +23,7 @@ mod jobs;
 mod lanes;
 mod lease;
 mod rare;
+mod rate;
 mod recover;
 mod rows;
 mod run;
@@ -48,6 +50,7 @@ use crate::time::Timestamp;
 
 use due::DueIndex;
 use ends::Ends;
+use gates::Gate;
 use history::History;
 use idle::Round;
 pub use recover::{Frozen, Recovered};
@@ -100,6 +103,7 @@ struct Tables {
     records: Table<RecordKey, RecordRow>,
     ends: Table<EndKey, EndRow>,
     schedules: Table<RecordKey, ScheduleRow>,
+    gates: Table<QueueText, GateRow>,
 }
 
 #[derive(Debug, Default)]
@@ -147,6 +151,8 @@ struct Queue {
     /// The leases of its jobs, by fence.
     leases: BTreeSet<u64>,
     settings: crate::engine::QueueSettings,
+    /// Its limits; none if it never had any.
+    gate: Option<Box<Gate>>,
 }
 
 /// A lease, in memory.
@@ -198,7 +204,8 @@ impl Machine {
             prune: Table::new(19, base.clone()),
             records: Table::new(20, base.clone()),
             ends: Table::new(21, base.clone()),
-            schedules: Table::new(22, base),
+            schedules: Table::new(22, base.clone()),
+            gates: Table::new(23, base),
         };
         Self {
             limits,
@@ -269,6 +276,7 @@ impl Machine {
 
     fn save_changed_queues(&mut self) {
         for id in std::mem::take(&mut self.derived.dirty) {
+            self.save_gate(id);
             if let Some(queue) = self.derived.queues.get(&id) {
                 let key = QueueName {
                     namespace: queue.namespace,
@@ -353,6 +361,7 @@ impl Machine {
             lease_ends: BTreeSet::new(),
             leases: BTreeSet::new(),
             settings: Default::default(),
+            gate: None,
         };
         self.derived
             .queue_ids

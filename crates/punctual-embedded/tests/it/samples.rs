@@ -123,10 +123,9 @@ async fn make(path: &Path) {
                 .expect("settle");
         }
     }
-    let settings = QueueSettings {
-        max_pending: Some(12),
-        on_full: OnFull::DeadLetterOldest,
-    };
+    let settings = QueueSettings::new()
+        .max_pending(12)
+        .on_full(OnFull::DeadLetterOldest);
     let schedule = RecordValue::Schedule(Box::new(schedule()));
     for (name, value) in [
         ("schedule/weekly-report", schedule),

@@ -277,12 +277,11 @@ pub(super) async fn set_settings(
     Allowed(caller, _): Allowed<Administering>,
     Read(line): Read<SettingsLine>,
 ) -> Answer<SettingsWritten> {
-    let settings = QueueSettings {
-        max_pending: line.max_pending,
-        on_full: match line.on_full {
-            OnFullLine::Refuse => OnFull::Refuse,
-            OnFullLine::DeadLetterOldest => OnFull::DeadLetterOldest,
-        },
+    let mut settings = QueueSettings::new();
+    settings.max_pending = line.max_pending;
+    settings.on_full = match line.on_full {
+        OnFullLine::Refuse => OnFull::Refuse,
+        OnFullLine::DeadLetterOldest => OnFull::DeadLetterOldest,
     };
     let control = Control::Write {
         name: record_of(&line.queue)?,

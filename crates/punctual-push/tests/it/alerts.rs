@@ -345,10 +345,7 @@ async fn a_full_queue_of_alerts_keeps_no_all_clear_back() {
     under.clock.advance(minutes(2));
     alerts.check().await.expect("it checks");
     assert_eq!(posted(&under.engine).await.len(), 2);
-    let settings = QueueSettings {
-        max_pending: Some(2),
-        ..QueueSettings::default()
-    };
+    let settings = QueueSettings::new().max_pending(2);
     let full = Control::Write {
         name: format!("queue/{}", push::ALERT_QUEUE),
         expected: 0,

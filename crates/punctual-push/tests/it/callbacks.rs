@@ -246,10 +246,9 @@ async fn purged(under: &Under) -> JobId {
 }
 
 async fn pushed_out(under: &Under) -> JobId {
-    let settings = QueueSettings {
-        max_pending: Some(1),
-        on_full: OnFull::DeadLetterOldest,
-    };
+    let settings = QueueSettings::new()
+        .max_pending(1)
+        .on_full(OnFull::DeadLetterOldest);
     let write = Control::Write {
         name: "queue/small".to_owned(),
         expected: 0,

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use punctual::engine::{
-    Control, Controlled, Cursor, Edit, EditVerdict, Edited, SETTINGS_PREFIX, Select, Target,
+    Control, Controlled, Cursor, Edit, EditVerdict, Edited, RecordValue, SETTINGS_PREFIX, Select,
+    Target,
 };
 use punctual::schedule::SCHEDULE_PREFIX;
 use punctual::time::Timestamp;
-use punctual::{Namespace, Result};
+use punctual::{Error, ErrorKind, Namespace, Result};
 
 use super::{Walk, by_shard};
 use crate::session::calls::Calls;
@@ -144,7 +145,8 @@ impl Calls {
                 self.purge(&shards, queue, walk, *limit).await
             }
             Control::DeleteQueue { queue } => self.delete_queue(namespace, queue).await,
-            Control::Write { .. } => {
+            Control::Write { value, .. } => {
+                may_limit(value.as_ref(), count)?;
                 // A second sending would meet the version that the first has made.
                 let told = self
                     .control_one(&shards[0], asked, Kind::ChangesOnce)
@@ -265,4 +267,16 @@ impl Calls {
             .await
             .map(drop)
     }
+}
+
+/// A limit is of a whole queue, and shards do not know what others have claimed: each would let as
+/// many jobs start.
+fn may_limit(value: Option<&RecordValue>, shards: usize) -> Result<()> {
+    let limits = matches!(value, Some(RecordValue::Queue(settings)) if settings.has_limits());
+    if !limits || shards == 1 {
+        return Ok(());
+    }
+    let message = "a namespace that is cut into shards keeps no limits of queues, as each shard would \
+                   let that many start; use one without shards for limited queues";
+    Err(Error::new(ErrorKind::Unsupported, message).with("shards", shards))
 }

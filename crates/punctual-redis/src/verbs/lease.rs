@@ -40,6 +40,7 @@ impl Calls {
             wake_at: None,
             suspects: false,
             another_wakes: true,
+            limited: Vec::new(),
         };
         let all_unavailable = shards.iter().all(|shard| shard.is_unavailable());
         let (mut failed, mut is_partial) = (None, false);

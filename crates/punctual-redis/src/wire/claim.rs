@@ -160,6 +160,7 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
             wake_at,
             suspects: flags & CLAIMED_SUSPECTS != 0,
             another_wakes: flags & CLAIMED_ANOTHER != 0,
+            limited: Vec::new(),
         },
         cached: Vec::new(),
         unseen: None,

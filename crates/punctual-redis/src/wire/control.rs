@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::engine::{
-    Control, Controlled, Counts, Cursor, OnFull, QueueSettings, RecordValue, VersionedRecord,
+    Control, Controlled, Counts, Cursor, OnFull, QueueSettings, Rate, RecordValue, VersionedRecord,
 };
 use punctual::schedule::SCHEDULE_PREFIX;
 use punctual::{Limits, Result};
 
 use super::mp::{MapWriter, Mp};
-use super::numbers::{VALUE_OPAQUE, VALUE_SCHEDULE, VALUE_SETTINGS};
+use super::numbers::{RATE_SMOOTH, RATE_WINDOW, VALUE_OPAQUE, VALUE_SCHEDULE, VALUE_SETTINGS};
 use super::record::texts;
 use super::{damaged, inspect, schedule};
 
@@ -137,6 +137,10 @@ fn packed(name: &str, value: &RecordValue) -> Mp {
             if settings.on_full == OnFull::DeadLetterOldest {
                 map.put("of", 1_u8);
             }
+            map.put_some("lc", settings.concurrency);
+            if let Some(rate) = &settings.rate {
+                map.put("lr", packed_rate(rate));
+            }
             bytes.push(VALUE_SETTINGS);
             bytes.extend(map.packed());
         }
@@ -153,18 +157,40 @@ fn packed(name: &str, value: &RecordValue) -> Mp {
     Mp::Bytes(bytes)
 }
 
+/// Kind, starts, microseconds, and the burst of a smooth one.
+fn packed_rate(rate: &Rate) -> Mp {
+    let per = u64::try_from(rate.per().as_micros()).unwrap_or(u64::MAX);
+    let (kind, burst) = match rate {
+        Rate::Smooth { burst, .. } => (RATE_SMOOTH, *burst),
+        _ => (RATE_WINDOW, 0),
+    };
+    let numbers = [kind, rate.starts(), per, burst];
+    Mp::List(numbers.into_iter().map(Mp::from).collect())
+}
+
+fn rate(value: &Mp) -> Result<Rate> {
+    let numbers: Vec<u64> = (value.list()?.iter().map(Mp::number)).collect::<Result<_>>()?;
+    match numbers[..] {
+        [RATE_SMOOTH, starts, per, burst] => {
+            Ok(Rate::smooth(starts, Duration::from_micros(per)).burst(burst))
+        }
+        [RATE_WINDOW, starts, per, _] => Ok(Rate::window(starts, Duration::from_micros(per))),
+        _ => Err(damaged()),
+    }
+}
+
 fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
     match bytes.split_first() {
         Some((&VALUE_SETTINGS, rest)) => {
             let map = Mp::read(rest)?;
-            let on_full = match map.get("of").is_set() {
-                true => OnFull::DeadLetterOldest,
-                false => OnFull::Refuse,
-            };
-            Ok(RecordValue::Queue(QueueSettings {
-                max_pending: map.get("mp").some(Mp::number)?,
-                on_full,
-            }))
+            let mut settings = QueueSettings::new();
+            settings.max_pending = map.get("mp").some(Mp::number)?;
+            if map.get("of").is_set() {
+                settings.on_full = OnFull::DeadLetterOldest;
+            }
+            settings.concurrency = map.get("lc").some(Mp::number)?;
+            settings.rate = map.get("lr").some(rate)?;
+            Ok(RecordValue::Queue(settings))
         }
         Some((&VALUE_SCHEDULE, rest)) => {
             Ok(RecordValue::Schedule(Box::new(schedule::unpacked(rest)?)))

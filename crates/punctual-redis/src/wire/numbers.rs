@@ -79,6 +79,10 @@ pub(crate) const VALUE_SETTINGS: u8 = 0;
 pub(crate) const VALUE_OPAQUE: u8 = 1;
 /// A schedule.
 pub(crate) const VALUE_SCHEDULE: u8 = 2;
+/// Starts that are a step apart, and a burst.
+pub(crate) const RATE_SMOOTH: u64 = 0;
+/// Starts in any span of a length.
+pub(crate) const RATE_WINDOW: u64 = 1;
 /// The least jobs that are stored as a bundle.
 pub(crate) const BUNDLE_MIN: usize = 8;
 /// Jobs of one bundle at most.

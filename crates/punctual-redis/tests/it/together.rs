@@ -159,10 +159,7 @@ async fn what_is_wrong_with_one_caller_concerns_no_other() {
 #[tokio::test]
 async fn a_full_queue_takes_the_first_of_many_callers() {
     let (_server, engine) = met().await;
-    let settings = QueueSettings {
-        max_pending: Some(3),
-        ..QueueSettings::default()
-    };
+    let settings = QueueSettings::new().max_pending(3);
     let write = Control::Write {
         name: format!("queue/{QUEUE}"),
         expected: 0,

@@ -146,6 +146,17 @@ async fn call_that_needs(case: &Case, capability: Capability) -> Option<Result<(
             .await
             .map(drop)
         }
+        QueueLimits => {
+            let settings = crate::engine::QueueSettings::new().concurrency(1);
+            let name = format!("queue/{QUEUE}");
+            let value = Some(crate::engine::RecordValue::Queue(settings));
+            let write = Control::Write {
+                name,
+                expected: 0,
+                value,
+            };
+            case.try_control(write).await.map(drop)
+        }
         Schedules => {
             let schedule = super::schedules::every(minutes(1));
             case.try_schedule("beat", 0, Some(schedule)).await.map(drop)

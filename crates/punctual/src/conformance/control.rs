@@ -229,10 +229,9 @@ pub(super) async fn record_names_are_found_by_prefix(case: Case) {
 
 /// The settings of a queue are a record that is read back, and no opaque one.
 pub(super) async fn queue_settings_are_a_record(case: Case) {
-    let settings = QueueSettings {
-        max_pending: Some(7),
-        on_full: OnFull::DeadLetterOldest,
-    };
+    let settings = QueueSettings::new()
+        .max_pending(7)
+        .on_full(OnFull::DeadLetterOldest);
     let version = case.configure(settings, 0).await;
     let name = format!("queue/{QUEUE}");
     let expected = VersionedRecord {
@@ -256,17 +255,11 @@ pub(super) async fn queue_settings_are_a_record(case: Case) {
 }
 
 const fn refuse(max_pending: u64) -> QueueSettings {
-    QueueSettings {
-        max_pending: Some(max_pending),
-        on_full: OnFull::Refuse,
-    }
+    QueueSettings::new().max_pending(max_pending)
 }
 
 pub(super) const fn dead_letter(max_pending: u64) -> QueueSettings {
-    QueueSettings {
-        max_pending: Some(max_pending),
-        on_full: OnFull::DeadLetterOldest,
-    }
+    refuse(max_pending).on_full(OnFull::DeadLetterOldest)
 }
 
 /// A full queue refuses more; held, scheduled and ready jobs count, active ones do not.

@@ -88,10 +88,7 @@ pub(super) async fn a_deleted_queue_leaves_nothing(case: Case) {
     let far = case.enqueue(job_in(hours(24 * 40))).await;
     case.cancel(far).await;
     case.edit(far, Action::Delete).await;
-    let bounded = QueueSettings {
-        max_pending: Some(0),
-        on_full: OnFull::Refuse,
-    };
+    let bounded = QueueSettings::new().max_pending(0).on_full(OnFull::Refuse);
     let version = case.configure(bounded, 0).await;
     case.pause().await;
     assert_eq!(
@@ -187,10 +184,7 @@ pub(super) async fn an_idle_queue_keeps_its_settings_and_keys(case: Case) {
         let id = case.enqueue(in_queue(name)).await;
         case.cancel(id).await;
     }
-    let bounded = QueueSettings {
-        max_pending: Some(7),
-        on_full: OnFull::Refuse,
-    };
+    let bounded = QueueSettings::new().max_pending(7).on_full(OnFull::Refuse);
     case.control(Control::Write {
         name: format!("{SETTINGS_PREFIX}bounded"),
         expected: 0,

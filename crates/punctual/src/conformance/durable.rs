@@ -6,8 +6,8 @@ pub(super) use super::ends::{ends_outlive_a_close, ends_outlive_a_crash};
 use super::schedules::{cron, every, minute};
 use super::wake::{SOON, assert_claims_at, expiring, in_group, with_key};
 use crate::engine::{
-    Action, Claim, Control, Controlled, EnqueueVerdict, Filter, ListBy, QueueSettings, RecordValue,
-    SettleVerdict,
+    Action, Claim, Control, Controlled, EnqueueVerdict, Filter, ListBy, QueueSettings, Rate,
+    RecordValue, SettleVerdict,
 };
 use crate::job::{
     Due, Effect, Group, Hold, JobId, JobRecord, NewJob, OnRetry, Outcome, State, Unique,
@@ -188,10 +188,7 @@ pub(super) async fn keys_and_groups_outlive_a_crash(mut case: Case) {
 
 /// Pauses, bounds and records outlive a crash, with their versions.
 pub(super) async fn control_outlives_a_crash(mut case: Case) {
-    let settings = QueueSettings {
-        max_pending: Some(1),
-        ..Default::default()
-    };
+    let settings = QueueSettings::new().max_pending(1);
     let version = case.configure(settings, 0).await;
     let value = RecordValue::Opaque(bytes("{}"));
     let name = String::from("a");
@@ -210,6 +207,38 @@ pub(super) async fn control_outlives_a_crash(mut case: Case) {
     assert_eq!(case.claim_ids(10).await, []);
     assert_eq!(case.resume().await, Controlled::Done(true));
     assert!(case.configure(QueueSettings::default(), version).await > version);
+}
+
+/// A limit, and what its rate has counted, outlives a crash.
+pub(super) async fn limits_outlive_a_crash(mut case: Case) {
+    for rate in [
+        Rate::window(2, hours(1)),
+        Rate::smooth(1, hours(1)).burst(1),
+    ] {
+        let mut case = case.another().await;
+        case.configure(QueueSettings::new().concurrency(3).rate(rate), 0)
+            .await;
+        case.enqueue_all((0..9).map(|_| job()).collect()).await;
+        let started = case.claim(9).await;
+        assert_eq!(started.len(), 2, "{rate}");
+        for attempt in &started {
+            case.complete(attempt).await;
+        }
+        case.crash().await;
+        assert_eq!(case.claim_ids(9).await, [], "two have started");
+        assert!(case.wake_at().await.is_some_and(|at| at > case.clock()));
+        case.advance(hours(2)).await;
+        assert_eq!(case.claim(9).await.len(), 2, "{rate}");
+    }
+    case.configure(QueueSettings::new().concurrency(2), 0).await;
+    case.enqueue_all((0..9).map(|_| job()).collect()).await;
+    let claim = Claim {
+        in_process: false,
+        ..case.wants(9)
+    };
+    assert_eq!(attempts(&case.claim_as(claim).await).len(), 2);
+    case.crash().await;
+    assert_eq!(case.claim_ids(9).await, [], "both are leased");
 }
 
 /// Engine time does not step back over a crash, though the clock does.

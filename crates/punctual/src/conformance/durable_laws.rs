@@ -33,6 +33,7 @@ macro_rules! __durable_laws {
                 what_ends_by_itself_wakes_after_a_close,
                 ends_outlive_a_crash[Ends],
                 ends_outlive_a_close[Ends],
+                limits_outlive_a_crash[QueueLimits],
                 schedules_outlive_a_crash[Schedules],
                 schedules_outlive_a_close[Schedules],
             }

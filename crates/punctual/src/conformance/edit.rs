@@ -490,15 +490,8 @@ pub(super) async fn a_malformed_edit_is_refused(case: Case) {
 /// A redrive is refused by no `max_pending`.
 pub(super) async fn a_redrive_is_not_refused_by_a_full_queue(case: Case) {
     let dead = case.job_in_state(State::Dead).await;
-    let max_pending = Some(0);
-    case.configure(
-        crate::engine::QueueSettings {
-            max_pending,
-            ..Default::default()
-        },
-        0,
-    )
-    .await;
+    let full = crate::engine::QueueSettings::new().max_pending(0);
+    case.configure(full, 0).await;
     assert_eq!(case.edit(dead, Action::Redrive).await, Done(State::Ready));
     assert_eq!(case.claim_ids(10).await, [dead]);
 }

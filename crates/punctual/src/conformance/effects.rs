@@ -138,10 +138,7 @@ pub(super) async fn a_malformed_effect_refuses_the_settle(case: Case) {
 /// An effect into a full queue is taken: an outcome is not lost to it.
 pub(super) async fn an_effect_into_a_full_queue_is_taken(case: Case) {
     let attempt = case.active(job()).await;
-    let settings = QueueSettings {
-        max_pending: Some(1),
-        on_full: OnFull::Refuse,
-    };
+    let settings = QueueSettings::new().max_pending(1).on_full(OnFull::Refuse);
     case.configure(settings, 0).await;
     case.enqueue(job()).await;
     assert_eq!(case.verdict(job()).await, EnqueueVerdict::Full);
@@ -296,10 +293,9 @@ pub(super) async fn a_settle_reports_the_state_after_its_effects(case: Case) {
 /// A retried job that an effect pushes out of a full queue is reported dead.
 pub(super) async fn a_settle_reports_its_job_dead_of_overflow(case: Case) {
     let attempt = case.active(job()).await;
-    let settings = QueueSettings {
-        max_pending: Some(1),
-        on_full: OnFull::DeadLetterOldest,
-    };
+    let settings = QueueSettings::new()
+        .max_pending(1)
+        .on_full(OnFull::DeadLetterOldest);
     case.configure(settings, 0).await;
     let after = Some(seconds(0));
     let retry = Settlement {

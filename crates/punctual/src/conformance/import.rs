@@ -269,10 +269,7 @@ pub(super) async fn a_past_that_is_to_come_ends_now(case: Case) {
 pub(super) async fn a_settled_import_needs_no_room(case: Case) {
     let id = case.job_in_state(State::Dead).await;
     let other = case.another().await;
-    let settings = QueueSettings {
-        max_pending: Some(0),
-        ..QueueSettings::default()
-    };
+    let settings = QueueSettings::new().max_pending(0);
     other.configure(settings, 0).await;
     let verdict = other.verdict(import_of(&case.get(id).await)).await;
     assert_eq!(verdict, EnqueueVerdict::Created);

@@ -438,6 +438,25 @@ macro_rules! __laws {
                 what_overflows_is_the_next_in_line[MaxPending, Priority],
                 what_is_kept_back_overflows_last[MaxPending, Groups, Delay],
             }
+            limits {
+                no_more_are_active_than_allowed[QueueLimits],
+                a_lost_lease_frees_its_slot[QueueLimits],
+                a_lowered_limit_kills_nothing[QueueLimits],
+                no_window_has_more_than_the_rate[QueueLimits],
+                a_smooth_rate_spaces_its_starts[QueueLimits],
+                tokens_do_not_pile_up_over_an_outage[QueueLimits],
+                a_retry_takes_a_token_anew[QueueLimits],
+                a_limited_job_counts_no_attempt[QueueLimits],
+                a_limited_queue_is_not_claimed_ahead[QueueLimits],
+                a_freed_slot_wakes[QueueLimits],
+                wake_at_is_when_the_gate_opens[QueueLimits, Delay],
+                a_closed_queue_hides_no_other[QueueLimits],
+                no_slot_idles_while_one_waits[QueueLimits, Groups, Priority, Expiry],
+                a_removed_limit_frees_all[QueueLimits],
+                explain_names_the_closed_gate[QueueLimits, Explain, Delay, Priority],
+                what_a_limit_keeps_back_is_not_late[QueueLimits],
+                limits_out_of_range_are_refused[QueueLimits],
+            }
             settled {
                 a_tombstone_stays_for_the_settled_window,
                 settled_jobs_stay_as_long_as_the_limits_say,

@@ -91,14 +91,7 @@ pub(super) async fn a_token_is_of_a_namespace(case: Case) {
 /// A pause, a bound and a record of one namespace bind nothing in another.
 pub(super) async fn control_is_of_a_namespace(case: Case) {
     case.pause().await;
-    case.configure(
-        QueueSettings {
-            max_pending: Some(0),
-            ..Default::default()
-        },
-        0,
-    )
-    .await;
+    case.configure(QueueSettings::new().max_pending(0), 0).await;
     let value = Some(RecordValue::Opaque(bytes("{}")));
     case.control(Control::Write {
         name: "a".into(),

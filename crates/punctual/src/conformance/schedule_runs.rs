@@ -255,10 +255,7 @@ pub(super) async fn a_backfill_repeats_nothing(case: Case) {
 
 /// A full queue refuses jobs, not the runs of schedules.
 pub(super) async fn a_full_queue_takes_a_run(case: Case) {
-    let settings = QueueSettings {
-        max_pending: Some(1),
-        ..Default::default()
-    };
+    let settings = QueueSettings::new().max_pending(1);
     case.configure(settings, 0).await;
     case.enqueue(job_in(hours(1))).await;
     case.write("beat", every(minutes(1))).await;

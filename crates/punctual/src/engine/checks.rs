@@ -256,6 +256,7 @@ impl<'a> Checks<'a> {
             (None, _, Some(RecordValue::Queue(_))) => {
                 refuse("queue settings are kept under queue/NAME")
             }
+            (Some(_), _, Some(RecordValue::Queue(settings))) => settings.check(),
             (Some(_), _, Some(RecordValue::Opaque(_) | RecordValue::Schedule(_))) => {
                 refuse("records under queue/ are queue settings")
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::LimitedQueue;
 use crate::job::{CLAIM_BYTES_MAX, JobId, JobRecord};
 use crate::time::Timestamp;
 
@@ -48,7 +49,8 @@ pub struct WorkerRecord {
     pub kinds: Vec<String>,
     /// Jobs it can run at the same time; 0 if it does not say: then a claim's `limit` counts.
     pub slots: u32,
-    /// Jobs it runs now, if it says so; what it has leased counts all the same.
+    /// Jobs it has and has not ended, if it says so; what it has leased counts all the same. A
+    /// limited queue gives it no more than its other slots.
     pub busy: u32,
 }
 
@@ -238,6 +240,11 @@ pub struct Claimed {
     /// `in_process`.
     #[serde(default)]
     pub another_wakes: bool,
+    /// The queues of this claim that have limits. While there are any, a worker claims for its free
+    /// slots only: a job of a limited queue that waits in a worker would use up what another could
+    /// use.
+    #[serde(default)]
+    pub limited: Vec<LimitedQueue>,
 }
 
 /// The jobs one claim answers, under one lease.

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Counts, Cursor, Receipt};
-use crate::error::{Error, ErrorKind};
+use super::limited::check_concurrency;
+use crate::engine::{Counts, Cursor, Rate, Receipt};
+use crate::error::{Error, ErrorKind, Result};
 use crate::job::State;
 use crate::schedule::{Schedule, ScheduleStatus};
 use crate::time::Timestamp;
@@ -216,12 +217,85 @@ pub enum RecordValue {
 }
 
 /// What a queue is told.
+///
+/// ```
+/// use punctual::engine::{QueueSettings, Rate};
+/// use punctual::time::minutes;
+///
+/// let settings = QueueSettings::new()
+///     .max_pending(10_000)
+///     .concurrency(50)
+///     .rate(Rate::window(1_000, minutes(1)));
+/// assert!(settings.check().is_ok() && settings.has_limits());
+/// assert!(settings.concurrency(0).check().is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct QueueSettings {
     /// Held, scheduled and ready jobs it may have; `None` for no bound of its own.
     pub max_pending: Option<u64>,
     /// What happens to an enqueue over that.
     pub on_full: OnFull,
+    /// Jobs that may be active at once, whoever claims them; `None` for any number.
+    #[serde(default)]
+    pub concurrency: Option<u64>,
+    /// Jobs that may start in a span of time; `None` for any number.
+    #[serde(default)]
+    pub rate: Option<Rate>,
+}
+
+impl QueueSettings {
+    /// Settings that bound nothing.
+    pub const fn new() -> Self {
+        Self {
+            max_pending: None,
+            on_full: OnFull::Refuse,
+            concurrency: None,
+            rate: None,
+        }
+    }
+
+    /// Sets how many held, scheduled and ready jobs it may have.
+    #[must_use]
+    pub const fn max_pending(mut self, jobs: u64) -> Self {
+        self.max_pending = Some(jobs);
+        self
+    }
+
+    /// Sets what happens to an enqueue over that.
+    #[must_use]
+    pub const fn on_full(mut self, on_full: OnFull) -> Self {
+        self.on_full = on_full;
+        self
+    }
+
+    /// Sets how many jobs may be active at once, 1 to 1,000,000.
+    #[must_use]
+    pub const fn concurrency(mut self, jobs: u64) -> Self {
+        self.concurrency = Some(jobs);
+        self
+    }
+
+    /// Sets how many jobs may start in a span of time.
+    #[must_use]
+    pub const fn rate(mut self, rate: Rate) -> Self {
+        self.rate = Some(rate);
+        self
+    }
+
+    /// Whether it limits what is claimed.
+    pub const fn has_limits(&self) -> bool {
+        self.concurrency.is_some() || self.rate.is_some()
+    }
+
+    /// Checks the bounds of its limits; every engine does.
+    ///
+    /// # Errors
+    /// `invalid_input`, with what to use instead.
+    pub fn check(&self) -> Result<()> {
+        self.concurrency.map_or(Ok(()), check_concurrency)?;
+        self.rate.map_or(Ok(()), |rate| rate.check())
+    }
 }
 
 /// What happens to an enqueue into a full queue.

@@ -95,11 +95,12 @@ pub enum Capability {
     StrictDueOrder,
     Ends,
     Schedules,
+    QueueLimits,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Delay,
         Self::Priority,
         Self::UniqueKeep,
@@ -123,6 +124,7 @@ impl Capability {
         Self::StrictDueOrder,
         Self::Ends,
         Self::Schedules,
+        Self::QueueLimits,
     ];
 
     /// Those that need no part which this build lacks: schedules need calendars.

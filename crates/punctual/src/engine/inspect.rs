@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{JobEnd, WorkerRecord};
+use crate::engine::{JobEnd, LimitStats, Rate, WorkerRecord};
 use crate::job::{CancelReason, DeadReason, JobId, JobRecord, State};
 use crate::time::Timestamp;
 
@@ -133,6 +133,20 @@ pub enum Reason {
     NoWorkerForKind {
         /// The kind.
         kind: String,
+    },
+    /// As many jobs of its queue are active as may be: it goes on when one of them ends.
+    ConcurrencyReached {
+        /// How many may be active.
+        limit: u64,
+        /// How many are.
+        active: u64,
+    },
+    /// As many jobs of its queue have started as may in a span of time.
+    RateReached {
+        /// How many may.
+        rate: Rate,
+        /// When the next one may start.
+        until: Timestamp,
     },
     /// It waits its turn behind others.
     InLine {
@@ -465,7 +479,8 @@ pub struct QueueStats {
     /// Whether it is paused.
     pub paused: bool,
     /// How long the oldest job that is first in its line, and not kept back by its group, has been
-    /// due.
+    /// due, or since when its queue's limits let it start if that is later; `None` while they do
+    /// not.
     pub oldest_due: Option<Duration>,
     /// Due jobs of the future in buckets, if asked for.
     pub due: Vec<DueBucket>,
@@ -474,6 +489,9 @@ pub struct QueueStats {
     /// The last [`ENDS_KEPT`](super::ENDS_KEPT) jobs that ended, the newest first, if asked for.
     #[serde(default)]
     pub ends: Vec<JobEnd>,
+    /// Its limits and how they stand, if it has any.
+    #[serde(default)]
+    pub limits: Option<LimitStats>,
 }
 
 impl QueueStats {
@@ -487,6 +505,7 @@ impl QueueStats {
             due: Vec::new(),
             history: Vec::new(),
             ends: Vec::new(),
+            limits: None,
         }
     }
 }

@@ -24,9 +24,15 @@ struct Take {
     jobs: Vec<Loaded>,
     /// The token that the lease will get.
     fence: u64,
+    /// Free slots of the worker: of limited queues it is given no more.
+    slots: usize,
 }
 
 impl Take {
+    fn slots_left(&self) -> usize {
+        self.slots.saturating_sub(self.jobs.len())
+    }
+
     fn has_room(&self) -> bool {
         !self.full && self.jobs.len() < self.limit
     }
@@ -64,6 +70,9 @@ impl Machine {
             .collect();
         self.history
             .seen(namespace, &claim.worker, claim.limit, self.now);
+        let limited = self.limited(&queues);
+        let slots = claim.worker.slots_for(claim.limit) as usize;
+        let slots = slots.saturating_sub(claim.worker.busy as usize);
         let lease = match self
             .derived
             .claims
@@ -71,38 +80,39 @@ impl Machine {
             .copied()
         {
             Some(fence) => Some(self.lease_again(fence)?),
-            None => self.claim_lease(namespace, &queues, claim)?,
+            None => self.claim_lease(namespace, &queues, claim, slots)?,
         };
+        let taken = lease.as_ref().map_or(0, |lease| lease.jobs.len());
         let open: Vec<u32> = queues
             .iter()
             .copied()
             .filter(|queue| !self.is_paused(*queue))
             .collect();
-        let left = self.has_work(&open, claim.alone);
+        let mut left = false;
         self.signals.quiet(&queues);
-        if left {
-            let rich: Vec<u32> = open
-                .iter()
-                .copied()
-                .filter(|queue| self.has_work(&[*queue], claim.alone))
-                .collect();
-            rich.into_iter()
-                .for_each(|queue| self.signals.notify(queue));
+        for queue in &open {
+            if self.has_work(&[*queue], claim.alone) {
+                // A worker without a free slot leaves a limited queue to others.
+                left |= slots > taken || !self.is_limited(*queue);
+                self.signals.notify(*queue);
+            }
         }
         let wake_at = if left {
             Some(self.now)
         } else {
             self.wake_at(&open)?
         };
-        let suspects = open
-            .iter()
-            .any(|queue| self.lane_counts(*queue)[10..].iter().any(|n| *n > 0));
+        let suspects = open.iter().any(|queue| {
+            let waits = self.lane_counts(*queue)[10..].iter().any(|n| *n > 0);
+            waits && self.closed(*queue).is_none()
+        });
         Ok(Claimed {
             leases: lease.into_iter().collect(),
             now: self.now,
             wake_at,
             suspects,
             another_wakes: false,
+            limited,
         })
     }
 
@@ -111,6 +121,7 @@ impl Machine {
         namespace: u32,
         queues: &[u32],
         claim: &Claim,
+        slots: usize,
     ) -> Result<Option<Lease>> {
         let fence = self.next_fence();
         let bytes_left = self.limits.claim_bytes(claim.max_bytes);
@@ -121,6 +132,7 @@ impl Machine {
             expired: 0,
             jobs: Vec::new(),
             fence,
+            slots,
         };
         if claim.alone {
             self.take_suspect(namespace, queues, &mut take)?;
@@ -164,10 +176,13 @@ impl Machine {
             .copied()
             .collect::<Vec<_>>()
         {
+            if self.room(queue, take.slots_left()) == 0 {
+                continue;
+            }
             for lane in SUSPECT_LANE..2 * SUSPECT_LANE {
                 self.take_lane(namespace, queue, lane, 1, take)?;
                 if !take.jobs.is_empty() {
-                    return Ok(());
+                    return self.note_claimed(queue, take.jobs.len());
                 }
             }
         }
@@ -183,7 +198,8 @@ impl Machine {
         take: &mut Take,
     ) -> Result<usize> {
         let before = take.jobs.len();
-        if self.is_paused(queue) {
+        let most = most.min(self.room(queue, take.slots_left()));
+        if most == 0 || self.is_paused(queue) {
             return Ok(0);
         }
         for lane in 0..SUSPECT_LANE {
@@ -193,7 +209,9 @@ impl Machine {
             }
             self.take_lane(namespace, queue, lane, most - taken, take)?;
         }
-        Ok(take.jobs.len() - before)
+        let taken = take.jobs.len() - before;
+        self.note_claimed(queue, taken)?;
+        Ok(taken)
     }
 
     fn take_lane(
@@ -384,8 +402,9 @@ impl Machine {
                 .and_then(|queue| queue.due_head);
             head.is_some_and(|head| head <= self.now)
         };
-        queues
-            .iter()
-            .any(|queue| self.lane_counts(*queue)[..lanes].iter().any(|n| *n > 0) || unmoved(queue))
+        queues.iter().any(|queue| {
+            let ready = self.lane_counts(*queue)[..lanes].iter().any(|n| *n > 0);
+            (ready || unmoved(queue)) && self.closed(*queue).is_none()
+        })
     }
 }

@@ -119,7 +119,7 @@ impl Machine {
                 _ => QueueSettings::default(),
             };
             let id = self.queue_or_new(namespace, queue);
-            self.queue_mut(id)?.settings = settings;
+            self.set_settings(id, settings)?;
         }
         if let Some(name) = key.name.strip_prefix(SCHEDULE_PREFIX) {
             let before = before.map(|row| row.value);
@@ -154,7 +154,7 @@ impl Machine {
                 (key.name.strip_prefix(SETTINGS_PREFIX), row.value)
             {
                 let id = self.queue_or_new(key.namespace, queue);
-                self.queue_mut(id)?.settings = settings;
+                self.set_settings(id, settings)?;
             }
         }
         Ok(())

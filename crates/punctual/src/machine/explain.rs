@@ -59,6 +59,7 @@ impl Machine {
         if queue.row.paused {
             reasons.push(Reason::QueuePaused);
         }
+        reasons.extend(self.why_limited(job.spec.queue)?);
         if let Some(group) = job.group() {
             let row = self.group_row(job.spec.queue, group)?;
             if let Some(by) = row.active {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::codec::{Reader, Writer, damaged};
-use super::rows::EndRun;
+use super::rows::{EndRun, RateRow};
+use super::table::Value;
+use crate::engine::Rate;
 use crate::error::Result;
 use crate::job::{
     CancelReason, DeadReason, Group, Hold, JobId, LogLine, OnRetry, PastAttempt, PastOutcome,
@@ -211,6 +213,19 @@ impl Field for LogLine {
     }
 }
 
+/// A row within a row.
+impl Field for RateRow {
+    fn write(&self, to: &mut Writer) {
+        Value::write(self, to);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Value::read(from)
+    }
+    fn heap(&self) -> usize {
+        self.starts.heap()
+    }
+}
+
 impl Field for EndRun {
     fn write(&self, to: &mut Writer) {
         self.state.write(to);
@@ -264,6 +279,26 @@ impl Field for Unique {
     }
     fn heap(&self) -> usize {
         self.key.len()
+    }
+}
+
+impl Field for Rate {
+    fn write(&self, to: &mut Writer) {
+        to.u8(u8::from(matches!(self, Self::Window { .. })));
+        to.varint(self.starts());
+        self.per().write(to);
+        if let Self::Smooth { burst, .. } = self {
+            to.varint(*burst);
+        }
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        let kind = from.u8()?;
+        let (starts, per) = (Field::read(from)?, Field::read(from)?);
+        match kind {
+            0 => Ok(Self::smooth(starts, per).burst(Field::read(from)?)),
+            1 => Ok(Self::window(starts, per)),
+            _ => Err(damaged("rate")),
+        }
     }
 }
 

@@ -180,7 +180,7 @@ impl Machine {
             }
             self.derived.due_heads.insert((due, id));
             // An earlier instant than sleepers know of: one of them must set its alarm anew.
-            self.signals.notify(id);
+            return self.notify_work(id, false);
         }
         Ok(())
     }

@@ -104,9 +104,9 @@ impl Machine {
             *low = key.clone();
         }
         self.queue_mut(key.queue)?.row.lanes[usize::from(key.lane)] += 1;
-        self.signals.notify(key.queue);
+        let queue = key.queue;
         self.rows.places.insert(&mut self.journal, key, place);
-        Ok(())
+        self.notify_work(queue, true)
     }
 
     fn remove_place(&mut self, key: &PlaceKey) -> Result<()> {

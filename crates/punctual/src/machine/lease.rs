@@ -108,6 +108,7 @@ impl Machine {
         let fence = job.status.fence;
         self.derived.active.remove(&job.key);
         self.count(job.spec.queue, State::Active, false)?;
+        self.slot_freed(job.spec.queue)?;
         if let Some(open) = self.derived.leases.get_mut(&fence) {
             debug_assert!(
                 open.remaining > 0,
@@ -175,6 +176,7 @@ impl Machine {
     fn crash(&mut self, mut job: Loaded, alone: bool) -> Result<()> {
         self.remember_attempt(&mut job, PastOutcome::Crashed, None);
         if job.status.place == State::Active {
+            self.misplace_slot(job.spec.queue)?;
             self.leave_lease(&job)?;
         } else {
             self.displace(&job)?;

@@ -130,6 +130,10 @@ macro_rules! each_table {
             let $table = &mut rows.schedules;
             $do
         }
+        {
+            let $table = &mut rows.gates;
+            $do
+        }
     }};
 }
 
@@ -171,6 +175,7 @@ impl Machine {
             20 => rows.records.replay(mutation),
             21 => rows.ends.replay(mutation),
             22 => rows.schedules.replay(mutation),
+            23 => rows.gates.replay(mutation),
             _ => Err(damaged("step")),
         }
     }
@@ -187,6 +192,7 @@ impl Machine {
         let closed = self.counters.closed;
         self.recover_names()?;
         self.obey_settings()?;
+        self.recover_gates()?;
         self.recover_schedules()?;
         self.recover_tombstones()?;
         self.derived.obstacles = Obstacles::unseen();

@@ -441,9 +441,13 @@ impl Value for RecordRow {
         to.varint(self.version);
         match &self.value {
             RecordValue::Queue(settings) => {
-                to.u8(0);
+                to.u8(if settings.has_limits() { 3 } else { 0 });
                 settings.max_pending.write(to);
                 to.bool(settings.on_full == OnFull::DeadLetterOldest);
+                if settings.has_limits() {
+                    settings.concurrency.write(to);
+                    settings.rate.write(to);
+                }
             }
             RecordValue::Opaque(bytes) => {
                 to.u8(1);
@@ -459,17 +463,17 @@ impl Value for RecordRow {
         from.version(VERSION)?;
         let version = from.varint()?;
         let value = match from.u8()? {
-            0 => {
-                let max_pending = Field::read(from)?;
-                let on_full = if from.bool()? {
-                    OnFull::DeadLetterOldest
-                } else {
-                    OnFull::Refuse
-                };
-                RecordValue::Queue(QueueSettings {
-                    max_pending,
-                    on_full,
-                })
+            form @ (0 | 3) => {
+                let mut settings = QueueSettings::new();
+                settings.max_pending = Field::read(from)?;
+                if from.bool()? {
+                    settings.on_full = OnFull::DeadLetterOldest;
+                }
+                if form == 3 {
+                    settings.concurrency = Field::read(from)?;
+                    settings.rate = Field::read(from)?;
+                }
+                RecordValue::Queue(settings)
             }
             1 => RecordValue::Opaque(from.bytes()?),
             2 => RecordValue::Schedule(Box::new(Field::read(from)?)),
@@ -478,6 +482,27 @@ impl Value for RecordRow {
         Ok(Self { version, value })
     }
 }
+
+row!(
+    /// What a rate has counted.
+    RateRow {
+        /// Until when a smooth rate is used up.
+        next: Timestamp,
+        /// The first start of the last part of a window.
+        since: Timestamp,
+        /// The starts that a window counts: the last instant of each part, and how many.
+        starts: Vec<(Timestamp, u64)>,
+    }
+);
+
+row!(
+    /// How the limits of a queue stand: only the engine writes it.
+    GateRow {
+        /// Since when they let jobs start, or will.
+        open_since: Timestamp,
+        rate: RateRow,
+    }
+);
 
 row!(
     /// How a schedule stands: only the engine writes it, under the name of its record.

@@ -82,7 +82,10 @@ impl Machine {
         request: &StatsRequest,
     ) -> Result<QueueStats> {
         let oldest = self.oldest_ready_due(id)?;
-        let row = &self.queue_state(id)?.row;
+        let limits = self.limit_stats(id, oldest)?;
+        let state = self.queue_state(id)?;
+        let (is_closed, open_since) = (state.closed(self.now).is_some(), state.open_since());
+        let row = &state.row;
         let mut counts = Counts::default();
         counts.0.copy_from_slice(&row.counts);
         let paused = row.paused;
@@ -90,7 +93,9 @@ impl Machine {
             queue,
             counts,
             paused,
-            oldest_due: oldest.map(|due| self.now - due),
+            oldest_due: oldest
+                .filter(|_| !is_closed)
+                .map(|due| self.now - due.max(open_since)),
             due: if request.due {
                 self.due_histogram(id)?
             } else {
@@ -106,6 +111,7 @@ impl Machine {
             } else {
                 Vec::new()
             },
+            limits,
         })
     }
 
@@ -131,18 +137,21 @@ impl Machine {
 
     /// What is wrong with the engine's liveness: due jobs that wait while workers are free.
     pub fn problems(&mut self) -> Result<Vec<NamespaceProblem>> {
+        let now = self.now;
         let open = |(id, queue): (&u32, &super::Queue)| {
             let ready = queue.row.lanes[..10].iter().any(|n| *n > 0);
-            (ready && !queue.row.paused).then(|| (*id, queue.namespace, queue.name.clone()))
+            let may_go = !queue.row.paused && queue.closed(now).is_none();
+            let since = queue.open_since();
+            (ready && may_go).then(|| (*id, since, queue.namespace, queue.name.clone()))
         };
         let waiting: Vec<_> = self.derived.queues.iter().filter_map(open).collect();
         let mut problems = Vec::new();
         let mut known: HashMap<u32, HashMap<String, usize>> = HashMap::new();
-        for (id, namespace, name) in waiting {
+        for (id, since, namespace, name) in waiting {
             let Some(due) = self.oldest_ready_due(id)? else {
                 continue;
             };
-            let waits = self.now - due;
+            let waits = self.now - due.max(since);
             if waits <= WAITS_MAX {
                 continue;
             }

@@ -84,10 +84,21 @@ impl Machine {
     fn due_or_lease_end(&self, queue: u32) -> Option<Timestamp> {
         let queue = self.derived.queues.get(&queue)?;
         let lease = queue.lease_ends.first().map(|(at, _)| *at);
-        queue.due_head.into_iter().chain(lease).min()
+        match queue.closed(self.now) {
+            None => queue.due_head.into_iter().chain(lease).min(),
+            Some(closed) => {
+                let has_ready = queue.row.lanes[..10].iter().any(|n| *n > 0);
+                closed.wake_at(has_ready, queue.due_head, lease)
+            }
+        }
     }
 
     fn first_obstacle(&mut self, queue: u32) -> Result<Option<Timestamp>> {
+        let closed = self.closed(queue);
+        if closed.is_some_and(|closed| closed.opens_at().is_none()) {
+            return Ok(None);
+        }
+        let opens = closed.and_then(|closed| closed.opens_at());
         while let Some((at, what)) = self.derived.obstacles.first(queue) {
             let stands = match &what {
                 Obstacle::Job(id) => self.expiry_frees(queue, *id, at)?,
@@ -97,7 +108,7 @@ impl Machine {
                 }
             };
             if stands {
-                return Ok(Some(at.max(self.now)));
+                return Ok(Some(at.max(opens.unwrap_or(self.now))));
             }
             self.derived.obstacles.ends.remove(&(queue, at, what));
         }

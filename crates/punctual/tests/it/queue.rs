@@ -130,10 +130,7 @@ async fn a_job_that_is_not_stored_is_an_error_and_its_receipt_can_be_had() {
     let receipt = other().receipt().await.unwrap();
     assert_eq!(receipt.verdict, EnqueueVerdict::IdConflict);
 
-    let settings = QueueSettings {
-        max_pending: Some(1),
-        ..QueueSettings::default()
-    };
+    let settings = QueueSettings::new().max_pending(1);
     let write = Control::Write {
         name: "queue/pings".into(),
         expected: 0,

@@ -159,14 +159,11 @@ impl Replay {
                 dead_letter,
                 stale,
             } => {
-                let settings = QueueSettings {
-                    max_pending: max_pending.map(u64::from),
-                    on_full: if *dead_letter {
-                        OnFull::DeadLetterOldest
-                    } else {
-                        OnFull::Refuse
-                    },
-                };
+                let mut settings = QueueSettings::new();
+                settings.max_pending = max_pending.map(u64::from);
+                if *dead_letter {
+                    settings.on_full = OnFull::DeadLetterOldest;
+                }
                 self.write_settings(space, *queue, settings, *stale).await
             }
             Action::Advance { .. } | Action::Back(_) | Action::Next { .. } => {

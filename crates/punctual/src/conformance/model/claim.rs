@@ -289,6 +289,7 @@ impl Space {
             },
             suspects: ready(true),
             another_wakes: false,
+            limited: Vec::new(),
         }
     }
 }

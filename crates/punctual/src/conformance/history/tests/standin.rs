@@ -333,6 +333,7 @@ impl Engine for ModelEngine {
                     counts.0[State::Active as usize] += 1;
                 }
                 QueueStats {
+                    limits: None,
                     counts,
                     paused: space.pauses(&queue),
                     oldest_due: space.due_for(&queue, now).into_iter().max(),
