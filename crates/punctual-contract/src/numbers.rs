@@ -281,6 +281,11 @@ const CLAIMED: &[Number] = &[
         "only with 2 and after flag 32: all jobs of the lease are in bundles",
     ),
     lua("CLAIMED_ALONE", 16, "the job is a suspect alone"),
+    both(
+        "CLAIMED_LIMITED",
+        32,
+        "only after flag 128: *limited queues* stand at the end",
+    ),
 ];
 
 const HAS: &[Number] = &[
@@ -319,7 +324,8 @@ const ROW: &[Number] = &[
         "a full queue dead-letters its oldest job",
     ),
     lua("ROW_BOUNDED", 8, "the queue has a `max_pending`"),
-    lua("ROW_LATER", 16, "from here on a later version"),
+    lua("ROW_LIMITED", 16, "the queue has limits, or had some"),
+    lua("ROW_LATER", 32, "from here on a later version"),
 ];
 
 const LEASE: &[Number] = &[

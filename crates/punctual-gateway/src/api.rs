@@ -7,6 +7,7 @@ mod delete;
 mod edits;
 mod jobs;
 mod kinds;
+mod limits;
 mod list;
 mod metrics;
 mod others;
@@ -81,6 +82,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(queues::purge))
         .routes(routes!(delete::delete))
         .routes(routes!(queues::settings, queues::set_settings))
+        .routes(routes!(limits::get, limits::put, limits::delete))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get, schedules::put, schedules::delete))
         .routes(routes!(schedules::pause))

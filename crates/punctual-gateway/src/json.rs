@@ -3,6 +3,7 @@
 pub(crate) mod edit;
 pub(crate) mod job;
 pub(crate) mod lease;
+pub(crate) mod limits;
 pub(crate) mod listed;
 mod minutes;
 pub(crate) mod new_job;

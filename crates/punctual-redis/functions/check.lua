@@ -285,8 +285,15 @@ end
 local function is_limit(v) return is_number(v, 0, 2 ^ 64) end -- the verb says what its limit may be
 local FILTER = {q = is_name, s = up_to(6), k = is_name, te = is_string, df = is_bytes8, db = is_bytes8, er = is_string, ol = is_span}
 local function is_filter(v) return type(v) == 'table' and not wrong_in(v, FILTER) end
+local RATE_STARTS, RATE_US = 1e6, {1000, 365 * 86400e6}
+-- Kind, starts, microseconds, burst: as the engine checks them.
+local function is_rate(v)
+  if type(v) ~= 'table' or #v ~= 4 or not is_whole(v[1], %RATE_SMOOTH%, %RATE_WINDOW%) or not is_whole(v[2], 1, RATE_STARTS) then return false end
+  return is_whole(v[3], RATE_US[1], RATE_US[2]) and is_whole(v[4], 0, v[2]) and (v[1] == %RATE_WINDOW% or v[2] <= v[3])
+end
 local function is_queue_settings(v)
   local map = read_map(sub(v, 2))
+  if map and not ((map.lc == nil or is_whole(map.lc, 1, 1e6)) and (map.lr == nil or is_rate(map.lr))) then return false end
   return map and (map.mp == nil or is_number(map.mp, 0, 2 ^ 53)) and (map.of == nil or is_flag(map.of))
 end
 local LIMITS_OF = {sweep = is_limit, tombstone_bytes = is_span, retained = is_span, retained_bytes = is_span, feed = is_span,

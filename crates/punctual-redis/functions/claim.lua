@@ -17,8 +17,8 @@ local POP_FIRST, POP_MAX = 16, 64
 local EXAMINED_MAX, EXPIRED_MAX = 250, 125
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
-local function new_take(limit, bytes)
-  return {limit = limit, bytes = bytes, n = 0, ids = {}, records = {}, rows = {}, size = 0, expired = 0, full = false, plain = true}
+local function new_take(limit, bytes, call_)
+  return {limit = limit, bytes = bytes, call_ = call_, n = 0, ids = {}, records = {}, rows = {}, size = 0, expired = 0, full = false, plain = true}
 end
 
 -- Whether a claim has settled as many expired jobs as one call may: what it has then is its answer.
@@ -220,6 +220,9 @@ end
 local function take_from(take, r, most)
   local start = take.n
   if not r or flag(r, %ROW_PAUSED%) then return 0 end
+  local limited = r.flags >= %ROW_LIMITED%
+  if limited then most = min(most, Gate.room_for(r, take.call_, start)) end
+  if most == 0 then return 0 end
   if S.changed_groups then Group.flush() end
   local lanes = {}
   for lane, n in pairs(r.L) do if n > 0 then lanes[lane] = true end end
@@ -228,15 +231,18 @@ local function take_from(take, r, most)
     if take.full or take.n >= take.limit or take.n - start >= most then break end
     if lanes[lane] then take_lane(take, r, lane, most - (take.n - start)) end
   end
+  if limited then Gate.took(r, take.n - start) end
   return take.n - start
 end
 
 local function take_suspect(take, rows)
   take.limit = 1
   for _, r in ipairs(rows) do
-    if not flag(r, %ROW_PAUSED%) then
+    local limited = r.flags >= %ROW_LIMITED%
+    if not flag(r, %ROW_PAUSED%) and not (limited and Gate.room_for(r, take.call_, 0) == 0) then
       for lane = 10, 19 do
         if (r.X[lane] or 0) > 0 then take_lane(take, r, lane, 1) end
+        if take.n > 0 and limited then Gate.took(r, 1) end
         if take.n > 0 then return true end
       end
     end
@@ -246,6 +252,7 @@ end
 
 local function taken_of(r, n)
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
+  if r.gate then r.gate.taken = 0 end
   note(r, 2, n)
 end
 
@@ -278,7 +285,7 @@ local function open_lease(take, alone, call_)
   local token = u8(fence) .. call_.nonce
   Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, alone, queues, plain)
   for _, j in ipairs(take.starts or {}) do Unique.free(j) end
-  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
+  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records), n = n}
 end
 
 -- The lane whose list has what a claim of so many jobs of a queue is to be answered; nothing if it
@@ -306,21 +313,24 @@ local function plain_lease(call_, r, all, n, lo, hi, runs, exts)
   local token = u8(fence) .. call_.nonce
   local packed = runs and Bundle.pack_runs(runs)
   Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, not exts, packed)
-  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', bundles = runs}
+  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', bundles = runs, n = n}
 end
 
 -- Takes plain jobs of one queue off the list of its first priority, and opens a lease of them
 -- without a look at each. Answers the lease, whose records are `unread`, and whether the claimer is
 -- to read them itself; nothing if jobs must be looked at.
 local function lease_of_plain(r, call_)
-  local first = plain_lane(r, call_.limit)
+  local limit, limited = call_.limit, r.flags >= %ROW_LIMITED%
+  if limited then limit = min(limit, Gate.room_for(r, call_, 0)) end
+  local first = limit > 0 and plain_lane(r, limit)
   if not first then return nil end
-  local in_bundles, bytes = call_.limit >= UNSEEN_MIN and %call_.flags has CLAIM_BUNDLES%, call_.max_bytes
-  local all, n, size, lo, hi, runs, mixed, exts = Line.take_unseen(r, first, call_.limit, bytes, in_bundles)
+  local in_bundles, bytes = limit >= UNSEEN_MIN and %call_.flags has CLAIM_BUNDLES%, call_.max_bytes
+  local all, n, size, lo, hi, runs, mixed, exts = Line.take_unseen(r, first, limit, bytes, in_bundles)
   if not all and bytes >= ROUGH_BYTES and (n or 0) > 0 then -- so many do fit
     all, n, size, lo, hi, runs, mixed, exts = Line.take_unseen(r, first, n, bytes, in_bundles)
   end
   if not all then return nil end
+  if limited then Gate.count(Gate.of(r), n) end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
   if runs and (mixed or n < UNSEEN_MIN) then
@@ -381,7 +391,7 @@ local function lease_of_any(rows, call_, alone, turns)
   Line.let_go()
   if S.changed_groups then Group.flush() end
   local limit = min(call_.limit, EXAMINED_MAX)
-  local take = new_take(limit, call_.max_bytes)
+  local take = new_take(limit, call_.max_bytes, call_)
   local suspect = alone and take_suspect(take, rows)
   if not suspect then
     take.limit = limit
@@ -450,9 +460,10 @@ local function claim(call_)
   end
   local alone, turns = %flags has CLAIM_ALONE%, %flags has CLAIM_TURNS%
   local again = S.fetched['n' .. call_.worker .. call_.nonce]
-  local lease, unseen, ends
+  local limited, lease, unseen, ends = Gate.limited(rows), nil, nil, nil
   if again and Lease.load(again) then
     lease = lease_again(again)
+  elseif limited and #rows == 1 and Gate.room_for(rows[1], call_, 0) == 0 then -- at a closed limit
   elseif call_.may_be_alone then
     lease, unseen, ends = lease_of_own(rows, call_, alone, turns)
   else
@@ -467,7 +478,11 @@ local function claim(call_)
     if not flag(r, %ROW_PAUSED%) then
       open[#open + 1] = r
       if Line.has_suspects(r) then suspects = true end
-      if not ends and Line.has_work(r, alone) then left, r.notify = true, 2 end
+      if not ends and Line.has_work(r, alone) then
+        r.notify = 2
+        -- A worker without a free slot leaves a limited queue to others.
+        left = left or r.flags < %ROW_LIMITED% or Gate.slots(call_) > (lease and lease.n or 0)
+      end
     end
   end
   local wake, another_wakes = left and S.now or Leader.soon_enough(flags, open, Leader.wake_at(open)), false
@@ -485,8 +500,9 @@ local function claim(call_)
     end
   end
   Workers.seen(call_.worker, call_.limit, call_.record)
-  return {pack('>I8I8BB', S.now, wake, (suspects and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0) + (another_wakes and %CLAIMED_ANOTHER% or 0)
-    + (lease and lease.bundles and %CLAIMED_BUNDLES% or 0) + (lease and lease.alone and %CLAIMED_ALONE% or 0), lease and 1 or 0), lease}
+  if call_.flags < %CLAIM_READS_EXT% then limited = nil end
+  return {pack('>I8I8BB', S.now, wake, (limited and %CLAIMED_LIMITED% or 0) + (suspects and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0) + (another_wakes and %CLAIMED_ANOTHER% or 0)
+    + (lease and lease.bundles and %CLAIMED_BUNDLES% or 0) + (lease and lease.alone and %CLAIMED_ALONE% or 0), lease and 1 or 0), lease, limited}
 end
 
 -- Claims of a few plain jobs of the same queue, one after the other, as one: their leases share a
@@ -499,7 +515,7 @@ local function claim_alike(calls, first, heads, leases)
     Shard.may_count(r)
     lane, live = plain_lane(r, lead.limit)
   end
-  if not lane then return 0 end
+  if not lane or r.flags >= %ROW_LIMITED% then return 0 end
   local total, bytes, last = 0, lead.max_bytes, first - 1
   for k = first, #calls do
     local call_ = calls[k]
@@ -539,12 +555,12 @@ function Claim.known_as(blob) return 'n' .. sub(blob, 17, 32) .. sub(blob, 9, 16
 function Claim.run(calls, places, replies)
   S.fields = S.fields or {}
   Line.hold()
-  local heads, leases, unread, k = {}, {}, {}, 1
+  local heads, leases, tails, unread, k = {}, {}, {}, {}, 1
   while k <= #calls do
     local alike = claim_alike(calls, k, heads, leases)
     if alike == 0 then
       local ok, answer = attempt(claim, calls[k])
-      if ok then heads[k], leases[k] = answer[1], answer[2] else heads[k] = answer end
+      if ok then heads[k], leases[k], tails[k] = answer[1], answer[2], answer[3] else heads[k] = answer end
       alike = 1
     end
     for of = k, k + alike - 1 do
@@ -556,7 +572,8 @@ function Claim.run(calls, places, replies)
   if #unread > 0 then read_records(unread) end
   for k = 1, #calls do
     local lease = leases[k]
-    replies[places[k]] = lease and heads[k] .. lease[1] .. lease[2] .. lease[3] .. lease[4] .. lease[5] or heads[k]
+    local reply = lease and heads[k] .. lease[1] .. lease[2] .. lease[3] .. lease[4] .. lease[5] or heads[k]
+    replies[places[k]] = tails[k] and reply .. tails[k] or reply
   end
 end
 

@@ -8,6 +8,15 @@ local function obey(name, value)
   set_flag(r, %ROW_BOUNDED%, settings.mp ~= nil)
   set_flag(r, %ROW_DEAD_LETTERS%, settings.of == 1)
   r.max, r.rest = min(settings.mp or 0, 2 ^ 53), nil
+  Gate.set(r, settings)
+end
+
+-- Refuses limits where a namespace is cut into shards: each would let that many jobs start.
+local function may_limit(value)
+  local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
+  if (settings.lc or settings.lr) and (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
+    refuse('unsupported', 'a namespace that is cut into shards keeps no limits of queues, as each shard would let that many start; use one without shards for limited queues')
+  end
 end
 
 local function write_record(map)
@@ -17,6 +26,7 @@ local function write_record(map)
   if version ~= (map.ex or 0) then
     refuse('version_conflict', 'record was changed since it was read; read it again version=' .. fmt('%d', version))
   end
+  if sub(map.na, 1, 6) == 'queue/' then may_limit(map.v) end
   Sweep.run()
   M.version, M.rest = M.version + 1, nil
   if sub(map.na, 1, 6) == 'queue/' then obey(sub(map.na, 7), map.v) end

@@ -67,6 +67,7 @@ end
 local function why_ready(j)
   local r, out = Row.find(j.q), {}
   if flag(r, %ROW_PAUSED%) then out[1] = {4} end
+  if r.flags >= %ROW_LIMITED% then Gate.why(r, out) end
   if j.opts.g then
     local row = Group.row(r, j.opts.g)
     if row.a then

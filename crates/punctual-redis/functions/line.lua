@@ -431,13 +431,14 @@ end
 
 -- Whether a claim at once could answer something.
 function Line.has_work(r, alone)
-  if not r or flag(r, %ROW_PAUSED%) then return false end
+  if not r or flag(r, %ROW_PAUSED%) or r.flags >= %ROW_LIMITED% and Gate.is_closed(r) then return false end
   for _, n in pairs(r.L) do if n > 0 then return true end end
   for lane, n in pairs(r.X) do if n > 0 and (lane < 10 or alone) then return true end end
   return r.head > 0 and r.head <= S.now
 end
 
 function Line.has_suspects(r)
+  if r.flags >= %ROW_LIMITED% and Gate.is_closed(r) then return false end
   for lane, n in pairs(r.X) do if n > 0 and lane >= 10 then return true end end
   return false
 end

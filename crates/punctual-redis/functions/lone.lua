@@ -33,7 +33,7 @@ end
 local function open(base, blob, q)
   local m = kept_shards[base]
   local r = m and m.rows[q]
-  if not r or m.behind > 0 or r.flags % 4 > 1 or call('HGET', m.k.s, 'm') ~= m.raw then return nil end
+  if not r or m.behind > 0 or r.flags % 4 > 1 or r.flags >= %ROW_LIMITED% or call('HGET', m.k.s, 'm') ~= m.raw then return nil end
   local instance = sub(blob, 1, 8)
   if instance ~= m.instance and instance ~= BELOW then return nil end
   local now, head, next_ = clock(base), r.head, m.next

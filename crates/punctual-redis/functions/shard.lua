@@ -150,7 +150,7 @@ end
 -- Something of a row changes that seldom does.
 local function seldom(r) r.rest = nil end
 
--- Flags of a row: ROW_IDLE, ROW_PAUSED, ROW_DEAD_LETTERS, ROW_BOUNDED.
+-- Flags of a row: ROW_IDLE, ROW_PAUSED, ROW_DEAD_LETTERS, ROW_BOUNDED, ROW_LIMITED.
 local function flag(r, bit) return floor(r.flags / bit) % 2 == 1 end
 local function set_flag(r, bit, on)
   if flag(r, bit) ~= on then r.flags = r.flags + (on and bit or -bit) end
@@ -316,7 +316,7 @@ function Row.forget(r)
   call('ZREM', S.k.w, r.name)
   call('ZREM', S.k.e, r.name)
   call('ZREM', S.k.qs, r.name)
-  call('HDEL', S.k.s, 'q' .. r.name)
+  call('HDEL', S.k.s, 'q' .. r.name, 'l' .. r.name)
   Stats.forget_queue(r.name)
   local dirty = {}
   for _, other in ipairs(S.dirty) do if other ~= r then dirty[#dirty + 1] = other end end
@@ -510,6 +510,7 @@ end
 
 -- Sends the wakeup that a row asks for, and schedules its next sweep; its bytes.
 local function close_row(r, now)
+  if r.flags >= %ROW_LIMITED% then Gate.close(r) end
   if r.notify then
     local idle = %r.flags has ROW_IDLE%
     if flag(r, %ROW_PAUSED%) then -- paused: the resume sends the wakeup

@@ -230,9 +230,10 @@ function Stats.call(base, blob)
     local rows
     rows, more = rows_asked(map.q, map.af, map.li)
     for i, r in ipairs(rows) do
-      local oldest, c = oldest_due(r), r.c
+      local oldest, c, limits = oldest_due(r), r.c, nil
+      if r.flags >= %ROW_LIMITED% then limits, oldest = Gate.stats(r, oldest) end
       queues[i] = {r.name, {c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, flag(r, %ROW_PAUSED%) and 1 or 0, oldest and S.now - oldest or -1,
-        map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}, map.en == 1 and Ends.of(r) or ''}
+        map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}, map.en == 1 and Ends.of(r) or '', limits or nil}
     end
     for i, w in ipairs(Workers.all()) do workers[i] = {w.id, w.seen, w.held, w.raw} end
   end
@@ -262,6 +263,7 @@ local function problems()
     for _, n in pairs(r.L) do if n > 0 then ready = true end end
     for lane, n in pairs(r.X) do if n > 0 and lane < 10 then ready = true end end
     local oldest = ready and not flag(r, %ROW_PAUSED%) and oldest_due(r)
+    if oldest and r.flags >= %ROW_LIMITED% then _, oldest = Gate.stats(r, oldest) end
     if oldest and S.now - oldest > 5e6 then out[#out + 1] = {r.name, S.now - oldest, free[r.name]} end
   end
   return out

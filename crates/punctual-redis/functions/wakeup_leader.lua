@@ -37,8 +37,8 @@ local function is_of_job(id, own)
   return not ok or j ~= nil and own[j.q] and (j.opts.g or j.opts.u)
 end
 
--- The earliest instant at which a claim of these queues could answer more by time alone; 0: none.
-function Leader.wake_at(open)
+-- The same of queues whose limits are open.
+local function wake_at_open(open)
   if #open == 0 then return 0 end
   local wake = Lease.first_end(open) or 0
   if (M.expiry < NEVER or M.period < NEVER) and is_kept_back(open) then
@@ -51,6 +51,23 @@ function Leader.wake_at(open)
     if r.head > 0 and (wake == 0 or r.head < wake) then wake = r.head end
   end
   return wake
+end
+
+-- The earliest instant at which a claim of these queues could answer more by time alone; 0: none.
+function Leader.wake_at(open)
+  local wake, free = 0, nil
+  for i = 1, #open do
+    local r = open[i]
+    if r.flags >= %ROW_LIMITED% and Gate.is_closed(r) then
+      free = free or slice(open, 1, i - 1)
+      local at = Gate.wake_at(r)
+      if at > 0 and (wake == 0 or at < wake) then wake = at end
+    elseif free then
+      free[#free + 1] = r
+    end
+  end
+  local first = wake_at_open(free or open)
+  return first > 0 and (wake == 0 or first < wake) and first or wake
 end
 
 -- The least that a claimer without an engine is to sleep while leases last.

@@ -421,8 +421,10 @@ impl Engine for RedisEngine {
             self.durability,
             now.unwrap_or_else(|| self.calls.clock.now()),
         );
-        info.capabilities
-            .retain(|one| *one != Capability::QueueLimits);
+        if self.calls.shards.most() > 1 {
+            // Each shard would let as many jobs start.
+            (info.capabilities).retain(|capability| *capability != Capability::QueueLimits);
+        }
         info.limits = *self.calls.limits();
         info.settled_window = self.calls.limits().settled_window;
         info.resend_window = resend_window.unwrap_or(info.settled_window);

@@ -4,6 +4,7 @@
 mod engine;
 mod enqueue;
 mod jobs;
+mod limits;
 mod meters;
 mod options;
 #[cfg(feature = "schedules")]
@@ -16,6 +17,7 @@ use tokio::sync::OnceCell;
 
 pub use engine::IntoEngine;
 pub use enqueue::Enqueue;
+pub use limits::QueueLimits;
 pub use options::IntoNewJob;
 #[cfg(feature = "schedules")]
 pub use schedules::{NewSchedule, Schedules};
@@ -118,7 +120,7 @@ impl Queue {
         I: IntoIterator,
         I::Item: IntoNewJob,
     {
-        let limits = self.limits().await?;
+        let limits = self.engine_limits().await?;
         let mut receipts = Vec::new();
         let mut batch = Vec::new();
         let mut size = CallSize::default();
@@ -177,7 +179,7 @@ impl Queue {
         }
     }
 
-    async fn limits(&self) -> Result<Limits> {
+    async fn engine_limits(&self) -> Result<Limits> {
         let inner = &*self.0;
         let ask = || async { inner.engine.info().await.map(|info| info.limits) };
         inner.limits.get_or_try_init(ask).await.copied()

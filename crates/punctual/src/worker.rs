@@ -106,6 +106,7 @@ use crate::time::{Timestamp, days, millis, seconds};
 /// recorder installed before the run, by `queue` and `kind` (its own queues and registered kinds,
 /// all others as `other`): `punctual_claimed_total`, `punctual_settled_total` (and `outcome`),
 /// `punctual_retries_total`, `punctual_lateness_seconds` (due to handler start),
+/// `punctual_limit_wait_seconds` (what a job waited at limits of its queue, not counted as late),
 /// `punctual_run_time_seconds`; and without labels `punctual_active` and
 /// `punctual_lease_lost_total`. A [`Queue`](crate::Queue) counts `punctual_enqueued_total` (and
 /// `verdict`).

@@ -6,6 +6,7 @@ mod job;
 mod lateness;
 mod leftovers;
 mod lifecycle;
+mod limits;
 mod neighbours;
 
 use std::future::Future;
@@ -21,7 +22,7 @@ use crate::args::{Global, Session};
 use crate::connect::{Address, Connection, Make, Mode};
 use crate::failure::{Exit, Failure, Result};
 
-/// Measure an engine: throughput and CPU, lateness, bytes per job, the cost of neighbours
+/// Measure an engine: throughput and CPU, lateness, bytes per job, neighbours, limits
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Without --engine the bench uses a temporary directory in the current one and removes it. With it the
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Lateness(lateness::Args),
     Footprint(footprint::Args),
     Neighbours(neighbours::Args),
+    Limits(limits::Args),
 }
 
 /// How long a lifecycle keeps settled jobs and their tombstones where the engine lets it choose.
@@ -45,6 +47,7 @@ impl Command {
             Self::Lateness(args) => args.run(&place).await,
             Self::Footprint(args) => args.run(&place).await,
             Self::Neighbours(args) => args.run(&place).await,
+            Self::Limits(args) => args.run(&place).await,
         };
         // Before its directory goes.
         place.connection.close().await?;

@@ -1,7 +1,8 @@
-//! `punctual queues`: counts, pause, resume, purge, delete.
+//! `punctual queues`: counts, pause, resume, limits, purge, delete.
 
 mod clean;
 mod delete;
+pub(crate) mod limit;
 mod purge;
 
 use std::collections::HashSet;
@@ -50,6 +51,7 @@ Examples:
         #[arg(value_name = "QUEUE", required = true)]
         queues: Vec<String>,
     },
+    Limit(limit::Args),
     /// Cancel every held, scheduled and ready job of a queue
     #[command(after_help = "\
 Examples:
@@ -111,6 +113,7 @@ impl Command {
                 })
                 .await
             }
+            Self::Limit(args) => args.run(&session).await,
             Self::Delete { queue, purge, yes } => delete::run(&session, &queue, purge, yes).await,
             Self::Purge {
                 queue,
@@ -174,6 +177,7 @@ async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
                 "completed": of(State::Completed),
                 "cancelled": of(State::Cancelled),
                 "dead": of(State::Dead),
+                "limits": queue.limits.as_ref().map(limit::object_of),
                 "oldest_due_ms": queue.oldest_due.map(|span| span.as_millis()),
                 "last_end": queue.ends.first().map(|end| object!({
                     "id": end.id.to_string(),
@@ -193,13 +197,19 @@ async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
     }
     let mut header = vec!["queue"];
     header.extend(State::ALL.map(State::name));
-    header.extend(["oldest due", "last end"]);
+    header.extend(["limit", "oldest due", "last end"]);
     let rows = stats
         .iter()
         .map(|queue| {
             let paused = if queue.paused { " (paused)" } else { "" };
             let mut row = vec![format!("{}{paused}", queue.queue)];
             row.extend(State::ALL.map(|state| count(queue.counts.of(state))));
+            let limits = queue.limits.as_ref();
+            row.push(
+                limits
+                    .map(|limits| limit::short(limits, now))
+                    .unwrap_or_default(),
+            );
             row.push(queue.oldest_due.map(format_span).unwrap_or_default());
             let end = queue.ends.first();
             let end = end.map(|end| format!("{} {}", end.state, ago(end.at, now)));

@@ -118,6 +118,29 @@ fn write_queues(page: &mut Exposition, stats: Stats) {
             paused,
         );
     }
+    let limited: Vec<_> = (told.iter())
+        .filter(|(_, queues)| queues.iter().any(|queue| queue.limits.is_some()))
+        .collect();
+    page.family("punctual_queue_limited", "gauge");
+    for (name, queues) in &limited {
+        let closed = |queue: &&QueueStats| queue.limits.is_some_and(|it| it.closed.is_some());
+        let closed = queues.iter().filter(closed).count();
+        page.sample(
+            "punctual_queue_limited",
+            &format!("queue=\"{name}\""),
+            closed,
+        );
+    }
+    page.family("punctual_queue_limit_wait_seconds", "gauge");
+    for (name, queues) in &limited {
+        let waits = queues.iter().filter_map(|queue| queue.limits?.waits).max();
+        let seconds = waits.unwrap_or_default().as_secs_f64();
+        page.sample(
+            "punctual_queue_limit_wait_seconds",
+            &format!("queue=\"{name}\""),
+            seconds,
+        );
+    }
     page.family("punctual_queue_late", "gauge");
     for (name, queues) in &told {
         let is_late = |queue: &&QueueStats| {

@@ -3,10 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use punctual::engine::{Control, Controlled, OnFull, QueueSettings, RecordValue, StatsRequest};
+use punctual::engine::{Control, Controlled, OnFull, RecordValue, StatsRequest};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::limits::settings_of;
 use super::list::{cursor_of, text_of_cursor};
 use crate::auth::{Administering, Allowed, Reading};
 use crate::http::Caller;
@@ -180,7 +181,7 @@ pub(super) async fn purge(
     Ok(Json(answer))
 }
 
-fn strange() -> Problem {
+pub(super) fn strange() -> Problem {
     Problem::new(
         StatusCode::INTERNAL_SERVER_ERROR,
         "internal",
@@ -229,7 +230,7 @@ pub(super) struct QueueQuery {
     queue: String,
 }
 
-fn record_of(queue: &str) -> Result<String> {
+pub(super) fn record_of(queue: &str) -> Result<String> {
     punctual::job::check_name("queue", queue)?;
     Ok(format!("queue/{queue}"))
 }
@@ -244,18 +245,7 @@ pub(super) async fn settings(
     Allowed(caller, _): Allowed<Reading>,
     Asked(query): Asked<QueueQuery>,
 ) -> Answer<SettingsLine> {
-    let control = Control::Read {
-        name: record_of(&query.queue)?,
-    };
-    let Controlled::Record(record) = shared.engine.control(&caller.namespace, control).await?
-    else {
-        return Err(strange());
-    };
-    let version = record.as_ref().map_or(0, |record| record.version);
-    let settings = match record.map(|record| record.value) {
-        Some(RecordValue::Queue(settings)) => settings,
-        _ => QueueSettings::default(),
-    };
+    let (settings, version) = settings_of(&shared, &caller, &query.queue).await?;
     Ok(Json(SettingsLine {
         queue: query.queue,
         max_pending: settings.max_pending,
@@ -277,7 +267,8 @@ pub(super) async fn set_settings(
     Allowed(caller, _): Allowed<Administering>,
     Read(line): Read<SettingsLine>,
 ) -> Answer<SettingsWritten> {
-    let mut settings = QueueSettings::new();
+    // Its limits stay; if they change meanwhile, so does the version.
+    let (mut settings, _) = settings_of(&shared, &caller, &line.queue).await?;
     settings.max_pending = line.max_pending;
     settings.on_full = match line.on_full {
         OnFullLine::Refuse => OnFull::Refuse,

@@ -5,6 +5,7 @@ use punctual::engine::{JobEnd, QueueStats, Stats, WorkerSeen};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::limits::LimitsLine;
 use super::minutes::{DueLine, MinuteLine};
 use super::total::{Recent, Total};
 
@@ -21,9 +22,12 @@ pub(crate) struct QueueLine {
     completed: u64,
     cancelled: u64,
     dead: u64,
-    /// How long the oldest due job that could be claimed waits.
+    /// How long the oldest due job that could be claimed waits; missing at a closed limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     oldest_due_ms: Option<u64>,
+    /// Its limits and how they stand, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<LimitsLine>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     due: Vec<DueLine>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -72,6 +76,7 @@ impl From<&QueueStats> for QueueLine {
             cancelled: of(State::Cancelled),
             dead: of(State::Dead),
             oldest_due_ms: stats.oldest_due.map(|span| span.as_millis() as u64),
+            limits: stats.limits.as_ref().map(Into::into),
             due: stats.due.iter().map(Into::into).collect(),
             history: stats.history.iter().map(Into::into).collect(),
             ends: stats.ends.iter().map(Into::into).collect(),

@@ -42,6 +42,12 @@ pub(crate) struct ReasonLine {
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    active: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<String>,
 }
 
 impl ReasonLine {
@@ -63,6 +69,9 @@ impl ReasonLine {
             why: None,
             error: None,
             state: None,
+            limit: None,
+            active: None,
+            rate: None,
         };
         match reason {
             Reason::NotDue { due } => line.due = Some(due.to_string()),
@@ -94,6 +103,14 @@ impl ReasonLine {
                 line.why = Some(reason.name());
                 line.error.clone_from(error);
             }
+            Reason::ConcurrencyReached { limit, active } => {
+                line.limit = Some(*limit);
+                line.active = Some(*active);
+            }
+            Reason::RateReached { rate, until } => {
+                line.rate = Some(rate.to_string());
+                line.until = Some(until.to_string());
+            }
             Reason::NeverReleased { by, state } => {
                 line.by = Some(by.to_string());
                 line.state = Some(state.name());
@@ -116,6 +133,8 @@ fn name_of(reason: &Reason) -> &'static str {
         Reason::Suspect { .. } => "suspect",
         Reason::NoWorker => "no_worker",
         Reason::NoWorkerForKind { .. } => "no_worker_for_kind",
+        Reason::ConcurrencyReached { .. } => "concurrency_reached",
+        Reason::RateReached { .. } => "rate_reached",
         Reason::InLine { .. } => "in_line",
         Reason::Active { .. } => "active",
         Reason::Completed => "completed",
@@ -161,6 +180,15 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
         ),
         Reason::NoWorkerForKind { kind } => format!(
             "workers claim from {queue}, but none has a handler for {kind}; deploy one that has"
+        ),
+        Reason::ConcurrencyReached { limit, active } => format!(
+            "{active} jobs of {queue} are active and its limit is {limit}; it goes on when one ends, \
+             `punctual queues limit {queue}` shows and changes that"
+        ),
+        Reason::RateReached { rate, until } => format!(
+            "{queue} has used up its rate, {rate}; the next job may start {}, at {until}, \
+             `punctual queues limit {queue}` shows and changes that",
+            when(*until)
         ),
         Reason::InLine { ahead } => {
             let others = if *ahead == 1 { "other" } else { "others" };

@@ -34,7 +34,7 @@ impl Exposition {
     }
 }
 
-const HELP: [(&str, &str); 21] = [
+const HELP: [(&str, &str); 23] = [
     (
         "punctual_jobs",
         "Jobs by queue and state, the queues with most jobs by name.",
@@ -44,6 +44,14 @@ const HELP: [(&str, &str); 21] = [
         "Age of the oldest due job that could be claimed.",
     ),
     ("punctual_queue_paused", "Whether a queue is paused."),
+    (
+        "punctual_queue_limited",
+        "Whether a limit of a queue is closed, of queues that have limits.",
+    ),
+    (
+        "punctual_queue_limit_wait_seconds",
+        "How long the oldest due job waits at a closed limit.",
+    ),
     (
         "punctual_queue_late",
         "Whether due jobs of a queue wait although a worker has a free slot.",

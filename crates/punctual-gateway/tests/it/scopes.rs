@@ -25,7 +25,7 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `nobody` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 41] = [
+const TABLE: [(&str, &str, &str, &str, &str); 44] = [
     ("GET", "/healthz", "", "", "nobody"),
     ("GET", "/readyz", "", "", "nobody"),
     ("GET", "/openapi.json", "", "", "nobody"),
@@ -43,6 +43,9 @@ const TABLE: [(&str, &str, &str, &str, &str); 41] = [
     ("POST", "/v1/queues/delete", "", r#"{"queue":"p"}"#, "admin"),
     ("GET", "/v1/queues/settings", "?queue=mail", "", "read admin"),
     ("PUT", "/v1/queues/settings", "", r#"{"queue":"p","on_full":"refuse","version":0}"#, "admin"),
+    ("PUT", "/v1/queues/{queue}/limits", "", r#"{"concurrency":5}"#, "admin"),
+    ("GET", "/v1/queues/{queue}/limits", "", "", "read admin"),
+    ("DELETE", "/v1/queues/{queue}/limits", "", "", "admin"),
     ("PUT", "/v1/schedules/{name}", "", r#"{"every":["1h"],"job":{"queue":"p"}}"#, "admin"),
     ("GET", "/v1/schedules", "", "", "read admin"),
     ("GET", "/v1/schedules/{name}", "", "", "read admin"),
@@ -144,6 +147,7 @@ async fn the_scope_enqueue_is_answered_no_payload_and_no_header_by_any_route() {
     let rows = TABLE.map(|(method, path, query, body, _)| (method, path, query, body));
     for (method, path, query, body) in paths.into_iter().chain(rows) {
         let place = path.replace("{id}", MARKED).replace("{name}", "beat");
+        let place = place.replace("{queue}", "p");
         let query = query.replace("key=u", "key=marked");
         let told = ask(&under, Some(PRODUCER), (method, &place), (&query, body)).await;
         assert!(
@@ -189,6 +193,7 @@ async fn every_route_is_for_the_scopes_of_the_table_and_no_other() {
     let mut asked = 0;
     for (method, path, query, body, allowed) in TABLE {
         let place = path.replace("{id}", ID).replace("{name}", "beat");
+        let place = place.replace("{queue}", "p");
         let (route, more) = ((method, &*place), (query, body));
         let what = format!("{method} {path}{query} {body}");
         let is_open = allowed == "nobody";

@@ -56,6 +56,9 @@ async fn fill(under: &Under) -> Shop {
     let settings = json!({"queue": "mail", "max_pending": 7, "version": 0}).to_string();
     let set = under.send("PUT", "/v1/queues/settings", settings).await;
     assert_eq!(set.status, 200, "{set:?}");
+    let limits = json!({"concurrency": 3, "rate": {"starts": 5, "per": "1h"}}).to_string();
+    let set = under.send("PUT", "/v1/queues/busy/limits", limits).await;
+    assert_eq!(set.status, 200, "{set:?}");
     let schedule = json!({"at": ["2090-01-01T00:00:00Z"], "job": {"queue": "mail"}}).to_string();
     let set = under.send("PUT", "/v1/schedules/beat", schedule).await;
     assert_eq!(set.status, 200, "{set:?}");
@@ -71,6 +74,7 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
         "/v1/jobs",
         "/v1/queues",
         "/v1/queues/settings?queue=mail",
+        "/v1/queues/busy/limits",
         "/v1/schedules",
         "/v1/audit",
         "/v1/stats",
@@ -96,6 +100,8 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
         let told = json!([
             told["jobs"],
             told["max_pending"],
+            told["concurrency"],
+            told["rate"],
             told["entries"],
             schedules,
             standing
@@ -172,6 +178,7 @@ fn places(shop: &Shop, path: &str, route: &Value) -> Vec<String> {
     let mut places = Vec::new();
     for id in ids {
         let path = path.replace("{id}", id).replace("{name}", "beat");
+        let path = path.replace("{queue}", "mail");
         assert!(!path.contains('{'), "what has the shop for {path}?");
         for query in &queries {
             let mut pairs: Vec<&str> = query.iter().map(|(_, pair)| &**pair).collect();
@@ -257,6 +264,12 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
         ("post", "/v1/queues/pause" | "/v1/queues/resume" | "/v1/queues/delete") => vec![queue],
         ("put", "/v1/queues/settings") => {
             vec![json!({"queue": "mail", "max_pending": 1, "version": 0})]
+        }
+        ("put", "/v1/queues/{queue}/limits") => {
+            vec![
+                json!({"concurrency": 1}),
+                json!({"rate": {"starts": 1, "per": "1h"}}),
+            ]
         }
         ("put", "/v1/schedules/{name}") => {
             vec![json!({"every": ["1h"], "job": {"queue": "mail"}})]

@@ -75,6 +75,7 @@ impl Calls {
             claimed.wake_at = claimed.wake_at.into_iter().chain(part.wake_at).min();
             let alone = claim.alone && !part.leases.is_empty();
             claimed.leases.extend(part.leases);
+            claimed.limited.extend(part.limited);
             if claim.limit == 0 || claim.max_bytes == 0 || alone {
                 if step + 1 < count {
                     claimed.wake_at = Some(claimed.now);

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use punctual::engine::{Claim, ClaimOrder, Claimed, Lease, Token, WorkerId, WorkerRecord};
+use punctual::engine::{
+    Claim, ClaimOrder, Claimed, Lease, LimitedQueue, Token, WorkerId, WorkerRecord,
+};
 use punctual::{JobId, JobRecord, Result, State};
 
 use super::bundle::{self, Run};
 use super::mp::{MapWriter, Mp};
 use super::numbers::{
     CLAIM_ALONE, CLAIM_BUNDLES, CLAIM_READS, CLAIM_READS_EXT, CLAIM_RETURNS, CLAIM_TURNS,
-    CLAIM_WOKEN, CLAIMED_ANOTHER, CLAIMED_BUNDLES, CLAIMED_SUSPECTS, CLAIMED_UNSEEN, REC_CORE,
-    TAG_PLAIN, TAG_WAITING,
+    CLAIM_WOKEN, CLAIMED_ANOTHER, CLAIMED_BUNDLES, CLAIMED_LIMITED, CLAIMED_SUSPECTS,
+    CLAIMED_UNSEEN, REC_CORE, TAG_PLAIN, TAG_WAITING,
 };
 use super::record::{Holder, number_32, read_record, texts};
 use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
@@ -179,8 +181,24 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
         let records: Vec<&[u8]> = records.collect::<Result<_>>()?;
         reply.add(head, records.into_iter().map(Some))?;
     }
+    if flags & CLAIMED_LIMITED != 0 {
+        reply.claimed.limited = limited(&mut reader)?;
+    }
     reader.end()?;
     Ok(reply)
+}
+
+/// `count 1`, then `name, open since 8` each.
+fn limited(reader: &mut Reader<'_>) -> Result<Vec<LimitedQueue>> {
+    let count = reader.u8()?;
+    let mut one = || {
+        let length = usize::from(reader.u8()?);
+        Ok(LimitedQueue {
+            queue: super::text(reader.take(length)?)?,
+            open_since: reader.instant()?,
+        })
+    };
+    (0..count).map(|_| one()).collect()
 }
 
 /// `token | deadline | started | count | ids`

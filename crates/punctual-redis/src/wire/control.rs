@@ -168,7 +168,7 @@ fn packed_rate(rate: &Rate) -> Mp {
     Mp::List(numbers.into_iter().map(Mp::from).collect())
 }
 
-fn rate(value: &Mp) -> Result<Rate> {
+pub(super) fn rate(value: &Mp) -> Result<Rate> {
     let numbers: Vec<u64> = (value.list()?.iter().map(Mp::number)).collect::<Result<_>>()?;
     match numbers[..] {
         [RATE_SMOOTH, starts, per, burst] => {

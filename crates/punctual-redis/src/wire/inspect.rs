@@ -6,6 +6,7 @@ use punctual::engine::{
 use punctual::job::{CancelReason, DeadReason};
 use punctual::{JobId, JobRecord, Result, State};
 
+use super::control::rate;
 use super::mp::{MapWriter, Mp, instant, read_instant};
 use super::record::{number_32, read_job_view, read_view, state_of};
 use super::{damaged, micros};
@@ -96,6 +97,14 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
         14 => Reason::Dead {
             reason: job.dead.unwrap_or(DeadReason::Permanent),
             error: job.last_error.clone(),
+        },
+        16 => Reason::ConcurrencyReached {
+            limit: at(0)?.number()?,
+            active: at(1)?.number()?,
+        },
+        17 => Reason::RateReached {
+            rate: rate(at(0)?)?,
+            until: read_instant(at(1)?)?,
         },
         15 => Reason::NeverReleased {
             by: id(at(0)?)?,

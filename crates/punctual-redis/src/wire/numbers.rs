@@ -55,6 +55,8 @@ pub(crate) const CLAIMED_UNSEEN: u8 = 2;
 pub(crate) const CLAIMED_ANOTHER: u8 = 4;
 /// Only with 2 and after flag 32: all jobs of the lease are in bundles.
 pub(crate) const CLAIMED_BUNDLES: u8 = 8;
+/// Only after flag 128: *limited queues* stand at the end.
+pub(crate) const CLAIMED_LIMITED: u8 = 32;
 /// `span u64`.
 pub(crate) const HAS_SPAN: u8 = 1;
 /// `len u32, result`.

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use punctual::engine::{
-    Counts, DueBucket, Maintained, MinuteStats, NamespaceProblem, QueueStats, Stats, StatsRequest,
-    WorkerId, WorkerSeen, resend_problem,
+    ClosedLimit, Counts, DueBucket, LimitStats, Maintained, MinuteStats, NamespaceProblem,
+    QueueStats, Stats, StatsRequest, WorkerId, WorkerSeen, resend_problem,
 };
 use punctual::time::{format_span, seconds};
 use punctual::{Namespace, Result};
 
 use super::claim::read_worker;
+use super::control::rate;
 use super::damaged;
 use super::mp::{MapWriter, Mp, read_instant};
 use crate::session::shards::Shard;
@@ -58,7 +59,7 @@ fn part(parts: &[Mp], index: usize) -> Result<&Mp> {
     parts.get(index).ok_or_else(damaged)
 }
 
-/// `[name, counts of 7, paused, oldest_due span or -1, due, history, ends]`
+/// `[name, counts of 7, paused, oldest_due span or -1, due, history, ends, limits if any]`
 fn queue(value: &Mp) -> Result<QueueStats> {
     let parts = value.list()?;
     let name = part(parts, 0)?.text()?;
@@ -76,10 +77,36 @@ fn queue(value: &Mp) -> Result<QueueStats> {
         Some(ends) => super::ends::read(&name, ends.bytes()?)?,
         None => Default::default(),
     };
+    stats.limits = match parts.get(7) {
+        Some(limits) => Some(limit_stats(limits)?),
+        None => None,
+    };
     stats.paused = part(parts, 2)?.is_set();
     stats.oldest_due = u64::try_from(oldest).ok().map(Duration::from_micros);
     stats.due = due.collect::<Result<_>>()?;
     stats.history = history.collect::<Result<_>>()?;
+    Ok(stats)
+}
+
+/// `[concurrency or 0, rate, closed, opens at, waits or -1]`
+fn limit_stats(value: &Mp) -> Result<LimitStats> {
+    let parts = value.list()?;
+    let mut stats = LimitStats::default();
+    stats.concurrency = Some(part(parts, 0)?.number()?).filter(|most| *most > 0);
+    let limits = part(parts, 1)?;
+    if !limits.list()?.is_empty() {
+        stats.rate = Some(rate(limits)?);
+    }
+    stats.closed = match part(parts, 2)?.number()? {
+        1 => Some(ClosedLimit::Concurrency),
+        2 => Some(ClosedLimit::Rate),
+        _ => None,
+    };
+    if stats.closed == Some(ClosedLimit::Rate) {
+        stats.opens_at = Some(read_instant(part(parts, 3)?)?);
+    }
+    let waits = part(parts, 4)?.int()?;
+    stats.waits = u64::try_from(waits).ok().map(Duration::from_micros);
     Ok(stats)
 }
 

@@ -182,7 +182,7 @@ impl Claimer {
         self.asked_alone = alone;
         let claim = Claim {
             worker: WorkerRecord {
-                busy: rt.board().runs.len() as u32,
+                busy: rt.board().taken() as u32,
                 ..rt.record.clone()
             },
             queues: self.queues.next(),
@@ -379,13 +379,20 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
         .iter()
         .any(|lease| lease.jobs.iter().any(JobRecord::is_suspect));
     let mut unknown = Vec::new();
+    let limited = claimed.limited;
+    let open_since = |queue: &str| {
+        let of_queue = limited.iter().find(|one| one.queue == queue);
+        of_queue.map_or(Timestamp::ZERO, |one| one.open_since)
+    };
     let seed = rt.board().seed();
     let attempts = |lease: Lease| {
         let held = Arc::new(HeldLease::new(lease.token, lease.deadline, seed.clone()));
         let attempt = |job: JobRecord| {
             let labels = rt.meters.labels(&job.queue, &job.kind);
             rt.meters.claimed(labels);
-            (Context::new(Attempt::new(job, held.clone())), labels)
+            let open_since = open_since(&job.queue);
+            let attempt = Attempt::new(job, held.clone(), open_since);
+            (Context::new(attempt), labels)
         };
         let jobs: Vec<_> = lease.jobs.into_iter().map(attempt).collect();
         // A repeated answer has less of its lease left than was asked for.
@@ -396,6 +403,7 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
     let leases: Vec<_> = claimed.leases.into_iter().map(attempts).collect();
     {
         let mut board = rt.board();
+        board.set_limited(!limited.is_empty());
         board.learn_engine_time(claimed.now, asked, now);
         for (held, beat, jobs) in leases {
             let key = board.add_lease(held, beat);

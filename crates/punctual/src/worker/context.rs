@@ -264,6 +264,8 @@ impl HeldLease {
 pub(super) struct Attempt {
     pub(super) job: JobRecord,
     pub(super) held: Arc<HeldLease>,
+    /// Since when the limits of its queue let it start; an instant before its due without limits.
+    open_since: Timestamp,
     started_us: AtomicU64,
     interrupt: AtomicU8,
     tripped: Notify,
@@ -282,10 +284,11 @@ pub(super) struct Output {
 }
 
 impl Attempt {
-    pub(super) fn new(job: JobRecord, held: Arc<HeldLease>) -> Self {
+    pub(super) fn new(job: JobRecord, held: Arc<HeldLease>, open_since: Timestamp) -> Self {
         Self {
             job,
             held,
+            open_since,
             started_us: AtomicU64::new(0),
             interrupt: AtomicU8::new(0),
             tripped: Notify::new(),
@@ -306,9 +309,14 @@ impl Attempt {
         }
     }
 
-    /// From its due to the call of its handler, at most.
+    /// From its due to the call of its handler, at most; not counting what it waited at limits.
     pub(super) fn lateness(&self) -> Duration {
-        self.started_at().since(self.job.due)
+        self.started_at().since(self.job.due.max(self.open_since))
+    }
+
+    /// How long after its due the limits of its queue let it start.
+    pub(super) fn waited_at_limits(&self) -> Duration {
+        self.open_since.since(self.job.due)
     }
 
     fn started_at(&self) -> Timestamp {

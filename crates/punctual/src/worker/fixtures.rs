@@ -82,7 +82,7 @@ pub(super) fn context(job: JobRecord) -> Context {
 }
 
 pub(super) fn context_under(job: JobRecord, held: Arc<HeldLease>) -> Context {
-    let context = Context::new(Attempt::new(job, held));
+    let context = Context::new(Attempt::new(job, held, Timestamp::ZERO));
     context.shared().starts(CLAIMED_AT);
     context
 }

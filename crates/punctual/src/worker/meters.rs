@@ -29,6 +29,7 @@ struct Cell {
     retries: Counter,
     outcomes: [Counter; OUTCOMES.len()],
     lateness: Histogram,
+    limit_wait: Histogram,
     run_time: Histogram,
 }
 
@@ -71,9 +72,13 @@ impl Meters {
         self.cell(labels).claimed.increment(1);
     }
 
-    pub(super) fn started(&self, labels: Labels, lateness: Duration) {
+    pub(super) fn started(&self, labels: Labels, lateness: Duration, limited: Duration) {
         self.active.increment(1);
-        self.cell(labels).lateness.record(lateness);
+        let cell = self.cell(labels);
+        cell.lateness.record(lateness);
+        if !limited.is_zero() {
+            cell.limit_wait.record(limited);
+        }
     }
 
     /// A handler's task is over; without a run time its slot had been given up before.
@@ -122,6 +127,7 @@ impl Meters {
                 retries: counter!("punctual_retries_total", &both),
                 outcomes,
                 lateness: histogram!("punctual_lateness_seconds", &both),
+                limit_wait: histogram!("punctual_limit_wait_seconds", &both),
                 run_time: histogram!("punctual_run_time_seconds", &both),
             }
         })

@@ -75,7 +75,8 @@ async fn run(rt: Arc<Runtime>, first: Start) {
             let_others_at = now + STRETCH;
         }
         let lateness = start.begin(now);
-        rt.meters.started(labels, lateness);
+        let limited = start.ctx.shared().waited_at_limits();
+        rt.meters.started(labels, lateness, limited);
         let ctx = start.ctx;
         let job = ctx.job();
         let span = tracing::info_span!(

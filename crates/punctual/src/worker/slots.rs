@@ -44,6 +44,8 @@ pub(super) struct Board {
     unsettled_bytes: usize,
     /// Whether a claim is under way, whose answer may bring jobs.
     pub(super) claiming: bool,
+    /// Whether a queue that it claims from has limits.
+    limited: bool,
     estimate: Estimate,
     engine: EngineTime,
     keys: u64,
@@ -159,6 +161,7 @@ impl Board {
             in_flight: 0,
             unsettled_bytes: 0,
             claiming: false,
+            limited: false,
             estimate: Estimate::default(),
             engine: EngineTime::UNKNOWN,
             keys: 0,
@@ -192,10 +195,24 @@ impl Board {
         Some(now.saturating_sub(first))
     }
 
+    /// Jobs that run, and that wait for a slot.
+    pub(super) fn taken(&self) -> usize {
+        self.runs.len() + self.ahead.len()
+    }
+
+    /// Whether a queue that it claims from has limits, as the last claim says.
+    pub(super) fn set_limited(&mut self, limited: bool) {
+        self.limited = limited;
+    }
+
     /// What to claim now, if anything: free slots, and ahead of them once half of that is used up.
+    /// Where a queue has limits nothing is claimed ahead: it would use up what others could use.
     pub(super) fn room(&self) -> Option<Room> {
         let free = self.slots.saturating_sub(self.runs.len());
-        let allowed_ahead = self.estimate.jobs(self.slots);
+        let allowed_ahead = match self.limited {
+            true => 0,
+            false => self.estimate.jobs(self.slots),
+        };
         let jobs = (free + allowed_ahead).saturating_sub(self.ahead.len());
         let bytes = AHEAD_BYTES_MAX.saturating_sub(self.ahead_bytes);
         let ahead_lasts = free == 0 && self.ahead.len() * 2 > allowed_ahead;

@@ -1,0 +1,147 @@
+//! The limits of a queue: how many of its jobs are active, and how many start in a span of time.
+
+use crate::Queue;
+use crate::engine::{
+    Control, Controlled, LimitStats, QueueSettings, Rate, RecordValue, SETTINGS_PREFIX,
+    StatsRequest,
+};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Reads and writes after which a change that others disturb is given up.
+const TRIES_MAX: u32 = 10;
+
+impl Queue {
+    /// The limits of a queue, by any number of workers: set them, read them, or take them off.
+    ///
+    /// Safe at every start of a program: the same limits again change nothing.
+    ///
+    /// ```
+    /// use punctual::engine::Rate;
+    /// use punctual::{MemoryEngine, Queue, time::minutes};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let queue = Queue::new(MemoryEngine::new());
+    /// queue
+    ///     .limits("mail")
+    ///     .concurrency(50)
+    ///     .rate(Rate::window(1_000, minutes(1)))
+    ///     .set()
+    ///     .await?;
+    /// let limits = queue.limits("mail").get().await?.unwrap();
+    /// assert_eq!((limits.concurrency, limits.closed), (Some(50), None));
+    /// assert!(queue.limits("mail").remove().await?);
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn limits(&self, queue: impl Into<String>) -> QueueLimits {
+        QueueLimits {
+            handle: self.clone(),
+            queue: queue.into(),
+            concurrency: None,
+            rate: None,
+        }
+    }
+}
+
+/// The limits of one queue.
+#[derive(Debug)]
+pub struct QueueLimits {
+    handle: Queue,
+    queue: String,
+    concurrency: Option<u64>,
+    rate: Option<Rate>,
+}
+
+impl QueueLimits {
+    /// At most that many jobs are active at once, 1 to 1,000,000.
+    #[must_use = "nothing is written until it is set"]
+    pub fn concurrency(mut self, jobs: u64) -> Self {
+        self.concurrency = Some(jobs);
+        self
+    }
+
+    /// At most that many jobs start in a span of time.
+    #[must_use = "nothing is written until it is set"]
+    pub fn rate(mut self, rate: Rate) -> Self {
+        self.rate = Some(rate);
+        self
+    }
+
+    /// Writes these limits instead of those that the queue has; other settings stay.
+    ///
+    /// # Errors
+    /// As [`QueueSettings::check`]; `invalid_input` without a limit; `unsupported` where the engine
+    /// keeps none.
+    pub async fn set(self) -> Result<()> {
+        if self.concurrency.is_none() && self.rate.is_none() {
+            let message = "set names no limit; name a concurrency or a rate, or call `remove`";
+            return Err(Error::new(ErrorKind::InvalidInput, message).operation("limits"));
+        }
+        self.write().await.map(drop)
+    }
+
+    /// Takes the limits off; whether there were any.
+    pub async fn remove(mut self) -> Result<bool> {
+        (self.concurrency, self.rate) = (None, None);
+        self.write().await
+    }
+
+    /// The limits and how they stand; `None` if the queue has none.
+    pub async fn get(&self) -> Result<Option<LimitStats>> {
+        let request = StatsRequest {
+            queues: vec![self.queue.clone()],
+            ..StatsRequest::default()
+        };
+        let inner = &self.handle.0;
+        let stats = inner.engine.stats(&inner.namespace, request).await?;
+        Ok(stats.queues.into_iter().next().and_then(|one| one.limits))
+    }
+
+    /// Writes the settings with other limits, again if somebody else wrote in between; whether that
+    /// changed anything.
+    async fn write(&self) -> Result<bool> {
+        let name = format!("{SETTINGS_PREFIX}{}", self.queue);
+        let mut tries = 1;
+        loop {
+            let read = Control::Read { name: name.clone() };
+            let Controlled::Record(record) = self.control(read).await? else {
+                return Err(strange());
+            };
+            let version = record.as_ref().map_or(0, |record| record.version);
+            let before = match record.map(|record| record.value) {
+                Some(RecordValue::Queue(settings)) => settings,
+                _ => QueueSettings::new(),
+            };
+            let after = QueueSettings {
+                concurrency: self.concurrency,
+                rate: self.rate,
+                ..before
+            };
+            if after == before {
+                return Ok(false);
+            }
+            let write = Control::Write {
+                name: name.clone(),
+                expected: version,
+                // Settings that say nothing would keep an idle queue for ever.
+                value: (after != QueueSettings::new()).then_some(RecordValue::Queue(after)),
+            };
+            match self.control(write).await {
+                Ok(_) => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::VersionConflict && tries < TRIES_MAX => {
+                    tries += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn control(&self, control: Control) -> Result<Controlled> {
+        let inner = &self.handle.0;
+        inner.engine.control(&inner.namespace, control).await
+    }
+}
+
+fn strange() -> Error {
+    Error::new(ErrorKind::Internal, "the engine answered another call").operation("limits")
+}
