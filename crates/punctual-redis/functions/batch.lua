@@ -189,10 +189,10 @@ local function read_jobs(args, at, k, last)
     local lane = sub(blob, at + 39, front - 1)
     local o, key, ex, group, held, _
     if lane ~= last_lane then
-      _, o, key, ex = Check.front(blob, at + 39, last, i - 1)
+      _, o, key, ex, group = Check.front(blob, at + 39, last, i - 1)
       flags_of = byte(lane, 2)
     elseif %flags_of has SPEC_OPTS% then
-      _, o, key, ex = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
+      _, o, key, ex, group = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
     end
     if flags_of >= %SPEC_EXAMINED% then
       o = o or NOTHING
@@ -202,7 +202,6 @@ local function read_jobs(args, at, k, last)
         if not Enqueue.goes_along(o) then batch.plain = false end
       end
       if ex and at8(ex) <= now then batch.plain = false end
-      group = o.g
       looks[i], keys[i], ends[i], groups[i] = o, key, ex, group
       kv[2 * i] = Enqueue.record_of(prefix, sub(blob, at + 29, at + 40), held and o, sub(blob, at + 41, last))
     else

@@ -207,21 +207,22 @@ end
 
 local last_opts, last_map = '', nil -- the last without a key and an expiry: of a call mostly all are the same
 
--- Checks opts that are looked into: the map, the unique key and the instant of expiry, which may
--- stand only here.
+-- Checks opts that are looked into: the map, the unique key, the instant of expiry and the group,
+-- which may stand only here.
 local function check_looked(bytes, from, last, index)
   if last_map and sub(bytes, from, last) == last_opts then return last_map end
   last_map = nil
-  local head, rest, key, ex = Job.split_opts(bytes, from, last)
+  local head, rest, key, ex, group = Job.split_opts(bytes, from, last)
   local map = head and (good_maps and good_maps[head][rest] or check_map(char(head) .. rest, true, index))
-  if map and map.u == nil and map.ex == nil then
+  if map and map.u == nil and map.ex == nil and map.g == nil then
     if key and (#key == 0 or #key > KEY_MAX or find(key, '[^ -~]')) and not is_key(key) then refuse_opts('u', index) end
     if ex and not is_instant8(ex) then refuse_opts('ex', index) end
-    if not key and not ex then last_opts, last_map = sub(bytes, from, last), map end
-    return map, key, ex
+    if group and (#group == 0 or #group > KEY_MAX or find(group, '[^ -~]')) and not is_key(group) then refuse_opts('g', index) end
+    if not key and not ex and not group then last_opts, last_map = sub(bytes, from, last), map end
+    return map, key, ex, group
   end
   map = check_map(sub(bytes, from, last), true, index)
-  return map, map.u, map.ex
+  return map, map.u, map.ex, map.g
 end
 
 local function cut_short(index) refuse('invalid_input', 'a job is cut short index=' .. index) end

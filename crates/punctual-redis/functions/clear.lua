@@ -50,9 +50,9 @@ function Settle.clear_together(effects)
   for k = 1, #ids do
     local id, raw = ids[k], raws[k]
     if raw and byte(raw) == %TAG_HELD% and seen[id] == 1 then
-      local e, o, _, ex, q, _, from = Job.parts(raw)
+      local e, o, _, ex, group, q, _, from = Job.parts(raw)
       local w = e.w or {}
-      if #w == 1 and w[1] == sub(effects[at[k]][2], 17) and next(e, (next(e))) == nil and not o.g and o.mc == nil and not (ex and at8(ex) <= S.now) then
+      if #w == 1 and w[1] == sub(effects[at[k]][2], 17) and next(e, (next(e))) == nil and not group and o.mc == nil and not (ex and at8(ex) <= S.now) then
         local due, lane = at8(raw, %REC_DUE_AT%), byte(raw, %REC_PRIORITY%)
         local later = due > S.now
         if not list or list.r.name ~= q or list.later ~= later or not later and list.lane ~= lane then

@@ -83,13 +83,13 @@ end
 local NOTHING = {} -- an ext, or opts, with nothing in it; it never changes
 local last_front, last_queue, last_kind = '\0', '', '' -- of the record that was taken apart last: most are of one queue
 
--- Opts as most jobs have them, in bytes from a place on: an instant of expiry, then a unique key,
--- if there are any, and then what many jobs share. Answers the head and the rest of a map without
--- the two, and these; nothing if they begin otherwise.
+-- Opts as most jobs have them, in bytes from a place on: an instant of expiry, a unique key and a
+-- group, if there are any, in this order, and then what many jobs share. Answers the head and the
+-- rest of a map without the three, and these; nothing if they begin otherwise.
 function Job.split_opts(bytes, from, last)
   local head, a, b, c, d = byte(bytes, from, from + 4)
   if not c or head < 128 or head > 143 or from + 3 > last then return nil end
-  local at, key, ex = from + 1, nil, nil
+  local at, key, ex, group = from + 1, nil, nil, nil
   if a == 162 and b == 101 and c == 120 and d == 168 then -- ex, 8 bytes
     ex, at, head = sub(bytes, from + 5, from + 12), from + 13, head - 1
     a, b, c, d = byte(bytes, at, at + 3)
@@ -103,18 +103,29 @@ function Job.split_opts(bytes, from, last)
     end
     at, head = start + n, head - 1
     key = sub(bytes, start, at - 1)
+    a, b, c, d = byte(bytes, at, at + 3)
+  end
+  if a == 161 and b == 103 then -- g
+    local start, n = at + 3, (c or 0) - 160
+    if c == 217 then
+      start, n = at + 4, d or 0
+    elseif n < 0 or n > 31 then
+      return nil
+    end
+    at, head = start + n, head - 1
+    group = sub(bytes, start, at - 1)
   end
   if at > last + 1 or head < 128 then return nil end
-  return head, sub(bytes, at, last), key, ex
+  return head, sub(bytes, at, last), key, ex, group
 end
 
 local rests, rest_count = {}, 0 -- those that were read last, by head and bytes
 for head = 128, 143 do rests[head] = {} end
 
--- Opts of a record from a place on: a map, which never changes; the unique key and the instant of
--- expiry, which may stand only here.
+-- Opts of a record from a place on: a map, which never changes; the unique key, the instant of
+-- expiry and the group, which may stand only here.
 local function read_opts(raw, from, last)
-  local head, rest, key, ex = Job.split_opts(raw, from, last)
+  local head, rest, key, ex, group = Job.split_opts(raw, from, last)
   local map = head and rests[head][rest]
   if head and not map then
     map = mp.unpack(char(head) .. rest)
@@ -124,9 +135,9 @@ local function read_opts(raw, from, last)
     end
     if #rest < 256 then rests[head][rest], rest_count = map, rest_count + 1 end
   end
-  if map and map.u == nil and map.ex == nil then return map, key, ex end
+  if map and map.u == nil and map.ex == nil and map.g == nil then return map, key, ex, group end
   map = mp.unpack(sub(raw, from, last))
-  return map, map.u, map.ex
+  return map, map.u, map.ex, map.g
 end
 
 local exts, ext_count = {}, 0 -- those that were read last: jobs that failed together say the same
@@ -143,12 +154,12 @@ local function read_ext(raw, length)
   return ext
 end
 
--- The parts of a record that is one of many: ext, opts (of which key and expiry may stand only in
--- what follows), key, expiry, queue, kind, where what follows the ext begins, bytes of the payload.
+-- The parts of a record that is one of many: ext, opts (of which key, expiry and group may stand
+-- only in what follows), key, expiry, group, queue, kind, where what follows the ext begins.
 -- None is to be changed.
 Job.read_opts, Job.read_ext, Job.NOTHING = read_opts, read_ext, NOTHING
 function Job.parts(raw)
-  local at, ext, opts, key, ex = 32, NOTHING, NOTHING, nil, nil
+  local at, ext, opts, key, ex, group = 32, NOTHING, NOTHING, nil, nil, nil
   if byte(raw) > %TAG_PLAIN% then
     local length = unp('>I4', raw, 32)
     at = 36 + length
@@ -164,10 +175,9 @@ function Job.parts(raw)
   end
   if byte(raw, 31) % 2 == 1 then
     local length = unp('>I4', raw, from)
-    opts, key, ex = read_opts(raw, from + 4, from + 3 + length)
-    from = from + 4 + length
+    opts, key, ex, group = read_opts(raw, from + 4, from + 3 + length)
   end
-  return ext, opts, key, ex, last_queue, last_kind, at, #raw - from + 1
+  return ext, opts, key, ex, group, last_queue, last_kind, at
 end
 
 -- What there is under an id, a record or a tombstone, be it in a bundle; false if nothing.

@@ -84,9 +84,9 @@ function Retry.together(p, items, raws, places, out)
   for i, s in pairs(items) do
     local raw, place = raws[i], places[i]
     if place and raw and byte(raw) < %TAG_HELD% then
-      local e, o, _, ex, q, _, at = Job.parts(raw)
+      local e, o, _, ex, group, q, _, at = Job.parts(raw)
       local failures, bare = (e.f or 0) + 1, next(e) == nil
-      local span = not o.g and not e.cr and (e.c or 0) == 0 and o.mc == nil and (e.a or 0) + 1 == s.attempt and failures < (o.ma or 20)
+      local span = not group and not e.cr and (e.c or 0) == 0 and o.mc == nil and (e.a or 0) + 1 == s.attempt and failures < (o.ma or 20)
         and not (ex and e.ex == nil and at8(ex) <= S.now) and not e.ex and (s.span8 and 0 or Retry.span(o.rt, s.id, failures) * 1000)
       local due8 = span and (s.span8 and Enqueue.plus(S.now, s.span8) or u8(S.now + span))
       local due = due8 and unp('>I8', due8)

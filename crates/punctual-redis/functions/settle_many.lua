@@ -44,22 +44,22 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           lists[#lists + 1], by_queue[q] = list, list
         end
       end
-      local from, o, key, ex = at + width, NOTHING, nil, nil
+      local from, o, key, ex, group = at + width, NOTHING, nil, nil, nil
       if byte(raw, 31) % 2 == 1 then
         local length = unp('>I4', raw, from)
-        o, key, ex = Job.read_opts(raw, from + 4, from + 3 + length)
+        o, key, ex, group = Job.read_opts(raw, from + 4, from + 3 + length)
         from = from + 4 + length
       end
-      if (not o.g or attempt) and not o.rm and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex)) then
+      if (not group or attempt) and not o.rm and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex)) then
         local id, n = ids[i], list.n + 1
         list.n, list.ids[n], list.kinds[n], taken[i] = n, id, kind, list
         if key then
           local k = #list.fields + 1
           list.fields[k], list.holders[k] = q .. '\0' .. key, id
         end
-        if o.g then
+        if group then
           local k = #list.groups + 1
-          list.groups[k], list.members[k] = o.g, id
+          list.groups[k], list.members[k] = group, id
         end
         if ex then list.expiring[#list.expiring + 1] = id end
         local retention = bound or o.rn or 0

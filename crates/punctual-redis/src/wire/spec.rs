@@ -79,6 +79,7 @@ pub(super) fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
 /// What is told of a job between its index and its payload.
 pub(super) fn write_front(out: &mut Writer, job: &NewJob) {
     let mut options = MapWriter::default();
+    own(&mut options, job);
     first_group(&mut options, job);
     let mut flags = 0;
     if !is_plain(job) {
@@ -94,6 +95,14 @@ pub(super) fn write_front(out: &mut Writer, job: &NewJob) {
     if !options.is_empty() {
         out.long(&options.packed());
     }
+}
+
+/// What mostly differs from job to job, in this order and before all else: the functions cut it off,
+/// and read the rest once for all jobs that have the same.
+fn own(options: &mut MapWriter, job: &NewJob) {
+    options.put_some("ex", job.expires_at.map(instant));
+    options.put_some("u", job.unique.as_ref().map(|unique| &unique.key));
+    options.put_some("g", job.group.as_ref().map(|group| &group.key));
 }
 
 /// What only the worker reads.
@@ -114,14 +123,9 @@ fn first_group(options: &mut MapWriter, job: &NewJob) {
     options.put_some("to", job.timeout.map(micros));
 }
 
-/// What the functions look into.
+/// What the functions look into besides.
 fn second_group(options: &mut MapWriter, job: &NewJob) {
-    options.put_some("ex", job.expires_at.map(instant));
-    if let Some(Unique {
-        key, policy, hold, ..
-    }) = &job.unique
-    {
-        options.put("u", key);
+    if let Some(Unique { policy, hold, .. }) = &job.unique {
         options.put(
             "up",
             match policy {
@@ -140,11 +144,12 @@ fn second_group(options: &mut MapWriter, job: &NewJob) {
             }
         }
     }
-    if let Some(Group { key, on_retry, .. }) = &job.group {
-        options.put("g", key);
-        if *on_retry == OnRetry::Pass {
-            options.put("gp", 1_u8);
-        }
+    if let Some(Group {
+        on_retry: OnRetry::Pass,
+        ..
+    }) = &job.group
+    {
+        options.put("gp", 1_u8);
     }
     if !job.retention.is_zero() {
         options.put("rn", micros(job.retention));

@@ -22,3 +22,19 @@ fn the_hash_is_as_in_the_vectors() {
     }
     assert!(compared > 8, "{compared} vectors");
 }
+
+#[test]
+fn what_differs_from_job_to_job_comes_first() {
+    let mut job = NewJob::new("mail", "{}").content_type("text/plain");
+    job.expires_at = Some(punctual::time::Timestamp::from_micros(7));
+    job.unique = Some(Unique::new("key"));
+    job.group = Some(Group::new("group"));
+    let mut front = Writer::default();
+    write_front(&mut front, &job);
+    let first = b"\xa2ex\xa8\0\0\0\0\0\0\0\x07\xa1u\xa3key\xa1g\xa5group\xa2ct";
+    let packed = front.0;
+    assert!(
+        packed.windows(first.len()).any(|bytes| bytes == first),
+        "{packed:x?}"
+    );
+}
