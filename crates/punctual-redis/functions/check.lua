@@ -286,17 +286,22 @@ end
 local function is_limit(v) return is_number(v, 0, 2 ^ 64) end -- the verb says what its limit may be
 local FILTER = {q = is_name, s = up_to(6), k = is_name, te = is_string, df = is_bytes8, db = is_bytes8, er = is_string, ol = is_span}
 local function is_filter(v) return type(v) == 'table' and not wrong_in(v, FILTER) end
+
+-- Whether bytes are settings of a queue.
+do
 local RATE_STARTS, RATE_US = 1e6, {1000, 365 * 86400e6}
 -- Kind, starts, microseconds, burst: as the engine checks them.
 local function is_rate(v)
   if type(v) ~= 'table' or #v ~= 4 or not is_whole(v[1], %RATE_SMOOTH%, %RATE_WINDOW%) or not is_whole(v[2], 1, RATE_STARTS) then return false end
   return is_whole(v[3], RATE_US[1], RATE_US[2]) and is_whole(v[4], 0, v[2]) and (v[1] == %RATE_WINDOW% or v[2] <= v[3])
 end
-local function is_queue_settings(v)
+function Check.is_queue_settings(v)
   local map = read_map(sub(v, 2))
   if map and not ((map.lc == nil or is_whole(map.lc, 1, 1e6)) and (map.lr == nil or is_rate(map.lr))) then return false end
   return map and (map.mp == nil or is_number(map.mp, 0, 2 ^ 53)) and (map.of == nil or is_flag(map.of))
 end
+end
+
 local LIMITS_OF = {sweep = is_limit, tombstone_bytes = is_span, retained = is_span, retained_bytes = is_span, feed = is_span,
   namespace_retained_bytes = is_span, schedules = is_span, settled_window = is_span, cancelled_retention = is_span, dead_retention = is_span}
 
@@ -343,6 +348,8 @@ function Check.map(verb, blob)
   return map
 end
 
+-- Schedules.
+do
 local function is_span_and_phase(v) return type(v) == 'table' and is_whole(v[1], 1000, INSTANT_MAX) and (v[2] == nil or is_whole(v[2], 0, v[1])) end
 local function is_pattern(v) return type(v) == 'table' and is_whole(v[1], 0, 2) and is_text(v[2], 256) end
 local function are_patterns(v) return is_list(v, 64, is_pattern) end
@@ -351,7 +358,7 @@ local SPEC = {pt = are_patterns, ex = are_patterns, ev = function(v) return is_l
 local SCHEDULE = {ov = up_to(4), mi = up_to(2), mv = is_span, ow = up_to(3), pa = is_flag, pf = is_flag, no = function(v) return is_text(v, 256) end}
 
 -- Whether bytes are a schedule of that name.
-local function is_schedule(name, v)
+function Check.is_schedule(name, v)
   local map = read_map(sub(v, 2))
   if not map or wrong_in(map, SCHEDULE) or not is_id(map.id) or not is_string(map.sp) or not is_string(map.jb) or #map.jb < 14 then return false end
   local spec = read_map(map.sp)
@@ -366,13 +373,15 @@ local function is_refill(v)
 end
 
 -- Refuses a control of schedules that lacks what it needs.
-local function check_schedules(map)
+function Check.schedules(map)
   if map.c == 20 and map.af ~= nil and map.af ~= '' then Check.name('schedule', map.af) end
   if map.c == 21 then
     Check.name('schedule', map.na)
     if map.ac == nil or map.ac == 3 and map.at == nil then refuse('invalid_input', 'a schedule is asked with `ac`, and `at` for a backfill; see docs/wire-protocol.md') end
   end
   if map.c == 22 and not is_list(map.rf, 64, is_refill) then refuse('invalid_input', 'lists of schedules are not as they should be; see docs/wire-protocol.md') end
+end
+
 end
 
 -- Refuses a control that lacks what it needs; nothing of `v` is looked at but what the functions
@@ -390,11 +399,11 @@ function Check.control(map)
     local kind = is_string(v) and byte(v)
     local of_queue, schedule = sub(map.na, 1, 6) == 'queue/', sub(map.na, 1, 9) == 'schedule/' and sub(map.na, 10)
     local wanted = of_queue and %VALUE_SETTINGS% or schedule and %VALUE_SCHEDULE% or %VALUE_OPAQUE%
-    if kind ~= wanted or of_queue and not is_queue_settings(v) or schedule and not is_schedule(schedule, v) then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
+    if kind ~= wanted or of_queue and not Check.is_queue_settings(v) or schedule and not Check.is_schedule(schedule, v) then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
   end
   if c == 5 and sub(map.na, 1, 6) == 'queue/' then Check.name('queue', sub(map.na, 7)) end
   if c == 5 and sub(map.na, 1, 9) == 'schedule/' then Check.name('schedule', sub(map.na, 10)) end
-  if c >= 20 then check_schedules(map) end
+  if c >= 20 then Check.schedules(map) end
   if c == 6 and v ~= nil and (type(v) ~= 'table' or wrong_in(v, LIMITS_OF)) then refuse('invalid_input', 'limits are out of range') end
 end
 

@@ -17,6 +17,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/shard.lua"),
     include_str!("../functions/check.lua"),
     include_str!("../functions/record.lua"),
+    include_str!("../functions/gate.lua"),
     include_str!("../functions/bundle.lua"),
     include_str!("../functions/due.lua"),
     include_str!("../functions/line.lua"),

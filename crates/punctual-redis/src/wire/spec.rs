@@ -45,6 +45,7 @@ pub(super) fn is_plain(job: &NewJob) -> bool {
 /// Writes the spec of a run from its priority on: the functions look at each.
 pub(super) fn write_run(out: &mut Writer, schedule: &str, job: &NewJob) {
     let mut options = MapWriter::default();
+    own(&mut options, job);
     first_group(&mut options, job);
     second_group(&mut options, job);
     options.put("sc", schedule);
