@@ -103,7 +103,7 @@ pub const KEYS: &[Key] = &[
         "s",
         Shard,
         Hash,
-        "`m` the shard; `q` + queue its row; `w` + worker when it claimed last, its limit then, how many jobs it holds, its record; `a` + worker the tokens of its leases (after flag 64); `n` number of shards; `f` when workers were last removed; `h` cursor of the repair after lost records; `i` cursor of the search for idle queues; `te` the finish of the last tombstone that went early; `tr` bytes of tombstones in `:rm`; `kb` bytes of retained jobs",
+        "`m` the shard; `q` + queue its row; `w` + worker when it claimed last, its limit then, how many jobs it holds, its record; `a` + worker the tokens of its leases (after flag 64); `l` + queue how its limits stand; `n` number of shards; `f` when workers were last removed; `h` cursor of the repair after lost records; `i` cursor of the search for idle queues; `te` the finish of the last tombstone that went early; `tr` bytes of tombstones in `:rm`; `kb` bytes of retained jobs",
         &["shard", "lone", "heal", "workers", "stats", "settled"],
     ),
     key("qs", Shard, Sorted, "queues by name", &["shard"]),

@@ -285,7 +285,7 @@ local function open_lease(take, alone, call_)
   local token = u8(fence) .. call_.nonce
   Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, alone, queues, plain)
   for _, j in ipairs(take.starts or {}) do Unique.free(j) end
-  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records), n = n}
+  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
 end
 
 -- The lane whose list has what a claim of so many jobs of a queue is to be answered; nothing if it
@@ -313,7 +313,7 @@ local function plain_lease(call_, r, all, n, lo, hi, runs, exts)
   local token = u8(fence) .. call_.nonce
   local packed = runs and Bundle.pack_runs(runs)
   Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, not exts, packed)
-  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', bundles = runs, n = n}
+  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', bundles = runs}
 end
 
 -- Takes plain jobs of one queue off the list of its first priority, and opens a lease of them
@@ -481,7 +481,7 @@ local function claim(call_)
       if not ends and Line.has_work(r, alone) then
         r.notify = 2
         -- A worker without a free slot leaves a limited queue to others.
-        left = left or r.flags < %ROW_LIMITED% or Gate.slots(call_) > (lease and lease.n or 0)
+        left = left or r.flags < %ROW_LIMITED% or Gate.slots(call_) > 0
       end
     end
   end

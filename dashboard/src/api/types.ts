@@ -29,8 +29,11 @@ export type DueBucket = Answer<Described["DueLine"], "from" | "jobs">;
 
 export type QueueNow = With<
   Answer<Described["Queue"], "queue" | "paused" | State>,
-  { due?: DueBucket[]; history?: Minute[]; recent?: RecentCounts; ends?: JobEnd[] }
+  { due?: DueBucket[]; history?: Minute[]; recent?: RecentCounts; ends?: JobEnd[]; limits?: Limits }
 >;
+
+/** The limits of a queue and how they stand. */
+export type Limits = With<Answer<Described["Limits"]>, { rate?: Answer<Described["Rate"], "kind" | "starts" | "per"> }>;
 
 /** The last five full minutes of a queue and the one that runs. */
 export type RecentCounts = Answer<Described["Recent"], "enqueued" | "claimed" | "completed" | "failed" | "dead">;

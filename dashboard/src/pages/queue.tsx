@@ -2,14 +2,14 @@
 
 import { useState } from "preact/hooks";
 import { deleteQueue, purge, purgeCount, setPaused, settings, stats } from "../api/client";
-import { type QueueNow, STATES, type State } from "../api/types";
+import { type Limits, type QueueNow, STATES, type State } from "../api/types";
 import { known, may } from "../app/access";
 import { useRead } from "../app/query";
 import { go, href, toJobs } from "../app/route";
 import { useStore } from "../app/store";
 import { problemsOf, recent, sortProblems } from "../model/problems";
 import { expected, isState, plan } from "../model/search";
-import { span } from "../model/time";
+import { relative, span } from "../model/time";
 import { Charts, type Range } from "../parts/charts";
 import { Dialog, tell } from "../parts/dialog";
 import { JobList } from "../parts/joblist";
@@ -20,7 +20,7 @@ import { Ends } from "../parts/ends";
 import { Heading } from "../parts/heading";
 import { Kinds } from "../parts/kinds";
 import { Settings } from "../parts/settings";
-import { Failure, count, inView } from "../parts/small";
+import { Failure, count, inView, useTick } from "../parts/small";
 import { WorkerTable } from "../parts/workertable";
 import { useWords } from "../words";
 
@@ -64,6 +64,7 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
       <header class="title">
         <Heading name={name} />
         {queue.paused ? <span class="badge">{words.queues.paused}</span> : null}
+        {queue.limits ? <LimitsNow limits={queue.limits} active={queue.active} /> : null}
         <span class="dim">{queue.oldest_due_ms === undefined ? words.totals.nothingDue : `${words.queues.oldest} ${span(queue.oldest_due_ms)}`} · {limit?.max_pending === undefined ? words.queue.noLimit : words.queue.maxPending(limit.max_pending)}</span>
         <span class="actions">
           {may(access, "enqueue") ? <a class="button" href={href(["enqueue"], { queue: name })}>{words.nav.enqueue}</a> : null}
@@ -96,6 +97,20 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
       {purging ? <Purge queue={name} close={() => (setPurging(false), read.again())} /> : null}
     </>
   );
+}
+
+/** The limits of a queue, and until when one of them lets nothing start. */
+function LimitsNow({ limits, active }: { limits: Limits; active: number }) {
+  useTick();
+  const words = useWords();
+  const say = words.limits;
+  const { concurrency, rate, closed, opens_at } = limits;
+  const parts = [
+    concurrency === undefined ? null : say.active(active, concurrency),
+    rate ? say.rate(rate.starts, rate.per, rate.kind === "smooth") : null,
+    closed === "rate" && opens_at ? say.opens(relative(opens_at, words)) : closed ? say.full : null,
+  ];
+  return <span class={`badge ${closed ? "" : "dim"}`} data-limit={closed ?? "open"}>{parts.filter(Boolean).join(" · ")}</span>;
 }
 
 /** The view that says most: what is wrong or waits before what is done; without a job, which jobs there were. */

@@ -45,6 +45,8 @@ function sentence(reason: Reason, job: Job, words: Words): Said {
     case "suspect": return { text: say.suspect(number("crashes")) };
     case "no_worker": return { text: say.no_worker(job.queue) };
     case "no_worker_for_kind": return { text: say.no_worker_for_kind(job.queue, text("kind")) };
+    case "concurrency_reached": return { text: say.concurrency_reached(number("active"), number("limit")), link: { href: toQueue(job.queue), text: job.queue } };
+    case "rate_reached": return { text: say.rate_reached(text("rate"), when("until")), link: { href: toQueue(job.queue), text: job.queue } };
     case "in_line": return { text: say.in_line(number("ahead")) };
     case "active": return { text: say.active(span(engineNow() - Date.parse(String(reason.since))), when("until")), link: { href: "#/workers", text: text("worker") } };
     case "completed": return { text: say.completed };

@@ -63,6 +63,11 @@ export const en = {
     purgeTitle: (queue: string) => `Purge ${queue}`, purgeText: "Cancels every held, scheduled and ready job of this queue. Running jobs continue. Purged jobs are kept for a day as cancelled: purged.",
     purgeDo: (count: number) => `Cancel ${jobs(count)}`, seeAll: "All jobs of this queue", oldestFirst: "due first",
   },
+  limits: {
+    active: (active: number, most: number) => `${n(active)} of ${n(most)} active`,
+    rate: (starts: number, per: string, smooth: boolean) => (smooth ? `${n(starts)} evenly in ${per}` : `${n(starts)} in any ${per}`),
+    opens: (when: string) => `rate used up, opens ${when}`, full: "all slots in use",
+  },
   list: {
     id: "id", queue: "queue", kind: "kind", state: "state", due: "due", attempt: "attempt", about: "about", when: "when",
     none: "No job matches.", loading: "reading…", found: (count: number) => jobs(count), foundMore: (count: number) => `${n(count)}+ jobs`,
@@ -120,6 +125,8 @@ export const en = {
     suspect: (crashes: number) => `It is suspect after ${n(crashes)} crashes and waits for a worker that runs nothing else.`,
     no_worker: (queue: string) => `No worker claimed from ${queue} in the last minute. Start one.`,
     no_worker_for_kind: (queue: string, kind: string) => `Workers claim from ${queue}, but none has a handler for ${kind}. Deploy one that has.`,
+    concurrency_reached: (active: number, limit: number) => `${jobs(active)} of its queue ${active === 1 ? "is" : "are"} active, as many as may be: ${n(limit)}. It goes on when one ends:`,
+    rate_reached: (rate: string, when: string) => `Its queue has used up its rate, ${rate}. The next job may start ${when}:`,
     in_line: (ahead: number) => (ahead === 0 ? "It is next in line." : `It waits its turn behind ${n(ahead)} others. More workers shorten that.`),
     active: (span: string, until: string) => `It has run for ${span}; its lease ends ${until}. Worker:`,
     completed: "It is done.",

@@ -66,6 +66,11 @@ export const zh: Words = {
     purgeTitle: (queue) => `清空 ${queue}`, purgeText: "取消这个队列里所有挂起、未到期和就绪的任务。执行中的继续。被清空的任务以“已取消：清空”保留一天。",
     purgeDo: (count) => `取消 ${jobs(count)}`, seeAll: "这个队列的全部任务", oldestFirst: "最早到期在前",
   },
+  limits: {
+    active: (active, most) => `执行中 ${n(active)} / ${n(most)}`,
+    rate: (starts, per, smooth) => (smooth ? `每 ${per} 均匀 ${n(starts)} 个` : `任意 ${per} 内 ${n(starts)} 个`),
+    opens: (when) => `速率已用完，${when}开放`, full: "名额已满",
+  },
   list: {
     id: "id", queue: "队列", kind: "种类", state: "状态", due: "到期", attempt: "尝试", about: "说明", when: "时间",
     none: "没有符合的任务。", loading: "读取中…", found: (count) => jobs(count), foundMore: (count) => `${n(count)}+ 个任务`,
@@ -123,6 +128,8 @@ export const zh: Words = {
     suspect: (crashes) => `崩溃 ${n(crashes)} 次后可疑，等待一个不执行其他任务的工作进程。`,
     no_worker: (queue) => `最近一分钟没有工作进程从 ${queue} 领取。请启动一个。`,
     no_worker_for_kind: (queue, kind) => `有工作进程从 ${queue} 领取，但都不会处理 ${kind}。请部署会处理它的。`,
+    concurrency_reached: (active, limit) => `队列中有 ${n(active)} 个任务在执行，已达上限 ${n(limit)}。有一个结束后继续：`,
+    rate_reached: (rate, when) => `队列的速率 ${rate} 已用完，下一个任务${when}可以开始：`,
     in_line: (ahead) => (ahead === 0 ? "下一个就轮到它。" : `前面还有 ${n(ahead)} 个。增加工作进程可以更快。`),
     active: (span, until) => `已执行 ${span}；租约${until}结束。工作进程：`,
     completed: "已完成。",

@@ -82,7 +82,6 @@ impl Machine {
             Some(fence) => Some(self.lease_again(fence)?),
             None => self.claim_lease(namespace, &queues, claim, slots)?,
         };
-        let taken = lease.as_ref().map_or(0, |lease| lease.jobs.len());
         let open: Vec<u32> = queues
             .iter()
             .copied()
@@ -93,7 +92,7 @@ impl Machine {
         for queue in &open {
             if self.has_work(&[*queue], claim.alone) {
                 // A worker without a free slot leaves a limited queue to others.
-                left |= slots > taken || !self.is_limited(*queue);
+                left |= slots > 0 || !self.is_limited(*queue);
                 self.signals.notify(*queue);
             }
         }
