@@ -22,7 +22,8 @@ end
 local function write_record(map)
   local key = S.k.rec
   local known = call('HGET', key, map.na)
-  local version = known and at8(known) or 0
+  local schedule_name = sub(map.na, 1, 9) == 'schedule/' and sub(map.na, 10)
+  local version = known and (schedule_name and Schedule.version(schedule_name, known) or at8(known)) or 0
   if version ~= (map.ex or 0) then
     refuse('version_conflict', 'record was changed since it was read; read it again version=' .. fmt('%d', version))
   end
@@ -30,7 +31,7 @@ local function write_record(map)
   Sweep.run()
   M.version, M.rest = M.version + 1, nil
   if sub(map.na, 1, 6) == 'queue/' then obey(sub(map.na, 7), map.v) end
-  if sub(map.na, 1, 9) == 'schedule/' then Schedule.write(sub(map.na, 10), known, map) end
+  if schedule_name then Schedule.write(schedule_name, known, map) end
   if map.v then call('HSET', key, map.na, u8(M.version) .. map.v) else call('HDEL', key, map.na) end
   return {ve = M.version}
 end

@@ -1,7 +1,7 @@
 -- Heals what a lost record leaves behind. Whoever meets an entry whose record is gone notes it
--- (`S.lost`); then `maintain` walks, in bounded steps, over unique keys, groups, held and kept
--- jobs, and takes out what stands for no record. The field `h` of `BASE:s` is where the walk is:
--- part 1 | [queue NUL] cursor.
+-- (`S.lost`); then `maintain` walks, in bounded steps, over unique keys, schedules, groups, held
+-- and kept jobs, and takes out what stands for no record. The field `h` of `BASE:s` is where the
+-- walk is: part 1 | [queue NUL] cursor.
 do
 
 local STEP, STEPS = 100, 3 -- entries of a step, steps of a call
@@ -22,6 +22,21 @@ local function walk_keys(cursor)
     local nul = find(found[i], '\0', 1, true)
     Unique.holder(sub(found[i], 1, nul - 1), sub(found[i], nul + 1))
   end
+  return answer[1]
+end
+
+-- Schedules by their records, and then rows without one.
+local function walk_schedules(cursor)
+  local answer = call('HSCAN', S.k.rec, cursor, 'COUNT', STEP)
+  for i = 1, #answer[2], 2 do
+    if sub(answer[2][i], 1, 9) == 'schedule/' then Schedule.heal(sub(answer[2][i], 10)) end
+  end
+  return answer[1]
+end
+
+local function walk_schedule_rows(cursor)
+  local answer = call('HSCAN', S.k.sc, cursor, 'COUNT', STEP)
+  for i = 1, #answer[2], 2 do Schedule.heal((answer[2][i]:gsub('^~', ''))) end
   return answer[1]
 end
 
@@ -61,7 +76,8 @@ local function kept_walk(state)
 end
 
 -- In their order: part, and what takes one step of a queue.
-local PARTS = {'u', 'g', 'm', 'h', '4', '5', '6'}
+local PARTS = {'u', 'c', 'd', 'g', 'm', 'h', '4', '5', '6'}
+local OF_SHARD = {u = walk_keys, c = walk_schedules, d = walk_schedule_rows}
 local WALKS = {g = walk_groups, m = walk_later, h = walk_held, ['4'] = kept_walk(COMPLETED), ['5'] = kept_walk(CANCELLED), ['6'] = kept_walk(DEAD)}
 
 local function queue_after(name)
@@ -72,7 +88,7 @@ end
 local function start_of(nth)
   local part = PARTS[nth]
   if not part then return nil end
-  if part == 'u' then return 'u0' end
+  if OF_SHARD[part] then return part .. '0' end
   local q = queue_after(nil)
   return q and part .. q .. '\0000'
 end
@@ -81,9 +97,9 @@ local function step(at)
   local part, nth = sub(at, 1, 1), nil
   for i, one in ipairs(PARTS) do if one == part then nth = i end end
   if not nth then return nil end
-  if part == 'u' then
-    local cursor = walk_keys(sub(at, 2))
-    return cursor ~= '0' and 'u' .. cursor or start_of(nth + 1)
+  if OF_SHARD[part] then
+    local cursor = OF_SHARD[part](sub(at, 2))
+    return cursor ~= '0' and part .. cursor or start_of(nth + 1)
   end
   local nul = find(at, '\0', 1, true)
   local name = sub(at, 2, nul - 1)

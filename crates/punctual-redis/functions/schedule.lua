@@ -50,10 +50,8 @@ local function advance(one)
     end
   end
   local low = is_low(s, row)
-  if low ~= (row.low or false) then
-    if low then call('ZADD', S.k.sl, 0, one.name) else call('ZREM', S.k.sl, one.name) end
-    row.low = low
-  end
+  if low then redis.pcall('ZADD', S.k.sl, 0, one.name) elseif row.low then redis.pcall('ZREM', S.k.sl, one.name) end
+  row.low = low
   Schedule.write_row(one)
 end
 
@@ -82,6 +80,7 @@ function Schedule.load(name)
   local stored = fields_of(S.k.sc, name, '~' .. name)
   one = {name = name, s = s, raw = raw, version = at8(raw), row = Schedule.read_row(stored[1], stored[2])}
   all[name] = one
+  if one.row and one.row.list_is_lost then advance(one) end
   if not one.row then
     one.row, S.lost = Schedule.new_row(S.now + 1), true
     set_list(one.row, '')
@@ -89,6 +88,26 @@ function Schedule.load(name)
   end
   return one
 end
+
+-- Puts a schedule right, whatever of it was lost.
+function Schedule.heal(name)
+  local one = Schedule.load(name)
+  if not one then
+    if fields_of(S.k.rec, 'schedule/' .. name)[1] then return end -- rubbish: a write puts it right
+    call('HDEL', S.k.sc, name, '~' .. name)
+    call('ZREM', S.k.sn, name)
+    call('ZREM', S.k.sl, name)
+    return
+  end
+  call('ZADD', S.k.sn, 0, name)
+  local row = one.row
+  local j = row.pending and Job.load(id_of(one.s, row.pending))
+  if row.pending and not (j and j.tag <= %TAG_HELD%) then row.pending, row.skipped = nil, row.skipped + 1 end
+  if row.low or not row.pending then advance(one) end
+end
+
+-- The version that a write of a schedule must name; 0 if what stands there is rubbish.
+function Schedule.version(name, raw) return #raw > 9 and Schedule.schedule_of(name, raw) and at8(raw) or 0 end
 
 -- Forgets what this call knows of a schedule.
 local function forget(name) if S.schedules then S.schedules[name] = nil end end

@@ -59,11 +59,15 @@ local function look_for_older(tz)
   return #names == LOOKED_AT
 end
 
--- Goes on with schedules whose list is short: with sums here; of calendars it answers name, version,
--- spec, from where on to ask, instants that are left, the last of them, missed ones that are looked
--- at, tz database. And whether there is more to do here.
+-- Goes on with schedules whose list is short: with sums here; of calendars it answers name,
+-- version, spec, from where on to ask, instants that are left, the last of them, missed ones that
+-- are looked at, tz database. And whether there is more to do here.
 function Schedule.maintain(tz)
   local more = tz and look_for_older(tz) or false
+  if call('EXISTS', S.k.sc) ~= call('EXISTS', S.k.sn) then -- one of them was lost
+    Heal.note()
+    more = true
+  end
   local told, bytes = {}, 0
   for _, name in ipairs(call('ZRANGE', S.k.sl, 0, TOLD - 1)) do
     local one = Schedule.load(name)

@@ -1,12 +1,12 @@
--- Schedules: how each stands, and its instants to come. `BASE:rec` has under `schedule/NAME` version
--- 8 | 2 | map: what its user wrote. `BASE:sc`: name to its row, version 1 | flags 1 | searched 8 |
--- pending 8 | last 8 | fired 6 | skipped 6 | missed 6 | used 2 | tz database; `~` and the name to the
--- instants that a calendar named, 8 each, of which the first `used` ones are past. Spans and fixed
--- instants are sums, and have no list. `BASE:sn`: names; `BASE:sl`: those whose list is short, by
--- when `maintain` last told of them.
+-- Schedules: how each stands, and its instants to come. `BASE:rec` has under `schedule/NAME`
+-- version 8 | 2 | map: what its user wrote. `BASE:sc`: name to its row, version 1 | flags 1 |
+-- searched 8 | pending 8 | last 8 | fired 6 | skipped 6 | missed 6 | used 2 | listed 2 |
+-- tz database; `~` and the name to the `listed` instants that a calendar named, 8 each, of which
+-- the first `used` ones are past. Spans and fixed instants are sums, and have no list. `BASE:sn`:
+-- names; `BASE:sl`: those whose list is short, by when `maintain` last told of them.
 do
 
-local ROW, ROW_BYTES, ROW_VERSION = '>BBI8I8I8I6I6I6I2', 46, 1
+local ROW, ROW_BYTES, ROW_VERSION = '>BBI8I8I8I6I6I6I2I2', 48, 1
 local COMPLETE, PENDING, FIRED, LOW, OLD = 1, 2, 4, 8, 16 -- flags of a row
 -- Instants of sums that one call looks at, over all schedules.
 local INSTANTS_MAX = 1024
@@ -54,16 +54,23 @@ local function new_row(searched)
   return {searched = searched, ahead = {}, list = '', used = 0, fired = 0, skipped = 0, missed = 0, tz = ''}
 end
 
+local function set_list(row, list) row.list, row.used, row.has_new_list = list, 0, true end
+
 local function read_row(raw, list)
   if not raw or #raw < ROW_BYTES or byte(raw) ~= ROW_VERSION then return nil end
   local row = new_row(0)
   local flags, pending, last
   local _
-  _, flags, row.searched, pending, last, row.fired, row.skipped, row.missed, row.used = unp(ROW, raw)
+  local listed
+  _, flags, row.searched, pending, last, row.fired, row.skipped, row.missed, row.used, listed = unp(ROW, raw)
   row.complete, row.low, row.old = flags % 2 == 1, flags % 16 >= LOW, flags % 32 >= OLD
   if flags % 4 >= PENDING then row.pending = pending end
   if flags % 8 >= FIRED then row.last = last end
   row.tz, row.list = sub(raw, ROW_BYTES + 1), list or ''
+  if #row.list ~= 8 * listed or row.used > listed then -- it was lost: what follows is to be named again
+    row.searched, row.complete, row.list_is_lost = max(S.now, row.pending or 0) + 1, false, true
+    set_list(row, '')
+  end
   return row
 end
 
@@ -71,16 +78,15 @@ local function write_row(one)
   local row = one.row
   local ahead = row.ahead[1]
   local flags = (row.complete and not ahead and COMPLETE or 0) + (row.pending and PENDING or 0) + (row.last and FIRED or 0) + (row.low and LOW or 0) + (row.old and OLD or 0)
-  local raw = pack(ROW, ROW_VERSION, flags, ahead or row.searched, row.pending or 0, row.last or 0, row.fired, row.skipped, row.missed, row.used) .. row.tz
+  local raw = pack(ROW, ROW_VERSION, flags, ahead or row.searched, row.pending or 0, row.last or 0, row.fired, row.skipped, row.missed, row.used, #row.list / 8) .. row.tz
+  -- Somebody else's key there stops no other job; `maintain` says so.
   if row.has_new_list then
     row.has_new_list = nil
-    call('HSET', S.k.sc, one.name, raw, '~' .. one.name, row.list)
+    redis.pcall('HSET', S.k.sc, one.name, raw, '~' .. one.name, row.list)
   else
-    call('HSET', S.k.sc, one.name, raw)
+    redis.pcall('HSET', S.k.sc, one.name, raw)
   end
 end
-
-local function set_list(row, list) row.list, row.used, row.has_new_list = list, 0, true end
 
 -- The id of the run of an instant.
 local function id_of(s, at)

@@ -275,8 +275,8 @@ function Schedule.list(map)
     if one then
       out[#out + 1] = status(one)
       bytes = bytes + #one.raw + 256
-    else -- another client deleted its record
-      call('ZREM', S.k.sn, name)
+    else -- another client deleted its record, or put rubbish there
+      S.lost, out[#out + 1] = true, {na = name}
     end
   end
   return {l = out, mo = last and (last ~= names[#names] or #names == limit) and last or nil}

@@ -122,6 +122,9 @@ local function opts_of(o, headers)
 end
 
 local function check(o, payload)
+  if o.ID and (byte(o.ID) == 2 or byte(o.ID) == 3) and floor(byte(o.ID, 7) / 16) == 8 then
+    refuse('reserved_id', 'id has the form of the runs of schedules, which only the engine enqueues; use another id')
+  end
   if o.DELAY and o.AT then refuse('invalid_input', 'DELAY and AT exclude each other; give one') end
   if (o.POLICY or o.HOLD) and not o.UNIQUE then refuse('invalid_input', 'POLICY and HOLD are of a unique key; give UNIQUE too') end
   if o.ON_RETRY and not o.GROUP then refuse('invalid_input', 'ON_RETRY is of a group; give GROUP too') end

@@ -75,6 +75,17 @@ impl RedisEngine {
         Self::connect_with(options, Library::with_small_bundles()).await
     }
 
+    /// The same with a bug in its functions; on a server of its own.
+    #[cfg(feature = "testing")]
+    pub async fn connect_with_clock_and_bug(
+        mut options: Options,
+        clock: punctual::time::ManualClock,
+        bug: &str,
+    ) -> Result<Self> {
+        options.clock = Some(Arc::new(clock));
+        Self::connect_with(options, Library::with_injected(bug)).await
+    }
+
     /// The same with bundles that are as large as those in production; on a server of its own.
     #[cfg(feature = "testing")]
     pub async fn connect_with_clock_and_full_bundles(

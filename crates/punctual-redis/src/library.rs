@@ -131,6 +131,14 @@ impl Library {
         Self::named("punctual_test", functions.replace("--SMALL ", ""), 3)
     }
 
+    /// The same with a bug.
+    #[cfg(feature = "testing")]
+    pub(crate) fn with_injected(bug: &str) -> Self {
+        let functions = assembled().replace("--TEST ", "");
+        let functions = crate::testing::injected(functions.replace("--SMALL ", ""), bug);
+        Self::named("punctual_test", functions, 3)
+    }
+
     fn named(name: &'static str, functions: String, bundle_min: usize) -> Self {
         let text = format!("#!lua name={name}\nlocal PREFIX = '{name}_'\n{functions}");
         let version = text

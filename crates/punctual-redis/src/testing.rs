@@ -8,7 +8,7 @@ mod sentinels;
 mod server;
 
 pub use cluster::{SlotMove, TestCluster};
-pub(crate) use injected::inject;
+pub(crate) use injected::{inject, injected};
 pub use proxy::{Ending, TestProxy, Way, Weather};
 pub use replies::read_replies;
 pub use sentinels::TestSentinels;

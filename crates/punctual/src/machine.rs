@@ -135,6 +135,8 @@ struct Derived {
     obstacles: Obstacles,
     /// Schedules that need more instants from a calendar.
     low_schedules: BTreeSet<RecordKey>,
+    /// How many there are, by namespace.
+    schedule_counts: HashMap<u32, usize>,
     /// Instants that calendars may still name in this step.
     instants_left: usize,
 }

@@ -327,7 +327,7 @@ impl Calls {
     }
 
     /// Full memory refuses this; then it is tried again with the next call.
-    async fn register(&self, shard: &Arc<Shard>, deadline: Deadline) {
+    pub(crate) async fn register(&self, shard: &Arc<Shard>, deadline: Deadline) {
         let note = || async {
             let mut add = cmd("SADD");
             add.arg(NAMESPACES).arg(shard.namespace.as_str());

@@ -230,10 +230,9 @@ fn can_skip(
 ) -> bool {
     let silence_max = (PER_WORKER * workers).clamp(FRESH, SKIP_MAX);
     since_answer.is_some_and(|since_answer| since_answer < silence_max)
-        && (workers == 1
-            || since_maintained.is_some_and(|since_maintained| {
-                since_maintained < MAINTAIN_WITHIN.max(PER_WORKER * workers)
-            }))
+        && since_maintained.is_some_and(|since_maintained| {
+            since_maintained < MAINTAIN_WITHIN.max(PER_WORKER * workers)
+        })
 }
 
 /// A call that is no older has seen that the data are there; who waits alone looks that often. The

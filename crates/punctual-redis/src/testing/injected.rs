@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 8] = [
+const INJECTED: [Inject; 13] = [
     // What was settled stays in its lease, and is rescued with it.
     ("RescueWithoutStateCheck", "  Lease.depart(p, place)\n", ""),
     (
@@ -50,6 +50,32 @@ const INJECTED: [Inject; 8] = [
         "  local now = S.now\n  r = Row.of(r.name)\n",
         "  local now = S.now + 1000\n  r = Row.of(r.name)\n",
     ),
+    (
+        "TickedTwice",
+        "  row.pending = nil -- its end must not find it pending\n",
+        "  row.pending = nil\n  \
+         Enqueue.one(sub(j.id, 1, 15) .. char((byte(j.id, 16) + 1) % 256), u8(S.now), false, one.s.job, false)\n",
+    ),
+    (
+        "TickLostOnCancel",
+        "  local one = pending_of(j)\n  if one then\n",
+        "  local one = nil\n  if one then\n",
+    ),
+    (
+        "MissedAllFired",
+        "  if due > S.now then return false end\n",
+        "  do return false end\n",
+    ),
+    (
+        "MissedAllFired",
+        "  if passed <= 0 then return end\n",
+        "  do return end\n",
+    ),
+    (
+        "OverlapUnchecked",
+        "  local holder = o.u and Unique.holder(j.q, o.u)\n",
+        "  local holder = nil\n",
+    ),
 ];
 
 /// The variable that names the bug.
@@ -66,7 +92,8 @@ pub(crate) fn inject(functions: String) -> String {
     injected(functions, &bug)
 }
 
-fn injected(mut functions: String, bug: &str) -> String {
+/// The functions with that bug.
+pub(crate) fn injected(mut functions: String, bug: &str) -> String {
     for (_, text, instead) in INJECTED.iter().filter(|(name, ..)| *name == bug) {
         assert_eq!(
             functions.matches(text).count(),

@@ -217,6 +217,7 @@ impl Calls {
                 schedule::put_list(&mut map, &more, tz_database());
             }
         }
+        self.register(&shards[index], self.deadline()).await;
         // A second sending would meet the version that the first has made.
         let reply = self
             .change(&shards[index], "control", Kind::ChangesOnce, &map)

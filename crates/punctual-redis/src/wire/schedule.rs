@@ -250,11 +250,16 @@ pub(crate) fn list(after: &str, limit: usize) -> MapWriter {
 
 /// Schedules of one reply, and behind which name there may be more.
 pub(crate) fn listed(reply: &Mp) -> Result<(Vec<ScheduleStatus>, Option<String>)> {
-    let found = reply.get("l").list()?.iter().map(status);
-    Ok((
-        found.collect::<Result<_>>()?,
-        reply.get("mo").some(Mp::text)?,
-    ))
+    let mut found = Vec::new();
+    for one in reply.get("l").list()? {
+        if !one.get("v").is_nil() {
+            found.push(status(one)?);
+            continue;
+        }
+        let name = one.get("na").text()?;
+        tracing::warn!(%name, "the record of this schedule is gone or rubbish; set it again");
+    }
+    Ok((found, reply.get("mo").some(Mp::text)?))
 }
 
 pub(crate) fn act(name: &str, act: &ScheduleAct) -> MapWriter {

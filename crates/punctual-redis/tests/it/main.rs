@@ -90,6 +90,8 @@ mod purge;
 mod recovery;
 /// Users who may do little, wherever their servers stand.
 mod rules;
+/// Schedules whose keys are lost, without a process, in several shards.
+mod schedules;
 /// The engine keeps the law over several shards, as far as it can.
 mod set_back;
 mod several;

@@ -6,19 +6,22 @@ use punctual::conformance::{LAWS, first_broken};
 use crate::harness::OnShards;
 
 /// Laws of what does not look from one job to another.
-const TOPICS: [&str; 7] = [
+const TOPICS: [&str; 9] = [
     "effects::",
     "enqueue::",
     "expiry::",
     "names::",
     "namespaces::",
     "retry::",
+    "schedule_runs::",
+    "schedules::",
     "settle::",
 ];
 
-/// Two of these that look at bounds, of a queue and of a call, which are each shard's own.
-const NOT: [&str; 2] = [
+/// Those of them that look at bounds, of a queue and of a call, which are each shard's own.
+const NOT: [&str; 3] = [
     "effects::an_effect_into_a_full_queue_is_taken",
+    "schedule_runs::a_full_queue_takes_a_run",
     "expiry::a_claim_settles_some_of_many_expired_jobs",
 ];
 

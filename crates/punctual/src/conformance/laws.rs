@@ -399,6 +399,7 @@ macro_rules! __laws {
                 a_schedule_is_written_at_its_version[Schedules],
                 a_queue_outlives_its_schedules[Schedules],
                 schedules_are_listed_by_name[Schedules],
+                a_namespace_has_so_many_schedules[Schedules],
                 a_wrong_schedule_is_refused[Schedules],
                 the_id_of_a_run_is_reserved[Schedules],
             }

@@ -476,6 +476,24 @@ pub(super) async fn schedules_are_listed_by_name(case: Case) {
     }
 }
 
+/// A namespace has a bounded number of schedules; those that it has can be changed.
+pub(super) async fn a_namespace_has_so_many_schedules(case: Case) {
+    let case = case.limited(|limits| limits.schedules = 2).await;
+    case.write("a", every(minutes(1))).await;
+    let version = case.write("b", every(minutes(1))).await;
+    let third = case.try_schedule("c", 0, Some(every(minutes(1)))).await;
+    let third = third.expect_err("one too many");
+    assert_eq!(third.kind(), ErrorKind::Conflict, "{third}");
+    assert!(third.to_string().contains("2 schedules"), "{third}");
+    case.write("a", every(hours(1))).await;
+    case.try_schedule("b", version, None)
+        .await
+        .expect("a remove");
+    case.write("c", every(minutes(1))).await;
+    let other = case.tenant("other");
+    other.write("d", every(minutes(1))).await;
+}
+
 /// A schedule that cannot be is refused, and the error names the part.
 pub(super) async fn a_wrong_schedule_is_refused(case: Case) {
     type Change = fn(&mut Schedule);

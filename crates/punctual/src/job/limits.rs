@@ -90,6 +90,13 @@ impl Limits {
     pub fn claim_bytes(&self, wanted: usize) -> usize {
         wanted.min(self.batch_bytes).min(CLAIM_BYTES_MAX)
     }
+
+    /// The error for one schedule more than a namespace may have; engines answer it.
+    pub fn too_many_schedules(most: usize) -> Error {
+        let message =
+            format!("namespace has {most} schedules, the most that it may have; remove some");
+        Error::new(ErrorKind::Conflict, message)
+    }
 }
 
 /// The longest [`remember`](crate::NewJob::remember) of a job.

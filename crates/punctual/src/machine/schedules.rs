@@ -9,7 +9,7 @@ use super::rows::*;
 use crate::engine::RecordValue;
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
-use crate::job::JobId;
+use crate::job::{JobId, Limits};
 use crate::schedule::{
     LASTS, LIST_MAX, LIST_MIN, LOW, LOW_SPAN, MISSED_MAX, Missed, Next, Occurrence, PlannedRun,
     SCHEDULE_PREFIX, Schedule, Series, tz_database,
@@ -95,10 +95,20 @@ impl Machine {
             if let Some((id, _)) = row.and_then(|row| row.pending) {
                 self.discard_run(namespace, id)?;
             }
+            if before.is_some() {
+                *self.schedule_count(namespace) -= 1;
+            }
             self.rows.schedules.remove(&mut self.journal, &key);
             self.derived.low_schedules.remove(&key);
             return Ok(());
         };
+        if before.is_none() {
+            let most = self.limits.schedules;
+            if *self.schedule_count(namespace) >= most {
+                return Err(Limits::too_many_schedules(most));
+            }
+            *self.schedule_count(namespace) += 1;
+        }
         let before = match before {
             Some(RecordValue::Schedule(before)) => Some(before),
             _ => None,
@@ -121,6 +131,10 @@ impl Machine {
             }
         }
         self.advance(&key, row, schedule)
+    }
+
+    fn schedule_count(&mut self, namespace: u32) -> &mut usize {
+        self.derived.schedule_counts.entry(namespace).or_default()
     }
 
     /// Removes a run that is to be replaced, and leaves nothing of it.
@@ -156,6 +170,7 @@ impl Machine {
         let rows = &self.rows.schedules;
         let all = rows.scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?;
         for (key, mut row) in all {
+            *self.schedule_count(key.namespace) += 1;
             let is_older = !row.tz_database.is_empty() && *row.tz_database < *tz_database();
             if is_older {
                 // Newer rules may name other instants than those that are known.

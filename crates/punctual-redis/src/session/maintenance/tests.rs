@@ -164,8 +164,12 @@ fn many_workers_share_the_maintenance() {
         "a thousand have later turns"
     );
     assert!(
-        can_skip(Some(seconds(1)), None, 1),
+        can_skip(Some(seconds(1)), maintained, 1),
         "it has just been called"
+    );
+    assert!(
+        !can_skip(Some(seconds(1)), Some(seconds(61)), 1),
+        "calls refill no lists of schedules"
     );
 }
 
