@@ -1,5 +1,7 @@
 //! Tests of the command: schedules.
 
+use punctual_redis::testing::TestServer;
+
 use crate::support::Punctual;
 
 const BERLIN: &[&str] = &[
@@ -238,6 +240,79 @@ fn a_schedule_runs_without_a_process_and_is_shown() {
     let removed = punctual.one(&["schedules", "remove", "beat"]);
     assert_eq!(removed["removed"], true);
     punctual.run(&["schedules", "show", "beat"]).exits(3);
+}
+
+#[test]
+fn every_command_works_on_a_redis_server() {
+    let server = TestServer::start();
+    let (punctual, engine) = (Punctual::new(), server.address());
+    let one = |args: &[&str]| punctual.one(&[args, &["--engine", &engine]].concat());
+    let run = |args: &[&str]| punctual.run(&[args, &["--engine", &engine]].concat());
+    let every = ["--every", "100ms", "--overlap", "allow", "beats", "{}"];
+    let set = [&["schedules", "set", "beat"], &every[..]].concat();
+    assert_eq!(one(&set)["name"], "beat");
+    // Only the server is there between two commands.
+    let shown = loop {
+        let shown = one(&["schedules", "show", "beat"]);
+        if shown["fired"].as_u64() >= Some(2) {
+            break shown;
+        }
+    };
+    assert_eq!(shown["dry"], false);
+    let work = [
+        "work",
+        "beats",
+        "--exec",
+        "echo \"$PUNCTUAL_SCHEDULE\" >> seen",
+    ];
+    run(&[&work[..], &["--until-idle"]].concat()).exits(0);
+    assert!(punctual.read("seen").starts_with("beat\nbeat\n"));
+    let cron = [
+        "--cron",
+        "0 9 * * MON",
+        "--zone",
+        "Europe/Berlin",
+        "reports",
+    ];
+    one(&[&["schedules", "set", "weekly"], &cron[..]].concat());
+    let list = run(&["schedules", "list"]).exits(0).stdout;
+    assert!(
+        list.contains("every 100ms") && list.contains("weekly"),
+        "{list}"
+    );
+    let paused = one(&["schedules", "pause", "weekly", "--note", "holiday"]);
+    assert_eq!(
+        (&paused["paused"], &paused["note"]),
+        (&true.into(), &"holiday".into())
+    );
+    assert_eq!(one(&["schedules", "resume", "weekly"])["paused"], false);
+    let skipped = one(&["schedules", "skip", "weekly"]);
+    assert_eq!(
+        (&skipped["next"][0], &skipped["skipped"]),
+        (&paused["next"][1], &1.into())
+    );
+    let first = one(&["schedules", "run", "weekly"]);
+    let again = one(&["schedules", "run", "weekly"]);
+    assert_eq!(
+        (&again["verdict"], &again["holder"]),
+        (&"merged".into(), &first["id"])
+    );
+    let span = [
+        "--from",
+        "2025-11-01T00:00:00Z",
+        "--to",
+        "2025-11-15T00:00:00Z",
+    ];
+    let backfill = [&["schedules", "backfill", "weekly"], &span[..]].concat();
+    assert_eq!(one(&backfill)["runs"][1]["verdict"], "created");
+    assert_eq!(one(&backfill)["runs"][1]["verdict"], "duplicate");
+    let refused = run(&["queues", "delete", "reports", "--purge", "--yes"]).exits(4);
+    assert!(
+        refused.stderr.contains("schedule \"weekly\""),
+        "{refused:?}"
+    );
+    assert_eq!(one(&["schedules", "remove", "weekly"])["removed"], true);
+    run(&["schedules", "show", "weekly"]).exits(3);
 }
 
 #[test]
