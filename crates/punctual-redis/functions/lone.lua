@@ -1,8 +1,11 @@
--- One plain job by itself: an enqueue, a claim or a settle of one, by the shard and the row that
--- the last call left. It does what the usual way does, in fewer steps; where anything is out of the
--- ordinary it changes nothing and answers nil, and the call goes the usual way.
+-- One job by itself, plain or with a key, an expiry or a retention: an enqueue, a claim or a settle
+-- of one, by the shard and the row that the last call left. It does what the usual way does, in
+-- fewer steps; where anything is out of the ordinary it changes nothing and answers nil, and the
+-- call goes the usual way.
 do
 
+-- Flags and count of a lease of one job, and the first byte of the length of its queue.
+local PLAIN, EXAMINED = '\2\0\1\0', '\0\0\1\0'
 local SIZES = 1000 -- sizes of records that are kept as bytes
 local WIDEST = 16777215 -- bytes of a record that a chunk can tell
 local UNSEEN_BYTES = 4096 -- as of a usual claim
@@ -76,10 +79,8 @@ local function close(base, m, r, now, now8, row, worker, w)
   r.raw, m.raw, kept_shards[base] = row, raw, m
 end
 
--- Stores a job that is due later.
-local function wait_for(base, m, r, now, id, record, due)
-  if not (allows('ZADD', m.k.s) and allows('RPUSH', m.k.s) and allows('HDEL', m.k.s)) then return nil end
-  begin(base)
+-- Stores a job that is due later: its row.
+local function wait_for(m, r, now, id, record, due)
   call('HSET', m.k.b, id, record)
   r.h[1] = r.h[1] + 1
   Due.add_many(r, {due}, {id}, {record})
@@ -91,11 +92,59 @@ local function wait_for(base, m, r, now, id, record, due)
   return close_row(r, now)
 end
 
--- An enqueue of one plain job: its answer. Due at once it is pushed to its list, else it waits for
--- its due.
+-- Stores a job that is due now at the end of its list: its row. `manner` is the kind of its chunk.
+local function line_up(m, r, now, now8, prio, id, record, manner)
+  local c = r.c
+  call('RPUSH', Line.list_of(r, prio), now8 .. '\0\0' .. manner .. sub(size4(#record), 2) .. id)
+  call('HSET', m.k.b, id, record)
+  r.L[prio], c[READY], r.h[1] = (r.L[prio] or 0) + 1, c[READY] + 1, r.h[1] + 1
+  if %r.flags has ROW_IDLE% then
+    call('ZADD', S.wakeup, 0, '1')
+    r.flags, r.short = r.flags - 1, now
+  end
+  return write_row(r, now)
+end
+
+local function may_store(s) return allows('HSET', s) and allows('ZADD', s) and allows('RPUSH', s) and allows('HDEL', s) end
+
+-- An enqueue of one job of which the functions look into the opts: a free key, an expiry or a
+-- retention.
+local function enqueue_examined(base, blob)
+  local size, kind, prio, sflags, ql = #blob, byte(blob, 32), byte(blob, 51, 53)
+  local kl = ql and byte(blob, 54 + ql)
+  local from = 55 + (ql or 0) + (kl or size)
+  if from > size or sflags ~= 3 or prio > 9 or kind > 2 or size >= WIDEST or sub(blob, 12, 15) ~= size4(size - 15) then return nil end
+  local q, id = sub(blob, 54, 53 + ql), sub(blob, 16, 31)
+  local m, r, now = open(base, blob, q)
+  if not m or r.flags >= 8 then return nil end
+  if kl > 0 then Check.name('kind', sub(blob, from - kl, from - 1)) end
+  local _, o, key, ex, group = Check.opts(blob, from, size, true, 0)
+  local at, field, k = ex and at8(ex), key and q .. '\0' .. key, m.k
+  if group or o.w or o.uh or at and at <= now or not Enqueue.goes_along(o) then return nil end
+  if call('HGET', k.b, id) or field and call('HGET', k.u, field) or not may_store(k.s) then return nil end
+  local now8 = u8(now)
+  local due8, late, due = Enqueue.due_of(kind, sub(blob, 33, 40), now8, 0)
+  if late or kind > 0 and due <= now then return nil end
+  local record = '\%TAG_WAITING%' .. now8 .. '\0\0' .. due8 .. sub(blob, 41, 52) .. '\0\0\0\1\128' .. sub(blob, 53)
+  begin(base)
+  if field then call('HSET', k.u, field, id) end
+  if at then
+    call('ZADD', k.xp, fmt('%d', at), id)
+    schedule('expiry', at)
+  end
+  local row
+  if kind > 0 then row = wait_for(m, r, now, id, record, due) else row = line_up(m, r, now, now8, prio, id, record, '\%CHUNK_EXT%') end
+  close(base, m, r, now, now8, row)
+  return now8 .. m.instance .. '\0'
+end
+
+-- An enqueue of one job: its answer. Due at once it is pushed to its list, else it waits for its
+-- due.
 function Lone.enqueue(base, blob)
   local flags, high, low, kind = byte(blob, 9, 12)
-  if flags ~= 2 or low ~= 1 or high > 0 or kind > 2 then return nil end
+  if low ~= 1 or high > 0 then return nil end
+  if flags == 0 then return enqueue_examined(base, blob) end
+  if flags ~= 2 or kind > 2 then return nil end
   local size, prio, ql = #blob, byte(blob, 21, 22)
   local at = 27 + (ql or size) -- of the id
   if at + 31 > size then return nil end
@@ -113,21 +162,13 @@ function Lone.enqueue(base, blob)
   local now8, row = u8(now), nil
   if kind > 0 then
     local due8, late, due = Enqueue.due_of(kind, sub(blob, 13, 20), now8, 0)
-    if late or due <= now then return nil end
-    row = wait_for(base, m, r, now, id, '\1' .. now8 .. '\0\0' .. due8 .. sub(blob, at + 16), due)
-    if not row then return nil end
-  else
-    local record, c, wakes = '\1' .. now8 .. '\0\0' .. now8 .. sub(blob, at + 16), r.c, %r.flags has ROW_IDLE%
-    if not allows('HSET', k.s) or wakes and not allows('ZADD', k.s) then return nil end
+    if late or due <= now or not may_store(k.s) then return nil end
     begin(base)
-    call('RPUSH', Line.list_of(r, prio), now8 .. '\0\0\1' .. sub(size4(#record), 2) .. id)
-    call('HSET', k.b, id, record)
-    r.L[prio], c[READY], r.h[1] = (r.L[prio] or 0) + 1, c[READY] + 1, r.h[1] + 1
-    if wakes then
-      call('ZADD', S.wakeup, 0, '1')
-      r.flags, r.short = r.flags - 1, now
-    end
-    row = write_row(r, now)
+    row = wait_for(m, r, now, id, '\1' .. now8 .. '\0\0' .. due8 .. sub(blob, at + 16), due)
+  else
+    if not allows('HSET', k.s) or %r.flags has ROW_IDLE% and not allows('ZADD', k.s) then return nil end
+    begin(base)
+    row = line_up(m, r, now, now8, prio, id, '\1' .. now8 .. '\0\0' .. now8 .. sub(blob, at + 16), '\%CHUNK_IDS%')
   end
   close(base, m, r, now, now8, row)
   return now8 .. m.instance .. '\0'
@@ -155,9 +196,10 @@ local function only_lane(r)
 end
 
 -- When the claimer is to come again, whether another worker does, and what wakeup its queue needs.
-local function wake_of(r, now, deadline, was_active, worker, is_full, flags)
+-- `looks`: more than its own lease and the next due may matter.
+local function wake_of(r, now, deadline, looks, worker, is_full, flags)
   local wake, another = deadline, false
-  if was_active then
+  if looks then
     wake = Leader.wake_at({r})
   elseif r.head > 0 and r.head < wake then
     wake = r.head
@@ -188,7 +230,7 @@ local function head_of(bytes)
   return head
 end
 
--- A claim that is to have one job, a plain one: its answer.
+-- A claim that is to have one job, which needs no look: its answer.
 function Lone.claim(base, blob)
   local size = #blob
   local head, ql = size > 50 and head_of(sub(blob, 33, 48)), byte(blob, 49)
@@ -204,7 +246,7 @@ function Lone.claim(base, blob)
     return nil
   end
   m, r, now = open(base, blob, q)
-  if not m or m.expiry < NEVER or m.period < NEVER then return nil end
+  if not m then return nil end
   local k, worker, nonce = m.k, sub(blob, 17, 32), sub(blob, 9, 16)
   local known_as, s, pg, w = 'n' .. worker .. nonce, k.s, k.pg, m.workers and m.workers[worker]
   if not w or call('HGET', pg, known_as) or not (allows('HSET', s) and allows('ZADD', s) and allows('LPUSH', s)) then return nil end
@@ -212,13 +254,15 @@ function Lone.claim(base, blob)
   local chunk = call('LPOP', list)
   if not chunk then return nil end
   local of, b1, b2, b3 = byte(chunk, 11, 14)
-  local moved = of == %CHUNK_MOVED%
+  local moved, exts = of == %CHUNK_MOVED% or of == %CHUNK_EXT_MOVED%, of >= %CHUNK_EXT%
   local from = moved and 31 or 15
   local id, ids = sub(chunk, from, from + 15), (#chunk - from + 1) / 16
   local bytes = (b1 * 65536 + b2 * 256 + b3) / ids
-  local unseen = bytes > UNSEEN_BYTES
-  local record = of > 0 and of < %CHUNK_BUNDLE% and bytes <= max_bytes and (unseen or call('HGET', k.b, id))
-  if not record or not unseen and byte(record) ~= %TAG_PLAIN% then
+  local fits = of > 0 and of ~= %CHUNK_BUNDLE% and bytes <= max_bytes
+  local unseen = fits and bytes > UNSEEN_BYTES and (not exts or flags >= %CLAIM_READS_EXT%)
+  local record = fits and not unseen and call('HGET', k.b, id)
+  local tag = record and byte(record)
+  if not unseen and tag ~= %TAG_PLAIN% and not (exts and tag == %TAG_WAITING%) then
     call('LPUSH', list, chunk)
     r.skips = SKIPS
     return nil
@@ -232,7 +276,7 @@ function Lone.claim(base, blob)
   local token = (fence == now and now8 or u8(fence)) .. nonce
   local first8 = sub(chunk, 1, 8)
   local range = moved and sub(chunk, 15, 30) or first8 .. first8
-  call('HSET', pg, token, worker .. now8 .. head[5] .. range .. '\2\0\1\0' .. sub(blob, 49, at - 1) .. id, known_as, token, 'j' .. id, token)
+  call('HSET', pg, token, worker .. now8 .. head[5] .. range .. (exts and EXAMINED or PLAIN) .. sub(blob, 49, at - 1) .. id, known_as, token, 'j' .. id, token)
   call('ZADD', S.ends, fmt('%d', deadline), token)
   if r.first_end == 0 or deadline < r.first_end then Lease.schedule(r, deadline) end
   if deadline < m.ends then m.ends, m.rest = deadline, nil end
@@ -243,7 +287,7 @@ function Lone.claim(base, blob)
     if r.leader == worker then r.leader_wake = 0 end
     r.notify = 2
   else
-    wake, another = wake_of(r, now, deadline, was_active, worker, limit == 1, flags)
+    wake, another = wake_of(r, now, deadline, was_active or m.expiry < NEVER or m.period < NEVER, worker, limit == 1, flags)
     wake8 = wake == deadline and deadline8 or u8(wake)
   end
   local row = r.notify and close_row(r, now) or write_row(r, now)
@@ -254,11 +298,26 @@ function Lone.claim(base, blob)
   return now8 .. wake8 .. char(flags, 1) .. token .. deadline8 .. now8 .. '\0\1' .. id .. size4(#record) .. record
 end
 
+-- What settles a job that was claimed by itself and not known to be plain, where its attempt was
+-- the first and nothing is kept of it: its due and hash, the field of its unique key, and whether
+-- it could expire; nothing if it goes the usual way.
+local function ends_of(k, q, id)
+  local raw = call('HGET', k.b, id)
+  local tag = raw and byte(raw)
+  if tag == %TAG_PLAIN% then return sub(raw, %REC_CORE%) end
+  if tag ~= %TAG_WAITING% or sub(raw, 32, 36) ~= '\0\0\0\1\128' then return nil end
+  local _, o, key, ex, group, of = Job.parts(raw)
+  if group or o.rn or o.rm or of ~= q then return nil end
+  local field = key and q .. '\0' .. key
+  if field and call('HGET', k.u, field) ~= id then return nil end
+  return sub(raw, %REC_CORE%), field, ex
+end
+
 -- Form 5, of a first attempt, for one job.
 local ALONE_COMPLETED = '\5\0\0\0\1\0\1'
 
--- A settle of one plain job that was claimed alone and completed: its answer; else nil, and the
--- lease if it was read.
+-- A settle of one job that was claimed alone and completed: its answer; else nil, and the lease if
+-- it was read.
 function Lone.settle(base, blob)
   local m, size = kept_shards[base], #blob
   if not m or size < 70 or size > 500 then return nil end
@@ -281,7 +340,8 @@ function Lone.settle(base, blob)
   local pg, s = k.pg, k.s
   local lease = call('HGET', pg, token)
   local ql = lease and byte(lease, 53)
-  if not lease or sub(lease, 49, 52) ~= '\2\0\1\0' or sub(lease, 54 + ql) ~= id or call('HGET', pg, '~' .. token) then return nil, lease end
+  local head = lease and sub(lease, 49, 52)
+  if not lease or head ~= PLAIN and head ~= EXAMINED or sub(lease, 54 + ql) ~= id or call('HGET', pg, '~' .. token) then return nil, lease end
   local q = sub(lease, 54, 53 + ql)
   local m_, r, now = open(base, blob, q)
   if not m_ or m.watch >= now or m.tombstones + %TOMB_BYTES% > S.limits.tombstone_bytes then return nil, lease end
@@ -289,11 +349,15 @@ function Lone.settle(base, blob)
   local worker = sub(lease, 1, 16)
   local w = m.workers and m.workers[worker]
   if not w or w.held == 0 then return nil, lease end
-  local timed = late + run > 0
+  local timed, core, field, ex = late + run > 0, nil, nil, nil
+  if head == PLAIN then core = sub(blob, at + 23, at + 38) else core, field, ex = ends_of(k, q, id) end
+  if not core then return nil, lease end
   if not (allows('RPUSH', s) and allows('HDEL', s) and allows('ZREM', s) and allows('APPEND', s)) then return nil, lease end
   begin(base)
   local now8, c, h = u8(now), r.c, r.h
-  call('HSET', k.b, id, '\7' .. sub(blob, at + 23, at + 38) .. '\4' .. now8 .. '\0\0\0\1' .. sub(token, 1, 12))
+  if field then call('HDEL', k.u, field) end
+  if ex then call('ZREM', k.xp, id) end
+  call('HSET', k.b, id, '\7' .. core .. '\4' .. now8 .. '\0\0\0\1' .. sub(token, 1, 12))
   call('RPUSH', k.mp, now8 .. id)
   call('HDEL', pg, token, 'n' .. worker .. sub(token, 9), 'j' .. id)
   call('ZREM', S.ends, token)
