@@ -417,7 +417,7 @@ function Due.move(r, limit)
     r.c[SCHEDULED], r.c[READY] = r.c[SCHEDULED] - n, r.c[READY] + n - lost - (runs and #runs or 0)
   end
   -- Runs of schedules come last: one may cancel another job, which must have its place.
-  for i = 1, runs and #runs or 0 do Schedule.move(runs[i]) end
+  if runs then Schedule.move(r, runs, next_of(lists) == nil) end
   Due.refresh(r)
   return n
 end

@@ -9,7 +9,9 @@ Schedule.SKIPPED, Schedule.MISSED = 4, 5
 
 -- Enqueues the run of an instant, where it waits for its due; whether it did: its id may be known.
 local function enqueue(s, at)
-  local id, due8 = id_of(s, at), u8(due_of(s, at))
+  local id, due = id_of(s, at), due_of(s, at)
+  if S.gathered_runs and Schedule.gather(s, id, due) then return true end
+  local due8 = u8(due)
   if Schedule.is_known(id) then return false end
   local j = Job.parse(id, '\%TAG_PLAIN%' .. u8(S.now) .. S.sub .. due8 .. s.job)
   local r = Row.of(j.q)
@@ -71,14 +73,19 @@ function Schedule.load(name)
   end
   local one = all[name]
   if one ~= nil then return one end
-  local raw = fields_of(S.k.rec, 'schedule/' .. name)[1]
+  local read = S.schedules_read and S.schedules_read[name]
+  local raw = read and read[1] or fields_of(S.k.rec, 'schedule/' .. name)[1]
   local s = raw and #raw > 9 and Schedule.schedule_of(name, raw)
   if not s then
     all[name] = false
     return false
   end
-  local stored = fields_of(S.k.sc, name, '~' .. name)
-  one = {name = name, s = s, raw = raw, version = at8(raw), row = Schedule.read_row(stored[1], stored[2])}
+  local row, list = read and read[2], read and read[3]
+  if not row then
+    local stored = fields_of(S.k.sc, name, '~' .. name)
+    row, list = stored[1], stored[2]
+  end
+  one = {name = name, s = s, raw = raw, version = at8(raw), row = Schedule.read_row(row, list)}
   all[name] = one
   if one.row and one.row.list_is_lost then advance(one) end
   if not one.row then

@@ -33,7 +33,8 @@ local function read_value(name, value)
   return {
     map = map, sp = map.sp, job = map.jb, front = sub(map.id, 1, 8), middle = byte(map.id, 9), low = byte(map.id, 10) - byte(map.id, 10) % 64,
     every = every, at = at, start = spec.st or 0, stop = min(spec.en or FAR, FAR), most = spec.mr, sums = not spec.pt and not spec.ex,
-    jitter = floor((spec.ji or 0) / 1000), seed = drawn(1, name),
+    jitter = floor((spec.ji or 0) / 1000), seed = spec.ji and drawn(1, name), has_group = map.ov == 3 or (map.ow or 0) >= 2,
+    queue = sub(map.jb, 14, 13 + byte(map.jb, 13)),
     missed = map.mi or 0, late = map.mv or 0, paused = map.pa == 1,
   }
 end
@@ -79,13 +80,18 @@ local function write_row(one)
   local ahead = row.ahead[1]
   local flags = (row.complete and not ahead and COMPLETE or 0) + (row.pending and PENDING or 0) + (row.last and FIRED or 0) + (row.low and LOW or 0) + (row.old and OLD or 0)
   local raw = pack(ROW, ROW_VERSION, flags, ahead or row.searched, row.pending or 0, row.last or 0, row.fired, row.skipped, row.missed, row.used, #row.list / 8) .. row.tz
-  -- Somebody else's key there stops no other job; `maintain` says so.
+  local fields = S.gathered_runs and S.gathered_runs.rows or {}
+  local n = #fields
+  fields[n + 1], fields[n + 2] = one.name, raw
   if row.has_new_list then
-    row.has_new_list = nil
-    redis.pcall('HSET', S.k.sc, one.name, raw, '~' .. one.name, row.list)
-  else
-    redis.pcall('HSET', S.k.sc, one.name, raw)
+    row.has_new_list, fields[n + 3], fields[n + 4] = nil, '~' .. one.name, row.list
   end
+  if not S.gathered_runs then Schedule.write_rows(fields) end
+end
+
+-- Writes rows. Somebody else's key there stops no other job; `maintain` says so.
+function Schedule.write_rows(fields)
+  if #fields > 0 then redis.pcall('HSET', S.k.sc, unpack_list(fields)) end
 end
 
 -- The id of the run of an instant.

@@ -56,6 +56,7 @@ local function turn(j)
     return 'follows', holder.id
   end
   if not p then
+    Schedule.line_up_gathered()
     Unique.replace(other, holder)
     return 'starts'
   end
@@ -72,7 +73,7 @@ local function start(j, how, other)
   local r = Row.of(j.q)
   if how == 'starts' then
     if not other then Unique.take(j) end
-    Line.up(r, j)
+    if not Schedule.gather_start(j) then Line.up(r, j) end
     r.c[READY] = r.c[READY] + 1
     changed(j.id, j.q, READY)
   elseif how == 'follows' then
@@ -90,7 +91,7 @@ end
 
 -- A run whose due has come, taken out of the index: it starts, waits, or is passed over; and the
 -- next one of its schedule is enqueued.
-function Schedule.move(j)
+local function move(j)
   local one = pending_of(j)
   if not one then return start(j) end
   local row = one.row
@@ -108,6 +109,15 @@ function Schedule.move(j)
     row.skipped = row.skipped + 1
   end
   advance(one)
+end
+
+-- The same of the runs of a queue that one sweep moves, with a few commands for all. `in_order`:
+-- no job due before them was moved with them, so that they may stand in the lists of their lanes.
+function Schedule.move(r, runs, in_order)
+  Schedule.begin_gathering(r, runs, in_order)
+  local ok, answer = pcall(function() for i = 1, #runs do move(runs[i]) end end)
+  Schedule.end_gathering()
+  if not ok then error(answer) end
 end
 
 -- Puts a pending job that is a run where it belongs, after an edit.

@@ -53,6 +53,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/schedule_row.lua"),
     include_str!("../functions/schedule.lua"),
     include_str!("../functions/schedule_list.lua"),
+    include_str!("../functions/schedule_many.lua"),
     include_str!("../functions/schedule_run.lua"),
     include_str!("../functions/control.lua"),
     include_str!("../functions/wait.lua"),
