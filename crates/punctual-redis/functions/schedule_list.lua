@@ -59,6 +59,18 @@ local function look_for_older(tz)
   return #names == LOOKED_AT
 end
 
+-- Schedules that have had no run to come for over a minute, of the first ones whose list is short.
+local DRY_SINCE, DRY_MAX = 60e6, 100
+function Schedule.dry()
+  local names, out = redis.pcall('ZRANGE', S.k.sl, 0, DRY_MAX - 1), {}
+  for _, name in ipairs(names.err and {} or names) do
+    local stored = Schedule.fields_of(S.k.sc, name, '~' .. name)
+    local row = Schedule.read_row(stored[1], stored[2])
+    if row and not row.pending and not row.complete and S.now - row.searched > DRY_SINCE then out[#out + 1] = name end
+  end
+  return #out > 0 and out or nil
+end
+
 -- Goes on with schedules whose list is short: with sums here; of calendars it answers name,
 -- version, spec, from where on to ask, instants that are left, the last of them, missed ones that
 -- are looked at, tz database. And whether there is more to do here.

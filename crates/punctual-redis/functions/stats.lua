@@ -269,11 +269,12 @@ local function problems()
   return out
 end
 
--- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, ob, te, n, i}.
+-- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, ob, te, dr, n, i}.
 function Stats.info(base, blob)
   local map = Check.map('info', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
-  return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, te = not S.empty and call('HGET', S.k.s, 'te') or nil})
+  return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, te = not S.empty and call('HGET', S.k.s, 'te') or nil,
+    dr = not S.empty and Schedule.dry() or nil})
 end
 
 end

@@ -13,6 +13,7 @@ use super::claim::read_worker;
 use super::control::rate;
 use super::damaged;
 use super::mp::{MapWriter, Mp, read_instant};
+use super::record::texts;
 use crate::session::shards::Shard;
 
 /// Queues of one call: about a millisecond of the server.
@@ -220,12 +221,29 @@ pub(crate) fn info(reply: &Mp, shard: &Shard, window: Duration) -> Result<ShardI
         problems: outbox
             .into_iter()
             .chain(resends)
+            .chain(dry_problem(reply.get("dr"))?)
             .map(of_namespace)
             .collect(),
         late: late.collect::<Result<_>>()?,
         resend_window,
         now,
     })
+}
+
+/// Names of schedules that have no run to come, although they have not ended.
+fn dry_problem(names: &Mp) -> Result<Option<String>> {
+    let names = texts(names)?;
+    let Some(first) = names.first() else {
+        return Ok(None);
+    };
+    let more = match names.len() {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    Ok(Some(format!(
+        "schedule {first}{more}: no run to come, as no process has named the next instants of its \
+         calendar; keep a worker or `punctual serve` running"
+    )))
 }
 
 /// `[entries, the longest wait]`; maintenance runs more often than that.

@@ -95,6 +95,13 @@ impl Still {
         }
     }
 
+    /// What `info` says of the health of namespaces.
+    async fn problems(&self) -> String {
+        let health = self.engine.info().await.expect("info").health;
+        let problems = health.of_namespaces.iter();
+        problems.map(|problem| problem.text.clone()).collect()
+    }
+
     async fn names(&self) -> Vec<String> {
         let (after, limit) = (String::new(), 100);
         let list = Control::Schedules { after, limit };
@@ -168,9 +175,15 @@ async fn runs_come_without_any_process_of_ours() {
     let still = Still::on(server.address(), server).await;
     assert!(still.find("cron").await.expect("it is there").dry);
     still.set_time(lasts + minutes(2)).await;
+    let problems = still.problems().await;
+    assert!(
+        problems.contains("schedule cron: no run to come"),
+        "{problems}"
+    );
     for _ in 0..10 {
         still.engine.maintain().await.expect("maintain");
     }
+    assert_eq!(still.problems().await, "");
     let status = still.find("cron").await.expect("it is there");
     assert!(!status.dry && status.pending.is_some(), "{status:?}");
     let all = (lasts + minutes(2) - minute(0)).as_secs() / 60 + 1;
