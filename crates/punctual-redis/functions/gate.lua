@@ -176,10 +176,10 @@ function Gate.limited(rows)
   return out and char(n) .. concat(out)
 end
 
--- Whether jobs of a queue are ready.
-local function has_ready(r)
+-- Whether jobs of a queue are ready, suspects aside or not.
+local function has_ready(r, suspects)
   for _, n in pairs(r.L) do if n > 0 then return true end end
-  for _, n in pairs(r.X) do if n > 0 then return true end end
+  for lane, n in pairs(r.X) do if n > 0 and (lane < 10 or suspects) then return true end end
   return false
 end
 
@@ -204,14 +204,14 @@ function Gate.close(r)
     g.full, g.changed = full, true
     if not full then
       opens(g, S.now)
-      if not r.notify and (r.head > 0 or has_ready(r)) then notify(r) end
+      if not r.notify and (r.head > 0 or has_ready(r, true)) then notify(r) end
     end
   end
   if r.notify == 1 then
     local at = not full and opens_at(g)
     if full or at and r.leader_wake > S.now and r.leader_wake <= at then r.notify = nil end
   end
-  if g.most == 0 and g.kind == 0 and not has_ready(r) then
+  if g.most == 0 and g.kind == 0 and not has_ready(r, true) then
     set_flag(r, %ROW_LIMITED%, false)
     r.gate = nil
     call('HDEL', S.k.s, 'l' .. r.name)

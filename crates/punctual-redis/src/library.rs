@@ -21,6 +21,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/bundle.lua"),
     include_str!("../functions/due.lua"),
     include_str!("../functions/line.lua"),
+    include_str!("../functions/gate.lua"),
     include_str!("../functions/group.lua"),
     include_str!("../functions/unique.lua"),
     include_str!("../functions/place.lua"),

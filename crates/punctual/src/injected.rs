@@ -52,7 +52,7 @@ pub enum Bug {
     /// A rate counts what is enqueued, not what is claimed.
     TokenAtEnqueue,
     /// A window begins at a full span of the clock, so that two may meet at its end.
-    WindowAlignedToClock,
+    WindowAligned,
     /// A worker is given more jobs of a limited queue than it has free slots.
     ClaimedAheadOfLimit,
 }
@@ -84,7 +84,7 @@ impl Bug {
         Self::OverlapUnchecked,
         Self::SlotLeftBehind,
         Self::TokenAtEnqueue,
-        Self::WindowAlignedToClock,
+        Self::WindowAligned,
         Self::ClaimedAheadOfLimit,
     ];
 }

@@ -97,7 +97,11 @@ A queue with running jobs is refused (conflict). A job or a worker that names th
 
 impl Command {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
-        let session = global.session(Make::Never).await?;
+        let make = match &self {
+            Self::Limit(args) if args.sets_any() => Make::IfMissing,
+            _ => Make::Never,
+        };
+        let session = global.session(make).await?;
         match self {
             Self::List {
                 queues,

@@ -121,7 +121,9 @@ fn write_queues(page: &mut Exposition, stats: Stats) {
     let limited: Vec<_> = (told.iter())
         .filter(|(_, queues)| queues.iter().any(|queue| queue.limits.is_some()))
         .collect();
-    page.family("punctual_queue_limited", "gauge");
+    if !limited.is_empty() {
+        page.family("punctual_queue_limited", "gauge");
+    }
     for (name, queues) in &limited {
         let closed = |queue: &&QueueStats| queue.limits.is_some_and(|it| it.closed.is_some());
         let closed = queues.iter().filter(closed).count();
@@ -131,7 +133,9 @@ fn write_queues(page: &mut Exposition, stats: Stats) {
             closed,
         );
     }
-    page.family("punctual_queue_limit_wait_seconds", "gauge");
+    if !limited.is_empty() {
+        page.family("punctual_queue_limit_wait_seconds", "gauge");
+    }
     for (name, queues) in &limited {
         let waits = queues.iter().filter_map(|queue| queue.limits?.waits).max();
         let seconds = waits.unwrap_or_default().as_secs_f64();

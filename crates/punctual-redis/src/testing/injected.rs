@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 13] = [
+const INJECTED: [Inject; 19] = [
     // What was settled stays in its lease, and is rescued with it.
     ("RescueWithoutStateCheck", "  Lease.depart(p, place)\n", ""),
     (
@@ -75,6 +75,38 @@ const INJECTED: [Inject; 13] = [
         "OverlapUnchecked",
         "  local holder = o.u and Unique.holder(j.q, o.u)\n",
         "  local holder = nil\n",
+    ),
+    (
+        "SlotLeftBehind",
+        "  r.c[ACTIVE] = r.c[ACTIVE] - 1\n  e.a, e.s = (e.a or 0) + 1, p.started\n",
+        "  e.a, e.s = (e.a or 0) + 1, p.started\n",
+    ),
+    (
+        "TokenAtEnqueue",
+        "  if limited then Gate.count(Gate.of(r), n) end\n",
+        "",
+    ),
+    (
+        "TokenAtEnqueue",
+        "  g.taken = g.taken + n\n  Gate.count(g, n)\n",
+        "  g.taken = g.taken + n\n",
+    ),
+    (
+        "TokenAtEnqueue",
+        "  local n, chunks = #ids, {}\n  local stamp10 = u8(S.now) .. S.sub\n",
+        "  local n, chunks = #ids, {}\n  \
+         if r.flags >= 16 then Gate.count(Gate.of(r), n) end\n  \
+         local stamp10 = u8(S.now) .. S.sub\n",
+    ),
+    (
+        "WindowAligned",
+        "    if last + per > now then break end\n",
+        "    if floor(last / per) == floor(now / per) then break end\n",
+    ),
+    (
+        "ClaimedAheadOfLimit",
+        "  return min(room, max(0, Gate.slots(call_) - n))\n",
+        "  return room\n",
     ),
 ];
 

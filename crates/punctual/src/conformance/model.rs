@@ -13,6 +13,7 @@ mod entry;
 mod explain;
 mod holdings;
 mod inspect;
+mod limits;
 mod settle;
 mod stats;
 mod unique;
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 pub(crate) use claim::Choice;
 pub(crate) use entry::{Entry, Left, Standing};
 pub(crate) use holdings::Holding;
+pub(crate) use limits::WINDOW;
 
 use crate::engine::{JobEnd, Namespace, QueueSettings, Token, VersionedRecord, WorkerRecord};
 use crate::job::{JobId, Limits, State};
@@ -129,6 +131,10 @@ pub(crate) struct Space {
     /// Jobs that the engine was seen to dead-letter for want of room: where the law leaves open
     /// which one goes, it is the first of these that may.
     pub(crate) overflown: Vec<JobId>,
+    /// Every start of a queue since it has a rate, and before.
+    starts: Vec<(String, Timestamp)>,
+    /// Queues that have, or had, limits.
+    limited: Vec<String>,
 }
 
 impl Space {
@@ -146,6 +152,8 @@ impl Space {
             fence: 0,
             ends: Vec::new(),
             overflown: Vec::new(),
+            starts: Vec::new(),
+            limited: Vec::new(),
         }
     }
 

@@ -114,7 +114,7 @@ impl RateRow {
     /// The starts that a window still counts.
     fn live(&self, per: u64, now: u64) -> impl Iterator<Item = (Timestamp, u64)> + '_ {
         let counts = move |at: Timestamp| {
-            if is_injected(Bug::WindowAlignedToClock) {
+            if is_injected(Bug::WindowAligned) {
                 return at.as_micros() / per == now / per;
             }
             leaves(at, per) > now

@@ -118,7 +118,7 @@ impl Args {
             let removed = limits().remove().await?;
             return self.removed(session, removed);
         }
-        if self.concurrency.is_some() || self.rate.is_some() {
+        if self.sets_any() {
             let known = limits().get().await?.unwrap_or_default();
             let concurrency = self
                 .concurrency
@@ -137,6 +137,11 @@ impl Args {
             session.tell_durability(durability);
         }
         self.show(session).await
+    }
+
+    /// Whether it sets a limit.
+    pub(super) fn sets_any(&self) -> bool {
+        self.concurrency.is_some() || self.rate.is_some()
     }
 
     fn rate(&self, starts: (u64, Duration)) -> Result<Rate> {

@@ -46,6 +46,8 @@ pub(super) enum Action {
         queue: u8,
         max_pending: Option<u8>,
         dead_letter: bool,
+        /// None, or one of a few.
+        limits: u8,
         stale: bool,
     },
     /// The clock goes on: at once, or in steps short enough for the engine never to be silent.

@@ -471,6 +471,7 @@ impl Generator {
                 queue,
                 max_pending: self.random.maybe(60, |random| random.small(8)),
                 dead_letter: self.random.percent(60),
+                limits: self.later(50, |later| 1 + later.small(5)).unwrap_or(0),
                 stale: self.random.percent(10),
             },
         }

@@ -157,6 +157,7 @@ impl Replay {
                 queue,
                 max_pending,
                 dead_letter,
+                limits,
                 stale,
             } => {
                 let mut settings = QueueSettings::new();
@@ -164,6 +165,7 @@ impl Replay {
                 if *dead_letter {
                     settings.on_full = OnFull::DeadLetterOldest;
                 }
+                settings = request::limited(settings, *limits);
                 self.write_settings(space, *queue, settings, *stale).await
             }
             Action::Advance { .. } | Action::Back(_) | Action::Next { .. } => {

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 
 use super::action::*;
-use crate::engine::{Action as EditAction, Claim, ClaimOrder, Filter, ListBy, Target, WorkerId};
+use crate::conformance::model::WINDOW;
+use crate::engine::{
+    Action as EditAction, Claim, ClaimOrder, Filter, ListBy, QueueSettings, Rate, Target, WorkerId,
+};
 use crate::job::{
     CancelReason, DeadReason, Due, Group, JobRecord, LogLine, NewJob, PastAttempt, PastOutcome,
     State, Stop, Unique,
@@ -191,6 +194,18 @@ pub(super) fn claim(plan: &ClaimPlan) -> Claim {
     claim.alone = plan.alone;
     claim.in_process = !plan.remote;
     claim
+}
+
+/// Settings with limits that a history has.
+pub(super) fn limited(settings: QueueSettings, limits: u8) -> QueueSettings {
+    match limits {
+        0 => settings,
+        1 => settings.concurrency(1),
+        2 => settings.concurrency(2),
+        3 => settings.rate(Rate::window(1, WINDOW)),
+        4 => settings.rate(Rate::window(3, WINDOW)),
+        _ => settings.concurrency(2).rate(Rate::window(3, WINDOW)),
+    }
 }
 
 pub(super) fn target(seed: u64, plan: &TargetPlan) -> Target {

@@ -63,7 +63,11 @@ impl Space {
             None
         };
         let chosen = match suspect {
-            Some(suspect) => vec![suspect],
+            Some(suspect) => {
+                let queue = self.jobs[suspect].record.queue.clone();
+                self.note_start(&queue, now);
+                vec![suspect]
+            }
             None => self.chosen_jobs(now, claim, choice),
         };
         let holdings = self.hold_out(now, claim, choice, &chosen, suspect.is_some());
@@ -71,7 +75,10 @@ impl Space {
     }
 
     fn chosen_suspect(&self, now: Timestamp, claim: &Claim, choice: Choice<'_>) -> Option<usize> {
-        let queue = (claim.queues.iter()).find(|queue| !self.heads(queue, now, true).is_empty())?;
+        let has_one = |queue: &&String| {
+            self.gives(queue, claim, 0) && !self.heads(queue, now, true).is_empty()
+        };
+        let queue = claim.queues.iter().find(has_one)?;
         self.pick(&self.heads(queue, now, true), choice.job(0))
     }
 
@@ -86,6 +93,7 @@ impl Space {
                 ClaimOrder::Turns => (turn + n) % claim.queues.len(),
             });
             let found = queues
+                .filter(|n| self.gives(&claim.queues[*n], claim, chosen.len()))
                 .map(|n| (n, self.heads(&claim.queues[n], now, false)))
                 .find(|(_, heads)| !heads.is_empty());
             let Some((queue, heads)) = found else {
@@ -103,6 +111,7 @@ impl Space {
                 Some(job) if fits(job) => {
                     bytes_left = bytes_left.saturating_sub(size(job));
                     self.jobs[job].record.state = State::Active;
+                    self.note_start(&claim.queues[queue], now);
                     chosen.push(job);
                 }
                 _ => break,
@@ -121,7 +130,7 @@ impl Space {
 
     /// The first claimable job of each line of the first priority of a queue that has any.
     fn heads(&self, queue: &str, now: Timestamp, suspects: bool) -> Vec<usize> {
-        if self.is_paused(queue) {
+        if self.is_paused(queue) || self.closed(queue, now).is_closed() {
             return Vec::new();
         }
         (0..10)
@@ -278,7 +287,12 @@ impl Space {
         let ready = |suspects: bool| {
             (claim.queues.iter()).any(|queue| !self.heads(queue, now, suspects).is_empty())
         };
-        let more = ready(false) || claim.alone && ready(true);
+        let for_it = |suspects: bool| {
+            let of = |queue: &&String| self.gives(queue, claim, 0);
+            (claim.queues.iter().filter(of))
+                .any(|queue| !self.heads(queue, now, suspects).is_empty())
+        };
+        let more = for_it(false) || claim.alone && for_it(true);
         Claimed {
             leases: holdings.iter().map(lease).collect(),
             now,

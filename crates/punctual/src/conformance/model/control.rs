@@ -53,6 +53,7 @@ impl Space {
         }
         self.resume(queue);
         self.records.remove(&format!("queue/{queue}"));
+        self.starts.retain(|(of, _)| of != queue);
         true
     }
 
@@ -81,6 +82,8 @@ impl Space {
         if self.record(name).map_or(0, |record| record.version) != expected {
             return None;
         }
+        let queue = name.strip_prefix("queue/").map(str::to_owned);
+        let had_rate = (queue.as_deref()).is_some_and(|queue| self.settings(queue).rate.is_some());
         let version = answered.unwrap_or(0).max(self.version + 1);
         self.version = version;
         match value {
@@ -91,6 +94,9 @@ impl Space {
             None => {
                 self.records.remove(name);
             }
+        }
+        if let Some(queue) = queue {
+            self.obey_limits(&queue, had_rate);
         }
         Some(version)
     }

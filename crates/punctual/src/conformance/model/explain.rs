@@ -61,6 +61,7 @@ impl Space {
         if state != State::Ready {
             return reasons;
         }
+        reasons.extend(self.why_limited(&record.queue, now));
         let active = self.group_active(job).map(id);
         reasons.extend(active.map(|by| Reason::GroupActive { by }));
         let held = self.group_held_by(job);

@@ -39,11 +39,33 @@ impl Space {
             let is_in = |queue: &String| self.jobs[*job].is_in(queue) && !self.is_paused(queue);
             queues.iter().any(is_in)
         };
-        (0..self.jobs.len())
+        let of_jobs = (0..self.jobs.len())
             .filter(asked)
-            .flat_map(|job| [self.own_chance(job, now), self.chance_of_others(job, now)])
-            .flatten()
-            .min()
+            .flat_map(|job| self.chance(job, now));
+        let is_open = |queue: &&String| !self.is_paused(queue);
+        let of_rates = queues.iter().filter(is_open);
+        let of_rates = of_rates.filter_map(|queue| self.rate_brings(queue, now));
+        of_jobs.chain(of_rates).min()
+    }
+
+    /// When a job changes what a claim of its queue can answer. At a closed limit it is the end of
+    /// a lease that does, and nothing before the rate opens.
+    fn chance(&self, job: usize, now: Timestamp) -> Option<Timestamp> {
+        let closed = self.closed(&self.jobs[job].record.queue, now);
+        let own = self.own_chance(job, now);
+        let is_lease = self.jobs[job].state(now) == State::Active;
+        let first = match closed.concurrency {
+            true => own.filter(|_| is_lease),
+            false => own.into_iter().chain(self.chance_of_others(job, now)).min(),
+        };
+        first.map(|at| closed.rate.map_or(at, |opens| at.max(opens)))
+    }
+
+    /// When the rate of a queue opens, if a job waits for that alone.
+    fn rate_brings(&self, queue: &str, now: Timestamp) -> Option<Timestamp> {
+        let closed = self.closed(queue, now);
+        let waits = (0..10).any(|priority| !self.heads_of(queue, now, false, priority).is_empty());
+        closed.rate.filter(|_| waits && !closed.concurrency)
     }
 
     fn own_chance(&self, job: usize, now: Timestamp) -> Option<Timestamp> {
