@@ -17,7 +17,6 @@ const FILES: &[&str] = &[
     include_str!("../functions/shard.lua"),
     include_str!("../functions/check.lua"),
     include_str!("../functions/record.lua"),
-    include_str!("../functions/gate.lua"),
     include_str!("../functions/bundle.lua"),
     include_str!("../functions/due.lua"),
     include_str!("../functions/line.lua"),
