@@ -31,7 +31,7 @@ pub(crate) enum Exit {
 pub(crate) struct Failure {
     exit: Exit,
     code: &'static str,
-    message: String,
+    pub(crate) message: String,
     hint: Option<String>,
     lines: Vec<(u64, String)>,
     told: bool,

@@ -28,7 +28,7 @@ end
 -- Whether such jobs can be stored together with others: theirs are no past, no `remember`
 -- and no crash limit of one.
 function Enqueue.goes_along(o)
-  return not o.hi and not o.rm and (o.mc == nil or type(o.mc) == 'number' and o.mc > 1)
+  return not o.hi and not o.rm and not o.sc and (o.mc == nil or type(o.mc) == 'number' and o.mc > 1)
 end
 
 -- Refuses a user who may not all that storing such batches takes.

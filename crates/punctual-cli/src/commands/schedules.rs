@@ -1,6 +1,7 @@
 //! `punctual schedules`: what an engine enqueues at given times, and what a calendar would do.
 
 mod act;
+mod apply;
 mod options;
 mod preview;
 mod set;
@@ -33,6 +34,7 @@ Examples:
         name: String,
     },
     Set(Box<set::Args>),
+    Apply(apply::Args),
     Preview(Box<preview::Args>),
     /// Skip the runs of a schedule until it is resumed; jobs that wait already run
     #[command(after_help = "\
@@ -107,7 +109,7 @@ Examples:
 impl Command {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let make = match &self {
-            Self::Preview(_) | Self::Set(_) => Make::IfMissing,
+            Self::Preview(_) | Self::Set(_) | Self::Apply(_) => Make::IfMissing,
             _ => Make::Never,
         };
         let schedules = match self {
@@ -120,6 +122,7 @@ impl Command {
             Self::List => show::list(session).await,
             Self::Show { name } => show::one(session, &name).await,
             Self::Set(args) => args.run(session).await,
+            Self::Apply(args) => args.run(session).await,
             Self::Pause { name, note } => act::pause(session, &name, &note).await,
             Self::Resume { name } => act::resume(session, &name).await,
             Self::Run { name } => act::run(session, &name).await,

@@ -404,3 +404,64 @@ fn a_command_gets_the_schedule_and_the_instant() {
     let shown = punctual.run(&["jobs", "show", id]).exits(0).stdout;
     assert!(shown.contains(&format!("beat {at}")), "{shown}");
 }
+
+#[test]
+fn a_file_of_schedules_is_applied_and_others_are_pruned() {
+    let punctual = Punctual::new();
+    let file = "\
+[weekly-report]
+cron = '0 9 * * MON'
+zone = 'Europe/Berlin'
+queue = 'reports'
+payload = { kind = 'weekly' }
+
+[beat]
+every = ['1h', '1h+15m']
+overlap = 'allow'
+pause_on_failure = true
+queue = 'beats'
+";
+    punctual.write("schedules.toml", file);
+    punctual.one(&["schedules", "set", "old", "--every", "1h", "beats"]);
+    let changes = |more: &[&str]| {
+        let apply = ["schedules", "apply", "schedules.toml"];
+        let changes = punctual.json(&[&apply[..], more].concat());
+        let change = |one: &serde_json::Value| {
+            let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
+            format!("{} {}", text("name"), text("change"))
+        };
+        changes.iter().map(change).collect::<Vec<_>>()
+    };
+    let planned = ["beat created", "old removed", "weekly-report created"];
+    assert_eq!(changes(&["--prune", "--dry-run"]), planned);
+    punctual.run(&["schedules", "show", "beat"]).exits(3);
+    assert_eq!(changes(&["--prune"]), planned);
+    punctual.run(&["schedules", "show", "old"]).exits(3);
+    let beat = punctual.one(&["schedules", "show", "beat"]);
+    assert_eq!(
+        (&beat["overlap"], &beat["queue"]),
+        (&"allow".into(), &"beats".into())
+    );
+    punctual.one(&["schedules", "pause", "beat"]);
+    assert_eq!(
+        changes(&["--prune"]),
+        ["beat unchanged", "weekly-report unchanged"]
+    );
+    assert_eq!(punctual.one(&["schedules", "show", "beat"])["paused"], true);
+    for (text, part) in [
+        ("[x]\nevery = '1h'\n", "x: queue is missing"),
+        ("[x]\nqueue = 'q'\nevry = '1h'\n", "--evry"),
+        ("[x]\nqueue = 'q'\n", "names no time"),
+        ("x = 1\n", "x: is no table"),
+        ("[x]\nqueue = 'q'\ncron = '60 * * * *'\n", "out of range"),
+    ] {
+        punctual.write("schedules.toml", text);
+        let ran = punctual
+            .run(&["schedules", "apply", "schedules.toml"])
+            .exits(2);
+        assert!(ran.stderr.contains(part), "{text}: {ran:?}");
+    }
+    punctual.write("schedules.toml", "");
+    let args = ["schedules", "apply", "schedules.toml", "--prune"];
+    punctual.run(&args).exits(2);
+}

@@ -140,14 +140,20 @@ struct JobOptions {
 }
 
 impl Args {
-    pub(super) async fn run(self, session: &Session) -> Result<()> {
+    /// The schedule, and its name.
+    pub(super) fn schedule(self) -> Result<(String, Schedule)> {
         let spec = self.options.spec()?;
         let mut job = NewJob::new(self.queue, payload(self.payload)?);
         self.job.apply(&mut job)?;
         let template = Template::of(job)?;
         let mut schedule = Schedule::new(spec.parts().clone(), template);
         self.policies.apply(&mut schedule);
-        let status = schedules(session).set(&self.name, schedule).await?;
+        Ok((self.name, schedule))
+    }
+
+    pub(super) async fn run(self, session: &Session) -> Result<()> {
+        let (name, schedule) = self.schedule()?;
+        let status = schedules(session).set(&name, schedule).await?;
         let info = session.engine.info().await?;
         if session.out.is_json() {
             return session.out.json(&super::show::object_of(&status));
