@@ -203,13 +203,24 @@ function Edit.call(base, blob)
       examined = #map.t
       return
     end
-    local f = map.f or {}
+    local f, began, cu = map.f or {}, nil, map.cu
+    if cu then
+      if #cu < 8 then Inspect.bad_cursor() end
+      began, cu = sub(cu, 1, 8), sub(cu, 9)
+    end
     local moves = action == 1 or action == 3 -- would meet a job again, further on
     local by = f.q and f.s and not moves and 1 or 4
     local jobs
-    jobs, examined, cursor = Inspect.find(by, f.q, f.s, nil, f, map.cu, limit, true)
-    for i, found in ipairs(jobs) do edit(found[1].id, i) end
-    matched = #jobs
+    jobs, examined, cursor = Inspect.find(by, f.q, f.s, nil, f, cu, limit, true)
+    for _, found in ipairs(jobs) do
+      local j = found[1]
+      -- A schedule goes on when its next run is edited: the run after that is not of this edit.
+      if not (began and j.opts.sc and not below(j.enq8, began)) then
+        matched = matched + 1
+        edit(j.id, matched)
+      end
+    end
+    cursor = cursor and (began or u8(S.now)) .. cursor
   end)
   Shard.commit() -- what the sweep has moved too
   if not ok then error(refused) end

@@ -386,6 +386,7 @@ macro_rules! __laws {
                 a_cancelled_occurrence_skips_one[Schedules],
                 a_purged_queue_keeps_its_schedules[Schedules],
                 a_deleted_occurrence_does_not_end_the_series[Schedules],
+                an_edit_of_all_meets_a_schedule_once[Schedules],
                 two_weeks_off_fire_the_latest_once[Schedules],
                 all_missed_fire_up_to_the_bound[Schedules],
                 a_late_one_within_its_grace_fires[Schedules],

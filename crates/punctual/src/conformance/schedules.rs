@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::case::*;
-use crate::engine::{Action, Control, RecordValue, ScheduleAct};
+use crate::engine::{Action, Control, Filter, RecordValue, ScheduleAct, Select};
 use crate::engine::{Controlled, EnqueueVerdict};
 use crate::error::{ErrorKind, Result};
 use crate::job::{JobId, NewJob, State};
@@ -222,6 +222,40 @@ pub(super) async fn a_deleted_occurrence_does_not_end_the_series(case: Case) {
     }
     case.set_time(minute(3)).await;
     assert_eq!(case.fired().await, [minute(3)]);
+}
+
+/// An edit of all that match meets the next run of a schedule, and not those that follow it.
+pub(super) async fn an_edit_of_all_meets_a_schedule_once(case: Case) {
+    for (queue, action) in [
+        (Some(QUEUE.to_owned()), Action::Cancel),
+        (None, Action::Cancel),
+        (Some(QUEUE.to_owned()), Action::RunNow),
+    ] {
+        let case = case.another().await;
+        case.write("beat", every(minutes(1))).await;
+        let mut filter = Filter::default();
+        (filter.queue, filter.state) = (queue, Some(State::Scheduled));
+        let (mut cursor, mut matched) = (None, 0);
+        for page in 0.. {
+            assert!(page < 20, "it never ends");
+            let filter = filter.clone();
+            let select = Select::Filter {
+                filter,
+                cursor,
+                limit: 1,
+            };
+            let edited = case.edit_as(select, action.clone(), false).await;
+            let edited = edited.expect("an edit");
+            matched += edited.matched;
+            cursor = edited.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(matched, 1);
+        case.do_all().await;
+        assert_eq!(case.beat().await.next[0], minute(1));
+    }
 }
 
 /// After two weeks without anybody the latest run starts, once; the others are counted.

@@ -97,13 +97,33 @@ impl Machine {
             },
             _ => ListBy::All,
         };
+        // A schedule goes on when its next run is edited: the run after that is not of this edit.
+        let (began, position) = match position {
+            None => (None, None),
+            Some(position) => {
+                let (began, position) = position.split_first_chunk().ok_or_else(bad_cursor)?;
+                let began = Timestamp::from_micros(u64::from_be_bytes(*began));
+                (Some(began), Some(position))
+            }
+        };
+        let is_later_run = |job: &Loaded| {
+            let is_run = job.spec.rare.occurrence().is_some();
+            is_run && began.is_some_and(|began| job.spec.enqueued_at >= began)
+        };
         let found = self.find(namespace, &by, &filter, position, limit)?;
         let mut verdicts = Vec::with_capacity(found.jobs.len());
         for job in found.jobs {
+            if is_later_run(&job) {
+                continue;
+            }
             let id = job.key.id;
             verdicts.push((Some(id), self.edit_one(job.key, action, dry_run)?));
         }
         let (examined, matched) = (found.examined, verdicts.len());
+        let began = began.unwrap_or(self.now).as_micros().to_be_bytes();
+        let position = found
+            .position
+            .map(|position| [&began, &position[..]].concat());
         let edited = Edited {
             verdicts,
             examined,
@@ -111,7 +131,7 @@ impl Machine {
             cursor: None,
             now: self.now,
         };
-        Ok((edited, found.position))
+        Ok((edited, position))
     }
 
     fn edit_one(&mut self, key: JobKey, action: &Action, dry_run: bool) -> Result<EditVerdict> {
