@@ -367,6 +367,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/queues/{queue}/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the limits of a queue and how they stand */
+        get: operations["get_limits"];
+        /** Sets the limits of a queue, instead of those that it has */
+        put: operations["put_limits"];
+        post?: never;
+        /** Takes the limits of a queue off */
+        delete: operations["delete_limits"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/schedules": {
         parameters: {
             query?: never;
@@ -1030,6 +1049,30 @@ export interface components {
          * @example 42-00c0ffee00c0ffee
          */
         LeaseToken: string;
+        /** @description The limits of a queue and how they stand. */
+        Limits: {
+            /** @description Which limit lets nothing start now: `concurrency` or `rate`. */
+            closed?: string | null;
+            /**
+             * Format: int64
+             * @description Jobs that may be active at once.
+             */
+            concurrency?: number | null;
+            /** @description When a rate that is used up lets the next job start. */
+            opens_at?: string | null;
+            rate?: components["schemas"]["Rate"] | null;
+            /**
+             * Format: int64
+             * @description How long the oldest due job waits at a closed limit. It is not late meanwhile.
+             */
+            waits_ms?: number | null;
+        };
+        /** @description A queue with its limits; without `concurrency` and `rate` it has none. */
+        LimitsAnswer: components["schemas"]["Limits"] & {
+            /** @description Jobs that are active now. */
+            active: components["schemas"]["Count"];
+            queue: string;
+        };
         /** @description Limits that concern senders. */
         LimitsLine: {
             batch_bytes: number;
@@ -1039,6 +1082,15 @@ export interface components {
             payload_bytes: number;
             result_bytes: number;
             wait_for_names: number;
+        };
+        /** @description Limits to set; one that is omitted is none. */
+        LimitsRequest: {
+            /**
+             * Format: int64
+             * @description Jobs that may be active at once, 1 to 1,000,000.
+             */
+            concurrency?: number | null;
+            rate?: components["schemas"]["RateRequest"] | null;
         };
         /** @description One job of a list. */
         ListedJob: components["schemas"]["Job"] & {
@@ -1274,9 +1326,10 @@ export interface components {
             /** Format: int64 */
             held: number;
             history?: components["schemas"]["MinuteLine"][];
+            limits?: components["schemas"]["Limits"] | null;
             /**
              * Format: int64
-             * @description How long the oldest due job that could be claimed waits.
+             * @description How long the oldest due job that could be claimed waits; missing at a closed limit.
              */
             oldest_due_ms?: number | null;
             paused: boolean;
@@ -1303,8 +1356,40 @@ export interface components {
         QueueRequest: {
             queue: components["schemas"]["Name"];
         };
+        /** @description A rate that is set. */
+        Rate: {
+            /** Format: int64 */
+            burst?: number | null;
+            kind: components["schemas"]["RateKind"];
+            per: string;
+            /** Format: int64 */
+            starts: number;
+        };
+        /**
+         * @description How a rate lets jobs start.
+         * @enum {string}
+         */
+        RateKind: "window" | "smooth";
+        /** @description How many jobs may start in a span of time. */
+        RateRequest: {
+            /**
+             * Format: int64
+             * @description Of a smooth rate: starts that may come early, at most `starts`; a tenth of it if omitted.
+             */
+            burst?: number | null;
+            kind?: components["schemas"]["RateKind"] | null;
+            /** @description 1ms to 365d. */
+            per: components["schemas"]["Span"];
+            /**
+             * Format: int64
+             * @description 1 to 1,000,000.
+             */
+            starts: number;
+        };
         /** @description One reason; which fields it has depends on which it is. */
         Reason: {
+            /** Format: int64 */
+            active?: number | null;
             ahead?: number | null;
             by?: string | null;
             /** Format: int32 */
@@ -1315,7 +1400,10 @@ export interface components {
             failures?: number | null;
             holder?: string | null;
             kind?: string | null;
+            /** Format: int64 */
+            limit?: number | null;
             names?: string[] | null;
+            rate?: string | null;
             /** @description Its name, such as `not_due`. */
             reason: string;
             since?: string | null;
@@ -2657,6 +2745,121 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SettingsWritten"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_limits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LimitsAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    put_limits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LimitsRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LimitsAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    delete_limits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LimitsAnswer"];
                 };
             };
             "4XX": {

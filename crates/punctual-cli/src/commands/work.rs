@@ -210,7 +210,8 @@ impl Args {
         }))
     }
 
-    /// Says which of the queues are paused with work in them, as their rest looks like idleness.
+    /// Says which of the queues are paused or at a limit with work in them, as their rest looks like
+    /// idleness.
     async fn tell_paused(&self, session: &Session) -> Result<()> {
         let name = |queue: &String| queue.split('=').next().unwrap_or_default().to_owned();
         let request = StatsRequest {
@@ -218,14 +219,21 @@ impl Args {
             ..StatsRequest::default()
         };
         let stats = session.engine.stats(&session.namespace, request).await?;
-        for queue in stats.queues.iter().filter(|queue| queue.paused) {
+        for queue in &stats.queues {
             let (name, ready) = (&queue.queue, queue.counts.of(State::Ready));
-            if ready > 0 {
-                let jobs = counted(ready, "ready job");
-                session.out.note(format!(
-                    "{name} is paused with {jobs}; `punctual queues resume {name}` lets them start"
-                ));
+            let is_closed = queue.limits.is_some_and(|limits| limits.closed.is_some());
+            if ready == 0 || !queue.paused && !is_closed {
+                continue;
             }
+            let jobs = counted(ready, "ready job");
+            session.out.note(match queue.paused {
+                true => format!(
+                    "{name} is paused with {jobs}; `punctual queues resume {name}` lets them start"
+                ),
+                false => format!(
+                    "{name} is at its limit with {jobs}; `punctual queues limit {name}` shows it"
+                ),
+            });
         }
         Ok(())
     }

@@ -213,3 +213,48 @@ fn a_job_that_just_ran_can_be_seen() {
         "{queues}"
     );
 }
+
+#[test]
+fn a_queue_is_limited_and_says_how_its_limits_stand() {
+    let punctual = Punctual::with_data();
+    let limit = |args: &[&str]| punctual.run(&[&["queues", "limit", "mail"], args].concat());
+    assert_eq!(limit(&[]).exits(0).stdout, "mail has no limit\n");
+    let set = limit(&["--concurrency", "50", "--rate", "1000/1m"]).exits(0);
+    assert!(set.stdout.contains("0 of 50"), "{set:?}");
+    assert!(set.stdout.contains("1000/1m window"), "{set:?}");
+    // What is not named stays.
+    limit(&["--rate", "1/h", "--kind", "smooth", "--burst", "0"]).exits(0);
+    let told = punctual.one(&["queues", "limit", "mail"]);
+    let rate = json!({"kind": "smooth", "starts": 1, "per": "1h", "burst": 0});
+    assert_eq!((&told["concurrency"], &told["rate"]), (&json!(50), &rate));
+    punctual.enqueue(&["mail", "{}"]);
+    punctual.enqueue(&["mail", "{}"]);
+    let work = ["work", "mail", "--exec", "true", "--until-idle"];
+    let rests = punctual.run(&work).exits(0);
+    let note = "mail is at its limit with 1 ready job";
+    assert!(rests.stderr.contains(note), "{rests:?}");
+    let told = punctual.one(&["queues", "limit", "mail"]);
+    assert_eq!(told["closed"], "rate");
+    let table = punctual.run(&["queues", "list"]).exits(0).stdout;
+    assert!(table.contains("opens in"), "{table}");
+    let off = limit(&["--none"]).exits(0);
+    assert_eq!(off.stdout, "mail has no limit any more\n");
+    punctual.run(&work).exits(0);
+    assert_eq!(punctual.one(&["queues", "list", "mail"])["ready"], 0);
+    for (args, remedy) in [
+        (&["--concurrency", "0"][..], "pause the queue"),
+        (&["--concurrency", "many"], "1 to 1000000, or none"),
+        (&["--rate", "20"], "such as 20/1s"),
+        (&["--rate", "20/0s"], "1 ms to 365 days"),
+        (&["--rate", "20/1s", "--burst", "2"], "--kind smooth"),
+        (
+            &["--rate", "20/1s", "--kind", "smooth", "--burst", "21"],
+            "at most the starts",
+        ),
+        (&["--burst", "2"], "--rate"),
+        (&["--none", "--concurrency", "2"], "--concurrency"),
+    ] {
+        let refused = limit(args).exits(2);
+        assert!(refused.stderr.contains(remedy), "{args:?}: {refused:?}");
+    }
+}

@@ -24,6 +24,7 @@ mod metrics;
 mod mistakes;
 mod page;
 mod push;
+mod queue_limits;
 mod refusals;
 mod schedules;
 mod scopes;

@@ -3,7 +3,8 @@
 use super::*;
 use crate::time::{millis, seconds};
 use crate::worker::Interrupt;
-use crate::worker::fixtures::{LABELS, board, context_under, lease_with, record};
+use crate::worker::context::Attempt;
+use crate::worker::fixtures::{CLAIMED_AT, LABELS, board, context_under, held, lease_with, record};
 
 const NOW: Duration = seconds(100);
 
@@ -85,6 +86,37 @@ fn short_jobs_are_claimed_ahead_and_again_when_half_are_used_up() {
         rooms.push(board.room().map(|room| room.jobs));
     }
     assert_eq!(rooms, [None, None, Some(3), Some(4), Some(5), Some(6)]);
+}
+
+#[test]
+fn nothing_is_claimed_ahead_where_a_queue_has_limits() {
+    let mut board = board(4);
+    add_lease(&mut board, records(1));
+    let start = board.start(NOW).remove(0);
+    board.finish(start.key, Some(Verdict::completed()), NOW + millis(1));
+    assert!(
+        board.room().unwrap().jobs > 4,
+        "short jobs are claimed ahead"
+    );
+    board.set_limited(true);
+    assert_eq!(board.room().unwrap().jobs, 4, "free slots only");
+    add_lease(&mut board, records(3));
+    assert_eq!((board.room().unwrap().jobs, board.taken()), (1, 3));
+    board.start(NOW);
+    assert_eq!((board.room().unwrap().jobs, board.taken()), (1, 3));
+    board.set_limited(false);
+    assert!(board.room().unwrap().jobs > 1);
+}
+
+#[test]
+fn what_a_job_waited_at_limits_is_not_late() {
+    let due = CLAIMED_AT;
+    let job = JobRecord { due, ..record() };
+    let opens = due + seconds(3);
+    let attempt = Attempt::new(job, held(1), opens);
+    attempt.starts(opens + millis(4));
+    assert_eq!(attempt.lateness(), millis(4));
+    assert_eq!(attempt.waited_at_limits(), seconds(3));
 }
 
 #[test]

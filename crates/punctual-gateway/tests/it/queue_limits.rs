@@ -1,0 +1,187 @@
+//! Tests of the gateway over HTTP: limits of queues.
+
+use punctual::time::{Clock, minutes, seconds};
+use serde_json::{Value, json};
+
+use crate::support::{Under, serve};
+
+const LIMITS: &str = "/v1/queues/mail/limits";
+
+async fn set(under: &Under, limits: &Value) -> Value {
+    let sent = under.send("PUT", LIMITS, limits.to_string()).await;
+    assert_eq!(sent.status, 200, "{sent:?}");
+    sent.json()
+}
+
+/// Claims and answers how many jobs came.
+async fn claim(under: &Under, limit: usize) -> usize {
+    let claim = json!({"queues": ["mail"], "limit": limit, "lease_duration": "10m"});
+    let claimed = under.send("POST", "/v1/claims", claim.to_string()).await;
+    let leases = claimed.json()["leases"].clone();
+    let leases = leases.as_array().expect("leases");
+    let jobs = leases
+        .iter()
+        .map(|lease| lease["jobs"].as_array().map_or(0, Vec::len));
+    jobs.sum()
+}
+
+#[tokio::test]
+async fn limits_are_set_read_and_taken_off() {
+    let under = serve().await;
+    assert_eq!(
+        under.get(LIMITS).await.json(),
+        json!({"queue": "mail", "active": 0})
+    );
+    let rate = json!({"kind": "window", "starts": 1000, "per": "1m"});
+    let both = json!({"concurrency": 50, "rate": rate});
+    let told = set(&under, &both).await;
+    let expected = json!({"queue": "mail", "active": 0, "concurrency": 50, "rate": rate});
+    assert_eq!(told, expected);
+    assert_eq!(under.get(LIMITS).await.json(), told);
+    let listed = under.get("/v1/queues?queue=mail").await.json();
+    assert_eq!(listed["queues"][0]["limits"], both);
+    // They are set as they are sent: one that is omitted is none.
+    let smooth = json!({"rate": {"kind": "smooth", "starts": 20, "per": "1s"}});
+    let told = set(&under, &smooth).await;
+    assert_eq!(told["rate"]["burst"], 2);
+    assert_eq!(told["concurrency"], Value::Null);
+    let off = under.send("DELETE", LIMITS, "").await;
+    assert_eq!(
+        (off.status, off.json()),
+        (200, json!({"queue": "mail", "active": 0}))
+    );
+}
+
+#[tokio::test]
+async fn settings_and_limits_of_a_queue_leave_each_other_alone() {
+    let under = serve().await;
+    set(&under, &json!({"concurrency": 3})).await;
+    let read = under.get("/v1/queues/settings?queue=mail").await.json();
+    let settings = json!({"queue": "mail", "max_pending": 7, "version": read["version"]});
+    let sent = under
+        .send("PUT", "/v1/queues/settings", settings.to_string())
+        .await;
+    assert_eq!(sent.status, 200, "{sent:?}");
+    assert_eq!(under.get(LIMITS).await.json()["concurrency"], 3);
+    set(&under, &json!({"concurrency": 4})).await;
+    let read = under.get("/v1/queues/settings?queue=mail").await.json();
+    assert_eq!(read["max_pending"], 7);
+}
+
+#[tokio::test]
+async fn a_job_at_a_limit_says_which_and_until_when() {
+    let under = serve().await;
+    set(&under, &json!({"rate": {"starts": 2, "per": "1m"}})).await;
+    let jobs: Vec<Value> = (0..3).map(|_| json!({"queue": "mail"})).collect();
+    let sent = under
+        .send("POST", "/v1/jobs", Value::from(jobs).to_string())
+        .await;
+    let ids: Vec<String> = (sent.json()["receipts"].as_array().expect("receipts").iter())
+        .map(|job| job["id"].as_str().expect("an id").to_owned())
+        .collect();
+    let started = under.clock.now();
+    // A claim that names no slots has its limit.
+    assert_eq!(claim(&under, 10).await, 2);
+    let opens = (started + minutes(1)).to_string();
+    let told = under.get(LIMITS).await.json();
+    assert_eq!(
+        (&told["closed"], &told["opens_at"]),
+        (&json!("rate"), &json!(opens))
+    );
+    let last = format!("/v1/jobs/{}?explain=true", ids[2]);
+    let reasons = under.get(&last).await.json()["explain"].clone();
+    let reason = &reasons[0];
+    assert_eq!(reason["reason"], "rate_reached", "{reasons}");
+    assert_eq!(
+        (&reason["until"], &reason["rate"]),
+        (&json!(opens), &json!("2/1m window"))
+    );
+    let text = reason["text"].as_str().expect("a sentence");
+    assert!(text.contains("punctual queues limit mail"), "{text}");
+    set(&under, &json!({"concurrency": 2})).await;
+    let reasons = under.get(&last).await.json()["explain"].clone();
+    let reason = &reasons[0];
+    assert_eq!(reason["reason"], "concurrency_reached", "{reasons}");
+    assert_eq!(
+        (&reason["limit"], &reason["active"]),
+        (&json!(2), &json!(2))
+    );
+}
+
+#[tokio::test]
+async fn what_waits_at_a_limit_has_metrics_of_its_own() {
+    let under = serve().await;
+    set(&under, &json!({"rate": {"starts": 1, "per": "1h"}})).await;
+    under
+        .send("POST", "/v1/jobs", r#"[{"queue":"mail"},{"queue":"mail"}]"#)
+        .await;
+    assert_eq!(claim(&under, 10).await, 1);
+    under.clock.advance(seconds(90));
+    let metrics = under.get("/metrics").await.body;
+    for line in [
+        r#"punctual_queue_limited{queue="mail"} 1"#,
+        r#"punctual_queue_limit_wait_seconds{queue="mail"} 90"#,
+        r#"punctual_oldest_due_seconds{queue="mail"} 0"#,
+        r#"punctual_queue_late{queue="mail"} 0"#,
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn limits_out_of_range_name_the_remedy() {
+    let under = serve().await;
+    for (limits, remedy) in [
+        (json!({"concurrency": 0}), "pause the queue"),
+        (json!({"concurrency": 1_000_001}), "1 to 1,000,000"),
+        (json!({"concurrency": -1}), "concurrency"),
+        (
+            json!({"rate": {"starts": 0, "per": "1s"}}),
+            "pause the queue",
+        ),
+        (
+            json!({"rate": {"starts": 5, "per": "0s"}}),
+            "1 ms to 365 days",
+        ),
+        (
+            json!({"rate": {"starts": 5, "per": "366d"}}),
+            "1 ms to 365 days",
+        ),
+        (
+            json!({"rate": {"starts": 2_000_000, "per": "1s"}}),
+            "1,000,000",
+        ),
+        (
+            json!({"rate": {"starts": 5, "per": "1s", "burst": 1}}),
+            "smooth",
+        ),
+        (
+            json!({"rate": {"kind": "smooth", "starts": 5, "per": "1s", "burst": 6}}),
+            "burst of at most the starts",
+        ),
+        (
+            json!({"rate": {"kind": "fixed", "starts": 5, "per": "1s"}}),
+            "window",
+        ),
+        (json!({"rate": "5/1s"}), "rate"),
+        (json!({"slots": 5}), "slots"),
+    ] {
+        let refused = under.send("PUT", LIMITS, limits.to_string()).await;
+        assert!(
+            (400..=422).contains(&refused.status),
+            "{limits}: {refused:?}"
+        );
+        assert!(refused.body.contains(remedy), "{limits}: {}", refused.body);
+    }
+    let of_no_queue = under
+        .send("PUT", "/v1/queues/a%20b/limits", r#"{"concurrency":1}"#)
+        .await;
+    assert_eq!(
+        (of_no_queue.status, &*of_no_queue.code()),
+        (400, "invalid_name")
+    );
+    let with_slash = under
+        .send("PUT", "/v1/queues/a%2Fb/limits", r#"{"concurrency":1}"#)
+        .await;
+    assert_eq!(with_slash.json()["queue"], "a/b");
+}
