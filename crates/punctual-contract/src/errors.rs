@@ -87,7 +87,7 @@ pub const ERRORS: &[Code] = &[
         "reserved_id",
         422,
         Kind,
-        "only the engine enqueues runs of schedules",
+        "ids of runs and steps follow from their names",
     ),
     code("invalid_name", 422, KindAndFunctions, ""),
     code("invalid_delay", 422, KindAndFunctions, ""),

@@ -244,6 +244,18 @@ pub const SENT: &[Field] = &[
         ..NONE
     },
     Field {
+        name: "after",
+        json: &["after"],
+        default: "none",
+        bounds: "10,000 in a call, each `{\"job\",\"on\"}`",
+        ..NONE
+    },
+    Field {
+        name: "flow",
+        default: "none: `POST /v1/flows` sends steps",
+        ..NONE
+    },
+    Field {
         name: "history",
         packed: &["hi"],
         default: "none: only an import has it",
@@ -257,6 +269,7 @@ pub const HEADERS: &[&str] = &["target", "callback"];
 /// What an engine adds, in the order of `JobRecord`: properties in JSON.
 pub const KEPT: &[&[&str]] = &[
     &["schedule"],
+    &["flow"],
     &["state"],
     &["due"],
     &["attempt"],

@@ -22,6 +22,7 @@
 
 mod access;
 mod engine;
+mod flows;
 mod health;
 mod library;
 mod options;

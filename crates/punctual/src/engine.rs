@@ -31,7 +31,7 @@ pub use claim::{
     WorkerRecord,
 };
 pub use control::{
-    Control, Controlled, OnFull, QueueSettings, RecordValue, ScheduleAct, VersionedRecord,
+    Control, Controlled, FlowAct, OnFull, QueueSettings, RecordValue, ScheduleAct, VersionedRecord,
 };
 pub use edit::{Action, Edit, EditVerdict, Edited, Select};
 pub use ends::{ENDS_KEPT, JobEnd};

@@ -55,6 +55,12 @@ pub enum Bug {
     WindowAligned,
     /// A worker is given more jobs of a limited queue than it has free slots.
     ClaimedAheadOfLimit,
+    /// Jobs that wait for another one hear of its completion only.
+    WatchOnlyOnCompleted,
+    /// A flow counts what workers settle, and nothing else.
+    CountByClient,
+    /// Steps start before their flow is sealed.
+    HalfPlanRuns,
 }
 
 impl Bug {
@@ -63,7 +69,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 25] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -86,6 +92,9 @@ impl Bug {
         Self::TokenAtEnqueue,
         Self::WindowAligned,
         Self::ClaimedAheadOfLimit,
+        Self::WatchOnlyOnCompleted,
+        Self::CountByClient,
+        Self::HalfPlanRuns,
     ];
 }
 

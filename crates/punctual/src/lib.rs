@@ -47,6 +47,7 @@ pub mod conformance;
 pub mod dead_letters;
 pub mod engine;
 pub mod error;
+pub mod flow;
 #[doc(hidden)]
 pub mod injected;
 pub mod job;

@@ -15,6 +15,12 @@ mod ends;
 mod enqueue;
 mod explain;
 mod fields;
+mod flow_acts;
+mod flow_end;
+mod flow_reads;
+mod flow_rows;
+mod flow_work;
+mod flows;
 mod gates;
 mod history;
 mod idle;
@@ -50,6 +56,8 @@ use crate::time::Timestamp;
 
 use due::DueIndex;
 use ends::Ends;
+use flow_rows::*;
+use flow_work::FlowWork;
 use gates::Gate;
 use history::History;
 use idle::Round;
@@ -104,6 +112,11 @@ struct Tables {
     ends: Table<EndKey, EndRow>,
     schedules: Table<RecordKey, ScheduleRow>,
     gates: Table<QueueText, GateRow>,
+    flows: Table<RecordKey, FlowRow>,
+    links: Table<JobKey, LinkRow>,
+    steps: Table<StepKey, JobId>,
+    edges: Table<EdgeKey, EdgeRow>,
+    todo: Table<TodoKey, TodoRow>,
 }
 
 #[derive(Debug, Default)]
@@ -139,6 +152,7 @@ struct Derived {
     schedule_counts: HashMap<u32, usize>,
     /// Instants that calendars may still name in this step.
     instants_left: usize,
+    flows: FlowWork,
 }
 
 /// A queue, in memory.
@@ -207,7 +221,12 @@ impl Machine {
             records: Table::new(20, base.clone()),
             ends: Table::new(21, base.clone()),
             schedules: Table::new(22, base.clone()),
-            gates: Table::new(23, base),
+            gates: Table::new(23, base.clone()),
+            flows: Table::new(24, base.clone()),
+            links: Table::new(25, base.clone()),
+            steps: Table::new(26, base.clone()),
+            edges: Table::new(27, base.clone()),
+            todo: Table::new(28, base),
         };
         Self {
             limits,
@@ -252,6 +271,7 @@ impl Machine {
 
     /// The mutations of the step just done, for the log; empty if it changed nothing.
     pub fn take_step(&mut self) -> Result<Vec<u8>> {
+        self.finish()?;
         self.write_ends()?;
         self.save_changed_queues();
         if self.journal.rows.0.is_empty() {

@@ -74,7 +74,9 @@ impl MemoryEngine {
     ) -> Result<(T, Timestamp)> {
         let mut machine = self.machine.locked();
         let now = self.clock.now();
-        let answer = verb(&mut machine, now).map_err(|error| error.operation(operation));
+        let answer = verb(&mut machine, now)
+            .and_then(|answer| machine.finish().map(|()| answer))
+            .map_err(|error| error.operation(operation));
         machine.deliver(&self.wakeups);
         answer.map(|answer| (answer, now))
     }

@@ -3,6 +3,7 @@
 
 mod engine;
 mod enqueue;
+mod flows;
 mod jobs;
 mod limits;
 mod meters;
@@ -17,6 +18,7 @@ use tokio::sync::OnceCell;
 
 pub use engine::IntoEngine;
 pub use enqueue::Enqueue;
+pub use flows::{Flows, NewFlow, Recounted, SentFlow, Step};
 pub use limits::QueueLimits;
 pub use options::IntoNewJob;
 #[cfg(feature = "schedules")]

@@ -25,6 +25,7 @@ mod shutdown;
 mod slots;
 mod state;
 mod suspects;
+mod upstream;
 mod verdict;
 mod watch;
 

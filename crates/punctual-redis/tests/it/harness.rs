@@ -105,7 +105,7 @@ impl Place for UnderRules {
     }
 }
 
-/// An engine there claims every capability; cut into shards, every one but that of limits.
+/// An engine there claims every capability but that of flows, and cut into shards that of limits.
 pub(crate) fn claims_all<P: Place>(places: &On<P>) {
     let runtime = tokio::runtime::Runtime::new().expect("the system allows it");
     runtime.block_on(async {
@@ -114,6 +114,7 @@ pub(crate) fn claims_all<P: Place>(places: &On<P>) {
         let is_whole = info.shards == 1;
         let mut claimed = Capability::ALL.to_vec();
         claimed.retain(|one| is_whole || *one != Capability::QueueLimits);
+        claimed.retain(|one| *one != Capability::Flows);
         assert_eq!(info.capabilities, claimed);
     });
 }

@@ -157,6 +157,12 @@ async fn call_that_needs(case: &Case, capability: Capability) -> Option<Result<(
             };
             case.try_control(write).await.map(drop)
         }
+        Flows => {
+            let alone = case
+                .try_enqueue(vec![job().step("order-7", "charge")])
+                .await;
+            alone.map(drop)
+        }
         Schedules => {
             let schedule = super::schedules::every(minutes(1));
             case.try_schedule("beat", 0, Some(schedule)).await.map(drop)

@@ -3,6 +3,7 @@
 use super::START;
 use super::case::*;
 pub(super) use super::ends::{ends_outlive_a_close, ends_outlive_a_crash};
+pub(super) use super::flow_ends::{flows_outlive_a_close, flows_outlive_a_crash};
 use super::schedules::{cron, every, minute};
 use super::wake::{SOON, assert_claims_at, expiring, in_group, with_key};
 use crate::engine::{

@@ -36,6 +36,8 @@ macro_rules! __durable_laws {
                 limits_outlive_a_crash[QueueLimits],
                 schedules_outlive_a_crash[Schedules],
                 schedules_outlive_a_close[Schedules],
+                flows_outlive_a_crash[Flows],
+                flows_outlive_a_close[Flows],
             }
         }
     };

@@ -87,6 +87,7 @@ fn untouched() -> JobRecord {
         remember: None,
         wait_for: Vec::new(),
         schedule: None,
+        flow: None,
         state: State::Ready,
         due: START,
         attempt: 0,

@@ -28,6 +28,8 @@ pub(super) fn import_of(record: &JobRecord) -> NewJob {
         retention: record.retention,
         remember: record.remember,
         wait_for: record.wait_for.clone(),
+        after: Vec::new(),
+        flow: None,
         history: Some(Box::new(record.clone())),
     }
 }

@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::case::Case;
+use super::flow_laws::FLOW_LAWS;
 use crate::engine::Capability;
 
 /// One law: a fact that an engine keeps, and the test of it.
@@ -25,7 +26,22 @@ impl fmt::Debug for Law {
 }
 
 /// The laws of every engine.
-pub const LAWS: &[Law] = crate::__laws!(__table);
+pub const LAWS: &[Law] = &joined::<{ OTHERS.len() + FLOW_LAWS.len() }>();
+
+/// All but those of flows.
+const OTHERS: &[Law] = crate::__laws!(__table);
+
+const fn joined<const N: usize>() -> [Law; N] {
+    let (mut all, mut nth) = ([OTHERS[0]; N], 0);
+    while nth < N {
+        all[nth] = match nth < OTHERS.len() {
+            true => OTHERS[nth],
+            false => FLOW_LAWS[nth - OTHERS.len()],
+        };
+        nth += 1;
+    }
+    all
+}
 
 /// Makes the table of a list of laws.
 #[doc(hidden)]
@@ -67,9 +83,11 @@ macro_rules! __unfold {
 macro_rules! __suite {
     ($harness:expr $(,)?) => {
         $crate::__laws!(__unfold $harness);
+        $crate::__flow_laws!(__unfold $harness);
     };
     ($harness:expr, durable) => {
         $crate::__laws!(__unfold $harness);
+        $crate::__flow_laws!(__unfold $harness);
         $crate::__durable_laws!(__unfold $harness);
     };
 }

@@ -6,8 +6,10 @@ use crate::job::{Limits, NewJob};
 /// have more.
 pub const CALL_BYTES: usize = 256 << 10;
 /// What the jobs of one call may cost together: 250 plain ones, 100 with a key, an expiry, a
-/// retention or names to wait for, or 50 of groups.
+/// retention, a flow, or names or a few jobs to wait for, or 50 of groups.
 const COST_MAX: usize = 500;
+/// Jobs to wait for that cost 1.
+const EDGES_PER_COST: usize = 4;
 
 /// The size of a call that is being put together, for clients that have more jobs than one call
 /// should carry.
@@ -70,6 +72,9 @@ impl CallSize {
 
 /// What storing a job costs beside others, a plain one being 2.
 fn cost_of(job: &NewJob) -> usize {
+    if job.flow.is_some() || !job.after.is_empty() {
+        return 5 + job.after.len() / EDGES_PER_COST;
+    }
     if job.group.is_some() {
         return 10;
     }

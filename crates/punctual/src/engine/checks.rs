@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::{
-    Action, Claim, Control, Edit, Extend, LeaseReport, List, ListBy, RecordValue, ScheduleAct,
-    Select, Settle, Settlement, StatsRequest, Target,
+    Action, Claim, Control, Edit, Extend, FlowAct, LeaseReport, List, ListBy, RecordValue,
+    ScheduleAct, Select, Settle, Settlement, StatsRequest, Target,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{EDGES_PER_CALL, check_after};
 use crate::job::bounds::{LEASE_MAX_MS, LEASE_MIN_MS, TEXT_LEASE_DURATION};
 use crate::job::{
     CLAIM_QUEUES_MAX, Due, Effect, Limits, NewJob, Outcome, RECORD_BYTES_MAX, check_key, check_log,
@@ -47,6 +48,13 @@ impl<'a> Checks<'a> {
     pub fn jobs(&self, jobs: &[NewJob]) -> Result<()> {
         self.batch(jobs.len())?;
         self.bytes(jobs.iter().map(|job| job.payload.len()).sum())?;
+        let edges: usize = jobs.iter().map(|job| job.after.len()).sum();
+        if edges > EDGES_PER_CALL {
+            let message = "jobs of the call wait for too many others; send smaller batches";
+            return Err(Error::new(ErrorKind::BatchTooLarge, message)
+                .with("after", edges)
+                .with("limit", EDGES_PER_CALL));
+        }
         for (index, job) in jobs.iter().enumerate() {
             self.job(job).map_err(|error| error.with("index", index))?;
         }
@@ -229,6 +237,32 @@ impl<'a> Checks<'a> {
                     _ => Ok(()),
                 }
             }
+            Control::Flows { after, limit } => {
+                self.limit(*limit)?;
+                match after.is_empty() {
+                    true => Ok(()),
+                    false => check_name("flow", after),
+                }
+            }
+            Control::Flow { name, act } => {
+                check_name("flow", name)?;
+                self.flow_act(act)
+            }
+        }
+    }
+
+    fn flow_act(&self, act: &FlowAct) -> Result<()> {
+        match act {
+            FlowAct::Wait { step, after } => check_after(*step, after),
+            FlowAct::Retry {
+                from: Some(step), ..
+            } => check_name("step", step),
+            FlowAct::Steps { limit, .. } | FlowAct::Edges { limit, .. } => self.limit(*limit),
+            FlowAct::Named { steps } => {
+                self.batch(steps.len())?;
+                steps.iter().try_for_each(|step| check_name("step", step))
+            }
+            _ => Ok(()),
         }
     }
 

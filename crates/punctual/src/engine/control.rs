@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::limited::check_concurrency;
 use crate::engine::{Counts, Cursor, Rate, Receipt};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::State;
+use crate::flow::{After, Edge, FlowStatus, OnFailure, Recount, StepStatus};
+use crate::job::{JobId, State};
 use crate::schedule::{Schedule, ScheduleStatus};
 use crate::time::Timestamp;
 
@@ -76,6 +77,78 @@ pub enum Control {
         /// What to do.
         act: ScheduleAct,
     },
+    /// Reads flows with how they stand, by name; at most a batch.
+    Flows {
+        /// Only names after this one; empty for the first.
+        after: String,
+        /// How many, 1 to 1,000.
+        limit: usize,
+    },
+    /// Reads a flow, or does something with its steps.
+    Flow {
+        /// Its name.
+        name: String,
+        /// What to do.
+        act: FlowAct,
+    },
+}
+
+/// What to do with a flow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum FlowAct {
+    /// Nothing: answers how it stands.
+    Read,
+    /// Ends the plan: its steps start. A plan that has another number of steps, or was sealed with
+    /// another policy, is refused ([`Conflict`](crate::ErrorKind::Conflict)).
+    Seal {
+        /// How many steps were sent, without callbacks.
+        steps: u64,
+        /// What a failed step does to the others.
+        on_failure: OnFailure,
+    },
+    /// Lets a step wait for more jobs than one call carries, before the flow is sealed.
+    Wait {
+        /// The step.
+        step: JobId,
+        /// The jobs.
+        after: Vec<After>,
+    },
+    /// Cancels what has not settled; active jobs are asked to stop.
+    Cancel,
+    /// Runs steps again that are dead or cancelled, and lets what waited for them wait again; a
+    /// bounded number per call.
+    Retry {
+        /// The only step to run again, however it ended; all that depends on it runs again too, as
+        /// far as it is kept.
+        from: Option<String>,
+        /// Where the last call ended.
+        next: Option<u32>,
+    },
+    /// Reads steps in the order in which they came.
+    Steps {
+        /// The place of the first.
+        from: u32,
+        /// How many, 1 to 1,000.
+        limit: usize,
+    },
+    /// Reads steps by name.
+    Named {
+        /// Their names, at most a batch.
+        steps: Vec<String>,
+    },
+    /// Reads who waits for whom.
+    Edges {
+        /// Only those after this one.
+        after: Option<(u32, JobId)>,
+        /// How many, 1 to 1,000.
+        limit: usize,
+    },
+    /// Counts the steps anew by their jobs, a bounded number per call.
+    Recount {
+        /// Where the last call ended.
+        from: u32,
+    },
 }
 
 /// What to do with a schedule's runs.
@@ -143,6 +216,42 @@ pub enum Controlled {
     Runs(
         /// One receipt for each.
         Vec<Receipt>,
+    ),
+    /// The flows found.
+    Flows(
+        /// In order of their names.
+        Vec<FlowStatus>,
+    ),
+    /// The flow, if it exists.
+    Flow(
+        /// As it stands now.
+        Option<Box<FlowStatus>>,
+    ),
+    /// Steps found.
+    Steps {
+        /// In the order asked for; steps that are not there are left out.
+        steps: Vec<StepStatus>,
+        /// Where to go on; `None` at the end.
+        next: Option<u32>,
+    },
+    /// Who waits for whom.
+    Edges {
+        /// In the order of the steps that are waited for.
+        edges: Vec<Edge>,
+        /// Where to go on; `None` at the end.
+        next: Option<(u32, JobId)>,
+    },
+    /// Steps that run again.
+    Retried {
+        /// How many of those examined.
+        retried: u64,
+        /// Where to go on; `None` at the end.
+        next: Option<u32>,
+    },
+    /// A part of a recount.
+    Recounted(
+        /// What the jobs say.
+        Box<Recount>,
     ),
 }
 

@@ -57,6 +57,14 @@ pub enum EnqueueVerdict {
     ),
     /// Not stored: its queue has `max_pending` pending jobs.
     Full,
+    /// Not stored: it waits for this job, which is neither known nor sent before.
+    ParentUnknown(
+        /// The job.
+        JobId,
+    ),
+    /// Not stored: its flow takes no more steps. It has settled or was cancelled, or it is sealed
+    /// and the step does not say that the flow grows.
+    FlowClosed,
 }
 
 impl EnqueueVerdict {
@@ -70,6 +78,8 @@ impl EnqueueVerdict {
             Self::IdConflict => "id_conflict",
             Self::UniqueActive(_) => "unique_active",
             Self::Full => "full",
+            Self::ParentUnknown(_) => "parent_unknown",
+            Self::FlowClosed => "flow_closed",
         }
     }
 

@@ -96,11 +96,12 @@ pub enum Capability {
     Ends,
     Schedules,
     QueueLimits,
+    Flows,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Delay,
         Self::Priority,
         Self::UniqueKeep,
@@ -125,6 +126,7 @@ impl Capability {
         Self::Ends,
         Self::Schedules,
         Self::QueueLimits,
+        Self::Flows,
     ];
 
     /// Those that need no part which this build lacks: schedules need calendars.

@@ -103,6 +103,25 @@ pub enum Reason {
         /// Those left.
         names: Vec<String>,
     },
+    /// It waits for other jobs to settle.
+    WaitsForJobs {
+        /// How many.
+        waits: u32,
+        /// Some of them, of its flow.
+        some: Vec<JobId>,
+    },
+    /// Its flow is not sealed: it was not sent to its end.
+    FlowOpen {
+        /// The flow.
+        flow: String,
+    },
+    /// It runs when its flow has settled.
+    WaitsForFlow {
+        /// The flow.
+        flow: String,
+        /// Steps that are left.
+        open: u64,
+    },
     /// It follows the active holder of its unique key.
     WaitsForHolder {
         /// The holder.

@@ -106,6 +106,7 @@ impl JobRecord {
             remember: job.remember,
             wait_for: job.wait_for,
             schedule: None,
+            flow: None,
             state,
             due,
             attempt: 0,

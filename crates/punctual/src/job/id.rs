@@ -31,7 +31,7 @@ const SHARD_MASK: u128 = 0x3ff << SHARD_SHIFT;
 const FORM_DERIVED: u8 = 1;
 /// The run of a schedule.
 const FORM_OCCURRENCE: u8 = 2;
-/// Kept for steps of workflows.
+/// The step of a flow.
 const FORM_STEP: u8 = 3;
 
 impl JobId {
@@ -94,22 +94,32 @@ impl JobId {
     /// # Ok::<(), punctual::Error>(())
     /// ```
     pub fn occurrence(schedule: &str, at: Timestamp) -> Self {
-        let digest = Sha256::digest(schedule.as_bytes());
-        let hash = digest[..8]
-            .iter()
-            .fold(0_u128, |hash, byte| hash << 8 | u128::from(*byte))
-            >> 4;
         let micros = u128::from(at.as_micros()) & ((1 << 54) - 1);
-        let bits = u128::from(FORM_OCCURRENCE) << 120
+        Self::of_form(FORM_OCCURRENCE, schedule, micros)
+    }
+
+    /// The id of a step of a flow: the same for the same names, whoever computes it.
+    ///
+    /// Version 8: 8 bits of its form, 60 of the SHA-256 of the flow's name, 54 of that of the
+    /// step's.
+    pub fn step(flow: &str, step: &str) -> Self {
+        let low = hash_of(step) & ((1 << 54) - 1);
+        Self::of_form(FORM_STEP, flow, low)
+    }
+
+    /// 60 bits of the hash of a name and 54 others, in a UUID of version 8.
+    fn of_form(form: u8, name: &str, low: u128) -> Self {
+        let hash = hash_of(name) >> 4;
+        let bits = u128::from(form) << 120
             | (hash >> 20) << 80
             | ((hash >> 8) & 0xfff) << 64
             | (hash & 0xff) << 54
-            | micros;
+            | low;
         Self(uuid::Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid())
     }
 
-    /// Whether only an engine gives out ids of this form: nobody can put a job in the place of a
-    /// run that is to come.
+    /// Whether ids of this form are those of runs and of steps: nobody can put another job in their
+    /// place.
     pub fn is_reserved(self) -> bool {
         let [form, ..] = *self.as_bytes();
         self.0.get_version_num() == 8 && (form == FORM_OCCURRENCE || form == FORM_STEP)
@@ -129,6 +139,14 @@ impl JobId {
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
     }
+}
+
+/// The first 64 bits of the SHA-256 of a text.
+fn hash_of(text: &str) -> u128 {
+    let digest = Sha256::digest(text.as_bytes());
+    digest[..8]
+        .iter()
+        .fold(0_u128, |hash, byte| hash << 8 | u128::from(*byte))
 }
 
 impl fmt::Display for JobId {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{Group, JobId, LogLine, PastAttempt, State, Unique};
+use crate::flow::StepOf;
 use crate::retry::RetryPolicy;
 use crate::schedule::Occurrence;
 use crate::time::Timestamp;
@@ -56,6 +57,9 @@ pub struct JobRecord {
     /// The schedule that it is a run of, with the instant that it stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Occurrence>,
+    /// The step of a flow that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<StepOf>,
 
     /// Where it stands, at the instant of the answer.
     pub state: State,
@@ -131,17 +135,20 @@ pub enum CancelReason {
     Skipped = 4,
     /// It came too late for its schedule, after an outage.
     Missed = 5,
+    /// A job that it waited for did not end as asked.
+    Upstream = 6,
 }
 
 impl CancelReason {
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Requested,
         Self::Expired,
         Self::Replaced,
         Self::Purged,
         Self::Skipped,
         Self::Missed,
+        Self::Upstream,
     ];
 
     /// The name on the wire and on the screen.
@@ -153,6 +160,7 @@ impl CancelReason {
             Self::Purged => "purged",
             Self::Skipped => "skipped",
             Self::Missed => "missed",
+            Self::Upstream => "upstream",
         }
     }
 }

@@ -12,6 +12,7 @@ use super::limits::{Limits, REMEMBER_MAX, TIMEOUT_MAX, check_header, check_key, 
 use super::log::check_log;
 use super::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, JobId, JobRecord};
 use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{After, FlowStep};
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 
@@ -141,6 +142,12 @@ pub struct NewJob {
     pub remember: Option<Duration>,
     /// Names that must be cleared before it runs; not empty makes it held.
     pub wait_for: Vec<String>,
+    /// Jobs that must settle before it runs; not empty makes it held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<After>,
+    /// The step of a flow that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Box<FlowStep>>,
     /// What an import knows of its past; `None` for a new job.
     pub history: Option<Box<JobRecord>>,
 }
@@ -187,6 +194,8 @@ impl NewJob {
             retention: Duration::ZERO,
             remember: None,
             wait_for: Vec::new(),
+            after: Vec::new(),
+            flow: None,
             history: None,
         }
     }
@@ -233,22 +242,24 @@ impl NewJob {
             return Err(out_of_range("remember", value, "over 0 to 7 days"));
         }
         check_held_names(&self.wait_for, limits)?;
+        self.check_links()?;
         self.history
             .as_ref()
             .map_or(Ok(()), |past| check_past(past, limits))
     }
 
-    /// An import brings runs of schedules as they were; nobody else names one.
+    /// An import brings runs of schedules as they were, and steps have the ids that go with them;
+    /// nobody else names one.
     fn check_id(&self) -> Result<()> {
         let is_run = self
             .history
             .as_ref()
             .is_some_and(|past| past.schedule.is_some());
-        if is_run || !self.id.is_reserved() {
+        if is_run || self.flow.is_some() || !self.id.is_reserved() {
             return Ok(());
         }
-        let message = "id has the form of a schedule's runs, which only the engine enqueues; \
-                       use another id";
+        let message = "id has the form of a schedule's runs, which only the engine enqueues, or of a \
+                       flow's steps; use another id";
         Err(Error::new(ErrorKind::ReservedId, message).with("id", self.id))
     }
 

@@ -92,7 +92,8 @@ impl FromStr for State {
 pub enum Event {
     /// The instant it is due has come.
     DueReached,
-    /// The last name it waited for was cleared, or the holder of its key has settled.
+    /// The last name it waited for was cleared, the last job it waited for ended as asked, its flow
+    /// was sealed or has settled, or the holder of its key has settled.
     Cleared,
     /// A person or program made it due now.
     RunNow,
@@ -122,7 +123,7 @@ pub enum Event {
     Replace,
     /// The queue was full and told to dead-letter its oldest.
     Overflow,
-    /// A person or program sent it back to its queue.
+    /// A person or program sent it back to its queue, or a job that it waits for.
     Redrive,
 }
 
@@ -203,7 +204,10 @@ pub const TRANSITIONS: &[Transition] = {
         counted(Active, Rescue, Cancelled, &["crashes"]),
         step(Active, Expire, Cancelled),
         step(Completed, Redrive, Ready),
+        step(Completed, Redrive, Held),
         step(Cancelled, Redrive, Ready),
+        step(Cancelled, Redrive, Held),
         step(Dead, Redrive, Ready),
+        step(Dead, Redrive, Held),
     ]
 };

@@ -52,6 +52,8 @@ impl Machine {
             } => self.write(namespace, name, expected, value),
             Control::Schedules { after, limit } => self.schedules(namespace, after, limit),
             Control::Schedule { name, act } => self.act_on_schedule(namespace, name, act),
+            Control::Flows { after, limit } => self.flows(namespace, after, limit),
+            Control::Flow { name, act } => self.act_on_flow(namespace, name, act),
         }
     }
 

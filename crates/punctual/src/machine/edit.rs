@@ -155,7 +155,11 @@ impl Machine {
                 Ok(EditVerdict::Done(State::Cancelled))
             }
             Action::Reschedule(due) if pending => self.reschedule(job, *due, dry_run),
-            Action::RunNow if pending && job.status.follows.is_none() => self.run_now(job, dry_run),
+            Action::RunNow
+                if pending && job.status.follows.is_none() && !self.is_held_back(&job)? =>
+            {
+                self.run_now(job, dry_run)
+            }
             Action::Reprioritise(priority) if pending => {
                 if !dry_run {
                     self.move_job(job, |status, _| status.priority = *priority)?;
@@ -284,22 +288,43 @@ impl Machine {
         Ok(())
     }
 
-    fn redrive(&mut self, mut job: Loaded, dry_run: bool) -> Result<EditVerdict> {
-        if let Some(unique) = job.spec.unique.clone() {
-            let holder = self.holder(job.spec.queue, &unique.key)?;
-            if let Some(holder) = holder.filter(|holder| holder.id != job.key.id) {
-                return Ok(EditVerdict::UniqueHeld(holder.id));
-            }
+    fn redrive(&mut self, job: Loaded, dry_run: bool) -> Result<EditVerdict> {
+        if let Some(holder) = self.other_holder(&job)? {
+            return Ok(EditVerdict::UniqueHeld(holder));
         }
-        if dry_run {
-            return Ok(EditVerdict::Done(State::Ready));
+        let Some(waits) = self.may_run_again(&job)? else {
+            return Ok(EditVerdict::WrongState(job.status.place));
+        };
+        let (place, state) = match waits {
+            true => (State::Held, State::Held),
+            false => (State::Scheduled, State::Ready),
+        };
+        if !dry_run {
+            self.runs_again(&job, false)?;
+            self.redrive_as(job, place)?;
         }
+        Ok(EditVerdict::Done(state))
+    }
+
+    /// Another job that holds the unique key of this one.
+    pub(super) fn other_holder(&mut self, job: &Loaded) -> Result<Option<JobId>> {
+        let Some(unique) = job.spec.unique.clone() else {
+            return Ok(None);
+        };
+        let holder = self.holder(job.spec.queue, &unique.key)?;
+        Ok(holder
+            .map(|holder| holder.id)
+            .filter(|id| *id != job.key.id))
+    }
+
+    /// Lets a settled job run again, or wait for other jobs again.
+    pub(super) fn redrive_as(&mut self, mut job: Loaded, place: State) -> Result<()> {
         if let Some((key, kept)) = self.kept_of(&job)? {
             self.unkeep(&key, &kept)?;
         }
         let now = self.now;
         let status = job.status_mut();
-        status.place = State::Scheduled;
+        status.place = place;
         status.due = now;
         status.failures = 0;
         status.crashes = 0;
@@ -319,7 +344,7 @@ impl Machine {
         self.watch_expiry(&job);
         self.place(&job)?;
         self.changed(&job);
-        Ok(EditVerdict::Done(State::Ready))
+        Ok(())
     }
 
     /// Removes a settled job and leaves nothing, not even a tombstone.

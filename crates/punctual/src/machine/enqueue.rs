@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Machine;
+use super::flows::NewLinks;
 use super::jobs::Loaded;
 use super::lanes::SUSPECT_LANE;
 use super::rare::Rare;
@@ -109,6 +110,9 @@ impl Machine {
             Some(Known::Other) => return Ok(receipt(EnqueueVerdict::IdConflict)),
             None => {}
         }
+        if let Some(verdict) = self.link_refusal(namespace, &job)? {
+            return Ok(receipt(verdict));
+        }
         let queue = self.queue_or_new(namespace, &job.queue);
         // A past that has ended takes neither a key nor room.
         let has_settled = (job.history.as_ref()).is_some_and(|past| past.state.is_settled());
@@ -145,7 +149,14 @@ impl Machine {
 
     /// What is known of an id that was sent before.
     fn known(&mut self, key: &JobKey, job: &NewJob) -> Result<Option<Known>> {
-        let (same, due, late) = if let Some(spec) = self.rows.specs.get(key)? {
+        let is_linked = job.flow.is_some() || !job.after.is_empty();
+        let link = match is_linked {
+            true => self.rows.links.get(key)?,
+            false => None,
+        };
+        let (same, due, late) = if let Some(link) = link {
+            (link.sent == sent_of(job), link.due, false)
+        } else if let Some(spec) = self.rows.specs.get(key)? {
             (self.same_content(&spec, job)?, spec.due, spec.late)
         } else if let Some(tombstone) = self.rows.tombstones.get(key)? {
             (
@@ -242,12 +253,21 @@ impl Machine {
     ) -> Result<()> {
         let history = job.history.take();
         let takes_key = !waits_as_run(occurrence.as_ref(), due, history.as_deref(), self.now);
+        let sent = sent_of(&job);
+        let links = NewLinks::of(&mut job, sent, due);
         let mut spec = self.new_spec(queue, job, occurrence, due)?;
+        let link = links.as_ref().map(NewLinks::step_of);
+        spec.rare = spec.rare.with_link(link);
         spec.late = late;
         if let Some(past) = &history {
             spec.enqueued_at = past.enqueued_at;
         }
         let mut status = Status::of(&spec);
+        let is_linked = links.is_some();
+        let is_held = links.map_or(Ok(true), |links| self.add_links(&key, links))?;
+        if !is_held && status.wait_for.is_empty() {
+            status.place = State::Scheduled;
+        }
         if follows.is_some() {
             status.place = State::Held;
             status.follows = follows;
@@ -258,7 +278,7 @@ impl Machine {
                 import(loaded.status_mut(), &past, self.now);
                 self.save_unchecked(&loaded);
             }
-            None if follows.is_some() => self.save_unchecked(&loaded),
+            None if follows.is_some() || is_linked => self.save_unchecked(&loaded),
             None => {}
         }
         if loaded.status.place.is_settled() {
@@ -412,6 +432,21 @@ pub(super) fn content_of(queue: &str, spec: &Spec) -> RandomBits {
         )
     };
     spec.rare.sent().unwrap_or_else(as_it_is)
+}
+
+/// The same for a job with what it waits for.
+fn sent_of(job: &NewJob) -> RandomBits {
+    let content = content_of_new(job);
+    if job.after.is_empty() {
+        return content;
+    }
+    let mut hash = Fnv::default();
+    hash.word(content.0);
+    for one in &job.after {
+        hash.part(one.job.as_bytes());
+        hash.word(one.on as u64);
+    }
+    RandomBits(hash.0)
 }
 
 fn content_of_new(job: &NewJob) -> RandomBits {

@@ -153,6 +153,7 @@ impl Machine {
         if let Some(holder) = job.status.follows {
             reasons.push(Reason::WaitsForHolder { holder });
         }
+        reasons.extend(self.why_linked(job)?);
         if !job.status.wait_for.is_empty() {
             reasons.push(Reason::WaitsForNames {
                 names: job.status.wait_for.clone(),

@@ -229,6 +229,7 @@ impl Machine {
             remember: spec.rare.remember(),
             wait_for: status.wait_for.clone(),
             schedule: spec.rare.occurrence().cloned(),
+            flow: spec.rare.step().cloned(),
             state: status.state(self.now),
             due: status.due,
             attempt: status.attempt,

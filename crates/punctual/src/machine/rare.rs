@@ -7,6 +7,7 @@ use super::codec::{Reader, Writer, damaged};
 use super::fields::Field;
 use super::rows::RandomBits;
 use crate::error::Result;
+use crate::flow::StepOf;
 use crate::schedule::Occurrence;
 
 /// Fields that few jobs have.
@@ -19,6 +20,7 @@ struct Fields {
     max_crashes: Option<u32>,
     remember: Option<Duration>,
     occurrence: Option<Occurrence>,
+    link: Option<StepOf>,
 }
 
 impl Rare {
@@ -32,11 +34,34 @@ impl Rare {
             return Self(None);
         }
         Self(Some(Box::new(Fields {
-            sent: None,
             max_crashes,
             remember,
             occurrence,
+            ..Fields::default()
         })))
+    }
+
+    /// The same for a job that waits for others, or belongs to a flow.
+    pub(crate) fn with_link(mut self, link: Option<StepOf>) -> Self {
+        if link.is_some() {
+            self.0.get_or_insert_default().link = link;
+        }
+        self
+    }
+
+    /// Whether the job has a row among the links.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.link().is_some()
+    }
+
+    /// The step of a flow that the job is; of no flow if it only waits for others.
+    pub(crate) fn link(&self) -> Option<&StepOf> {
+        self.0.as_ref()?.link.as_ref()
+    }
+
+    /// The step of a flow that the job is.
+    pub(crate) fn step(&self) -> Option<&StepOf> {
+        self.link().filter(|link| !link.flow.is_empty())
     }
 
     /// The run of a schedule that the job is.
@@ -70,6 +95,7 @@ const SENT: u8 = 1;
 const MAX_CRASHES: u8 = 2;
 const REMEMBER: u8 = 4;
 const OCCURRENCE: u8 = 8;
+const LINK: u8 = 16;
 
 impl Field for Rare {
     fn write(&self, to: &mut Writer) {
@@ -79,7 +105,8 @@ impl Field for Rare {
         to.u8(bit(sent.is_some(), SENT)
             | bit(max_crashes.is_some(), MAX_CRASHES)
             | bit(remember.is_some(), REMEMBER)
-            | bit(occurrence.is_some(), OCCURRENCE));
+            | bit(occurrence.is_some(), OCCURRENCE)
+            | bit(self.is_linked(), LINK));
         if let Some(sent) = sent {
             sent.write(to);
         }
@@ -93,11 +120,15 @@ impl Field for Rare {
             to.text(name);
             to.time(*at);
         }
+        if let Some(StepOf { flow, step }) = self.link() {
+            to.text(flow);
+            to.text(step);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         let bits = from.u8()?;
-        if bits & !(SENT | MAX_CRASHES | REMEMBER | OCCURRENCE) != 0 {
+        if bits & !(SENT | MAX_CRASHES | REMEMBER | OCCURRENCE | LINK) != 0 {
             return Err(damaged("rare fields"));
         }
         let has = |bit| bits & bit != 0;
@@ -109,12 +140,18 @@ impl Field for Rare {
             Ok(Occurrence { name, at })
         };
         let occurrence = has(OCCURRENCE).then(|| run(from)).transpose()?;
+        let step = |from: &mut Reader<'_>| -> Result<StepOf> {
+            let (flow, step) = (from.text()?, from.text()?);
+            Ok(StepOf { flow, step })
+        };
+        let link = has(LINK).then(|| step(from)).transpose()?;
         let fields = || {
             Box::new(Fields {
                 sent,
                 max_crashes,
                 remember,
                 occurrence,
+                link,
             })
         };
         Ok(Self((bits != 0).then(fields)))
@@ -122,6 +159,8 @@ impl Field for Rare {
 
     fn heap(&self) -> usize {
         let name = self.occurrence().map_or(0, |run| run.name.len());
-        self.0.as_ref().map_or(0, |_| size_of::<Fields>() + name)
+        let link = self.link();
+        let names = name + link.map_or(0, |link| link.flow.len() + link.step.len());
+        self.0.as_ref().map_or(0, |_| size_of::<Fields>() + names)
     }
 }

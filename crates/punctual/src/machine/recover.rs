@@ -134,6 +134,26 @@ macro_rules! each_table {
             let $table = &mut rows.gates;
             $do
         }
+        {
+            let $table = &mut rows.flows;
+            $do
+        }
+        {
+            let $table = &mut rows.links;
+            $do
+        }
+        {
+            let $table = &mut rows.steps;
+            $do
+        }
+        {
+            let $table = &mut rows.edges;
+            $do
+        }
+        {
+            let $table = &mut rows.todo;
+            $do
+        }
     }};
 }
 
@@ -176,6 +196,11 @@ impl Machine {
             21 => rows.ends.replay(mutation),
             22 => rows.schedules.replay(mutation),
             23 => rows.gates.replay(mutation),
+            24 => rows.flows.replay(mutation),
+            25 => rows.links.replay(mutation),
+            26 => rows.steps.replay(mutation),
+            27 => rows.edges.replay(mutation),
+            28 => rows.todo.replay(mutation),
             _ => Err(damaged("step")),
         }
     }
@@ -194,6 +219,7 @@ impl Machine {
         self.obey_settings()?;
         self.recover_gates()?;
         self.recover_schedules()?;
+        self.recover_flows()?;
         self.recover_tombstones()?;
         self.derived.obstacles = Obstacles::unseen();
         let dead = self.recover_leases()?;

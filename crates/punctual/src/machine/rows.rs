@@ -94,12 +94,16 @@ row!(
         /// The last lines logged.
         log: Vec<LogLine>
     }
+    then {
+        /// Whether other jobs wait for it.
+        watched: bool
+    }
 );
 
 impl Status {
     pub(crate) fn of(spec: &Spec) -> Self {
         Self {
-            place: if spec.wait_for.is_empty() {
+            place: if spec.wait_for.is_empty() && !spec.rare.is_linked() {
                 State::Scheduled
             } else {
                 State::Held
@@ -126,6 +130,7 @@ impl Status {
             settled: None,
             attempts: Vec::new(),
             log: Vec::new(),
+            watched: false,
         }
     }
 

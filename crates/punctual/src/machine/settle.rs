@@ -300,7 +300,9 @@ impl Machine {
         if !job.status.wait_for.iter().any(|waits| waits == name) {
             return Ok(());
         }
-        let runs = job.status.wait_for.len() == 1 && job.status.follows.is_none();
+        let runs = job.status.wait_for.len() == 1
+            && job.status.follows.is_none()
+            && !self.is_held_back(&job)?;
         if runs {
             self.displace(&job)?;
         }

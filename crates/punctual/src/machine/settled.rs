@@ -31,6 +31,9 @@ impl Machine {
         if job.spec.rare.occurrence().is_some() {
             self.run_settled(&job, state)?;
         }
+        if job.status.watched || job.spec.rare.is_linked() {
+            self.link_settled(&job, state)?;
+        }
         self.keep(job, state, now)
     }
 

@@ -42,6 +42,8 @@ impl Machine {
         }
         self.end_periods(limit)?;
         let pruned = self.prune_tombstones(limit) + self.prune_kept(limit)?;
+        self.flow_deadlines()?;
+        self.finish()?;
         self.forget_idle()?;
         Ok(Maintained {
             moved,
@@ -325,7 +327,8 @@ impl Machine {
         let period = derived.period_low.as_ref().map(|key| key.until);
         let tombstone = derived.tombstones.next(self.limits.settled_window);
         let low = (!derived.low_schedules.is_empty()).then_some(self.now);
-        let all = [due, lease, expiry, prune, period, tombstone, low];
+        let flow = derived.flows.next(self.now);
+        let all = [due, lease, expiry, prune, period, tombstone, low, flow];
         Ok(all
             .into_iter()
             .flatten()

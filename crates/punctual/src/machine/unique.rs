@@ -211,10 +211,11 @@ impl Machine {
         if job.status.follows.is_none() {
             return Ok(());
         }
+        let is_held_back = self.is_held_back(&job)?;
         self.displace(&job)?;
         let status = job.status_mut();
         status.follows = None;
-        if status.wait_for.is_empty() {
+        if status.wait_for.is_empty() && !is_held_back {
             status.place = State::Scheduled;
         }
         self.save(&job);

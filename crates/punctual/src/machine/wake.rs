@@ -69,6 +69,9 @@ impl Machine {
         if queues.is_empty() {
             return Ok(None);
         }
+        if self.has_flow_tasks(queues) {
+            return Ok(Some(self.now));
+        }
         let mut first = (queues.iter())
             .filter_map(|queue| self.due_or_lease_end(*queue))
             .min();

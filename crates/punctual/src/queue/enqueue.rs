@@ -115,6 +115,15 @@ fn stored(receipt: Receipt) -> Result<Receipt> {
             ErrorKind::EngineFull,
             "queue has as many pending jobs as it may; raise max_pending or add workers",
         ),
+        EnqueueVerdict::ParentUnknown(job) => refused(
+            ErrorKind::NotFound,
+            "job waits for one that is not known; send that one first",
+        )
+        .map_err(|error| error.with("job", job)),
+        EnqueueVerdict::FlowClosed => refused(
+            ErrorKind::Conflict,
+            "flow takes no more steps: it is sealed, cancelled or has settled",
+        ),
         verdict if verdict.is_accepted() => Ok(receipt),
         verdict => refused(ErrorKind::Conflict, "job was not stored")
             .map_err(|error| error.with("verdict", verdict.name())),

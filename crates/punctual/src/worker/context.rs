@@ -12,6 +12,7 @@ use crate::engine::{Token, WorkerId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, JobId, JobRecord, Limits, NewJob};
 use crate::push;
+use crate::queue::Queue;
 use crate::sync::Lock;
 use crate::time::Timestamp;
 use crate::trace;
@@ -208,6 +209,11 @@ impl Context {
         Self(Arc::new(attempt))
     }
 
+    /// The engine that the job came from, in its namespace.
+    pub(super) fn queue(&self) -> Option<&Queue> {
+        self.0.held.seed.queue.as_ref()
+    }
+
     pub(super) fn shared(&self) -> &Attempt {
         &self.0
     }
@@ -237,6 +243,8 @@ pub(super) struct HeldLease {
 
 /// What every attempt of a worker is given.
 pub(super) struct Seed {
+    /// None in tests of a context alone.
+    pub(super) queue: Option<Queue>,
     pub(super) worker: WorkerId,
     pub(super) states: States,
     pub(super) limits: Limits,

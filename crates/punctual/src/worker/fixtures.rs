@@ -39,6 +39,7 @@ pub(crate) fn record() -> JobRecord {
         remember: None,
         wait_for: Vec::new(),
         schedule: None,
+        flow: None,
         state: State::Active,
         due: CLAIMED_AT,
         attempt: 1,
@@ -63,6 +64,7 @@ pub(crate) fn record() -> JobRecord {
 
 fn seed() -> Seed {
     Seed {
+        queue: None,
         worker: WorkerId::random(),
         states: States::default(),
         limits: Limits::default(),

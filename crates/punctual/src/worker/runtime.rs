@@ -175,7 +175,9 @@ where
 
 impl Runtime {
     pub(super) fn new(setup: Arc<Setup>, limits: Option<Limits>, until_idle: bool) -> Self {
+        let queue = crate::Queue::new(setup.engine.clone());
         let seed = Seed {
+            queue: Some(queue.namespace(setup.namespace.clone())),
             worker: setup.id,
             states: setup.states.clone(),
             limits: limits.unwrap_or_default(),

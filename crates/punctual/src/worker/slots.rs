@@ -497,6 +497,7 @@ impl Board {
 
     pub(super) fn set_limits(&mut self, limits: Limits) {
         self.seed = Arc::new(Seed {
+            queue: self.seed.queue.clone(),
             worker: self.seed.worker,
             states: self.seed.states.clone(),
             limits,

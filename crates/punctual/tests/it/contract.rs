@@ -37,6 +37,9 @@ fn fields_and_defaults_of_a_job_are_those_of_the_table() {
     let mut job = NewJob::new("orders", "");
     job.max_crashes = Some(3);
     job.remember = Some(punctual::time::hours(1));
+    job = job
+        .step("order-7", "pack")
+        .after(punctual::JobId::new(), punctual::flow::On::Failed);
     let there = serde_json::to_value(&job).expect("JSON");
     let there = there.as_object().expect("a map");
     let names: BTreeSet<&str> = there.keys().map(String::as_str).collect();

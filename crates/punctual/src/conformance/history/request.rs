@@ -103,6 +103,7 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
             Vec::new()
         },
         schedule: None,
+        flow: None,
         state: past.state,
         due: instant(due, reading),
         attempt: past.attempt.into(),

@@ -297,6 +297,7 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         remember: job.remember,
         wait_for,
         schedule: None,
+        flow: None,
         state: State::Scheduled,
         due,
         attempt: 0,

@@ -384,6 +384,10 @@ impl Engine for ModelEngine {
                 ErrorKind::Unsupported,
                 "the stand-in has no schedules",
             )),
+            Control::Flows { .. } | Control::Flow { .. } => Err(Error::new(
+                ErrorKind::Unsupported,
+                "the stand-in has no flows",
+            )),
         };
         self.call(namespace, done).0
     }

@@ -1,0 +1,64 @@
+//! The table of the laws of flows.
+
+use futures_util::FutureExt;
+
+use super::laws::Law;
+use crate::engine::Capability;
+
+/// The laws of flows; they are among those of every engine.
+pub(super) const FLOW_LAWS: &[Law] = crate::__flow_laws!(__table);
+
+/// Hands the list of laws of flows to another macro.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __flow_laws {
+    ($then:ident $($with:expr)?) => {
+        $crate::$then! {
+            {$($with)?}
+            flows {
+                a_step_waits_for_all[Flows, Explain],
+                a_step_waits_for_an_end_as_asked[Flows],
+                a_parent_that_has_settled_counts[Flows],
+                an_unknown_parent_is_refused[Flows],
+                any_job_may_wait_for_another[Flows, Explain],
+                a_callback_fires_once[Flows, Explain],
+                callbacks_fire_by_how_a_flow_ends[Flows],
+                a_skipped_step_is_no_failure[Flows],
+                counts_are_those_of_a_recount[Flows],
+                a_redriven_step_reopens_its_flow[Flows],
+                a_retry_from_a_step_runs_what_depends_on_it[Flows],
+                a_cancelled_flow_stops_its_steps[Flows, CancelActive],
+                a_failure_may_cancel_the_rest[Flows],
+                a_failure_may_be_passed_over[Flows],
+                a_cascade_is_bounded_per_call[Flows],
+                claims_alone_do_what_is_left_of_a_cascade[Flows],
+                a_large_flow_holds_up_no_other[Flows],
+                results_are_kept_with_the_flow[Flows],
+                a_step_is_due_when_it_may_run[Flows, Delay],
+                a_step_may_wait_for_a_name_too[Flows, HeldJobs, Effects],
+            }
+            flow_plans {
+                a_cycle_is_refused[Flows],
+                a_plan_sent_in_part_never_runs[Flows, Explain],
+                the_same_plan_again_is_a_duplicate[Flows],
+                another_plan_under_its_name_is_refused[Flows],
+                the_id_of_a_step_is_reserved[Flows],
+                a_flow_grows_while_it_runs[Flows, Effects],
+                a_flow_is_forgotten_after_its_time[Flows],
+            }
+            flow_ends {
+                a_cancelled_parent_is_known_to_its_watchers[Flows, CancelActive],
+                an_expired_parent_is_known_to_its_watchers[Flows, Expiry],
+                a_purged_parent_is_known_to_its_watchers[Flows],
+                a_poisoned_parent_is_known_to_its_watchers[Flows, Suspects],
+                a_replaced_parent_is_known_to_its_watchers[Flows, UniqueReplace],
+                an_overflowed_parent_is_known_to_its_watchers[Flows, MaxPending],
+                an_exhausted_parent_is_known_to_its_watchers[Flows],
+                a_completed_parent_is_known_to_its_watchers[Flows],
+            }
+            flow_histories {
+                random_flows_agree_with_a_model[Flows, CancelActive],
+            }
+        }
+    };
+}

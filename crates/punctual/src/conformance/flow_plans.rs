@@ -1,0 +1,191 @@
+//! Laws of plans: what is sent of a flow, in parts, again, or while it runs.
+
+use super::START;
+use super::case::*;
+use super::flow_calls::*;
+use crate::engine::{Action, EnqueueVerdict, FlowAct, Reason};
+use crate::error::ErrorKind;
+use crate::flow::{After, FlowState, On, OnFailure, Role, SEND_TIMEOUT};
+use crate::job::{CancelReason, Effect, NewJob, Outcome, State};
+use crate::time::minutes;
+
+const DONE: On = On::Completed;
+
+/// Nothing of a plan runs before it is sealed, and it is cancelled whole after a while.
+pub(super) async fn a_plan_sent_in_part_never_runs(case: Case) {
+    let plan = vec![
+        step("a", &[]),
+        step("b", &[("a", On::Settled)]),
+        callback(Role::OnSettled),
+    ];
+    case.enqueue_all(plan).await;
+    assert_eq!(case.flow().await.until, Some(START + SEND_TIMEOUT));
+    let flow = FLOW.to_owned();
+    assert_eq!(case.reasons(id("a")).await, [Reason::FlowOpen { flow }]);
+    case.edit(id("a"), Action::RunNow).await;
+    case.cancel(id("a")).await;
+    assert!(case.claim_ids(10).await.is_empty());
+    case.advance(SEND_TIMEOUT).await;
+    case.do_all().await;
+    assert!(case.claim_ids(10).await.is_empty());
+    let status = case.flow().await;
+    assert_eq!(status.state, FlowState::Cancelled);
+    assert_eq!(case.flow_counts().await, counts(0, [0, 0, 2, 0]));
+    let b = case.get(id("b")).await;
+    assert_eq!(b.cancelled, Some(CancelReason::Expired));
+    assert_eq!(
+        case.state(callback_id(Role::OnSettled)).await,
+        State::Cancelled
+    );
+    let error = case.try_seal(FLOW, 2, OnFailure::default()).await;
+    assert_eq!(
+        error.map_err(|error| error.kind()),
+        Err(ErrorKind::Conflict)
+    );
+    assert_eq!(
+        case.verdict(step("c", &[])).await,
+        EnqueueVerdict::FlowClosed
+    );
+}
+
+/// The same plan again changes nothing, before it is sealed, after, and once it has settled.
+pub(super) async fn the_same_plan_again_is_a_duplicate(case: Case) {
+    let plan = vec![
+        step("a", &[]),
+        step("b", &[("a", DONE)]),
+        callback(Role::OnDone),
+    ];
+    case.enqueue_all(plan.clone()).await;
+    for _ in 0..2 {
+        let receipts = case.send_all(plan.clone()).await;
+        let verdicts: Vec<_> = receipts.iter().map(|receipt| receipt.verdict).collect();
+        assert_eq!(verdicts, [EnqueueVerdict::Duplicate; 3]);
+        let sealed = case.try_seal(FLOW, 2, OnFailure::default()).await;
+        sealed.expect("the plan is whole");
+    }
+    assert_eq!(case.drain().await.len(), 3);
+    case.advance(minutes(10)).await;
+    let receipts = case.send_all(plan).await;
+    assert!(
+        receipts
+            .iter()
+            .all(|receipt| receipt.verdict == EnqueueVerdict::Duplicate)
+    );
+    assert!(case.try_seal(FLOW, 2, OnFailure::default()).await.is_ok());
+    assert!(case.drain().await.is_empty());
+}
+
+/// Another plan under the name of a flow is refused, wherever it differs.
+pub(super) async fn another_plan_under_its_name_is_refused(case: Case) {
+    case.send_plan(vec![step("a", &[]), step("b", &[("a", DONE)])])
+        .await;
+    let conflict = EnqueueVerdict::IdConflict;
+    let other = step("a", &[]).payload(bytes("other"));
+    assert_eq!(case.verdict(other).await, conflict);
+    assert_eq!(case.verdict(step("b", &[])).await, conflict);
+    assert_eq!(
+        case.verdict(step("b", &[("a", On::Settled)])).await,
+        conflict
+    );
+    assert_eq!(
+        case.verdict(step("c", &[])).await,
+        EnqueueVerdict::FlowClosed
+    );
+    let late = callback(Role::OnDone);
+    assert_eq!(case.verdict(late).await, EnqueueVerdict::FlowClosed);
+    for (steps, on_failure) in [(1, OnFailure::CancelDependants), (2, OnFailure::Continue)] {
+        let answer = case.try_seal(FLOW, steps, on_failure).await;
+        let error = answer.expect_err("it was sealed as another plan");
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+    }
+    case.enqueue(step_of("short", "a", &[])).await;
+    let answer = case.try_seal("short", 2, OnFailure::default()).await;
+    assert_eq!(
+        answer.map_err(|error| error.kind()),
+        Err(ErrorKind::Conflict)
+    );
+}
+
+/// Only a step has the id of a step.
+pub(super) async fn the_id_of_a_step_is_reserved(case: Case) {
+    let stolen = NewJob::with_id(id("a"), QUEUE, "{}");
+    let error = case.enqueue_error(stolen).await;
+    assert_names(&error, ErrorKind::ReservedId, 0);
+    let wrong = NewJob {
+        id: id("b"),
+        ..step("a", &[])
+    };
+    let error = case.enqueue_error(wrong).await;
+    assert_names(&error, ErrorKind::ReservedId, 0);
+}
+
+/// A flow grows while it runs, also by the effects of its last step.
+pub(super) async fn a_flow_grows_while_it_runs(case: Case) {
+    let plan = vec![step("a", &[]), callback(Role::OnDone)];
+    case.send_plan(plan.clone()).await;
+    let last = case.claim_one().await;
+    let more = grown("more").after(id("a"), DONE);
+    let mut settlement = last.ended(Outcome::Completed);
+    settlement.effects = vec![
+        Effect::Enqueue(Box::new(more)),
+        Effect::Enqueue(Box::new(grown("other"))),
+    ];
+    case.end_as(&last, settlement).await;
+    assert_eq!(case.flow_counts().await, counts(2, [1, 0, 0, 0]));
+    let on_done = callback_id(Role::OnDone);
+    assert_eq!(case.drain().await, [id("more"), id("other"), on_done]);
+    assert_eq!(
+        case.verdict(grown("late")).await,
+        EnqueueVerdict::FlowClosed
+    );
+    assert_eq!(
+        case.send_all(plan).await[0].verdict,
+        EnqueueVerdict::Duplicate
+    );
+    assert!(case.try_seal(FLOW, 1, OnFailure::default()).await.is_ok());
+}
+
+/// A flow that has settled is forgotten after a while, and its name is free.
+pub(super) async fn a_flow_is_forgotten_after_its_time(case: Case) {
+    let case = case
+        .limited(|limits| limits.cancelled_retention = minutes(30))
+        .await;
+    let plan = vec![
+        step("a", &[]),
+        step("b", &[("a", DONE)]),
+        callback(Role::OnDone),
+    ];
+    case.send_plan(plan.clone()).await;
+    assert_eq!(case.drain().await.len(), 3);
+    assert_eq!(case.flow().await.until, Some(START + minutes(30)));
+    case.advance(minutes(30)).await;
+    case.do_all().await;
+    assert_eq!(case.find_flow(FLOW).await, None);
+    assert!(case.is_unknown(id("a")).await);
+    case.send_plan(plan).await;
+    assert_eq!(case.drain().await.len(), 3);
+}
+
+/// Two jobs never wait for each other: who is waited for comes first.
+pub(super) async fn a_cycle_is_refused(case: Case) {
+    let alone = job();
+    let error = case
+        .enqueue_error(alone.clone().after(alone.id, DONE))
+        .await;
+    assert_names(&error, ErrorKind::InvalidInput, 0);
+    let twice = step("a", &[("b", DONE), ("b", On::Failed)]);
+    let error = case.enqueue_error(twice).await;
+    assert_names(&error, ErrorKind::InvalidInput, 0);
+    case.enqueue_all(vec![step("a", &[]), step("b", &[("a", DONE)])])
+        .await;
+    let after = vec![After::completed(id("b"))];
+    let wait = FlowAct::Wait {
+        step: id("a"),
+        after,
+    };
+    let error = case
+        .try_flow(FLOW, wait)
+        .await
+        .expect_err("it would be one");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}

@@ -1,0 +1,234 @@
+//! What is done with flows on request: seal, wait, cancel, retry.
+
+use super::Machine;
+use super::flow_rows::*;
+use super::flow_work::{NIL, Work};
+use super::flows::job_key;
+use super::rows::*;
+use crate::engine::{Controlled, FlowAct, Namespace};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{After, OnFailure};
+use crate::job::{CancelReason, JobId, State};
+
+/// Steps that one retry looks at, and of those the steps that it runs again.
+const EXAMINED: usize = 1_000;
+const RETRIED: u64 = 125;
+
+impl Machine {
+    /// Reads a flow, or does something with its steps.
+    pub(super) fn act_on_flow(
+        &mut self,
+        namespace: &Namespace,
+        name: String,
+        act: FlowAct,
+    ) -> Result<Controlled> {
+        let namespace = self.namespace_or_new(namespace);
+        let key = RecordKey { namespace, name };
+        let Some(row) = self.rows.flows.get(&key)? else {
+            return match act {
+                FlowAct::Read => Ok(Controlled::Flow(None)),
+                _ => Err(missing(&key)),
+            };
+        };
+        match act {
+            FlowAct::Read => {}
+            FlowAct::Seal { steps, on_failure } => self.seal(&key, row, steps, on_failure)?,
+            FlowAct::Wait { step, after } => self.wait_more(&key, &row, step, &after)?,
+            FlowAct::Cancel => self.cancel_flow(&key, row)?,
+            FlowAct::Retry { from, next } => return self.retry(&key, &row, from, next),
+            FlowAct::Steps { from, limit } => return self.read_steps(&key, from, limit),
+            FlowAct::Named { steps } => return self.read_named(&key, &steps),
+            FlowAct::Edges { after, limit } => return self.read_edges(&key, after, limit),
+            FlowAct::Recount { from } => return self.recount(&key, from),
+        }
+        // What the act causes is part of its answer.
+        self.finish()?;
+        let status = self.flow_status(&key)?;
+        Ok(Controlled::Flow(status.map(Box::new)))
+    }
+
+    fn seal(
+        &mut self,
+        key: &RecordKey,
+        mut row: FlowRow,
+        steps: u64,
+        on_failure: OnFailure,
+    ) -> Result<()> {
+        if row.sealed.is_some() {
+            if (row.planned, row.on_failure) == (steps, on_failure) {
+                return Ok(());
+            }
+            let message = "flow was sealed as another plan; send this one under another name";
+            return Err(conflict(key, message)
+                .with("steps", row.planned)
+                .with("sent", steps));
+        }
+        if row.cancelled {
+            let message = "flow was cancelled before it was sealed; send it under another name";
+            return Err(conflict(key, message));
+        }
+        if row.counts.steps != steps {
+            let message = "flow has another number of steps than its plan; send those that are missing, \
+                 or cancel it";
+            return Err(conflict(key, message)
+                .with("steps", row.counts.steps)
+                .with("sent", steps));
+        }
+        row.sealed = Some(self.now);
+        row.on_failure = on_failure;
+        row.planned = steps;
+        self.derived
+            .flows
+            .note_deadline(key, row.until.take(), None);
+        self.put_flow(key, &row);
+        self.add_task(key, task::START, NIL, TodoRow::begin());
+        self.derived.flows.push(Work::End(key.clone()));
+        Ok(())
+    }
+
+    /// Lets a step wait for more jobs.
+    fn wait_more(
+        &mut self,
+        key: &RecordKey,
+        row: &FlowRow,
+        step: JobId,
+        after: &[After],
+    ) -> Result<()> {
+        let child = job_key(key, step);
+        let link = self.rows.links.get(&child)?;
+        let Some(mut link) = link.filter(|link| link.flow == key.name) else {
+            let message = "flow has no such step";
+            return Err(Error::new(ErrorKind::NotFound, message).with("step", step));
+        };
+        let mut new = Vec::new();
+        for one in after {
+            let edge = EdgeKey {
+                namespace: key.namespace,
+                from: one.job,
+                to: step,
+            };
+            if self.rows.edges.get(&edge)?.is_none() {
+                new.push(*one);
+            }
+            if !self.is_known(&job_key(key, one.job))? {
+                let message = "a job to wait for is not known; send it first";
+                return Err(Error::new(ErrorKind::NotFound, message).with("job", one.job));
+            }
+            let from = self.rows.links.get(&job_key(key, one.job))?;
+            let is_later =
+                from.is_some_and(|from| from.flow == key.name && from.number >= link.number);
+            if is_later {
+                let message = "a step can wait for steps that came before it only, so that no two \
+                     wait for each other";
+                return Err(Error::new(ErrorKind::InvalidInput, message).with("job", one.job));
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        if row.sealed.is_some() || row.cancelled {
+            let message = "flow is sealed or cancelled, so that its steps wait for no more jobs";
+            return Err(conflict(key, message));
+        }
+        self.add_edges(&child, &mut link, &new, false, None)?;
+        self.put_link(&child, link);
+        Ok(())
+    }
+
+    fn cancel_flow(&mut self, key: &RecordKey, mut row: FlowRow) -> Result<()> {
+        if row.settled.is_some() || row.cancelled {
+            return Ok(());
+        }
+        row.cancelled = true;
+        self.derived
+            .flows
+            .note_deadline(key, row.until.take(), None);
+        self.put_flow(key, &row);
+        self.begin_cancel(key, CancelReason::Requested, false)
+    }
+
+    /// Runs steps again that are dead or cancelled, from a number on.
+    fn retry(
+        &mut self,
+        key: &RecordKey,
+        row: &FlowRow,
+        from: Option<String>,
+        next: Option<u32>,
+    ) -> Result<Controlled> {
+        if row.sealed.is_none() {
+            let message = "flow was never sealed: nothing of it has run";
+            return Err(conflict(key, message));
+        }
+        let all = from.is_some();
+        let found = match from {
+            Some(step) => {
+                let id = JobId::step(&key.name, &step);
+                let link = self.rows.links.get(&job_key(key, id))?;
+                let Some(link) = link else {
+                    let message = "flow has no such step";
+                    return Err(Error::new(ErrorKind::NotFound, message).with("step", step));
+                };
+                vec![(link.number, id)]
+            }
+            None => self.steps_from(key, next.unwrap_or(0), EXAMINED)?,
+        };
+        let is_last = all || found.len() < EXAMINED;
+        let mut retried = 0;
+        for (number, id) in found {
+            if retried == RETRIED {
+                let next = Some(number);
+                self.finish()?;
+                return Ok(Controlled::Retried { retried, next });
+            }
+            retried += u64::from(self.retry_one(key, id, all)?);
+        }
+        self.finish()?;
+        let next = match is_last {
+            true => None,
+            false => Some(next.unwrap_or(0) + EXAMINED as u32),
+        };
+        Ok(Controlled::Retried { retried, next })
+    }
+
+    /// Whether the step runs again.
+    fn retry_one(&mut self, key: &RecordKey, id: JobId, all: bool) -> Result<bool> {
+        let id = job_key(key, id);
+        let link = self.rows.links.get(&id)?;
+        let Some(end) = link.and_then(|link| link.ended) else {
+            return Ok(false);
+        };
+        let failed = end.state != State::Completed && !end.skipped;
+        if !failed && !all {
+            return Ok(false);
+        }
+        let Some(job) = self.load(&id)? else {
+            if all {
+                let message = "step is not kept any more; give steps a retention";
+                return Err(conflict(key, message));
+            }
+            return Ok(false);
+        };
+        if self.other_holder(&job)?.is_some() {
+            return Ok(false);
+        }
+        let Some(waits) = self.may_run_again(&job)? else {
+            return Ok(false);
+        };
+        let place = match waits {
+            true => State::Held,
+            false => State::Scheduled,
+        };
+        self.runs_again(&job, all)?;
+        self.redrive_as(job, place)?;
+        Ok(true)
+    }
+}
+
+pub(super) fn missing(key: &RecordKey) -> Error {
+    let message = "there is no such flow; `flows list` shows all";
+    Error::new(ErrorKind::NotFound, message).with("flow", &key.name)
+}
+
+fn conflict(key: &RecordKey, message: &str) -> Error {
+    Error::new(ErrorKind::Conflict, message).with("flow", &key.name)
+}

@@ -1,0 +1,286 @@
+//! What flows answer: how they stand, their steps, who waits for whom, and a recount.
+
+use std::ops::Bound;
+
+use super::Machine;
+use super::flow_rows::*;
+use super::flow_work::NIL;
+use super::flows::{class, flow_key, job_key};
+use super::jobs::Loaded;
+use super::rows::*;
+use crate::engine::{Controlled, Namespace, Reason};
+use crate::error::Result;
+use crate::flow::{Callback, Edge, FlowCounts, FlowState, FlowStatus, Recount, Role, StepStatus};
+use crate::job::{CancelReason, JobId, State};
+
+/// Steps that one recount looks at.
+const RECOUNTED: usize = 1_000;
+/// Edges that a recount looks at, if it sees all steps.
+const RECOUNTED_EDGES: usize = 20_000;
+/// Jobs that an explanation names.
+const NAMED: usize = 8;
+
+impl Machine {
+    /// Flows by name, from one on.
+    pub(super) fn flows(
+        &self,
+        namespace: &Namespace,
+        after: String,
+        limit: usize,
+    ) -> Result<Controlled> {
+        let Some(namespace) = self.namespace(namespace) else {
+            return Ok(Controlled::Flows(Vec::new()));
+        };
+        let name = after;
+        let start = RecordKey { namespace, name };
+        let end = RecordKey {
+            namespace: namespace + 1,
+            name: String::new(),
+        };
+        let (from, to) = (Bound::Excluded(&start), Bound::Excluded(&end));
+        let found = self.rows.flows.scan(from, to, false, limit)?;
+        let found = found.into_iter().map(|(key, row)| status_of(&key, &row));
+        Ok(Controlled::Flows(found.collect()))
+    }
+
+    pub(super) fn flow_status(&self, key: &RecordKey) -> Result<Option<FlowStatus>> {
+        let row = self.rows.flows.get(key)?;
+        Ok(row.map(|row| status_of(key, &row)))
+    }
+
+    pub(super) fn read_steps(
+        &self,
+        key: &RecordKey,
+        from: u32,
+        limit: usize,
+    ) -> Result<Controlled> {
+        let found = self.steps_from(key, from, limit)?;
+        let next = (found.len() == limit).then(|| from + limit as u32);
+        let mut steps = Vec::with_capacity(found.len());
+        for (_, id) in found {
+            steps.extend(self.step_status(&job_key(key, id))?);
+        }
+        let next = found_next(next, steps.last());
+        Ok(Controlled::Steps { steps, next })
+    }
+
+    pub(super) fn read_named(&self, key: &RecordKey, names: &[String]) -> Result<Controlled> {
+        let mut steps = Vec::with_capacity(names.len());
+        for name in names {
+            let id = JobId::step(&key.name, name);
+            steps.extend(self.step_status(&job_key(key, id))?);
+        }
+        Ok(Controlled::Steps { steps, next: None })
+    }
+
+    fn step_status(&self, key: &JobKey) -> Result<Option<StepStatus>> {
+        let Some(link) = self.rows.links.get(key)? else {
+            return Ok(None);
+        };
+        let (state, _) = self.state_of(key, &link)?;
+        Ok(Some(StepStatus {
+            name: link.step,
+            id: key.id,
+            state,
+            skipped: link.ended.is_some_and(|end| end.skipped),
+            waits: link.unmet,
+            result: link.result,
+            number: link.number,
+        }))
+    }
+
+    /// The state of a linked job by its own record, and whether it was passed over; of one that is
+    /// not kept, as its link says.
+    fn state_of(&self, key: &JobKey, link: &LinkRow) -> Result<(State, bool)> {
+        if let Some(job) = self.load(key)? {
+            let skipped = job.status.cancelled == Some(CancelReason::Upstream);
+            return Ok((job.status.state(self.now), skipped));
+        }
+        Ok(match (link.ended, self.rows.tombstones.get(key)?) {
+            (Some(end), None) => (end.state, end.skipped),
+            (end, Some(tombstone)) => (tombstone.state, end.is_some_and(|end| end.skipped)),
+            (None, None) => (State::Held, false),
+        })
+    }
+
+    pub(super) fn read_edges(
+        &self,
+        key: &RecordKey,
+        after: Option<(u32, JobId)>,
+        limit: usize,
+    ) -> Result<Controlled> {
+        let (first, mut to) = match after {
+            Some((number, to)) => (number, Some(to)),
+            None => (0, None),
+        };
+        let mut edges = Vec::new();
+        let found = self.steps_from(key, first, limit)?;
+        let is_last = found.len() < limit;
+        let last = found.last().map(|(number, _)| *number);
+        for (number, id) in found {
+            let after = to.take().filter(|_| number == first);
+            let left = limit - edges.len();
+            let some = self.edges_of(&job_key(key, id), after, left)?;
+            let is_full = some.len() == left;
+            edges.extend(some.into_iter().map(|(edge, row)| Edge {
+                from: edge.from,
+                to: edge.to,
+                on: row.on,
+                met: row.is == EdgeIs::Met,
+            }));
+            if is_full {
+                let next = edges.last().map(|edge| (number, edge.to));
+                return Ok(Controlled::Edges { edges, next });
+            }
+        }
+        let next = last.filter(|_| !is_last).map(|last| (last + 1, NIL));
+        Ok(Controlled::Edges { edges, next })
+    }
+
+    /// Counts steps by their jobs.
+    pub(super) fn recount(&self, key: &RecordKey, from: u32) -> Result<Controlled> {
+        let found = self.steps_from(key, from, RECOUNTED)?;
+        let next = (found.len() == RECOUNTED).then(|| from + RECOUNTED as u32);
+        let mut counts = FlowCounts::default();
+        let mut differ = Vec::new();
+        for (_, id) in &found {
+            let id = job_key(key, *id);
+            let Some(link) = self.rows.links.get(&id)? else {
+                continue;
+            };
+            let (state, skipped) = self.state_of(&id, &link)?;
+            counts.steps += 1;
+            let ended = state.is_settled().then_some(End { state, skipped });
+            match ended {
+                Some(end) => *class(&mut counts, end) += 1,
+                None => counts.open += 1,
+            }
+            if ended != link.ended {
+                differ.push(link.step);
+            }
+        }
+        if from == 0 && next.is_none() {
+            differ.extend(self.wrong_waits(key, &found)?);
+        }
+        differ.truncate(10);
+        let Some(flow) = self.flow_status(key)? else {
+            return Err(super::flow_acts::missing(key));
+        };
+        Ok(Controlled::Recounted(Box::new(Recount {
+            counts,
+            differ,
+            next,
+            flow,
+        })))
+    }
+
+    /// Steps whose number of unmet jobs differs from what the edges say, if those are few.
+    fn wrong_waits(&self, key: &RecordKey, steps: &[(u32, JobId)]) -> Result<Vec<String>> {
+        let mut unmet = std::collections::HashMap::new();
+        let mut left = RECOUNTED_EDGES;
+        for (_, id) in steps {
+            let edges = self.edges_of(&job_key(key, *id), None, left)?;
+            left -= edges.len();
+            if left == 0 {
+                return Ok(Vec::new());
+            }
+            for (edge, row) in edges {
+                *unmet.entry(edge.to).or_insert(0) += u32::from(row.is != EdgeIs::Met);
+            }
+        }
+        let mut wrong = Vec::new();
+        for (_, id) in steps {
+            let link = self.rows.links.get(&job_key(key, *id))?;
+            // Edges from elsewhere are not among those seen here.
+            let known = unmet.get(id).copied().unwrap_or(0);
+            let is_wrong = |link: &LinkRow| link.unmet != known + link.outside;
+            wrong.extend(link.filter(is_wrong).map(|link| link.step));
+        }
+        Ok(wrong)
+    }
+
+    /// Why a held job waits for others.
+    pub(super) fn why_linked(&self, job: &Loaded) -> Result<Vec<Reason>> {
+        let Some(link) = self.link_of(job)? else {
+            return Ok(Vec::new());
+        };
+        let mut reasons = Vec::new();
+        if link.unmet > 0 {
+            let some = self.some_parents(&flow_key(job.key.namespace, &link), job.key.id)?;
+            let waits = link.unmet;
+            reasons.push(Reason::WaitsForJobs { waits, some });
+        }
+        if link.flow.is_empty() {
+            return Ok(reasons);
+        }
+        let row = self.rows.flows.get(&flow_key(job.key.namespace, &link))?;
+        let (flow, Some(row)) = (link.flow, row) else {
+            return Ok(reasons);
+        };
+        if row.sealed.is_none() {
+            reasons.push(Reason::FlowOpen { flow });
+        } else if link.role != Role::Step {
+            let open = row.counts.open;
+            reasons.push(Reason::WaitsForFlow { flow, open });
+        }
+        Ok(reasons)
+    }
+
+    fn some_parents(&self, flow: &RecordKey, to: JobId) -> Result<Vec<JobId>> {
+        let mut some = Vec::new();
+        if flow.name.is_empty() {
+            return Ok(some);
+        }
+        for (_, from) in self.steps_from(flow, 0, RECOUNTED)? {
+            let namespace = flow.namespace;
+            let edge = EdgeKey {
+                namespace,
+                from,
+                to,
+            };
+            let row = self.rows.edges.get(&edge)?;
+            if row.is_some_and(|row| row.is != EdgeIs::Met) {
+                some.push(from);
+            }
+            if some.len() == NAMED {
+                break;
+            }
+        }
+        Ok(some)
+    }
+}
+
+/// Steps may have no row while their flow is being forgotten: the numbers decide where to go on.
+fn found_next(next: Option<u32>, last: Option<&StepStatus>) -> Option<u32> {
+    let last = last.map(|last| last.number + 1);
+    next.map(|next| last.map_or(next, |last| last.max(next)))
+}
+
+fn status_of(key: &RecordKey, row: &FlowRow) -> FlowStatus {
+    let failed = row.counts.dead + row.counts.cancelled > 0;
+    let state = match (row.settled.is_some(), row.cancelled) {
+        (false, _) if row.sealed.is_none() && !row.cancelled => FlowState::Open,
+        (false, _) => FlowState::Running,
+        (true, true) => FlowState::Cancelled,
+        (true, false) if failed => FlowState::Failed,
+        (true, false) => FlowState::Done,
+    };
+    let callback = |one: &CallbackRow| Callback {
+        role: one.role,
+        id: one.id,
+        fired: one.fired,
+    };
+    FlowStatus {
+        name: key.name.clone(),
+        state,
+        counts: row.counts,
+        on_failure: row.on_failure,
+        cancelled: row.cancelled,
+        created_at: row.created,
+        sealed_at: row.sealed,
+        settled_at: row.settled,
+        until: row.until,
+        callbacks: row.callbacks.iter().map(callback).collect(),
+        changes: row.changes,
+    }
+}

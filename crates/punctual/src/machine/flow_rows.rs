@@ -1,0 +1,241 @@
+//! The rows of flows: how each stands, the links of jobs that wait, who waits for whom, and what is
+//! left to do.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::codec::{Reader, Writer, damaged};
+use super::fields::{Field, key, row};
+use super::rows::RandomBits;
+use crate::error::Result;
+use crate::flow::{FlowCounts, On, OnFailure, Role};
+use crate::job::{CancelReason, JobId, State};
+use crate::time::Timestamp;
+
+row!(
+    /// How a flow stands: only the engine writes it, in the steps in which its jobs end.
+    FlowRow {
+        created: Timestamp,
+        sealed: Option<Timestamp>,
+        settled: Option<Timestamp>,
+        cancelled: bool,
+        on_failure: OnFailure,
+        counts: FlowCounts,
+        /// The steps of the plan, once it is sealed; those by which it grew are not among them.
+        planned: u64,
+        callbacks: Vec<CallbackRow>,
+        /// When it is cancelled because it was not sealed, or forgotten because it has settled.
+        until: Option<Timestamp>,
+        changes: u64,
+    }
+);
+
+impl FlowRow {
+    /// A flow whose first step comes, and which is to be sealed within that span.
+    pub(super) fn new(now: Timestamp, timeout: Duration) -> Self {
+        Self {
+            created: now,
+            sealed: None,
+            settled: None,
+            cancelled: false,
+            on_failure: OnFailure::default(),
+            counts: FlowCounts::default(),
+            planned: 0,
+            callbacks: Vec::new(),
+            until: Some(now + timeout),
+            changes: 0,
+        }
+    }
+
+    /// Whether its steps may run.
+    pub(super) fn runs(&self) -> bool {
+        self.sealed.is_some() && !self.cancelled
+    }
+}
+
+/// A job that runs when the flow has settled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct CallbackRow {
+    pub(super) role: Role,
+    pub(super) id: JobId,
+    pub(super) fired: bool,
+}
+
+/// How a linked job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(super) state: State,
+    /// A job that it waited for ended otherwise.
+    pub(super) skipped: bool,
+}
+
+row!(
+    /// What a job waits for, and what is kept of it as long as its flow.
+    LinkRow {
+        /// Its flow; empty if it has none.
+        flow: String,
+        step: String,
+        role: Role,
+        /// Its place in the order in which steps came.
+        number: u32,
+        /// Jobs that have not ended as asked.
+        unmet: u32,
+        /// Those of them that ended otherwise.
+        broken: u32,
+        /// Those that are not of its flow.
+        outside: u32,
+        /// Whether it waits for the failure of another job.
+        on_failed: bool,
+        /// The hash of what was sent, with what it waits for.
+        sent: RandomBits,
+        /// The due of its receipt.
+        due: Timestamp,
+        ended: Option<End>,
+        result: Option<Bytes>,
+    }
+);
+
+key!(
+    /// A step of a flow, by the order in which they came.
+    StepKey { namespace: u32, flow: String, number: u32 }
+);
+
+key!(
+    /// That one job waits for another.
+    EdgeKey { namespace: u32, from: JobId, to: JobId }
+);
+
+row!(
+    /// How the other one must end, and whether it has.
+    EdgeRow { on: On, is: EdgeIs }
+);
+
+/// What has become of an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum EdgeIs {
+    Waiting = 0,
+    Met = 1,
+    Broken = 2,
+}
+
+impl EdgeIs {
+    const ALL: [Self; 3] = [Self::Waiting, Self::Met, Self::Broken];
+}
+
+key!(
+    /// Something that is left to do for a flow, in this order.
+    TodoKey { namespace: u32, flow: String, task: u8, id: JobId }
+);
+
+/// The tasks of a flow: a step that runs again comes before what its new end causes.
+pub(super) mod task {
+    /// What depends on a step that runs again waits again.
+    pub(crate) const REOPEN: u8 = 0;
+    /// Every step is cancelled.
+    pub(crate) const CANCEL: u8 = 1;
+    /// Steps start because the flow is sealed.
+    pub(crate) const START: u8 = 2;
+    /// A job has ended.
+    pub(crate) const FIRE: u8 = 3;
+    /// A job is passed over.
+    pub(crate) const SKIP: u8 = 4;
+    /// The flow is forgotten.
+    pub(crate) const FORGET: u8 = 5;
+}
+
+row!(
+    /// How far a task has come.
+    TodoRow {
+        /// The last job that was handled.
+        after: Option<JobId>,
+        /// The number of the next step.
+        number: u32,
+        /// How the job ended.
+        end: Option<End>,
+        /// The reason of a cancel.
+        reason: Option<CancelReason>,
+        /// Whether steps that completed run again too.
+        all: bool,
+    }
+);
+
+impl TodoRow {
+    pub(super) fn begin() -> Self {
+        Self {
+            after: None,
+            number: 0,
+            end: None,
+            reason: None,
+            all: false,
+        }
+    }
+}
+
+macro_rules! numbered {
+    ($($type:ident: $what:literal),*) => {$(
+        impl Field for $type {
+            fn write(&self, to: &mut Writer) { to.u8(*self as u8) }
+            fn read(from: &mut Reader<'_>) -> Result<Self> {
+                let number = from.u8()?;
+                Self::ALL.into_iter().find(|one| *one as u8 == number).ok_or_else(|| damaged($what))
+            }
+        }
+    )*};
+}
+numbered!(On: "condition", OnFailure: "failure policy", Role: "role", EdgeIs: "edge");
+
+impl Field for CallbackRow {
+    fn write(&self, to: &mut Writer) {
+        self.role.write(to);
+        to.id(self.id);
+        to.bool(self.fired);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            role: Field::read(from)?,
+            id: from.id()?,
+            fired: from.bool()?,
+        })
+    }
+}
+
+impl Field for End {
+    fn write(&self, to: &mut Writer) {
+        self.state.write(to);
+        to.bool(self.skipped);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            state: Field::read(from)?,
+            skipped: from.bool()?,
+        })
+    }
+}
+
+impl Field for FlowCounts {
+    fn write(&self, to: &mut Writer) {
+        let counts = [
+            self.steps,
+            self.open,
+            self.completed,
+            self.skipped,
+            self.cancelled,
+            self.dead,
+        ];
+        for count in counts {
+            to.varint(count);
+        }
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            steps: from.varint()?,
+            open: from.varint()?,
+            completed: from.varint()?,
+            skipped: from.varint()?,
+            cancelled: from.varint()?,
+            dead: from.varint()?,
+        })
+    }
+}
