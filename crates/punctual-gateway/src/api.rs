@@ -5,6 +5,7 @@ mod claims;
 mod dead;
 mod delete;
 mod edits;
+mod flows;
 mod jobs;
 mod kinds;
 mod limits;
@@ -43,6 +44,7 @@ use crate::{etag, events, guard, page};
         (name = "work", description = "Claim, extend, settle"),
         (name = "queues", description = "Counts, pause, purge, delete, settings"),
         (name = "schedules", description = "Jobs at given times"),
+        (name = "flows", description = "Jobs that wait for each other"),
         (name = "gateway", description = "The gateway itself")
     )
 )]
@@ -90,6 +92,14 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(schedules::run))
         .routes(routes!(schedules::skip))
         .routes(routes!(schedules::backfill))
+        .routes(routes!(flows::send, flows::list))
+        .routes(routes!(flows::get))
+        .routes(routes!(flows::steps, flows::grow))
+        .routes(routes!(flows::graph))
+        .routes(routes!(flows::seal))
+        .routes(routes!(flows::cancel))
+        .routes(routes!(flows::retry))
+        .routes(routes!(flows::recount))
         .routes(routes!(kinds::kinds))
         .routes(routes!(stats::stats))
         .routes(routes!(others::info))

@@ -4,6 +4,7 @@
 //! Spans are text such as `30m`, instants RFC 3339, payloads any JSON kept byte for byte, or
 //! base64 where bytes are no JSON of one line.
 
+mod after;
 mod fields;
 mod imported_history;
 mod stored_job;
@@ -19,10 +20,12 @@ use utoipa::ToSchema;
 
 use crate::decode::{self, DecodeError, shown};
 use crate::json::words::{Id, Name};
+use after::AfterJob;
+pub(crate) use after::OnLine;
 use fields::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
 pub(crate) use fields::{Instant as InstantText, Span as SpanText};
 pub use fields::{base64_of, hold_of};
-use imported_history::{LoggedLine, PastLine, RunLine};
+use imported_history::{LoggedLine, PastLine, RunLine, StepOfLine};
 pub use stored_job::is_hostile;
 pub(crate) use stored_job::json_or_base64;
 
@@ -100,6 +103,9 @@ pub struct JobJson {
     remember: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_for: Option<Vec<String>>,
+    /// Jobs that must settle before it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<Vec<AfterJob>>,
 
     // What the engine keeps: an export has it, a job to send has not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,6 +113,9 @@ pub struct JobJson {
     /// The schedule that it is a run of.
     #[serde(skip_serializing_if = "Option::is_none")]
     schedule: Option<RunLine>,
+    /// The step of a flow that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow: Option<StepOfLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,6 +230,12 @@ impl JobJson {
         set(&mut job.retention, self.retention.map(|span| span.0));
         set_some(&mut job.remember, self.remember.map(|span| span.0));
         set(&mut job.wait_for, self.wait_for);
+        if self.flow.is_some() {
+            return Err("has a flow; send the steps of a flow by POST /v1/flows".into());
+        }
+        for after in self.after.unwrap_or_default() {
+            job.after.push(after.into_after()?);
+        }
         if let Some(url) = &self.target {
             push::aim(&mut job, url);
         }

@@ -1,6 +1,7 @@
 //! The JSON of requests and answers, beside [`JobJson`](crate::JobJson).
 
 pub(crate) mod edit;
+pub(crate) mod flow;
 pub(crate) mod job;
 pub(crate) mod lease;
 pub(crate) mod limits;

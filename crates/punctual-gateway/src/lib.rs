@@ -64,6 +64,7 @@ pub use api::open_api;
 pub use audit::{Audit, Entry as AuditEntry};
 pub use http::{Scope, Token};
 pub use job_json::{JobJson, LineError, base64_of, hold_of, is_hostile};
+pub use json::flow::plan_of;
 pub use json::reason::in_words;
 pub use limits::GatewayLimits;
 pub use proxies::Proxy;

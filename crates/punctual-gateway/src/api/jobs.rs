@@ -106,6 +106,11 @@ fn refused(verdict: EnqueueVerdict) -> Problem {
             "the queue has reached max_pending; the job is not stored".into(),
             "wait for workers, or raise max_pending of the queue",
         ),
+        EnqueueVerdict::ParentUnknown(job) => (
+            StatusCode::CONFLICT,
+            format!("the job waits for {job}, which is not known"),
+            "send that one first",
+        ),
         _ => (
             StatusCode::CONFLICT,
             "the job is not stored".into(),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 38] = [
+const ROUTES: [(&str, &str); 48] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("get", "/healthz"),
@@ -17,6 +17,16 @@ const ROUTES: [(&str, &str); 38] = [
     ("get", "/readyz"),
     ("get", "/v1/audit"),
     ("get", "/v1/events"),
+    ("get", "/v1/flows"),
+    ("get", "/v1/flows/{name}"),
+    ("get", "/v1/flows/{name}/graph"),
+    ("get", "/v1/flows/{name}/recount"),
+    ("get", "/v1/flows/{name}/steps"),
+    ("post", "/v1/flows"),
+    ("post", "/v1/flows/{name}/cancel"),
+    ("post", "/v1/flows/{name}/retry"),
+    ("post", "/v1/flows/{name}/seal"),
+    ("post", "/v1/flows/{name}/steps"),
     ("get", "/v1/info"),
     ("get", "/v1/jobs"),
     ("get", "/v1/jobs/by-unique"),

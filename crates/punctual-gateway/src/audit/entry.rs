@@ -1,6 +1,6 @@
 //! One change, as it is written down.
 
-use punctual::engine::{Control, Edit, ScheduleAct, Select, Target};
+use punctual::engine::{Control, Edit, FlowAct, ScheduleAct, Select, Target};
 use punctual::time::{Clock, SystemClock, format_span};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -64,6 +64,12 @@ impl Entry {
                 ScheduleAct::Run => ("run_schedule", name),
                 ScheduleAct::Skip => ("skip_schedule", name),
                 ScheduleAct::Backfill { .. } => ("backfill_schedule", name),
+                _ => return None,
+            },
+            Control::Flow { name, act } => match act {
+                FlowAct::Seal { .. } => ("seal_flow", name),
+                FlowAct::Cancel => ("cancel_flow", name),
+                FlowAct::Retry { .. } => ("retry_flow", name),
                 _ => return None,
             },
             _ => return None,

@@ -78,6 +78,8 @@ impl JobJson {
             remember: job.remember.map(Into::into),
             wait_for: (!job.wait_for.is_empty()).then(|| job.wait_for.clone()),
             schedule: job.schedule.as_ref().map(Into::into),
+            flow: job.flow.as_ref().map(Into::into),
+            after: None,
             state: Some(job.state.name().into()),
             due: Some(job.due.into()),
             attempt: Some(job.attempt),

@@ -48,6 +48,14 @@ pub(crate) struct ReasonLine {
     active: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<String>,
+    /// Jobs that it waits for, or steps that are left of its flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<u64>,
+    /// Some of the jobs that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jobs: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow: Option<String>,
 }
 
 impl ReasonLine {
@@ -72,6 +80,9 @@ impl ReasonLine {
             limit: None,
             active: None,
             rate: None,
+            waits: None,
+            jobs: None,
+            flow: None,
         };
         match reason {
             Reason::NotDue { due } => line.due = Some(due.to_string()),
@@ -80,6 +91,15 @@ impl ReasonLine {
                 line.failures = Some(*failures);
             }
             Reason::WaitsForNames { names } => line.names = Some(names.clone()),
+            Reason::WaitsForJobs { waits, some } => {
+                line.waits = Some(u64::from(*waits));
+                line.jobs = Some(some.iter().map(ToString::to_string).collect());
+            }
+            Reason::FlowOpen { flow } => line.flow = Some(flow.clone()),
+            Reason::WaitsForFlow { flow, open } => {
+                line.flow = Some(flow.clone());
+                line.waits = Some(*open);
+            }
             Reason::WaitsForHolder { holder } => line.holder = Some(holder.to_string()),
             Reason::GroupActive { by } => line.by = Some(by.to_string()),
             Reason::GroupHeld { by, until } => {
@@ -126,6 +146,9 @@ fn name_of(reason: &Reason) -> &'static str {
         Reason::NotDue { .. } => "not_due",
         Reason::WaitsForRetry { .. } => "waits_for_retry",
         Reason::WaitsForNames { .. } => "waits_for_names",
+        Reason::WaitsForJobs { .. } => "waits_for_jobs",
+        Reason::FlowOpen { .. } => "flow_open",
+        Reason::WaitsForFlow { .. } => "waits_for_flow",
         Reason::WaitsForHolder { .. } => "waits_for_holder",
         Reason::QueuePaused => "queue_paused",
         Reason::GroupActive { .. } => "group_active",
@@ -158,6 +181,23 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
         }
         Reason::WaitsForNames { names } => {
             format!("it is held until these are cleared: {}", names.join(", "))
+        }
+        Reason::WaitsForJobs { waits, some } => {
+            let jobs = if *waits == 1 { "job" } else { "jobs" };
+            let names: Vec<String> = some.iter().map(ToString::to_string).collect();
+            match names.is_empty() {
+                true => format!("it waits for {waits} {jobs} to settle"),
+                false => format!(
+                    "it waits for {waits} {jobs} to settle: {}",
+                    names.join(", ")
+                ),
+            }
+        }
+        Reason::FlowOpen { flow } => format!(
+            "its flow {flow} was not sent to its end, so nothing of it runs; send the rest and seal it"
+        ),
+        Reason::WaitsForFlow { flow, open } => {
+            format!("it runs once flow {flow} has settled: {open} steps are left")
         }
         Reason::WaitsForHolder { holder } => {
             format!("it follows the active holder of its unique key, {holder}")

@@ -9,6 +9,7 @@ mod dead_groups;
 mod drain;
 mod events;
 mod figures;
+mod flows;
 mod framing;
 mod fuzz;
 mod given_back;

@@ -25,7 +25,7 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `nobody` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 44] = [
+const TABLE: [(&str, &str, &str, &str, &str); 54] = [
     ("GET", "/healthz", "", "", "nobody"),
     ("GET", "/readyz", "", "", "nobody"),
     ("GET", "/openapi.json", "", "", "nobody"),
@@ -55,6 +55,16 @@ const TABLE: [(&str, &str, &str, &str, &str); 44] = [
     ("POST", "/v1/schedules/{name}/skip", "", "", "admin"),
     ("POST", "/v1/schedules/{name}/backfill", "", r#"{"from":"2026-09-01T00:00:00Z","to":"2026-09-01T03:00:00Z","dry_run":true}"#, "admin"),
     ("DELETE", "/v1/schedules/{name}", "", "", "admin"),
+    ("POST", "/v1/flows", "", r#"{"name":"beat","steps":[{"name":"a","job":{"queue":"p"}}],"seal":false}"#, "enqueue admin"),
+    ("GET", "/v1/flows", "", "", "read admin"),
+    ("GET", "/v1/flows/{name}", "", "", "read admin"),
+    ("GET", "/v1/flows/{name}/steps", "", "", "read admin"),
+    ("GET", "/v1/flows/{name}/graph", "", "", "read admin"),
+    ("GET", "/v1/flows/{name}/recount", "", "", "read admin"),
+    ("POST", "/v1/flows/{name}/seal", "", r#"{"steps":1}"#, "enqueue admin"),
+    ("POST", "/v1/flows/{name}/steps", "", r#"{"steps":[{"name":"b","job":{"queue":"p"}}]}"#, "enqueue admin"),
+    ("POST", "/v1/flows/{name}/cancel", "", "", "admin"),
+    ("POST", "/v1/flows/{name}/retry", "", "{}", "admin"),
     ("GET", "/v1/jobs", "", "", "read admin"),
     ("GET", "/v1/dead-groups", "", "", "read admin"),
     ("POST", "/v1/jobs", "", r#"{"queue":"new"}"#, "enqueue admin"),

@@ -62,6 +62,8 @@ async fn fill(under: &Under) -> Shop {
     let schedule = json!({"at": ["2090-01-01T00:00:00Z"], "job": {"queue": "mail"}}).to_string();
     let set = under.send("PUT", "/v1/schedules/beat", schedule).await;
     assert_eq!(set.status, 200, "{set:?}");
+    let step = json!({"name": "a", "job": {"queue": "mail", "delay": "1h"}});
+    post("/v1/flows", json!({"name": "beat", "steps": [step]})).await;
     let listed = under.get("/v1/jobs?queue=busy&limit=1").await.json();
     let cursor = listed["cursor"].as_str().expect("more").to_owned();
     Shop { token, cursor }
@@ -76,6 +78,8 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
         "/v1/queues/settings?queue=mail",
         "/v1/queues/busy/limits",
         "/v1/schedules",
+        "/v1/flows",
+        "/v1/flows/beat/steps",
         "/v1/audit",
         "/v1/stats",
     ] {
@@ -104,6 +108,8 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
             told["rate"],
             told["entries"],
             schedules,
+            told["flows"],
+            told["steps"],
             standing
         ]);
         seen.push(told.to_string());
@@ -206,6 +212,7 @@ fn parameter(shop: &Shop, name: &str) -> String {
         "cursor" => &shop.cursor,
         "after" => "a",
         "limit" => "10",
+        "from" => "0",
         "minutes" => "60",
         "older_than" => "1ms",
         "preview" => "40",
@@ -281,6 +288,15 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
                 json!({"from": from, "to": to, "dry_run": true}),
                 json!({"from": from, "to": to, "dry_run": false}),
             ]
+        }
+        ("post", "/v1/flows") => {
+            let step = json!({"name": "a", "job": {"queue": "mail"}, "after": []});
+            vec![json!({"name": "beat", "steps": [step], "seal": false})]
+        }
+        ("post", "/v1/flows/{name}/seal") => vec![json!({"steps": 1})],
+        ("post", "/v1/flows/{name}/retry") => vec![json!({}), json!({"from": "a"})],
+        ("post", "/v1/flows/{name}/steps") => {
+            vec![json!({"steps": [{"name": "b", "job": {"queue": "mail"}, "after": ["a"]}]})]
         }
         _ => panic!("there is a route {method} {path} now: what is sent to it?"),
     };

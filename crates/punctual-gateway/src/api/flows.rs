@@ -1,0 +1,387 @@
+//! `/v1/flows`: sends, reads, seals, cancels and retries flows.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use punctual::engine::{Control, Controlled, FlowAct};
+use punctual::flow::{FlowStatus, StepStatus};
+use punctual::queue::{Flows, SentFlow};
+use punctual::{ErrorKind, Queue};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::auth::{Administering, Allowed, Enqueuing, Reading};
+use crate::http::{Caller, ErrorAnswer, Problem, Result};
+use crate::json::flow::{
+    EdgeLine, FlowAnswer, FlowLine, GrowLine, OnFailureLine, RecountAnswer, StepAnswer,
+};
+use crate::json::words::{Count, Id, Name};
+use crate::request::{Answer, Asked, Read};
+use crate::service;
+use crate::state::Shared;
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListQuery {
+    /// Only names after this one.
+    after: String,
+    /// 1 to 1,000; 100 if omitted.
+    limit: Option<usize>,
+}
+
+/// Flows by name.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct FlowList {
+    flows: Vec<FlowAnswer>,
+    /// For `after`, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// Lists flows, with how they stand
+#[utoipa::path(
+    get, path = "/v1/flows", operation_id = "list_flows", tag = "flows", params(ListQuery),
+    responses((status = 200, body = FlowList), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Asked(query): Asked<ListQuery>,
+) -> Answer<FlowList> {
+    let limit = query.limit.unwrap_or(100);
+    let control = Control::Flows {
+        after: query.after,
+        limit,
+    };
+    let found = shared.engine.control(&caller.namespace, control).await?;
+    let Controlled::Flows(found) = found else {
+        return Err(strange());
+    };
+    let next = found.last().filter(|_| found.len() == limit);
+    Ok(Json(FlowList {
+        next: next.map(|last| last.name.clone()),
+        flows: found.iter().map(Into::into).collect(),
+    }))
+}
+
+/// A step that was sent.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SentStep {
+    #[schema(value_type = Name)]
+    name: String,
+    #[schema(value_type = Id)]
+    id: String,
+}
+
+/// A flow, or a part of one, that was sent.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SentAnswer {
+    #[schema(value_type = Name)]
+    name: String,
+    /// Whether anything of it was new.
+    created: bool,
+    /// In the order in which they were sent.
+    steps: Vec<SentStep>,
+}
+
+impl From<SentFlow> for SentAnswer {
+    fn from(sent: SentFlow) -> Self {
+        let step = |(name, id): (String, punctual::JobId)| SentStep {
+            name,
+            id: id.to_string(),
+        };
+        Self {
+            name: sent.name,
+            created: sent.is_new,
+            steps: sent.steps.into_iter().map(step).collect(),
+        }
+    }
+}
+
+/// Sends a flow; with `seal` false a part of one, of which nothing runs yet
+#[utoipa::path(
+    post, path = "/v1/flows", operation_id = "send_flow", tag = "flows", request_body = FlowLine,
+    responses((status = 200, body = SentAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn send(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Enqueuing>,
+    Read(line): Read<FlowLine>,
+) -> Answer<SentAnswer> {
+    let seals = line.seal.unwrap_or(true);
+    let plan = line.into_plan(&shared.guard)?;
+    let queue = queue_of(&shared, &caller);
+    let sent = match seals {
+        true => queue.send_flow(plan).await?,
+        false => queue.send_part(plan).await?,
+    };
+    Ok(Json(sent.into()))
+}
+
+/// Answers one flow
+#[utoipa::path(
+    get, path = "/v1/flows/{name}", operation_id = "get_flow", tag = "flows", params(("name" = Name, Path)),
+    responses((status = 200, body = FlowAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn get(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Path(name): Path<String>,
+) -> Answer<FlowAnswer> {
+    let status = flows_of(&shared, &caller).get(&name).await?;
+    Ok(Json((&status.ok_or_else(missing)?).into()))
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct StepsQuery {
+    /// The place of the first, from 0 on.
+    from: u32,
+    /// 1 to 1,000; 100 if omitted.
+    limit: Option<usize>,
+    /// Only steps whose job is in that state; they are still looked at, `limit` of them.
+    state: Option<String>,
+}
+
+/// Steps in the order in which they came.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct StepList {
+    steps: Vec<StepAnswer>,
+    /// For `from`, if there are more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u32>,
+}
+
+/// Lists the steps of a flow
+#[utoipa::path(
+    get, path = "/v1/flows/{name}/steps", operation_id = "list_steps", tag = "flows", params(("name" = Name, Path), StepsQuery),
+    responses((status = 200, body = StepList), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn steps(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Path(name): Path<String>,
+    Asked(query): Asked<StepsQuery>,
+) -> Answer<StepList> {
+    let state = query.state.map(|state| state.parse::<punctual::State>());
+    let state = state.transpose()?;
+    let read = FlowAct::Steps {
+        from: query.from,
+        limit: query.limit.unwrap_or(100),
+    };
+    let Controlled::Steps { steps, next } = act(&shared, &caller, &name, read).await? else {
+        return Err(strange());
+    };
+    let is_meant = |step: &&StepStatus| state.is_none_or(|state| step.state == state);
+    let steps = steps.iter().filter(is_meant).map(Into::into).collect();
+    Ok(Json(StepList { steps, next }))
+}
+
+/// Adds steps to a flow that runs
+#[utoipa::path(
+    post, path = "/v1/flows/{name}/steps", operation_id = "grow_flow", tag = "flows", params(("name" = Name, Path)),
+    request_body = GrowLine,
+    responses((status = 200, body = SentAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn grow(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Enqueuing>,
+    Path(name): Path<String>,
+    Read(line): Read<GrowLine>,
+) -> Answer<SentAnswer> {
+    let plan = line.into_plan(name, &shared.guard)?;
+    let sent = flows_of(&shared, &caller).grow(plan).await?;
+    Ok(Json(sent.into()))
+}
+
+/// Who waits for whom.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Graph {
+    edges: Vec<EdgeLine>,
+}
+
+/// Answers who waits for whom in a flow
+#[utoipa::path(
+    get, path = "/v1/flows/{name}/graph", operation_id = "get_graph", tag = "flows", params(("name" = Name, Path)),
+    responses((status = 200, body = Graph), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn graph(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Path(name): Path<String>,
+) -> Answer<Graph> {
+    let flows = flows_of(&shared, &caller);
+    let status = flows.get(&name).await?.ok_or_else(missing)?;
+    if status.counts.steps > GRAPH_STEPS_MAX {
+        let message = format!(
+            "the flow has {} steps, too many for a graph",
+            status.counts.steps
+        );
+        return Err(
+            Problem::invalid(message).hint("GET /v1/flows/{name}/steps lists them in pages")
+        );
+    }
+    let steps = flows.steps(&name).await?;
+    let names = steps.into_iter().map(|step| (step.id, step.name)).collect();
+    let edges = flows.edges(&name).await?;
+    let edges = edges
+        .iter()
+        .map(|edge| EdgeLine::new(edge, &names))
+        .collect();
+    Ok(Json(Graph { edges }))
+}
+
+/// Steps of a flow whose graph is answered as a whole.
+const GRAPH_STEPS_MAX: u64 = 1_000;
+
+/// The end of a plan.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SealRequest {
+    /// How many steps were sent, without callbacks.
+    #[schema(value_type = Count)]
+    steps: u64,
+    #[serde(default)]
+    on_failure: OnFailureLine,
+}
+
+/// Seals a flow that was sent in parts: its steps start
+#[utoipa::path(
+    post, path = "/v1/flows/{name}/seal", operation_id = "seal_flow", tag = "flows", params(("name" = Name, Path)),
+    request_body = SealRequest,
+    responses((status = 200, body = FlowAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn seal(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Enqueuing>,
+    Path(name): Path<String>,
+    Read(request): Read<SealRequest>,
+) -> Answer<FlowAnswer> {
+    let seal = FlowAct::Seal {
+        steps: request.steps,
+        on_failure: request.on_failure.into(),
+    };
+    status_of(act(&shared, &caller, &name, seal).await?)
+}
+
+/// Cancels what has not settled of a flow
+#[utoipa::path(
+    post, path = "/v1/flows/{name}/cancel", operation_id = "cancel_flow", tag = "flows", params(("name" = Name, Path)),
+    responses((status = 200, body = FlowAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn cancel(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Path(name): Path<String>,
+) -> Answer<FlowAnswer> {
+    status_of(act(&shared, &caller, &name, FlowAct::Cancel).await?)
+}
+
+/// Which steps run again.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RetryRequest {
+    /// One step, however it ended, and all that depends on it; every dead or cancelled one if
+    /// omitted.
+    #[schema(value_type = Option<Name>)]
+    from: Option<String>,
+}
+
+/// How many steps run again.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Retried {
+    /// Without those that wait for them.
+    #[schema(value_type = Count)]
+    retried: u64,
+}
+
+/// Runs failed steps of a flow again
+#[utoipa::path(
+    post, path = "/v1/flows/{name}/retry", operation_id = "retry_flow", tag = "flows", params(("name" = Name, Path)),
+    request_body = RetryRequest,
+    responses((status = 200, body = Retried), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn retry(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Path(name): Path<String>,
+    Read(request): Read<RetryRequest>,
+) -> Answer<Retried> {
+    let (mut sum, mut next) = (0, None);
+    loop {
+        let from = request.from.clone();
+        let retry = FlowAct::Retry { from, next };
+        let answer = act(&shared, &caller, &name, retry).await?;
+        let Controlled::Retried {
+            retried,
+            next: more,
+        } = answer
+        else {
+            return Err(strange());
+        };
+        sum += retried;
+        if more.is_none() {
+            return Ok(Json(Retried { retried: sum }));
+        }
+        next = more;
+    }
+}
+
+/// Counts the steps of a flow anew by their jobs
+#[utoipa::path(
+    get, path = "/v1/flows/{name}/recount", operation_id = "recount_flow", tag = "flows", params(("name" = Name, Path)),
+    responses((status = 200, body = RecountAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn recount(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Path(name): Path<String>,
+) -> Answer<RecountAnswer> {
+    let recounted = flows_of(&shared, &caller).recount(&name).await;
+    Ok(Json(recounted.map_err(told)?.into()))
+}
+
+fn queue_of(shared: &Shared, caller: &Caller) -> Queue {
+    Queue::new(&shared.engine).namespace(caller.namespace.clone())
+}
+
+fn flows_of(shared: &Shared, caller: &Caller) -> Flows {
+    queue_of(shared, caller).flows()
+}
+
+async fn act(shared: &Shared, caller: &Caller, name: &str, act: FlowAct) -> Result<Controlled> {
+    let name = name.to_owned();
+    let acted = service::control(shared, caller, Control::Flow { name, act }).await;
+    acted.map_err(told)
+}
+
+fn status_of(answer: Controlled) -> Answer<FlowAnswer> {
+    let status: Option<FlowStatus> = match answer {
+        Controlled::Flow(status) => status.map(|status| *status),
+        _ => return Err(strange()),
+    };
+    Ok(Json((&status.ok_or_else(missing)?).into()))
+}
+
+fn told(error: punctual::Error) -> Problem {
+    let is_step = error.context().any(|(name, _)| name == "step");
+    match error.kind() {
+        ErrorKind::NotFound if !is_step => missing(),
+        _ => error.into(),
+    }
+}
+
+fn missing() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no such flow")
+        .hint("GET /v1/flows lists them")
+}
+
+fn strange() -> Problem {
+    Problem::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "internal",
+        "the engine answered another call",
+    )
+}

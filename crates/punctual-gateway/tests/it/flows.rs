@@ -1,0 +1,225 @@
+//! Tests of the gateway over HTTP: flows.
+
+use punctual::JobId;
+use serde_json::{Value, json};
+
+use crate::support::{Under, WORKER, serve};
+
+const ORDER: &str = "/v1/flows/order-7";
+
+fn order() -> Value {
+    json!({
+        "name": "order-7",
+        "steps": [
+            {"name": "ship", "job": {"queue": "orders"}, "after": ["pack"]},
+            {"name": "pack", "job": {"queue": "orders", "retention": "1h", "max_attempts": 1}},
+            {"name": "refund", "job": {"queue": "orders"}, "after": [{"step": "pack", "on": "failed"}]},
+        ],
+        "on_settled": {"queue": "reports"},
+    })
+}
+
+async fn post(under: &Under, path: &str, body: Value) -> Value {
+    let reply = under.send("POST", path, body.to_string()).await;
+    assert_eq!(reply.status, 200, "{path}: {reply:?}");
+    reply.json()
+}
+
+/// Settles the next job of a queue; answers what was claimed.
+async fn run(under: &Under, queue: &str, outcome: &str) -> Value {
+    let claim = json!({"queues": [queue]}).to_string();
+    let claimed = under
+        .send_as(WORKER, "POST", "/v1/claims", claim)
+        .await
+        .json();
+    let lease = &claimed["leases"][0];
+    let job = lease["jobs"][0].clone();
+    let settled = json!({
+        "id": job["id"], "attempt": job["attempt"], "outcome": outcome, "result": {"n": 1},
+    });
+    let settle = json!({"leases": [{"token": lease["token"], "settlements": [settled]}]});
+    let reply = under
+        .send_as(WORKER, "POST", "/v1/settlements", settle.to_string())
+        .await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    job
+}
+
+#[tokio::test]
+async fn a_flow_is_sent_run_and_read() {
+    let under = serve().await;
+    let sent = post(&under, "/v1/flows", order()).await;
+    let pack = JobId::step("order-7", "pack").to_string();
+    assert_eq!(sent["created"], true);
+    assert_eq!(sent["steps"][0], json!({"name": "pack", "id": pack}));
+    assert_eq!(post(&under, "/v1/flows", order()).await["created"], false);
+    let explained = under
+        .get(&format!(
+            "/v1/jobs/{}?explain=true",
+            sent["steps"][1]["id"].as_str().expect("an id")
+        ))
+        .await
+        .json();
+    let reason = &explained["explanation"]["reasons"][0];
+    assert_eq!(reason["reason"], "waits_for_jobs", "{explained}");
+
+    let ran = run(&under, "orders", "completed").await;
+    assert_eq!(ran["flow"], json!({"name": "order-7", "step": "pack"}));
+    let steps = under.get(&format!("{ORDER}/steps")).await.json();
+    assert_eq!(steps["steps"][0]["result"], json!({"n": 1}));
+    let ready = under
+        .get(&format!("{ORDER}/steps?state=ready"))
+        .await
+        .json();
+    assert_eq!(ready["steps"][0]["name"], "ship");
+    let graph = under.get(&format!("{ORDER}/graph")).await.json();
+    assert_eq!(graph["edges"].as_array().map(Vec::len), Some(2), "{graph}");
+    run(&under, "orders", "completed").await;
+    let flow = under.get(ORDER).await.json();
+    assert_eq!(
+        (&flow["state"], &flow["callbacks"][0]["fired"]),
+        (&json!("done"), &json!(true))
+    );
+    let counts =
+        json!({"steps": 3, "open": 0, "completed": 2, "skipped": 1, "cancelled": 0, "dead": 0});
+    assert_eq!(flow["counts"], counts);
+    assert_eq!(
+        under.get("/v1/flows").await.json(),
+        json!({"flows": [flow]})
+    );
+    let recount = under.get(&format!("{ORDER}/recount")).await.json();
+    assert_eq!(
+        (&recount["agrees"], &recount["counted"]),
+        (&json!(true), &counts)
+    );
+}
+
+#[tokio::test]
+async fn a_flow_is_sent_in_parts_and_grows() {
+    let under = serve().await;
+    let part = |name: &str, after: Value| {
+        json!({"name": "big", "seal": false, "steps": [
+            {"name": name, "job": {"queue": "orders"}, "after": after},
+        ]})
+    };
+    post(&under, "/v1/flows", part("a", json!([]))).await;
+    post(&under, "/v1/flows", part("b", json!(["a"]))).await;
+    assert_eq!(under.get("/v1/flows/big").await.json()["state"], "open");
+    let wrong = under
+        .send(
+            "POST",
+            "/v1/flows/big/seal",
+            json!({"steps": 3}).to_string(),
+        )
+        .await;
+    assert_eq!((wrong.status, &*wrong.code()), (409, "conflict"));
+    let sealed = post(&under, "/v1/flows/big/seal", json!({"steps": 2})).await;
+    assert_eq!(sealed["state"], "running");
+    let more = json!({"steps": [{"name": "c", "job": {"queue": "orders"}, "after": ["b"]}]});
+    post(&under, "/v1/flows/big/steps", more).await;
+    assert_eq!(
+        under.get("/v1/flows/big").await.json()["counts"]["steps"],
+        3
+    );
+    for step in ["a", "b", "c"] {
+        assert_eq!(
+            run(&under, "orders", "completed").await["flow"]["step"],
+            step
+        );
+    }
+    assert_eq!(under.get("/v1/flows/big").await.json()["state"], "done");
+}
+
+#[tokio::test]
+async fn a_flow_is_cancelled_and_retried() {
+    let under = serve().await;
+    post(&under, "/v1/flows", order()).await;
+    run(&under, "orders", "dead").await;
+    let retried = post(&under, &format!("{ORDER}/retry"), json!({})).await;
+    assert_eq!(retried, json!({"retried": 1}));
+    let flow = under.get(ORDER).await.json();
+    assert_eq!(
+        (&flow["state"], &flow["counts"]["open"]),
+        (&json!("running"), &json!(3))
+    );
+    let cancelled = under
+        .send("POST", &format!("{ORDER}/cancel"), "")
+        .await
+        .json();
+    assert_eq!(cancelled["state"], "cancelled", "{cancelled}");
+}
+
+#[tokio::test]
+async fn a_wrong_flow_is_refused_with_its_remedy() {
+    let under = serve().await;
+    let step = |name: &str, after: Value| json!({"name": name, "job": {"queue": "orders"}, "after": after});
+    for (steps, status, text) in [
+        (
+            json!([step("a", json!(["b"])), step("b", json!(["a"]))]),
+            422,
+            "a cycle never runs",
+        ),
+        (json!([step("a", json!(["a"]))]), 422, "a cycle never runs"),
+        (json!([step("a", json!(["z"]))]), 422, "not in the flow"),
+        (
+            json!([step("a", json!([])), step("a", json!([]))]),
+            422,
+            "twice",
+        ),
+        (
+            json!([step("a", json!([{"on": "failed"}]))]),
+            422,
+            "both a step and a job, or neither",
+        ),
+        (json!([step("a b", json!([]))]), 422, "name"),
+        (
+            json!([{"name": "a", "job": {"queue": "orders", "id": JobId::new()}}]),
+            422,
+            "job.id is set",
+        ),
+        (
+            json!([step("a", json!([{"job": JobId::new()}]))]),
+            404,
+            "not known",
+        ),
+    ] {
+        let flow = json!({"name": "wrong", "steps": steps}).to_string();
+        let reply = under.send("POST", "/v1/flows", flow).await;
+        assert_eq!(reply.status, status, "{text}: {reply:?}");
+        assert!(reply.body.contains(text), "{text}: {reply:?}");
+    }
+    post(&under, "/v1/flows", order()).await;
+    let mut other = order();
+    other["steps"][1]["job"]["payload"] = json!("other");
+    let reply = under.send("POST", "/v1/flows", other.to_string()).await;
+    assert_eq!(
+        (reply.status, &*reply.code()),
+        (409, "conflict"),
+        "{reply:?}"
+    );
+    for (method, path) in [("GET", "/v1/flows/none"), ("POST", "/v1/flows/none/cancel")] {
+        let reply = under.send(method, path, "").await;
+        assert_eq!((reply.status, &*reply.code()), (404, "not_found"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_waits_for_another_one() {
+    let under = serve().await;
+    let first = JobId::new().to_string();
+    let enqueue = async |job: Value| under.send("POST", "/v1/jobs", job.to_string()).await;
+    let waits = json!({"queue": "orders", "after": [{"job": first, "on": "settled"}]});
+    let reply = enqueue(waits.clone()).await;
+    assert_eq!(
+        (reply.status, &*reply.code()),
+        (409, "parent_unknown"),
+        "{reply:?}"
+    );
+    enqueue(json!({"queue": "orders", "id": first})).await;
+    let id = enqueue(waits).await.json()["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    run(&under, "orders", "dead").await;
+    assert_eq!(run(&under, "orders", "completed").await["id"], json!(id));
+}
