@@ -11,8 +11,8 @@ use punctual::{Engine, Namespace};
 use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
-    audit, backup, bench, completions, demo, doctor, enqueue, export, import, jobs, queues, repair,
-    restore, schedules, serve, top, work,
+    audit, backup, bench, completions, demo, doctor, enqueue, export, flows, import, jobs, queues,
+    repair, restore, schedules, serve, top, work,
 };
 use crate::connect::{self, Address, Connection, Make, Mode};
 use crate::failure::Result;
@@ -185,6 +185,8 @@ pub(crate) enum Command {
     Queues(queues::Command),
     #[command(subcommand)]
     Schedules(schedules::Command),
+    #[command(subcommand)]
+    Flows(flows::Command),
     Top(top::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
@@ -217,6 +219,7 @@ impl Command {
             Self::Jobs(command) => command.run(global).await,
             Self::Queues(command) => command.run(global).await,
             Self::Schedules(command) => command.run(global).await,
+            Self::Flows(command) => command.run(global).await,
             Self::Top(args) => args.run(global).await,
             Self::Audit(args) => args.run(global).await,
             Self::Doctor(args) => args.run(global).await,

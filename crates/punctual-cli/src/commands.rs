@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod export;
+pub(crate) mod flows;
 pub(crate) mod import;
 pub(crate) mod jobs;
 pub(crate) mod queues;

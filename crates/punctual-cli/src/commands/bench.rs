@@ -1,6 +1,7 @@
 //! `punctual bench`: the numbers of the README, each with one command, on any engine.
 
 mod cpu;
+mod flows;
 mod footprint;
 mod job;
 mod lateness;
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Footprint(footprint::Args),
     Neighbours(neighbours::Args),
     Limits(limits::Args),
+    Flows(flows::Args),
 }
 
 /// How long a lifecycle keeps settled jobs and their tombstones where the engine lets it choose.
@@ -48,6 +50,7 @@ impl Command {
             Self::Footprint(args) => args.run(&place).await,
             Self::Neighbours(args) => args.run(&place).await,
             Self::Limits(args) => args.run(&place).await,
+            Self::Flows(args) => args.run(&place).await,
         };
         // Before its directory goes.
         place.connection.close().await?;

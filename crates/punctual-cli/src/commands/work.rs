@@ -43,7 +43,8 @@ Examples:
   PUNCTUAL_FAILURES, PUNCTUAL_CRASHES, PUNCTUAL_MAX_ATTEMPTS, PUNCTUAL_PRIORITY, PUNCTUAL_DUE,
   PUNCTUAL_ENQUEUED_AT, PUNCTUAL_CONTENT_TYPE, PUNCTUAL_FENCE (grows with every lease), and where
   the job has them PUNCTUAL_DEADLINE, PUNCTUAL_UNIQUE, PUNCTUAL_GROUP, PUNCTUAL_HEADER_<NAME>, and of a
-  schedule's run PUNCTUAL_SCHEDULE and PUNCTUAL_INSTANT, the instant that it stands for.
+  schedule's run PUNCTUAL_SCHEDULE and PUNCTUAL_INSTANT, the instant that it stands for,
+  and of a flow's step PUNCTUAL_FLOW and PUNCTUAL_STEP.
   PUNCTUAL_HEADERS has all headers as one JSON object. Header names that map to the same variable are numbered in order: a-b is PUNCTUAL_HEADER_A_B, a_b is PUNCTUAL_HEADER_A_B_2.
   Commands do not inherit PUNCTUAL_TOKEN, PUNCTUAL_PUSH_SECRET, or a PUNCTUAL_ENGINE with a password.
 

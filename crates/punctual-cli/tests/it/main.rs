@@ -18,6 +18,8 @@ mod demo;
 mod doctor;
 /// Jobs from the command line and from files.
 mod enqueue;
+/// The server, its tokens and its end.
+mod flows;
 /// The law, through HTTP.
 mod http;
 /// Looking at jobs and changing them.
@@ -39,7 +41,6 @@ mod redis;
 mod refused;
 /// The server ended and started again under load.
 mod restarts;
-/// The server, its tokens and its end.
 mod schedules;
 mod serve;
 /// Two commands on one directory.

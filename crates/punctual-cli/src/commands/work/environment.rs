@@ -50,6 +50,10 @@ impl Environment {
             add("SCHEDULE", run.name.clone());
             add("INSTANT", run.at.to_string());
         }
+        if let Some(of) = &job.flow {
+            add("FLOW", of.flow.clone());
+            add("STEP", of.step.clone());
+        }
         add("HEADERS", json(&job.headers));
         for (name, value) in header_variables(&job.headers) {
             add(&name, value.to_owned());

@@ -1,0 +1,109 @@
+//! Tests of the command: flows.
+
+use serde_json::json;
+
+use crate::support::Punctual;
+
+const ORDER: &str = r#"{"name": "order-7", "steps": [
+  {"name": "ship", "job": {"queue": "orders"}, "after": ["pack"]},
+  {"name": "pack", "job": {"queue": "orders", "payload": {"order": 7}}},
+  {"name": "refund", "job": {"queue": "orders"}, "after": [{"step": "pack", "on": "failed"}]}],
+  "on_settled": {"queue": "reports"}}"#;
+
+#[test]
+fn a_flow_is_sent_shown_and_cancelled() {
+    let punctual = Punctual::new();
+    let file = punctual.write("order-7.json", ORDER);
+    let file = file.to_str().expect("a path");
+    let sent = punctual.one(&["flows", "send", file]);
+    assert_eq!(
+        (&sent["name"], &sent["created"]),
+        (&json!("order-7"), &json!(true))
+    );
+    let again = punctual.run(&["flows", "send", file]).exits(0);
+    assert!(again.stdout.contains("was sent before"), "{again:?}");
+
+    let shown = punctual.one(&["flows", "show", "order-7"]);
+    let step = &shown["steps"][0];
+    assert_eq!(step["name"], "pack");
+    assert_eq!(
+        (&step["state"], &step["id"]),
+        (&json!("ready"), &sent["steps"][0]["id"])
+    );
+    assert_eq!(shown["steps"][1]["state"], "held");
+    let listed = punctual.one(&["flows", "list"]);
+    assert_eq!(listed["flows"][0]["counts"]["open"], 3);
+    let table = punctual.run(&["flows", "show", "order-7"]).exits(0);
+    assert!(table.stdout.contains("refund"), "{table:?}");
+    let graph = punctual
+        .run(&["flows", "graph", "order-7", "--dot"])
+        .exits(0);
+    assert!(
+        graph.stdout.starts_with("digraph \"order-7\" {"),
+        "{graph:?}"
+    );
+    assert!(graph.stdout.contains("label=failed"), "{graph:?}");
+
+    // Whatever ends a job is known to those that wait for it.
+    let id = step["id"].as_str().expect("an id");
+    punctual.run(&["jobs", "cancel", id]).exits(0);
+    let shown = punctual.one(&["flows", "show", "order-7"]);
+    assert_eq!(shown["steps"][1]["skipped"], true);
+    assert_eq!(shown["steps"][2]["state"], "ready");
+    punctual.run(&["flows", "recount", "order-7"]).exits(0);
+    let cancelled = punctual.one(&["flows", "cancel", "order-7"]);
+    assert_eq!(cancelled["state"], "cancelled");
+    let retried = punctual.one(&["flows", "retry", "order-7"]);
+    assert_eq!(retried["retried"], 2, "{retried}");
+    assert_eq!(
+        punctual.one(&["flows", "show", "order-7"])["state"],
+        "running"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_flow_is_said() {
+    let punctual = Punctual::with_data();
+    let file = punctual.write("wrong.json", r#"{"name": "x", "steps": [{"name": "a"}]}"#);
+    let ran = punctual
+        .run(&[
+            "flows",
+            "send",
+            file.to_str().expect("a path"),
+            "-o",
+            "json",
+        ])
+        .exits(2);
+    let message = ran.error()["message"]
+        .as_str()
+        .expect("a message")
+        .to_owned();
+    assert!(message.contains("job"), "{message}");
+    let error = punctual
+        .run(&["flows", "show", "none", "-o", "json"])
+        .exits(3)
+        .error();
+    assert_eq!(error["code"], "not_found", "{error}");
+}
+
+#[test]
+fn a_bench_of_each_shape_runs_its_callback_once() {
+    let punctual = Punctual::new();
+    for shape in ["batch", "chain", "diamond"] {
+        let args = [
+            "bench", "flows", "--steps", "250", "--shape", shape, "--engine", "memory:",
+        ];
+        let document = punctual.one(&args);
+        assert_eq!(document["callbacks"], 1, "{document}");
+        assert_eq!(
+            (&document["stalled"], &document["steps"]),
+            (&json!(0), &json!(250))
+        );
+        assert!(
+            document["steps_per_s"]
+                .as_f64()
+                .is_some_and(|rate| rate > 0.0),
+            "{document}"
+        );
+    }
+}
