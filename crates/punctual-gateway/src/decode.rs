@@ -210,17 +210,20 @@ fn use_of(name: &str, expected: &str) -> Option<String> {
     let takes = match name {
         "id" | "job" => "a UUID such as \"01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a\"",
         "ids" | "jobs" => "an array of UUIDs",
+        "kind" if expected.contains("window") => "window or smooth",
         "queue" | "kind" => "1 to 128 of a-z A-Z 0-9 . _ - : /",
         "key" => "the unique key of a job",
         "queues" => "an array of 1 to 64 names of queues",
         "kinds" | "wait_for" => "an array of strings",
         "delay" | "timeout" | "retention" | "remember" | "lease_duration" | "wait" | "after"
-        | "stats" | "span" | "base" | "cap" => "a span such as \"30s\" or \"1h30m\"",
+        | "stats" | "span" | "per" | "base" | "cap" => "a span such as \"30s\" or \"1h30m\"",
         "at" | "expires_at" | "due_from" | "due_before" | "now" => {
             "an instant such as \"2026-11-21T10:00:00Z\""
         }
         "priority" | "reprioritise" => "an integer from 0 (first) to 9 (last)",
         "limit" => "an integer from 1 to 1000",
+        "rate" => "{\"starts\", \"per\", \"kind\": \"window\" or \"smooth\", \"burst\"}",
+        "concurrency" | "starts" => "an integer from 1 to 1000000",
         "max_attempts" | "max_crashes" => "an integer from 1 to 4294967295",
         "headers" => "an object of strings, or an array of pairs of strings",
         "unique" => {

@@ -1,11 +1,11 @@
 -- Limits of a queue: how many of its jobs are active, how many start in a span. A queue with the
 -- flag ROW_LIMITED has a gate, `BASE:s`, field `l` + queue: concurrency 4 (0: any) | kind of rate 1
--- (0: none, else 1 more than RATE) | starts 4 | per 8 | burst 4 | open since 8 | full 1 | until when
--- a smooth rate is used up 8 | first start of the last part of a window 8 | starts counted 4 | its
+-- (0: none, else RATE + 1) | starts 4 | per 8 | burst 4 | open since 8 | full 1 | until when a
+-- smooth rate is used up 8 | first start of the last part of a window 8 | starts counted 4 | its
 -- parts: last start 8 and starts 4 each. The arithmetic is that of `rate.rs` in the machine.
 do
 
-local HEAD, HEAD_BYTES, PART, PART_BYTES = '>I4BI4I8I4I8BI8I8I4', 50, '>I8I4', 12
+local LIMITS, STANDS, HEAD_BYTES, PART, PART_BYTES = '>I4BI4I8I4', '>I8BI8I8I4', 50, '>I8I4', 12
 local SMOOTH, SLIDING = %RATE_SMOOTH% + 1, %RATE_WINDOW% + 1
 -- Starts of a window that are counted one by one; more are counted in as many parts of it.
 local PARTS = 64
@@ -14,6 +14,7 @@ local PARTS = 64
 local function derive(g)
   g.every = g.kind == SMOOTH and max(1, floor((g.per + g.starts - 1) / g.starts)) or 0
   g.part = g.kind == SLIDING and g.starts > PARTS and floor((g.per + PARTS - 1) / PARTS) or 0
+  g.limits = pack(LIMITS, g.most, g.kind, g.starts, g.per, g.burst)
   return g
 end
 
@@ -23,13 +24,14 @@ end
 
 local function read(raw)
   local g, full = new(), nil
-  g.most, g.kind, g.starts, g.per, g.burst, g.open_since, full, g.next, g.since, g.sum = unp(HEAD, raw)
+  g.most, g.kind, g.starts, g.per, g.burst = unp(LIMITS, raw)
+  g.open_since, full, g.next, g.since, g.sum = unp(STANDS, raw, 22)
   g.full, g.parts = full == 1, sub(raw, HEAD_BYTES + 1)
   return derive(g)
 end
 
 local function write(g)
-  return pack(HEAD, g.most, g.kind, g.starts, g.per, g.burst, g.open_since, g.full and 1 or 0, g.next, g.since, g.sum) .. g.parts
+  return g.limits .. pack(STANDS, g.open_since, g.full and 1 or 0, g.next, g.since, g.sum) .. g.parts
 end
 
 -- The gate of a queue with the flag.
@@ -37,7 +39,7 @@ function Gate.of(r)
   local g = r.gate
   if not g then
     local raw = call('HGET', S.k.s, 'l' .. r.name)
-    g = raw and read(raw) or new()
+    g = raw and read(raw) or derive(new())
     r.gate = g
   end
   return g
@@ -74,11 +76,19 @@ local function live(g)
   return g.sum
 end
 
+-- How many may start by the rate. It is reckoned once for an instant; `left` is less by each start.
 local function starts_left(g)
   if g.kind == 0 then return math.huge end
-  if g.kind == SLIDING then return max(0, g.starts - live(g)) end
-  local used, most = ahead(g), g.every * g.burst
-  return used > most and 0 or floor((most - used) / g.every) + 1
+  if g.left_at == S.now then return g.left end
+  local left
+  if g.kind == SLIDING then
+    left = max(0, g.starts - live(g))
+  else
+    local used, most = ahead(g), g.every * g.burst
+    left = used > most and 0 or floor((most - used) / g.every) + 1
+  end
+  g.left, g.left_at = left, S.now
+  return left
 end
 
 local function slots_left(r, g)
@@ -112,14 +122,21 @@ end
 
 function Gate.is_closed(r) return Gate.room(r) == 0 end
 
+-- What workers said of their slots, by their records as they came.
+local kept_slots, kept_slot_count, KEPT = {}, 0, 1000
+
 -- The slots that the worker of a claim has free.
 function Gate.slots(call_)
   local slots = call_.slots
   if not slots then
-    local worker = Check.worker(call_.record) or {}
-    slots = worker.s or 0
-    if slots == 0 then slots = call_.limit end
-    slots = max(0, slots - (worker.b or 0))
+    local told = kept_slots[call_.record]
+    if not told then
+      local worker = Check.worker(call_.record) or {}
+      told = {worker.s or 0, worker.b or 0}
+      if kept_slot_count >= KEPT then kept_slots, kept_slot_count = {}, 0 end
+      if #call_.record <= 1024 then kept_slots[call_.record], kept_slot_count = told, kept_slot_count + 1 end
+    end
+    slots = max(0, (told[1] == 0 and call_.limit or told[1]) - told[2])
     call_.slots = slots
   end
   return slots
@@ -142,7 +159,7 @@ end
 -- A rate counts starts.
 function Gate.count(g, n)
   if g.kind == 0 or n == 0 then return end
-  local now = S.now
+  local now, left = S.now, starts_left(g)
   if g.kind == SMOOTH then
     g.next = now + ahead(g) + g.every * n
   else
@@ -156,7 +173,7 @@ function Gate.count(g, n)
     end
     g.sum = g.sum + n
   end
-  g.changed = true
+  g.changed, g.left = true, max(0, left - n)
   local at = opens_at(g)
   if at then opens(g, at) end
 end
@@ -227,13 +244,14 @@ function Gate.set(r, settings)
   local rate, limited = settings.lr or {}, r.flags >= %ROW_LIMITED%
   local most, kind = settings.lc or 0, rate[1] and rate[1] + 1 or 0
   if most == 0 and kind == 0 and not limited then return end
-  local g = limited and Gate.of(r) or new()
+  local g = limited and Gate.of(r) or derive(new())
   if not limited then r.gate = g end
   if most == g.most and kind == g.kind and (kind == 0 or rate[2] == g.starts and rate[3] == g.per and rate[4] == g.burst) then return end
   local was_closed = limited and Gate.is_closed(r)
   if kind ~= g.kind then g.next, g.since, g.sum, g.parts = 0, 0, 0, '' end
   g.most, g.kind, g.starts, g.per, g.burst, g.changed = most, kind, rate[2] or 0, rate[3] or 0, rate[4] or 0, true
   derive(g)
+  g.left_at = nil
   local at = opens_at(g)
   if at then opens(g, at) elseif was_closed and slots_left(r, g) > 0 then opens(g, S.now) end
   g.full = slots_left(r, g) == 0

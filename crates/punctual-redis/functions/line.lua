@@ -438,8 +438,9 @@ function Line.has_work(r, alone)
 end
 
 function Line.has_suspects(r)
-  if r.flags >= %ROW_LIMITED% and Gate.is_closed(r) then return false end
-  for lane, n in pairs(r.X) do if n > 0 and lane >= 10 then return true end end
+  for lane, n in pairs(r.X) do
+    if n > 0 and lane >= 10 then return r.flags < %ROW_LIMITED% or not Gate.is_closed(r) end
+  end
   return false
 end
 

@@ -53,6 +53,12 @@ local REASONS = {
   function(r)
     return 'never_released', 'nothing will release it: the job that it waits for has ended without clearing its name; run it now, or cancel it', {'by', Text.id(r[2])}
   end,
+  function(r)
+    return 'concurrency_reached', fmt('%.0f jobs of its queue are active, and its limit is %.0f; it goes on when one ends', r[3], r[2]), {'active', Text.number(r[3])}
+  end,
+  function(r)
+    return 'rate_reached', 'its queue has used up its rate; the next job may start in ' .. span(at8(r[3]) - S.now), {'until', Text.instant(at8(r[3]))}
+  end,
 }
 
 local function reasons_json(reasons, j, lease)

@@ -55,6 +55,8 @@ fn the_grafana_dashboard_asks_only_for_metrics_that_are_served() {
     let posted = r#"{"queue":"mail","target":"https://1.1.1.1/","delay":"1h"}"#;
     let put = server.request("POST /v1/jobs", posted);
     assert!(put.starts_with("HTTP/1.1 201"), "{put}");
+    let limited = server.request("PUT /v1/queues/x/limits", r#"{"concurrency":1}"#);
+    assert!(limited.starts_with("HTTP/1.1 200"), "{limited}");
     let watch = Stopwatch::start();
     let page = loop {
         let page = server.request("GET /metrics", "");

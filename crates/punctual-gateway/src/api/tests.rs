@@ -8,7 +8,10 @@ use serde_json::Value;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 48] = [
+const ROUTES: [(&str, &str); 51] = [
+    ("delete", "/v1/queues/{queue}/limits"),
+    ("get", "/v1/queues/{queue}/limits"),
+    ("put", "/v1/queues/{queue}/limits"),
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("get", "/healthz"),

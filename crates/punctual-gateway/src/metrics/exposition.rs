@@ -34,7 +34,7 @@ impl Exposition {
     }
 }
 
-const HELP: [(&str, &str); 23] = [
+const HELP: [(&str, &str); 24] = [
     (
         "punctual_jobs",
         "Jobs by queue and state, the queues with most jobs by name.",
@@ -88,6 +88,10 @@ const HELP: [(&str, &str); 23] = [
     (
         "punctual_lateness_seconds",
         "Handler start minus due, as measured by workers.",
+    ),
+    (
+        "punctual_limit_wait_seconds",
+        "What started jobs had waited at limits of their queues, not counted as late.",
     ),
     (
         "punctual_run_time_seconds",

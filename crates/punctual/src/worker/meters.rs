@@ -29,7 +29,8 @@ struct Cell {
     retries: Counter,
     outcomes: [Counter; OUTCOMES.len()],
     lateness: Histogram,
-    limit_wait: Histogram,
+    /// Made with the first job that waited: few queues have limits.
+    limit_wait: OnceLock<Histogram>,
     run_time: Histogram,
 }
 
@@ -77,7 +78,11 @@ impl Meters {
         let cell = self.cell(labels);
         cell.lateness.record(lateness);
         if !limited.is_zero() {
-            cell.limit_wait.record(limited);
+            let limit_wait = || {
+                let (queue, kind) = self.names(labels);
+                histogram!("punctual_limit_wait_seconds", "queue" => queue, "kind" => kind)
+            };
+            cell.limit_wait.get_or_init(limit_wait).record(limited);
         }
     }
 
@@ -109,11 +114,15 @@ impl Meters {
         self.lease_lost.increment(jobs as u64);
     }
 
+    fn names(&self, labels: Labels) -> (String, String) {
+        let queue = &self.queues[usize::from(labels.queue)];
+        (queue.clone(), self.kinds[usize::from(labels.kind)].clone())
+    }
+
     fn cell(&self, labels: Labels) -> &Cell {
         let (queue, kind) = (usize::from(labels.queue), usize::from(labels.kind));
         self.cells[queue * self.kinds.len() + kind].get_or_init(|| {
-            let queue = self.queues[queue].clone();
-            let kind = self.kinds[kind].clone();
+            let (queue, kind) = self.names(labels);
             let both = [("queue", queue.clone()), ("kind", kind.clone())];
             let outcomes = OUTCOMES.map(|outcome| {
                 let (queue, kind) = (queue.clone(), kind.clone());
@@ -127,7 +136,7 @@ impl Meters {
                 retries: counter!("punctual_retries_total", &both),
                 outcomes,
                 lateness: histogram!("punctual_lateness_seconds", &both),
-                limit_wait: histogram!("punctual_limit_wait_seconds", &both),
+                limit_wait: OnceLock::new(),
                 run_time: histogram!("punctual_run_time_seconds", &both),
             }
         })

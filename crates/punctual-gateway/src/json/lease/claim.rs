@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual::engine::{Claim, ClaimOrder, Claimed, WorkerId, WorkerRecord};
+use punctual::engine::{Claim, ClaimOrder, Claimed, LimitedQueue, WorkerId, WorkerRecord};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
@@ -145,6 +145,19 @@ pub(crate) struct ClaimAnswer {
     wake_at: Option<String>,
     /// Whether jobs wait for a claim that is `alone`.
     suspects: bool,
+    /// The queues of this claim that have limits: lateness counts from `open_since`, if that is
+    /// after the due.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    limited: Vec<LimitedLine>,
+}
+
+/// A queue that has limits.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LimitedQueue)]
+struct LimitedLine {
+    queue: String,
+    /// Since when they let jobs start, before this claim.
+    open_since: String,
 }
 
 impl ClaimAnswer {
@@ -161,6 +174,16 @@ impl ClaimAnswer {
             took_us: took.as_micros() as u64,
             wake_at: claimed.wake_at.map(|at| at.to_string()),
             suspects: claimed.suspects,
+            limited: claimed.limited.iter().map(LimitedLine::of).collect(),
+        }
+    }
+}
+
+impl LimitedLine {
+    fn of(limited: &LimitedQueue) -> Self {
+        Self {
+            queue: limited.queue.clone(),
+            open_since: limited.open_since.to_string(),
         }
     }
 }
