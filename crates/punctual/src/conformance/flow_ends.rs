@@ -103,10 +103,9 @@ pub(super) async fn a_replaced_parent_is_known_to_its_watchers(case: Case) {
 
 /// A parent that goes because its queue is full.
 pub(super) async fn an_overflowed_parent_is_known_to_its_watchers(case: Case) {
-    let settings = QueueSettings {
-        max_pending: Some(1),
-        on_full: OnFull::DeadLetterOldest,
-    };
+    let settings = QueueSettings::new()
+        .max_pending(1)
+        .on_full(OnFull::DeadLetterOldest);
     case.configure(settings, 0).await;
     let parent = case.enqueue(job()).await;
     let watchers = Watchers::of(&case, parent).await;

@@ -107,7 +107,7 @@ impl Queue {
     /// As [`send_flow`](Self::send_flow).
     pub async fn send_part(&self, plan: Plan) -> Result<SentFlow> {
         let name = plan.name().to_owned();
-        let parts = plan.parts(&self.limits().await?)?;
+        let parts = plan.parts(&self.engine_limits().await?)?;
         let mut is_new = false;
         for call in parts.calls {
             let names = call.iter().map(|job| job.flow.clone());
