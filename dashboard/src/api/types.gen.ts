@@ -174,6 +174,144 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/flows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists flows, with how they stand */
+        get: operations["list_flows"];
+        put?: never;
+        /** Sends a flow; with `seal` false a part of one, of which nothing runs yet */
+        post: operations["send_flow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Answers one flow */
+        get: operations["get_flow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{name}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancels what has not settled of a flow */
+        post: operations["cancel_flow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{name}/graph": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Answers who waits for whom in a flow */
+        get: operations["get_graph"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{name}/recount": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts the steps of a flow anew by their jobs */
+        get: operations["recount_flow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{name}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs failed steps of a flow again */
+        post: operations["retry_flow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{name}/seal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Seals a flow that was sent in parts: its steps start */
+        post: operations["seal_flow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/flows/{name}/steps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the steps of a flow */
+        get: operations["list_steps"];
+        put?: never;
+        /** Adds steps to a flow that runs */
+        post: operations["grow_flow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/info": {
         parameters: {
             query?: never;
@@ -558,6 +696,19 @@ export interface components {
             /** @description Only for jobs by id or unique key, not with a filter. */
             update_payload: components["schemas"]["NewPayload"];
         };
+        /** @description What a step waits for: the name of a step that must complete, or which step or job must end how. */
+        After: string | components["schemas"]["AfterEnd"];
+        /** @description A step or a job, and how it must end. */
+        AfterEnd: {
+            job?: components["schemas"]["Id"] | null;
+            on?: components["schemas"]["OnLine"];
+            step?: components["schemas"]["Name"] | null;
+        };
+        /** @description A job that must settle first, and how. */
+        AfterJob: {
+            job: components["schemas"]["Id"];
+            on?: components["schemas"]["OnLine"];
+        };
         /** @description What was changed, the latest first. */
         AuditAnswer: {
             entries: components["schemas"]["AuditEntry"][];
@@ -605,6 +756,11 @@ export interface components {
         /** @description The answer to a claim. */
         ClaimAnswer: {
             leases: components["schemas"]["Lease"][];
+            /**
+             * @description The queues of this claim that have limits: lateness counts from `open_since`, if that is
+             *     after the due.
+             */
+            limited?: components["schemas"]["LimitedQueue"][];
             now: string;
             /** @description Whether jobs wait for a claim that is `alone`. */
             suspects: boolean;
@@ -793,6 +949,56 @@ export interface components {
              */
             text?: string | null;
         };
+        /** @description A flow with how it stands. */
+        Flow: {
+            callbacks: components["schemas"]["FlowCallback"][];
+            counts: components["schemas"]["FlowCounts"];
+            created_at: components["schemas"]["Instant"];
+            name: components["schemas"]["Name"];
+            /** @description `cancel_dependants`, `cancel_rest` or `continue`. */
+            on_failure: string;
+            sealed_at?: components["schemas"]["Instant"] | null;
+            settled_at?: components["schemas"]["Instant"] | null;
+            /** @description `open` while it is being sent, `running`, `done`, `failed` or `cancelled`. */
+            state: string;
+            until?: components["schemas"]["Instant"] | null;
+        };
+        /** @description A job that runs when a flow has settled. */
+        FlowCallback: {
+            /** @description Whether it was released, which happens once. */
+            fired: boolean;
+            id: components["schemas"]["Id"];
+            /** @description `on_done`, `on_failed` or `on_settled`. */
+            on: string;
+        };
+        /** @description Steps by how they ended. */
+        FlowCounts: {
+            cancelled: components["schemas"]["Count"];
+            completed: components["schemas"]["Count"];
+            dead: components["schemas"]["Count"];
+            /** @description Those that have not settled. */
+            open: components["schemas"]["Count"];
+            /** @description Those that were passed over: a job that they waited for ended otherwise. */
+            skipped: components["schemas"]["Count"];
+            steps: components["schemas"]["Count"];
+        };
+        /** @description That a step waits for another one. */
+        FlowEdge: {
+            from?: components["schemas"]["Name"] | null;
+            from_id: components["schemas"]["Id"];
+            /** @description Whether it has ended so. */
+            met: boolean;
+            /** @description `completed`, `failed` or `settled`: how the first must end. */
+            on: string;
+            to?: components["schemas"]["Name"] | null;
+            to_id: components["schemas"]["Id"];
+        };
+        /** @description Flows by name. */
+        FlowList: {
+            flows: components["schemas"]["Flow"][];
+            /** @description For `after`, if there may be more. */
+            next?: string | null;
+        };
         /**
          * @description A run at a local time that comes twice.
          * @enum {string}
@@ -803,6 +1009,10 @@ export interface components {
          * @enum {string}
          */
         GapLine: "end" | "shift" | "skip";
+        /** @description Who waits for whom. */
+        Graph: {
+            edges: components["schemas"]["FlowEdge"][];
+        };
         /** @description A serial group: only the key, or with what a retry does to the rest. */
         GroupLine: string | {
             key: string;
@@ -865,6 +1075,8 @@ export interface components {
         Instant: string;
         /** @description A job as JSON; missing fields take their defaults. */
         Job: {
+            /** @description Jobs that must settle before it runs. */
+            after?: components["schemas"]["AfterJob"][] | null;
             at?: components["schemas"]["Instant"] | null;
             /** Format: int32 */
             attempt?: number | null;
@@ -889,6 +1101,7 @@ export interface components {
             /** Format: int32 */
             failures?: number | null;
             finished_at?: components["schemas"]["Instant"] | null;
+            flow?: components["schemas"]["StepOf"] | null;
             group?: components["schemas"]["GroupLine"] | null;
             headers?: components["schemas"]["Headers"] | null;
             id?: components["schemas"]["Id"] | null;
@@ -1049,6 +1262,12 @@ export interface components {
          * @example 42-00c0ffee00c0ffee
          */
         LeaseToken: string;
+        /** @description A queue that has limits. */
+        LimitedQueue: {
+            /** @description Since when they let jobs start, before this claim. */
+            open_since: string;
+            queue: string;
+        };
         /** @description The limits of a queue and how they stand. */
         Limits: {
             /** @description Which limit lets nothing start now: `concurrency` or `rate`. */
@@ -1139,6 +1358,10 @@ export interface components {
          * @enum {string}
          */
         MissedLine: "latest" | "all" | "skip";
+        /** @description What a step is to be named and to run, in a flow that runs already. */
+        MoreSteps: {
+            steps: components["schemas"]["NewStep"][];
+        };
         /**
          * @description The name of a queue or a kind.
          * @example mail
@@ -1151,6 +1374,17 @@ export interface components {
             /** @default null */
             delay?: components["schemas"]["Span"] | null;
         };
+        /** @description A flow: its steps, in any order, and what runs when it has settled. */
+        NewFlow: {
+            name: components["schemas"]["Name"];
+            on_done?: components["schemas"]["Job"] | null;
+            on_failed?: components["schemas"]["Job"] | null;
+            on_failure?: components["schemas"]["OnFailureLine"];
+            on_settled?: components["schemas"]["Job"] | null;
+            /** @description `false` for a part of a plan: nothing runs until it is sealed. */
+            seal?: boolean | null;
+            steps: components["schemas"]["NewStep"][];
+        };
         /** @description A payload: one of these. */
         NewPayload: {
             /** @description If that is JSON, byte for byte. */
@@ -1161,11 +1395,28 @@ export interface components {
              */
             payload_base64?: string | null;
         };
+        /** @description A step of a flow. */
+        NewStep: {
+            after?: components["schemas"]["After"][];
+            /** @description Without `id`: the step's name gives it. */
+            job: components["schemas"]["Job"];
+            name: components["schemas"]["Name"];
+        };
+        /**
+         * @description What happens to a flow when a step is dead or cancelled.
+         * @enum {string}
+         */
+        OnFailureLine: "cancel_dependants" | "cancel_rest" | "continue";
         /**
          * @description What an enqueue into a full queue does.
          * @enum {string}
          */
         OnFullLine: "refuse" | "dead_letter_oldest";
+        /**
+         * @description How a job must end so that one that waits for it may run.
+         * @enum {string}
+         */
+        OnLine: "completed" | "failed" | "settled";
         /** @enum {string} */
         OnRetryLine: "hold" | "pass";
         /** @description The answer to an edit of one. */
@@ -1398,7 +1649,10 @@ export interface components {
             error?: string | null;
             /** Format: int32 */
             failures?: number | null;
+            flow?: string | null;
             holder?: string | null;
+            /** @description Some of the jobs that it waits for. */
+            jobs?: string[] | null;
             kind?: string | null;
             /** Format: int64 */
             limit?: number | null;
@@ -1411,6 +1665,11 @@ export interface components {
             /** @description A sentence for a person. */
             text: string;
             until?: string | null;
+            /**
+             * Format: int64
+             * @description Jobs that it waits for, or steps that are left of its flow.
+             */
+            waits?: number | null;
             why?: string | null;
             worker?: string | null;
         };
@@ -1439,10 +1698,28 @@ export interface components {
             failed: number;
             lateness_us?: components["schemas"]["Quantiles"] | null;
         };
+        /** @description What a recount says. */
+        Recount: {
+            /** @description Whether the counts agree with the jobs. */
+            agrees: boolean;
+            /** @description By the jobs. */
+            counted: components["schemas"]["FlowCounts"];
+            /** @description Steps whose own counts differ from what their jobs say. */
+            differ: string[];
+            /** @description As the flow has counted. */
+            kept: components["schemas"]["FlowCounts"];
+            /** @description Whether steps ended in the meantime, so that the two may differ. */
+            moved: boolean;
+        };
         /** @description Whether a schedule was removed. */
         Removed: {
             name: string;
             removed: boolean;
+        };
+        /** @description How many steps run again. */
+        Retried: {
+            /** @description Without those that wait for them. */
+            retried: components["schemas"]["Count"];
         };
         /** @description A retry policy, told apart by its `policy`. */
         RetryLine: {
@@ -1468,6 +1745,11 @@ export interface components {
             /** @enum {string} */
             policy: "list";
             spans: components["schemas"]["SpanLine"][];
+        };
+        /** @description Which steps run again. */
+        RetryRequest: {
+            /** @default null */
+            from?: components["schemas"]["Name"] | null;
         };
         /** @description Which run of which schedule a job is. */
         Run: {
@@ -1549,6 +1831,25 @@ export interface components {
             next?: string | null;
             schedules: components["schemas"]["ScheduleAnswer"][];
         };
+        /** @description The end of a plan. */
+        SealRequest: {
+            on_failure?: components["schemas"]["OnFailureLine"];
+            /** @description How many steps were sent, without callbacks. */
+            steps: components["schemas"]["Count"];
+        };
+        /** @description A flow, or a part of one, that was sent. */
+        SentAnswer: {
+            /** @description Whether anything of it was new. */
+            created: boolean;
+            name: components["schemas"]["Name"];
+            /** @description In the order in which they were sent. */
+            steps: components["schemas"]["SentStep"][];
+        };
+        /** @description A step that was sent. */
+        SentStep: {
+            id: components["schemas"]["Id"];
+            name: components["schemas"]["Name"];
+        };
         /** @description The settings of a queue. */
         SettingsLine: {
             max_pending?: components["schemas"]["Count"] | null;
@@ -1613,6 +1914,39 @@ export interface components {
         StatsAnswer: components["schemas"]["QueueList"] & {
             total?: components["schemas"]["Total"] | null;
             workers: components["schemas"]["WorkerSeenLine"][];
+        };
+        /** @description A step with how it stands. */
+        Step: {
+            /** @description Its job. */
+            id: components["schemas"]["Id"];
+            name: components["schemas"]["Name"];
+            result?: unknown;
+            result_base64?: string | null;
+            /** @description Whether it was passed over: a job that it waited for ended otherwise. */
+            skipped: boolean;
+            /** @description The state of its job. */
+            state: string;
+            /**
+             * Format: int32
+             * @description Jobs that it still waits for.
+             */
+            waits: number;
+        };
+        /** @description Steps in the order in which they came. */
+        StepList: {
+            /**
+             * Format: int32
+             * @description For `from`, if there are more.
+             */
+            next?: number | null;
+            steps: components["schemas"]["Step"][];
+        };
+        /** @description Which step of which flow a job is. */
+        StepOf: {
+            /** @description The flow's name. */
+            name: string;
+            /** @description The step's name. */
+            step: string;
         };
         /** @description Whether a queue is paused now. */
         Switched: {
@@ -2030,6 +2364,400 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExtendAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_flows: {
+        parameters: {
+            query?: {
+                /** @description Only names after this one. */
+                after?: string;
+                /** @description 1 to 1,000; 100 if omitted. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FlowList"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    send_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewFlow"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SentAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Flow"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    cancel_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Flow"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_graph: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Graph"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    recount_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Recount"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    retry_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RetryRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Retried"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    seal_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SealRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Flow"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_steps: {
+        parameters: {
+            query?: {
+                /** @description The place of the first, from 0 on. */
+                from?: number;
+                /** @description 1 to 1,000; 100 if omitted. */
+                limit?: number;
+                /** @description Only steps whose job is in that state; they are still looked at, `limit` of them. */
+                state?: string;
+            };
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepList"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    grow_flow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MoreSteps"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SentAnswer"];
                 };
             };
             "4XX": {
