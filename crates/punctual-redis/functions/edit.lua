@@ -142,19 +142,21 @@ end
 local function cancel_together(targets)
   local ids, at = ids_of(targets)
   local done, leavers = {}, {}
-  if #ids < 2 then return done end
+  if #ids == 0 then return done end
+  local by_keys = true -- each is the holder that its key was asked for
   local function passes(k, r, raw, e, o, key, ex)
     local target = targets[at[k]]
     if at8(raw, %REC_DUE_AT%) <= S.now or e.ex or e.c or o.mc ~= nil or o.sc or ex and at8(ex) <= S.now then return false end
     if #target == 2 and (target[1] ~= r.name or target[2] ~= key) then return false end
     leavers[r] = leavers[r] or Due.leavers()
     if not Due.add_leaver(r, leavers[r], ids[k], raw, e, o) then return false end
-    done[at[k]] = ids[k]
+    done[at[k]], by_keys = ids[k], by_keys and #target == 2
     return true
   end
   local lists = Settled.gather(ids, Job.raws(ids), true, CANCELLED, nil, nil, passes)
   for _, list in ipairs(lists) do
     if list.n > 0 then
+      list.are_held = by_keys
       Due.leave(list.r, leavers[list.r])
       Settled.many(list, {cd = 0, sp = 0})
     end

@@ -8,22 +8,20 @@ local PURGED_MAX, EACH_MAX = 250, 50
 -- Cancels plain jobs that stand nowhere any more: ids and their records.
 local function cancel_plain(r, ids, records)
   local n, now8, ext = #ids, u8(S.now), mp.pack({cd = 3, fi = S.now})
-  local kv, order, ends, bytes = {}, {}, {}, 0
+  local kv, order, bytes = {}, {}, 0
   local middle = pack('>I4', #ext) .. ext
-  local finished, till = fmt('%d', S.now), fmt('%d', S.now + 86400e6)
+  local finished = fmt('%d', S.now)
   for i = 1, n do
     local id, raw = ids[i], records[i]
     Bundle.leave(id)
     kv[2 * i - 1], kv[2 * i] = id, '\%TAG_CANCELLED%' .. sub(raw, %REC_HEAD%) .. middle .. sub(raw, %REC_BODY%)
     order[2 * i - 1], order[2 * i] = finished, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
-    ends[2 * i - 1], ends[2 * i] = till, id
     bytes = bytes + Job.payload_bytes(raw, 32, byte(raw, %REC_FLAGS%)) + 256
     changed(id, r.name, CANCELLED)
   end
   call_many('HSET', S.k.b, kv)
   call_many('ZADD', S.base .. ':k:5:' .. r.name, order)
-  call_many('ZADD', S.k.kp, ends)
-  schedule('kept', S.now + 86400e6)
+  Settled.keeps(r.name, CANCELLED, S.now)
   if M.watch >= S.now then
     S.settled = S.settled or {}
     for i = 1, n do S.settled[#S.settled + 1] = ids[i] end

@@ -118,7 +118,7 @@ end
 
 -- Keeps jobs whole: their records, their orders by finish and by the end of their retention.
 local function keep(list, said)
-  local r, kv, order, ends, same, head = list.r, {}, {}, {}, nil, char(list.state)
+  local r, kv, order, ends, same, head, is_alike = list.r, {}, {}, {}, nil, char(list.state), Settled.RETENTION[list.state]
   local finished, last, till8 = fmt('%d', S.now), nil, nil
   for k = 1, #list.kept do
     local job = list.kept[k]
@@ -135,11 +135,11 @@ local function keep(list, said)
     end
     kv[2 * k - 1], kv[2 * k] = id, head .. sub(raw, 2, 31) .. ext .. sub(raw, job[5])
     order[2 * k - 1], order[2 * k] = finished, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
-    ends[2 * k - 1], ends[2 * k] = till8, id
+    if not is_alike then ends[2 * k - 1], ends[2 * k] = till8, id end
   end
   call_many('HSET', S.k.b, kv)
   call_many('ZADD', S.base .. ':k:' .. list.state .. ':' .. r.name, order)
-  call_many('ZADD', S.k.kp, ends)
+  if is_alike then Settled.keeps(r.name, list.state, S.now) else call_many('ZADD', S.k.kp, ends) end
   r.c[list.state], r.b[list.state], r.rest = r.c[list.state] + #list.kept, r.b[list.state] + list.bytes, nil
   Settled.bound_kept(list.bytes)
   Settled.forget_oldest(r, list.state)
@@ -172,7 +172,11 @@ function Settled.many(list, said)
   if next(S.bundle_of) then
     for i = 1, list.n do Bundle.leave(list.ids[i]) end
   end
-  if #list.fields > 0 then Unique.free_many(list) end
+  if list.are_held then
+    call_many('HDEL', S.k.u, list.fields)
+  elseif #list.fields > 0 then
+    Unique.free_many(list)
+  end
   call_many('ZREM', S.k.xp, list.expiring)
   if #list.groups > 0 then Group.settled_many(list.r, list.groups, list.members) end
   if #list.alike > 0 then leave_alike(list.alike, list.cores, said) end

@@ -13,6 +13,35 @@ local NO_TOKEN = '\0\0\0\0\0\0\0\0\0\0\0\0'
 
 local function kept_set(q, state) return S.base .. ':k:' .. state .. ':' .. q end
 
+-- Cancelled and dead jobs of a queue are all kept equally long: their order by finish is the one
+-- by the end of their retention. In `BASE:kp` such an order has one member: 16 zeros | state 1 |
+-- queue, by a lower bound of its first end. Others have one each, their ids.
+local ORDER = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+
+-- How long such jobs are kept, and at least their ids.
+local function span_of(state) return max(S.limits[RETENTION[state]], WINDOW) end
+
+-- Cancelled or dead jobs of a queue that finished then are kept.
+function Settled.keeps(q, state, finished)
+  local till = finished + span_of(state)
+  call('ZADD', S.k.kp, 'LT', fmt('%d', till), ORDER .. char(state) .. q)
+  schedule('kept', till)
+end
+
+-- Looks up when the first job of such an order is no longer kept, its `member` in `BASE:kp`: its
+-- id and that instant; nil if there is none.
+local function first_kept(member)
+  local state = byte(member, 17)
+  local first = call('ZRANGE', kept_set(sub(member, 18), state), 0, 0, 'WITHSCORES')
+  if not first[1] then
+    call('ZREM', S.k.kp, member)
+    return nil
+  end
+  local till = tonum(first[2]) + span_of(state)
+  call('ZADD', S.k.kp, fmt('%d', till), member)
+  return sub(first[1], 13), till
+end
+
 -- A tombstone's bytes; `core` is due 8 | hash 8, `token` 12 bytes.
 local function tombstone_of(core, state, late, finished, attempt, token, result)
   return '\%TAG_TOMBSTONE%' .. core .. char(state + (late and 8 or 0)) .. u8(finished) .. pack('>I4', attempt) .. token .. (result or '')
@@ -254,14 +283,23 @@ function Settled.bound_kept(bytes)
   S.kept_known = S.kept_known or tonum(call('HGET', S.k.s, 'kb') or nil) or 0
   local most, gone = S.limits.namespace_retained_bytes, 0
   while S.kept_known + S.kept_more > most and gone < KEPT_MAX do
-    local id = call('ZRANGE', S.k.kp, 0, 0)[1]
+    local found = call('ZRANGE', S.k.kp, 0, 0, 'WITHSCORES')
+    local id = found[1]
     if not id then break end
-    local j = Job.load(id)
-    if j and j.tag > %TAG_HELD% then
-      Settled.unkeep(j)
-      Settled.drop(j, j.ext.fi or 0)
-    else
-      call('ZREM', S.k.kp, id)
+    local order, till = #id > 16 and id, nil
+    if order then id, till = first_kept(order) end
+    if not order or till and till <= tonum(found[2]) then
+      local j = Job.load(id)
+      if j and j.tag > %TAG_HELD% then
+        Settled.unkeep(j)
+        Settled.drop(j, j.ext.fi or 0)
+      elseif order then
+        call('ZREMRANGEBYRANK', kept_set(sub(order, 18), byte(order, 17)), 0, 0)
+        S.lost = true
+      else
+        call('ZREM', S.k.kp, id)
+      end
+      if order then first_kept(order) end
     end
     gone = gone + 1
   end
@@ -280,7 +318,7 @@ end
 function Settled.unkeep(j)
   local r, state = Row.of(j.q), j.tag
   call('ZREM', kept_set(j.q, state), Job.seq(j) .. j.id)
-  call('ZREM', S.k.kp, j.id)
+  if not RETENTION[state] then call('ZREM', S.k.kp, j.id) end
   r.c[state], r.rest = r.c[state] - 1, nil
   r.b[state] = max(0, r.b[state] - kept_bytes(j))
   count_kept(-kept_bytes(j))
@@ -326,10 +364,12 @@ function Settled.forget_oldest(r, state)
       end
     end
     r.rest = nil
-    local orders = {}
-    for i = 1, #oldest do if ids[i] then orders[#orders + 1] = ids[i] end end
-    call_many('ZREM', key, oldest)
-    call_many('ZREM', S.k.kp, orders)
+    call('ZREMRANGEBYRANK', key, 0, #oldest - 1)
+    if not RETENTION[state] then
+      local orders = {}
+      for i = 1, #oldest do if ids[i] then orders[#orders + 1] = ids[i] end end
+      call_many('ZREM', S.k.kp, orders)
+    end
     call_many('HSET', S.k.b, kv)
     call_many('HDEL', S.k.b, gone)
     for _, one in ipairs(longer) do remember(one[1], one[2], one[3], one[4], one[5], one[6], one[7], one[8], one[9]) end
@@ -345,8 +385,12 @@ function Settled.keep(j, finished)
   Job.save(j)
   local till = finished + max(retention, WINDOW)
   call('ZADD', kept_set(j.q, state), fmt('%d', finished), Job.seq(j) .. j.id)
-  call('ZADD', S.k.kp, fmt('%d', till), j.id)
-  schedule('kept', till)
+  if bound then
+    Settled.keeps(j.q, state, finished)
+  else
+    call('ZADD', S.k.kp, fmt('%d', till), j.id)
+    schedule('kept', till)
+  end
   r.c[state], r.rest = r.c[state] + 1, nil
   r.b[state] = r.b[state] + kept_bytes(j)
   Settled.bound_kept(kept_bytes(j))
@@ -389,32 +433,66 @@ function Settled.expire_if_late(j)
   return true
 end
 
+-- A kept job that has left its order is no longer kept: mostly no tombstone of it is left. Its id
+-- goes to `gone`, or a tombstone stands in its place.
+local function let_go(r, state, id, raw, gone)
+  local length = unp('>I4', raw, %REC_BODY%)
+  local finished = length > 1 and Job.read_ext(raw, length).fi or 0
+  local width = Job.payload_bytes(raw, %REC_EXT% + length, byte(raw, %REC_FLAGS%)) + 256
+  r.c[state], r.b[state], r.rest = r.c[state] - 1, max(0, r.b[state] - width), nil
+  count_kept(-width)
+  if finished + max(WINDOW, remember_of(id, raw)) > S.now then return Settled.drop(Job.parse(id, raw), finished) end
+  Bundle.leave(id)
+  gone[#gone + 1] = id
+end
+
+-- Removes the first jobs of an order, those that are past its span, at most so many; how many.
+local function prune_order(member, limit)
+  local state, q = byte(member, 17), sub(member, 18)
+  if not Row.find(q) then return call('ZREM', S.k.kp, member) end
+  local key, r, ids, gone = kept_set(q, state), Row.of(q), {}, {}
+  local found = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now - span_of(state)), 'LIMIT', 0, limit)
+  local n = #found
+  if n > 0 then
+    for i = 1, n do ids[i] = sub(found[i], 13) end
+    local raws = Job.raws(ids)
+    call('ZREMRANGEBYRANK', key, 0, n - 1)
+    for i = 1, n do
+      local raw = raws[i]
+      if raw and byte(raw) == state then let_go(r, state, ids[i], raw, gone) else Settled.unkept(r, state) end
+    end
+    call_many('HDEL', S.k.b, gone)
+  end
+  first_kept(member)
+  return n
+end
+
 -- Removes kept jobs past their retention, which is no shorter than the settled window, unless that
--- has grown since: mostly no tombstone of them is left. How many.
+-- has grown since. How many.
 function Settled.prune_kept(limit)
-  local key = S.k.kp
-  local ids = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
+  local key, ids, pruned = S.k.kp, {}, 0
+  for _, member in ipairs(call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)) do
+    if #member == 16 then
+      ids[#ids + 1] = member
+    elseif pruned < limit then
+      pruned = pruned + prune_order(member, limit - pruned)
+    end
+  end
   local raws, gone, members, sets = Job.raws(ids), {}, {}, {}
   for i = 1, #ids do
     local raw = raws[i]
     local state = raw and byte(raw)
     if state and state > %TAG_HELD% and state < %TAG_TOMBSTONE% then
-      local length = unp('>I4', raw, %REC_BODY%)
-      local at, finished = 36 + length, Job.read_ext(raw, length).fi or 0
+      local at = 36 + unp('>I4', raw, %REC_BODY%)
       local q = sub(raw, at + 1, at + byte(raw, at))
       local r, set = Row.of(q), kept_set(q, state)
-      if not members[set] then members[set], sets[#sets + 1] = {}, set end
-      table.insert(members[set], sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i])
-      r.c[state], r.rest = r.c[state] - 1, nil
-      local width = Job.payload_bytes(raw, at, byte(raw, %REC_FLAGS%)) + 256
-      r.b[state] = max(0, r.b[state] - width)
-      count_kept(-width)
-      if finished + max(WINDOW, remember_of(ids[i], raw)) > S.now then
-        Settled.drop(Job.parse(ids[i], raw), finished)
-      else
-        Bundle.leave(ids[i])
-        gone[#gone + 1] = ids[i]
+      local list = members[set]
+      if not list then
+        list = {}
+        members[set], sets[#sets + 1] = list, set
       end
+      list[#list + 1] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i]
+      let_go(r, state, ids[i], raw, gone)
     elseif not raw then
       S.lost = true
     end
@@ -422,7 +500,7 @@ function Settled.prune_kept(limit)
   call_many('ZREM', key, ids)
   for _, set in ipairs(sets) do call_many('ZREM', set, members[set]) end
   call_many('HDEL', S.k.b, gone)
-  return #ids
+  return pruned + #ids
 end
 
 end

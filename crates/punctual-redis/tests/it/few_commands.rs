@@ -309,7 +309,45 @@ async fn orders_are_cancelled_by_key_with_a_few_commands_a_call() {
     let few = ordered_and_cancelled(seconds(15), 20).await;
     let many = ordered_and_cancelled(seconds(15), 80).await;
     assert_eq!(few, many, "it grows with the jobs");
-    assert_eq!(many, [9, 15]);
+    assert_eq!(many, [9, 14]);
+}
+
+#[tokio::test]
+async fn one_order_is_cancelled_by_key_as_many_are() {
+    let [_, cancelled] = ordered_and_cancelled(seconds(15), 1).await;
+    assert!(cancelled <= 15, "{cancelled}");
+}
+
+/// Their order by finish is the one by the end of their retention, too.
+#[tokio::test]
+async fn cancelled_jobs_are_removed_with_a_few_commands() {
+    let mut place = Place::new().await;
+    for nth in 0..3 {
+        let jobs: Vec<NewJob> = orders(seconds(15), 80);
+        let ids = jobs.iter().map(|job| job.id);
+        let cancel = Edit {
+            select: Select::Targets(ids.map(Target::Id).collect()),
+            action: Action::Cancel,
+            dry_run: false,
+        };
+        place.enqueue(jobs).await;
+        place.engine.edit(&here(), cancel).await.expect("edit");
+        place.set_time(seconds(1 + nth)).await;
+    }
+    place.set_time(hours(25)).await;
+    place.look();
+    let mut pruned = 0;
+    loop {
+        match place.engine.maintain().await.expect("maintain").pruned {
+            0 => break,
+            some => pruned += some,
+        }
+    }
+    assert_eq!(pruned, 3 * 80 + 1, "and the tombstone of the first job");
+    let commands = place.look();
+    let count = |name| commands.get(name).copied().unwrap_or_default();
+    assert_eq!(count("zremrangebyrank"), 1, "{commands:?}");
+    assert!(count("zrem") <= 6 && count("hdel") <= 6, "{commands:?}");
 }
 
 #[tokio::test]
