@@ -72,7 +72,8 @@ const MOMENT: Duration = Duration::from_millis(200);
 pub(crate) fn measure(options: &Options, sides: &[Side]) {
     let cli = cli();
     let rivals = ["bullmq", "sidekiq"].map(|name| sides.iter().find(|side| side.name == name));
-    let measures_us = sides.iter().any(|side| side.name == PUNCTUAL);
+    // By the command: no program of the rivals' folder is needed.
+    let measures_us = options.sides.is_empty() || options.sides.iter().any(|name| name == PUNCTUAL);
     let mut pairs = Vec::new();
     let mut ours: Vec<Vec<f64>> = KINDS.iter().map(|_| Vec::new()).collect();
     let mut theirs: Vec<[Vec<f64>; 2]> = KINDS.iter().map(|_| Default::default()).collect();
