@@ -149,6 +149,9 @@ end
 
 local NOTHING = {} -- opts of a job that has none; it never changes
 
+-- Shapes of jobs that a call may have: each costs some time to know.
+local SHAPES = 8
+
 -- Reads a call's jobs once: ids and records as they would be stored, in parts of one lane and due.
 -- `plain` unless a job can be stored only by itself; `looked` if there are such as the functions
 -- look into. It is the call `k`, which begins with the argument `at`; `last` the batch of the one
@@ -171,28 +174,40 @@ local function read_jobs(args, at, k, last)
   local now, now8, size = S.now, u8(S.now), #blob
   at = 12
   local stamp = now8 .. S.sub
-  local last_kind, last_given8, last_lane, due8, late, due, later, prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
-  local last_opts, last_held, last_grouped
+  local last_kind, last_given8, last_lane, due8, late, due, later, prefix, plain_prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
+  local last_opts, last_held, last_grouped, shape, shape_opts, shapes = nil, nil, nil, nil, nil, 0
   for i = 1, n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length
     if length < 40 or last > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
     if given8 ~= last_given8 or kind ~= last_kind then
       due8, late, due = due_of(kind, given8, now8, i - 1)
-      last_given8, last_kind, prefix = given8, kind, stamp .. due8
+      last_given8, last_kind, prefix, plain_prefix = given8, kind, '\%TAG_WAITING%' .. stamp .. due8, '\%TAG_PLAIN%' .. stamp .. due8
       if due > now ~= later then last_lane, later = nil, due > now end
       if late then batch.plain = false end
     end
-    local ql = byte(blob, at + 41)
-    local front = at + 43 + ql + (byte(blob, at + 42 + ql) or size)
-    if front > last + 1 then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
-    local lane = sub(blob, at + 39, front - 1)
-    local o, key, ex, group, held, _
-    if lane ~= last_lane then
-      _, o, key, ex, group = Check.front(blob, at + 39, last, i - 1)
-      flags_of = byte(lane, 2)
-    elseif %flags_of has SPEC_OPTS% then
-      _, o, key, ex, group = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
+    local lane, o, key, ex, group, held = last_lane, nil, nil, nil, nil, nil
+    local value = shape and lane and at + 38 + shape.all <= last and Job.value_in(shape, blob, at + 39)
+    if value then
+      o = shape_opts
+      if shape.name then Check.own(shape.name, value, i - 1) end
+      if shape.name == 'u' then key = value elseif shape.name == 'g' then group = value elseif shape.name then ex = value end
+    else
+      local ql, from = byte(blob, at + 41), nil
+      local front = at + 43 + ql + (byte(blob, at + 42 + ql) or size)
+      if front > last + 1 then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
+      lane = sub(blob, at + 39, front - 1)
+      if lane ~= last_lane then
+        from, o, key, ex, group = Check.front(blob, at + 39, last, i - 1)
+        flags_of = byte(lane, 2)
+      elseif %flags_of has SPEC_OPTS% then
+        from, o, key, ex, group = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
+      end
+      shape = nil
+      if o and shapes < SHAPES then
+        shape, shapes = Job.shape(blob, at + 39, front + 4, from - 1, key, ex, group), shapes + 1
+        shape_opts = o
+      end
     end
     if flags_of >= %SPEC_EXAMINED% then
       o = o or NOTHING
@@ -202,15 +217,20 @@ local function read_jobs(args, at, k, last)
         if not Enqueue.goes_along(o) then batch.plain = false end
       end
       if ex and at8(ex) <= now then batch.plain = false end
-      looks[i], keys[i], ends[i], groups[i] = o, key, ex, group
-      kv[2 * i] = Enqueue.record_of(prefix, sub(blob, at + 29, at + 40), held and o, sub(blob, at + 41, last))
+      looks[i] = o -- nothing is put where there is nothing: a table grows by that, too
+      if key then keys[i] = key end
+      if ex then ends[i] = ex end
+      if group then groups[i] = group end
+      kv[2 * i] = held and Enqueue.held_record(prefix, sub(blob, at + 29, at + 40), o, sub(blob, at + 41, last))
+        or prefix .. sub(blob, at + 29, at + 40) .. '\0\0\0\1\128' .. sub(blob, at + 41, last)
     else
-      kv[2 * i] = '\%TAG_PLAIN%' .. prefix .. sub(blob, at + 29, last)
+      kv[2 * i] = plain_prefix .. sub(blob, at + 29, last)
     end
     local grouped = group ~= nil
     if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped then
       if part then part.n = places end
       last_lane, last_held, last_grouped = lane, held, grouped
+      local ql = byte(lane, 3)
       local name = held and 'h' .. sub(lane, 4, 3 + ql) or later and sub(lane, 4, 3 + ql) or sub(lane, 1, 1) .. sub(lane, 3, 3 + ql)
       if grouped then name = 'g' .. name end
       part = parts[name]

@@ -207,6 +207,15 @@ end
 
 local last_opts, last_map = '', nil -- the last without a key and an expiry: of a call mostly all are the same
 
+local function check_key(name, key, index)
+  if (#key == 0 or #key > KEY_MAX or find(key, '[^ -~]')) and not is_key(key) then refuse_opts(name, index) end
+end
+
+-- Checks the value of a key, group or expiry.
+function Check.own(name, value, index)
+  if name ~= 'ex' then check_key(name, value, index) elseif not is_instant8(value) then refuse_opts(name, index) end
+end
+
 -- Checks opts that are looked into: the map, the unique key, the instant of expiry and the group,
 -- which may stand only here.
 local function check_looked(bytes, from, last, index)
@@ -215,9 +224,9 @@ local function check_looked(bytes, from, last, index)
   local head, rest, key, ex, group = Job.split_opts(bytes, from, last)
   local map = head and (good_maps and good_maps[head][rest] or check_map(char(head) .. rest, true, index))
   if map and map.u == nil and map.ex == nil and map.g == nil then
-    if key and (#key == 0 or #key > KEY_MAX or find(key, '[^ -~]')) and not is_key(key) then refuse_opts('u', index) end
+    if key then check_key('u', key, index) end
     if ex and not is_instant8(ex) then refuse_opts('ex', index) end
-    if group and (#group == 0 or #group > KEY_MAX or find(group, '[^ -~]')) and not is_key(group) then refuse_opts('g', index) end
+    if group then check_key('g', group, index) end
     if not key and not ex and not group then last_opts, last_map = sub(bytes, from, last), map end
     return map, key, ex, group
   end

@@ -5,17 +5,21 @@ do
 -- The bytes of the verdict of a job that completed without effects.
 local DONE = '\0' .. '\4' .. '\0\0\0\0\0\0\0\0' .. '\0\0'
 
--- The places in a lease of n jobs, by their order: of each the first time that it is named. And the
--- same as runs, if they are named in the order of the lease.
-local function places_of(p, ids, all, n)
-  local places, runs = {}, Lease.runs_of(p, all, n)
-  if runs then
-    for k = 1, #runs, 2 do
-      for place = runs[k], runs[k] + runs[k + 1] - 1 do places[#places + 1] = place end
+-- Places as a list, of runs.
+local function listed(runs)
+  local places, n = {}, 0
+  for k = 1, #runs, 2 do
+    for place = runs[k], runs[k] + runs[k + 1] - 1 do
+      n = n + 1
+      places[n] = place
     end
-    return places, runs
   end
-  local hint, seen = 1, {}
+  return places
+end
+
+-- The places in a lease of n jobs, by their order: of each the first time that it is named.
+local function places_of(p, ids, n)
+  local places, hint, seen = {}, 1, {}
   for i = 1, n do
     local place = Lease.place(p, ids[i], hint)
     if place and not seen[place] then places[i], seen[place], hint = place, true, place + 1 end
@@ -26,7 +30,8 @@ end
 -- Settles those of these jobs of a lease as completed that can be settled together: by place what
 -- each is in then, the queue of one, and how many. `results` by place, if there are any.
 local function complete_together(p, ids, all, attempt, results)
-  local places, runs = places_of(p, ids, all, #ids)
+  local runs = Lease.runs_of(p, all, #ids) -- mostly they are named in the order of the lease
+  local places = not runs and places_of(p, ids, #ids)
   local said, n = {a = attempt, s = p.started, sa = attempt, sk = sub(p.token, 1, 12)}, 0
   local lists, taken = Settled.gather(ids, Job.raws(ids), runs and true or places, COMPLETED, attempt, results)
   for _, list in ipairs(lists) do
@@ -38,6 +43,7 @@ local function complete_together(p, ids, all, attempt, results)
     Lease.leave_runs(p, runs)
   elseif n > 0 then
     local left = {}
+    places = places or listed(runs)
     for i = 1, #ids do if taken[i] then left[#left + 1] = places[i] end end
     Lease.leave(p, left)
   end
@@ -76,7 +82,8 @@ function Settle.retry_some(p, items, out)
   end
   if n < 2 then return nil end
   local verdicts = {}
-  local left, q = Retry.together(p, failed, Job.raws(ids), places_of(p, ids, concat(ids), n), verdicts)
+  local runs = Lease.runs_of(p, concat(ids), n)
+  local left, q = Retry.together(p, failed, Job.raws(ids), runs and listed(runs) or places_of(p, ids, n), verdicts)
   for k, verdict in pairs(verdicts) do out[at[k]] = verdict end
   if #left > 0 then Lease.leave(p, left) end
   return q
@@ -85,8 +92,7 @@ end
 -- Settles jobs of a lease that all completed, with nothing else to say, together where they can be;
 -- puts the verdicts of those in `out`, and answers the queue of one, and whether that were all.
 function Settle.complete_alike(p, report, out)
-  local ids = {}
-  for i = 1, report.n do ids[i] = sub(report.ids, 16 * i - 15, 16 * i) end
+  local ids = cut_ids(report.ids, 1, report.n)
   local taken, q, n = complete_together(p, ids, report.ids, report.attempt)
   if n == report.n then return q, true end
   for i in pairs(taken) do out[i] = DONE end

@@ -40,8 +40,7 @@ function Ends.kinds(ids, n, records)
   if records then
     raws = slice(records, from + 1, n)
   else
-    for i = from + 1, n do raws[i - from] = sub(ids, 16 * i - 15, 16 * i) end
-    local ok, read = attempt(Job.raws, raws)
+    local ok, read = attempt(Job.raws, cut_ids(ids, 16 * from + 1, n - from))
     raws = ok and read or {}
   end
   for i = 1, n - from do
@@ -54,6 +53,16 @@ function Ends.kinds(ids, n, records)
     end
   end
   return runs
+end
+
+-- Of runs of the kinds of n jobs, count and kind by turns, those of the last hundred.
+function Ends.last_runs(runs, n)
+  local over, first = n - KEPT, 1
+  if over <= 0 then return runs end
+  while runs[first] <= over do over, first = over - runs[first], first + 2 end
+  local out = slice(runs, first, #runs)
+  out[1] = out[1] - over
+  return out
 end
 
 -- Reads kinds as a settle tells them: runs 1 | per run count 2, klen 1, kind; no run if all are of

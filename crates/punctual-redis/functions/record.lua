@@ -119,6 +119,31 @@ function Job.split_opts(bytes, from, last)
   return head, sub(bytes, at, last), key, ex, group
 end
 
+local TAGS = {u = '\161u', g = '\161g', ex = '\162ex'}
+
+-- What jobs look like that differ from one only in the value of its key, group or expiry, of which
+-- it has one or none: their bytes from a place on up to that value (`front`) and behind it
+-- (`rest`), its name and length, and the length of all. `opts` is where the map begins in the
+-- bytes, `last` where it ends. Nothing if it is not known by its place.
+function Job.shape(bytes, from, opts, last, key, ex, group)
+  local name = key and 'u' or group and 'g' or ex and 'ex'
+  local value, start = key or group or ex or '', last + 1
+  if name then
+    start = opts + 2 + #TAGS[name]
+    if key and group or ex and (key or group) or #value > 31 then return nil end
+    if sub(bytes, opts + 1, start - 2) ~= TAGS[name] or sub(bytes, start, start + #value - 1) ~= value then return nil end
+  end
+  return {front = sub(bytes, from, start - 1), rest = sub(bytes, start + #value, last), name = name, length = #value, start = start - from, all = last + 1 - from}
+end
+
+-- The value of the same in other bytes from a place on, if these look so.
+function Job.value_in(shape, bytes, from)
+  local start = from + shape.start
+  if sub(bytes, from, start - 1) == shape.front and sub(bytes, start + shape.length, from + shape.all - 1) == shape.rest then
+    return sub(bytes, start, start + shape.length - 1)
+  end
+end
+
 local rests, rest_count = {}, 0 -- those that were read last, by head and bytes
 for head = 128, 143 do rests[head] = {} end
 

@@ -166,7 +166,7 @@ local function settle_plain(p, report)
   Shard.may_count(Row.of(p.q))
   local ids, runs = {}, Lease.runs_of(p, sent, n)
   if not runs or not p.runs or M.watch >= S.now or M.feed >= S.now then
-    for i = 1, n do ids[i] = sub(sent, 16 * i - 15, 16 * i) end
+    ids = cut_ids(sent, 1, n)
   end
   if not runs then
     local places, hint, seen = {}, 1, {}

@@ -3,13 +3,14 @@
 do
 
 local NOTHING = Job.NOTHING
+local SHAPES = 8 -- that are made of the jobs of a call
 local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
 
 -- Jobs of a queue that are settled together as lists: all ids; ids and cores of those that leave a
 -- tombstone like others; of those that leave one of their own, and of those that are kept; fields
 -- of unique keys; who expires; groups.
 local function new_list(r, state)
-  return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, kinds = {}}
+  return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, runs = {}, run = -1}
 end
 
 -- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
@@ -18,20 +19,25 @@ end
 -- by place in which a job is.
 function Settled.gather(ids, raws, places, state, attempt, results, passes)
   local lists, by_queue, taken = {}, {}, {}
-  local list, front, width, q, kind = nil, '\0', 1, nil, nil
+  local list, front, width, q, kind, shape, shape_opts, shapes = nil, '\0', 1, nil, nil, nil, nil, 0
   local bound = Settled.RETENTION[state]
   bound = bound and S.limits[bound]
   for i = 1, #ids do
     local raw = raws[i]
     local tag = raw and (places == true or places[i]) and byte(raw) or 0
     if tag == %TAG_PLAIN% or tag == %TAG_WAITING% then
-      local at, e = 32, NOTHING
-      if tag == %TAG_WAITING% then
+      local at, e, from, o, key, ex, group = 32, NOTHING, nil, NOTHING, nil, nil, nil
+      local value = shape and tag == %TAG_WAITING% and Job.value_in(shape, raw, %REC_FLAGS%)
+      if value then
+        at, o, from = 37, shape_opts, %REC_FLAGS% + shape.all
+        if shape.name == 'u' then key = value elseif shape.name == 'g' then group = value elseif shape.name then ex = value end
+      elseif tag == %TAG_WAITING% then
         local length = unp('>I4', raw, 32)
         at = 36 + length
         if length > 1 then e = Job.read_ext(raw, length) end
       end
-      if sub(raw, at, at + width - 1) ~= front then
+      if not value and sub(raw, at, at + width - 1) ~= front then
+        shape = nil -- it is of the list before
         local ql = byte(raw, at)
         local kl = byte(raw, at + ql + 1)
         width = ql + kl + 2
@@ -44,15 +50,26 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           lists[#lists + 1], by_queue[q] = list, list
         end
       end
-      local from, o, key, ex, group = at + width, NOTHING, nil, nil, nil
-      if byte(raw, 31) % 2 == 1 then
-        local length = unp('>I4', raw, from)
-        o, key, ex, group = Job.read_opts(raw, from + 4, from + 3 + length)
-        from = from + 4 + length
+      if not value then
+        from = at + width
+        if byte(raw, 31) % 2 == 1 then
+          local length = unp('>I4', raw, from)
+          o, key, ex, group = Job.read_opts(raw, from + 4, from + 3 + length)
+          if at == 37 and e == NOTHING and shapes < SHAPES then
+            shape, shape_opts, shapes = Job.shape(raw, %REC_FLAGS%, from + 4, from + 3 + length, key, ex, group), o, shapes + 1
+          end
+          from = from + 4 + length
+        end
       end
       if (not group or attempt) and not o.rm and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex)) then
         local id, n = ids[i], list.n + 1
-        list.n, list.ids[n], list.kinds[n], taken[i] = n, id, kind, list
+        list.n, list.ids[n], taken[i] = n, id, list
+        if kind == list.kind then
+          list.runs[list.run] = list.runs[list.run] + 1
+        else
+          list.run, list.kind = list.run + 2, kind
+          list.runs[list.run], list.runs[list.run + 1] = 1, kind
+        end
         if key then
           local k = #list.fields + 1
           list.fields[k], list.holders[k] = q .. '\0' .. key, id
@@ -147,16 +164,9 @@ end
 
 -- Counts and tells that jobs have ended.
 local function count_ends(list)
-  local r, ids, n, runs, kinds, last = list.r, list.ids, list.n, {}, list.kinds, 0
+  local r, ids, n = list.r, list.ids, list.n
   note(r, NOTED[list.state], n)
-  for i = max(1, n - 99), n do
-    if last > 0 and runs[last] == kinds[i] then
-      runs[last - 1] = runs[last - 1] + 1
-    else
-      runs[last + 1], runs[last + 2], last = 1, kinds[i], last + 2
-    end
-  end
-  Ends.completed(r, concat(ids), n, runs, list.state)
+  Ends.completed(r, concat(ids), n, Ends.last_runs(list.runs, n), list.state)
   if M.watch >= S.now then
     S.settled = S.settled or {}
     for i = 1, n do S.settled[#S.settled + 1] = ids[i] end

@@ -182,7 +182,7 @@ end
 
 -- Forgets the tombstones of an entry of ids, at most so many; how many.
 local function prune_entry(key, one, limit)
-  local ids, all, from, n = {}, one, 9, floor((#one - 8) / 16)
+  local ids, all, from, n = nil, one, 9, floor((#one - 8) / 16)
   local results = #one % 16 == 12 and sub(one, -4) or ''
   local no = (#one == 11 or #one == 13) and sub(one, 1, 11)
   if no then -- a reference; ids before `from` are pruned
@@ -191,7 +191,7 @@ local function prune_entry(key, one, limit)
     from, n = 19 + 16 * gone, unp('>I2', all, 17) - gone
   end
   local take = min(n, limit)
-  for i = 1, take do ids[i] = sub(all, from + 16 * i - 16, from + 16 * i - 1) end
+  ids = cut_ids(all, from, take)
   if no and take == n then
     call('HDEL', S.k.md, no)
   elseif no then

@@ -8,15 +8,14 @@ do
 -- mostly have the same.
 local last_opts, last_ext = nil, nil
 
--- A record as it is stored at first, in parts: stamp and due, from the hash to the sflags, the opts
--- of a held job, the rest.
-function Enqueue.record_of(head, middle, held, rest)
-  if not held then return '\2' .. head .. middle .. '\0\0\0\1\128' .. rest end
+-- The record of a held job as it is stored at first, in parts: tag of one that waits, stamp and
+-- due; from the hash to the sflags; its opts; the rest.
+function Enqueue.held_record(head, middle, held, rest)
   if held ~= last_opts then
     local ext = mp.pack({w = held.w})
     last_opts, last_ext = held, pack('>I4', #ext) .. ext
   end
-  return '\3' .. head .. middle .. last_ext .. rest
+  return '\%TAG_HELD%' .. sub(head, 2) .. middle .. last_ext .. rest
 end
 
 -- The spec of a record that was made so.

@@ -98,8 +98,8 @@ pub(super) fn write_front(out: &mut Writer, job: &NewJob) {
     }
 }
 
-/// What mostly differs from job to job, in this order and before all else: the functions cut it off,
-/// and read the rest once for all jobs that have the same.
+/// What mostly differs from job to job, in this order and before all else: the functions cut it
+/// off, and read the rest once for all jobs that have the same.
 fn own(options: &mut MapWriter, job: &NewJob) {
     options.put_some("ex", job.expires_at.map(instant));
     options.put_some("u", job.unique.as_ref().map(|unique| &unique.key));
