@@ -232,6 +232,12 @@ local function lane_list(lists, lane)
   return list
 end
 
+-- The place of a group that comes up next, in the microsecond of a stamp.
+local function next_place(stamp)
+  S.part = min(S.part + 1, 65535) -- so many groups, and writes of a microsecond, are in no order
+  return stamp .. pack('>I3', min(M.sub, 4095) * 4096 + S.part % 4096)
+end
+
 -- Puts the groups that the call has changed in the lanes they may be claimed from, where one that
 -- has its turn keeps it, and writes their rows.
 function Group.flush()
@@ -251,8 +257,7 @@ function Group.flush()
       local lane = wanted_lane(of.r, row, prio, line)
       if line.place and line.lane ~= lane then leave_place(row, line) end
       if lane and not line.place then
-        S.part = min(S.part + 1, 65535) -- so many groups, and writes of a microsecond, are in no order
-        line.lane, line.place = lane, stamp .. pack('>I3', min(M.sub, 4095) * 4096 + S.part % 4096)
+        line.lane, line.place = lane, next_place(stamp)
         local to = lane_list(of.to, lane)
         to[#to + 1], to[#to + 2] = '0', member_of(line.place, row.group)
       end
@@ -315,9 +320,37 @@ function Group.up(r, j)
   changes(row)
 end
 
+-- Puts jobs in line that are each the only one of a new group, which is not known before. Their
+-- rows and places are written as they are. Whether it did.
+local function line_up_new(r, ids, raws, groups)
+  local rows, seen, n = known_rows(r), {}, #ids
+  for i = 1, n do
+    local group = groups[i]
+    if rows[group] or seen[group] then return false end
+    seen[group] = true
+  end
+  local key = S.base .. ':g:' .. r.name
+  local found = get_many(key, groups)
+  for i = 1, n do if found[i] then return false end end
+  if S.changed_groups then Group.flush() end -- those came before
+  local stamp, kv, to, head = sub(u8(S.now), 2), {}, {}, char(8 * ROW_VERSION)
+  for i = 1, n do
+    local lane, place = byte(raws[i], %REC_PRIORITY%), next_place(stamp)
+    kv[2 * i - 1], kv[2 * i] = groups[i], head .. char(lane + ALONE + HAS_PLACE) .. ids[i] .. place
+    local members = lane_list(to, lane)
+    local k = #members
+    members[k + 1], members[k + 2] = '0', member_of(place, groups[i])
+  end
+  for lane, members in pairs(to) do Line.places_taken(r, lane, members) end
+  call_many('HSET', key, kv)
+  r.c[READY] = r.c[READY] + n
+  return true
+end
+
 -- Puts jobs of groups that were enqueued now, in their order, at the end of their lines: ids,
 -- records and groups.
 function Group.line_up(r, ids, raws, groups)
+  if line_up_new(r, ids, raws, groups) then return end
   local rows, key = Group.fetch(r, groups), line_key(r)
   for i = 1, #ids do
     local row, raw = rows[groups[i]], raws[i]
@@ -451,10 +484,24 @@ function Group.settled(r, group, id)
   changes(row)
 end
 
--- The same of jobs that settled together.
+-- The same of jobs that settled together. The row of one that was all there was of its group goes,
+-- and need not be known for that.
 function Group.settled_many(r, groups, ids)
-  Group.fetch(r, groups)
-  for i = 1, #groups do Group.settled(r, groups[i], ids[i]) end
+  local rows, key, gone, others = known_rows(r), S.base .. ':g:' .. r.name, {}, {}
+  local raws, head = get_many(key, groups), char(8 * ROW_VERSION + HAS_ACTIVE) .. '\0\1'
+  for i = 1, #groups do
+    if not rows[groups[i]] and raws[i] == head .. ids[i] then gone[#gone + 1] = groups[i] else others[#others + 1] = i end
+  end
+  call_many('HDEL', key, gone)
+  for _, i in ipairs(others) do
+    local row = rows[groups[i]]
+    if not row then
+      row = new_row(r, groups[i])
+      rows[groups[i]] = row
+      if raws[i] then read_row(row, raws[i]) end
+    end
+    Group.settled(r, groups[i], ids[i])
+  end
 end
 
 -- A job of a group, whose order of enqueue is `seq`, is held or scheduled, or is so no longer.
