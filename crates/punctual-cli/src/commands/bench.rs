@@ -9,6 +9,7 @@ mod leftovers;
 mod lifecycle;
 mod limits;
 mod neighbours;
+mod schedules;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Neighbours(neighbours::Args),
     Limits(limits::Args),
     Flows(flows::Args),
+    Schedules(schedules::Args),
 }
 
 /// How long a lifecycle keeps settled jobs and their tombstones where the engine lets it choose.
@@ -51,6 +53,7 @@ impl Command {
             Self::Neighbours(args) => args.run(&place).await,
             Self::Limits(args) => args.run(&place).await,
             Self::Flows(args) => args.run(&place).await,
+            Self::Schedules(args) => args.run(&place).await,
         };
         // Before its directory goes.
         place.connection.close().await?;
