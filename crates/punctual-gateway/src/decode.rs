@@ -152,7 +152,10 @@ fn field(place: &str, told: &str, value: Option<&Value>) -> (Why, String, Option
         return (
             Why::Field,
             message,
-            use_of(name, "").or_else(|| known(told)),
+            // A kind of a job is no variant.
+            use_of(name, "")
+                .filter(|_| name != "kind")
+                .or_else(|| known(told)),
         );
     }
     // Of a whole body only its kind is told: it may be anything.
@@ -210,7 +213,6 @@ fn use_of(name: &str, expected: &str) -> Option<String> {
     let takes = match name {
         "id" | "job" => "a UUID such as \"01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a\"",
         "ids" | "jobs" => "an array of UUIDs",
-        "kind" if expected.contains("window") => "window or smooth",
         "queue" | "kind" => "1 to 128 of a-z A-Z 0-9 . _ - : /",
         "key" => "the unique key of a job",
         "queues" => "an array of 1 to 64 names of queues",

@@ -146,6 +146,8 @@ struct Derived {
     prune_low: Option<PruneKey>,
     period_low: Option<PeriodKey>,
     obstacles: Obstacles,
+    /// How many queues have a gate: while it is none, nothing else is asked about limits.
+    gates: usize,
     /// Schedules that need more instants from a calendar.
     low_schedules: BTreeSet<RecordKey>,
     /// How many there are, by namespace.

@@ -165,13 +165,14 @@ impl Machine {
             return Ok(());
         }
         let active = queue.active();
-        let gate = queue
-            .gate
-            .get_or_insert_with(|| Gate::new(GateRow::new()).into());
+        let is_new = queue.gate.is_none();
+        let new = || Gate::new(GateRow::new()).into();
+        let gate = queue.gate.get_or_insert_with(new);
         if (gate.concurrency, gate.rate) == (settings.concurrency, settings.rate) {
             return Ok(());
         }
         gate.set(&settings, active, now);
+        self.derived.gates += usize::from(is_new);
         self.signals.notify(id);
         self.drop_idle_gate(id)
     }
@@ -181,9 +182,9 @@ impl Machine {
         let all = (self.rows.gates).scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?;
         for (key, row) in all {
             if let Some(queue) = self.derived.queues.get_mut(&key.queue) {
-                let gate = queue
-                    .gate
-                    .get_or_insert_with(|| Gate::new(GateRow::new()).into());
+                self.derived.gates += usize::from(queue.gate.is_none());
+                let new = || Gate::new(GateRow::new()).into();
+                let gate = queue.gate.get_or_insert_with(new);
                 (gate.row, gate.changed) = (row, false);
             }
         }
@@ -205,7 +206,7 @@ impl Machine {
     /// The queue is deleted.
     pub(super) fn forget_gate(&mut self, id: u32) -> Result<()> {
         if let Some(queue) = self.derived.queues.get_mut(&id) {
-            queue.gate = None;
+            self.derived.gates -= usize::from(queue.gate.take().is_some());
         }
         let key = gate_key(id);
         if self.rows.gates.get(&key)?.is_some() {
@@ -224,10 +225,16 @@ impl Machine {
     }
 
     pub(super) fn closed(&self, queue: u32) -> Option<Closed> {
+        if self.derived.gates == 0 {
+            return None;
+        }
         self.derived.queues.get(&queue)?.closed(self.now)
     }
 
     pub(super) fn is_limited(&self, queue: u32) -> bool {
+        if self.derived.gates == 0 {
+            return false;
+        }
         let queue = self.derived.queues.get(&queue);
         let gate = queue.and_then(|queue| queue.gate.as_ref());
         gate.is_some_and(|gate| gate.has_limits())
@@ -235,6 +242,9 @@ impl Machine {
 
     /// The limited ones among queues, each with since when it is open.
     pub(super) fn limited(&self, queues: &[u32]) -> Vec<LimitedQueue> {
+        if self.derived.gates == 0 {
+            return Vec::new();
+        }
         let named = |id: &u32| {
             let queue = self.derived.queues.get(id)?;
             queue.gate.as_ref()?;
@@ -248,6 +258,9 @@ impl Machine {
 
     /// How many jobs of a queue a claim may take, that has as many slots left.
     pub(super) fn room(&self, queue: u32, slots: usize) -> usize {
+        if self.derived.gates == 0 {
+            return usize::MAX;
+        }
         let Some(queue) = self.derived.queues.get(&queue) else {
             return usize::MAX;
         };
@@ -264,7 +277,7 @@ impl Machine {
 
     /// That many jobs of a queue were claimed.
     pub(super) fn note_claimed(&mut self, id: u32, jobs: usize) -> Result<()> {
-        if jobs == 0 || self.queue_state(id)?.gate.is_none() {
+        if jobs == 0 || self.derived.gates == 0 || self.queue_state(id)?.gate.is_none() {
             return Ok(());
         }
         if !is_injected(Bug::TokenAtEnqueue) {
@@ -290,6 +303,9 @@ impl Machine {
 
     /// A job of a queue has left its lease. A slot that was the last one wakes a worker.
     pub(super) fn slot_freed(&mut self, id: u32) -> Result<()> {
+        if self.derived.gates == 0 {
+            return Ok(());
+        }
         let now = self.now;
         let queue = self.queue_state(id)?;
         let Some(most) = queue.gate.as_ref().and_then(|gate| gate.concurrency) else {
@@ -324,6 +340,10 @@ impl Machine {
     /// closed limit: then the slot that is freed wakes one, and of a rate a worker knows when it
     /// opens. `in_line` if the work is one of the jobs that are ready.
     pub(super) fn notify_work(&mut self, id: u32, in_line: bool) -> Result<()> {
+        if self.derived.gates == 0 {
+            self.signals.notify(id);
+            return Ok(());
+        }
         if is_injected(Bug::TokenAtEnqueue) && in_line {
             self.note_started(id, 1)?;
         }
