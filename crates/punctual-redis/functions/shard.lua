@@ -1,14 +1,21 @@
 -- The open shard: engine time, counts, rows of its queues. A call opens it, changes it and commits
 -- it with one HSET: key `BASE:s`, fields `m`, `q`..queue. `BASE:qs`: queues by name.
 
+-- What other files use of this one.
+local S, M, kept_shards, LIMITS, KEYS, clock, write_shard, NEVER, next_sweep, limits_of,
+  ROW_BYTES, new_row, read_row, write_row, flag, set_flag, ENQUEUES, LEASES, CLAIMS, SETTLES,
+  may, others, LOOKED_AT, is_idle, read_rows, schedule, notify, close_row, keep, note
+do
+
 local NOTHING_OPEN = {}
-local S = NOTHING_OPEN -- the shard of this call
-local M      -- its `m`: numbers by name
+S = NOTHING_OPEN -- the shard of this call
+-- M is its `m`: numbers by name.
 -- Parsed shards by base, trusted only while the bytes are the same, and how many. Every write
 -- changes them: the parsed rows of a shard (`rows`, all of them counted) are trusted as long.
-local kept_shards, kept_shard_count, kept_count = {}, 0, 0
+kept_shards = {}
+local kept_shard_count, kept_count = 0, 0
 
-local LIMITS = {sweep = %LIMIT_SWEEP%, tombstone_bytes = %LIMIT_TOMBSTONE_BYTES%, retained = %LIMIT_RETAINED%, retained_bytes = %LIMIT_RETAINED_BYTES%,
+LIMITS = {sweep = %LIMIT_SWEEP%, tombstone_bytes = %LIMIT_TOMBSTONE_BYTES%, retained = %LIMIT_RETAINED%, retained_bytes = %LIMIT_RETAINED_BYTES%,
   namespace_retained_bytes = %LIMIT_NAMESPACE_RETAINED_BYTES%, feed = %LIMIT_FEED%, schedules = %LIMIT_SCHEDULES%,
   settled_window = %LIMIT_SETTLED_WINDOW%, cancelled_retention = %LIMIT_CANCELLED_RETENTION%, dead_retention = %LIMIT_DEAD_RETENTION%} -- spans in us
 -- `m` is written by every call: what changes often first, then the rest as it was read if nothing
@@ -18,7 +25,7 @@ local OFTEN_BYTES, SHARD_BYTES = 34, 135
 
 -- The keys of a shard by their short names, made once.
 local kept_keys, kept_key_count = {}, 0
-local KEYS = {%SHARD_KEYS%}
+KEYS = {%SHARD_KEYS%}
 
 local function keys_of(base)
   local k = kept_keys[base]
@@ -31,7 +38,7 @@ local function keys_of(base)
   return k
 end
 
-local function clock(base)
+function clock(base)
   local t = call('TIME')
   local now = t[1] * 1e6 + t[2]
   --TEST local given = call('GET', base .. ':clock') now = given and (byte(given) == 43 and now or 0) + tonum(given) or now
@@ -47,7 +54,7 @@ local function read_shard(raw)
     jumps = jumps, reused = reused, behind = behind, rest = sub(raw, OFTEN_BYTES + 1), limits_raw = #raw > SHARD_BYTES and sub(raw, SHARD_BYTES + 1) or nil}
 end
 
-local function write_shard(m)
+function write_shard(m)
   if not m.rest then
     m.rest = pack(SELDOM, m.version, m.due, m.ends, m.expiry, m.kept, m.tombstone, m.period, m.lease_duration, m.watch, m.feed, m.change,
       m.jumps, m.reused, m.behind) .. (m.limits_raw or '')
@@ -58,14 +65,14 @@ end
 
 -- When something is to be done: a job falls due, a lease ends, a job expires, a kept job or a
 -- tombstone goes, a unique key's period ends. Lower bounds; the sweep looks again.
-local NEVER = 2 ^ 62
+NEVER = 2 ^ 62
 
 local function idle_shard(instance)
   return {last = 0, sub = 0, fence = 0, version = 0, due = NEVER, ends = NEVER, expiry = NEVER, kept = NEVER, tombstone = NEVER,
     period = NEVER, tombstones = 0, lease_duration = 0, watch = 0, feed = 0, change = 0, jumps = 0, reused = 0, behind = 0, instance = instance}
 end
 
-local function next_sweep(m)
+function next_sweep(m)
   return min(m.due, m.ends, m.expiry, m.kept, m.tombstone, m.period)
 end
 
@@ -79,7 +86,7 @@ local function new_shard(base, now)
 end
 
 local parsed_limits = {}
-local function limits_of(m)
+function limits_of(m)
   local raw = m.limits_raw
   if not raw then return LIMITS end
   if not parsed_limits[raw] then
@@ -95,15 +102,16 @@ end
 -- lower bound of the first end of a lease. What changes often stands first, then the rest as it was
 -- read if nothing of it changed (r.rest), then the lanes.
 local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4I8I6I8'
-local ROW_OFTEN_BYTES, ROW_BYTES = 33, 142
+local ROW_OFTEN_BYTES = 33
+ROW_BYTES = 142
 local LEADER = 255 -- where a lane's number would stand
 
-local function new_row(name)
+function new_row(name)
   return {name = name, field = 'q' .. name, flags = %ROW_IDLE%, short = 0, head = 0, scheduled = 0, max = 0, hot_until = 0, cold = 0, first_end = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
     b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}, leader_wake = 0, leader_since = 0, leader = ''}
 end
 
-local function read_row(name, raw)
+function read_row(name, raw)
   local r = new_row(name)
   local c, b, h, at = r.c, r.b, r.h, ROW_BYTES + 1
   r.flags, r.short, c[2], c[3], h[1], h[2], h[3] = unp(ROW_OFTEN, raw)
@@ -124,7 +132,7 @@ local function read_row(name, raw)
   return r
 end
 
-local function write_row(r, now)
+function write_row(r, now)
   local c, b, h = r.c, r.b, r.h
   if not r.rest then
     r.rest = pack(ROW_SELDOM, r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6],
@@ -151,8 +159,8 @@ end
 local function seldom(r) r.rest = nil end
 
 -- Flags of a row: ROW_IDLE, ROW_PAUSED, ROW_DEAD_LETTERS, ROW_BOUNDED, ROW_LIMITED.
-local function flag(r, bit) return floor(r.flags / bit) % 2 == 1 end
-local function set_flag(r, bit, on)
+function flag(r, bit) return floor(r.flags / bit) % 2 == 1 end
+function set_flag(r, bit, on)
   if flag(r, bit) ~= on then r.flags = r.flags + (on and bit or -bit) end
 end
 
@@ -179,11 +187,11 @@ local COMMANDS = {'APPEND', 'DEL', 'EXISTS', 'EXPIRE', 'GET', 'HDEL', 'HGET', 'H
 -- Those that calls of plain jobs give behind their first write: enqueues, claims, settles, and all
 -- that is about leases. Others, and what they meet that is not plain, need all of them
 -- (`Shard.may_all`).
-local ENQUEUES = {'HSET', 'HDEL', 'RPUSH', 'ZADD'}
-local LEASES = {'APPEND', 'DEL', 'GET', 'HSET', 'HDEL', 'HINCRBY', 'RPUSH', 'LPUSH', 'LPOP', 'LINDEX', 'ZADD', 'ZREM', 'ZRANGE', 'ZRANGEBYSCORE',
+ENQUEUES = {'HSET', 'HDEL', 'RPUSH', 'ZADD'}
+LEASES = {'APPEND', 'DEL', 'GET', 'HSET', 'HDEL', 'HINCRBY', 'RPUSH', 'LPUSH', 'LPOP', 'LINDEX', 'ZADD', 'ZREM', 'ZRANGE', 'ZRANGEBYSCORE',
   'ZSCORE', 'EXISTS'}
-local CLAIMS = {'HSET', 'HDEL', 'LPUSH', 'LPOP', 'ZADD', 'ZRANGE'}
-local SETTLES = {'APPEND', 'DEL', 'HSET', 'HDEL', 'RPUSH', 'ZADD', 'ZREM'}
+CLAIMS = {'HSET', 'HDEL', 'LPUSH', 'LPOP', 'ZADD', 'ZRANGE'}
+SETTLES = {'APPEND', 'DEL', 'HSET', 'HDEL', 'RPUSH', 'ZADD', 'ZREM'}
 -- What they give besides where jobs expire or keys are held for a period, and where tombstones are
 -- many.
 local WAKES = {'ZRANGEBYSCORE', 'EXISTS'}
@@ -192,7 +200,7 @@ Shard.ENQUEUES, Shard.CLAIMS, Shard.SETTLES, Shard.LEASES = ENQUEUES, CLAIMS, SE
 
 -- Refuses a user who may not all of these, before anything is changed: a call that is denied its
 -- second write has made its first.
-local function may(commands, base)
+function may(commands, base)
   local key = base .. ':s'
   for i = 1, #commands do
     if not allows(commands[i], key) then
@@ -202,7 +210,7 @@ local function may(commands, base)
 end
 
 -- All but those that the call has asked for, by these.
-local others = {}
+others = {}
 
 local function others_than(commands)
   local rest, asked = {}, {}
@@ -325,10 +333,11 @@ end
 
 -- Queues that one call looks at, and how long one is kept that has no jobs and no settings: as long
 -- as its history.
-local LOOKED_AT, IDLE = 20, 1440 * MINUTE
+LOOKED_AT = 20
+local IDLE = 1440 * MINUTE
 
 -- Whether a queue has had neither jobs nor settings for a day.
-local function is_idle(r)
+function is_idle(r)
   if r.flags % 16 > 1 or S.now - max(r.minute, r.short) <= IDLE then return false end
   for state = 0, 6 do if r.c[state] > 0 then return false end end
   return not call('HGET', S.k.rec, 'queue/' .. r.name)
@@ -354,7 +363,7 @@ function Row.schedule(r, at_)
 end
 
 -- Reads the rows of queues, those that are not kept with one command.
-local function read_rows(queues)
+function read_rows(queues)
   local rows, names, fields = S.rows, nil, nil
   for i = 1, #queues do
     local name = queues[i]
@@ -461,14 +470,14 @@ function Shard.step()
 end
 
 -- Something of that kind is to be done at that instant.
-local function schedule(kind, at)
+function schedule(kind, at)
   if at < M[kind] then M[kind], M.rest = at, nil end
 end
 
 -- The commit sends a wakeup for the queue: 1 if a worker may sleep without a leader, 2 also if a
 -- claim came up short not long ago (a claim that leaves work wakes others), 3 always, 4 for a
 -- worker that may take the lead over; no other worker needs that one.
-local function notify(r) r.notify = 1 end
+function notify(r) r.notify = 1 end
 
 -- Sends a wakeup to a process. The key of a dead process expires.
 local function notify_process(process, what)
@@ -509,7 +518,7 @@ local function write_changes()
 end
 
 -- Sends the wakeup that a row asks for, and schedules its next sweep; its bytes.
-local function close_row(r, now)
+function close_row(r, now)
   if r.flags >= %ROW_LIMITED% then Gate.close(r) end
   if r.notify then
     local idle = %r.flags has ROW_IDLE%
@@ -528,7 +537,7 @@ local function close_row(r, now)
 end
 
 -- Keeps a shard and its rows for the next call.
-local function keep(base, m)
+function keep(base, m)
   if kept_count > 1000 or kept_shard_count >= 1000 then
     kept_shards, kept_shard_count, kept_count, m.rows = {}, 0, 0, {}
   end
@@ -589,7 +598,7 @@ function Shard.whole(f, base, argument)
 end
 
 -- Counts in this minute: 1 enqueued, 2 claimed, 3 completed, 4 failed, 5 dead, 6 cancelled.
-local function note(r, what, n)
+function note(r, what, n)
   local minute = S.now - S.now % MINUTE
   if r.minute ~= minute then
     if r.minute > 0 then Row.close_minute(r) end
@@ -597,4 +606,6 @@ local function note(r, what, n)
   end
   r.h[what] = r.h[what] + n
   if what > 3 then r.rest = nil end
+end
+
 end
