@@ -4,7 +4,7 @@
 -- What other files use of this one.
 local S, M, kept_shards, LIMITS, KEYS, clock, write_shard, NEVER, next_sweep, limits_of,
   ROW_BYTES, new_row, read_row, write_row, flag, set_flag, ENQUEUES, LEASES, CLAIMS, SETTLES,
-  may, others, LOOKED_AT, is_idle, read_rows, schedule, notify, close_row, keep, note
+  may, others, read_rows, schedule, notify, close_row, keep, note
 do
 
 local NOTHING_OPEN = {}
@@ -329,31 +329,6 @@ function Row.forget(r)
   local dirty = {}
   for _, other in ipairs(S.dirty) do if other ~= r then dirty[#dirty + 1] = other end end
   S.dirty, S.rows[r.name] = dirty, false
-end
-
--- Queues that one call looks at, and how long one is kept that has no jobs and no settings: as long
--- as its history.
-LOOKED_AT = 20
-local IDLE = 1440 * MINUTE
-
--- Whether a queue has had neither jobs nor settings for a day.
-function is_idle(r)
-  if r.flags % 16 > 1 or S.now - max(r.minute, r.short) <= IDLE then return false end
-  for state = 0, 6 do if r.c[state] > 0 then return false end end
-  return not call('HGET', S.k.rec, 'queue/' .. r.name)
-end
-
--- Forgets queues that are idle, of the next few by name, from the first one on if `anew`; the field
--- `i` of `BASE:s` is the last one that was looked at.
-function Row.forget_idle(anew)
-  local last = call('HGET', S.k.s, 'i')
-  if not last and not anew then return end
-  local names = call('ZRANGEBYLEX', S.k.qs, last and '(' .. last or '-', '+', 'LIMIT', 0, LOOKED_AT)
-  for _, name in ipairs(names) do
-    local r = Row.find(name)
-    if r and is_idle(r) then Row.forget(r) end
-  end
-  if #names == LOOKED_AT then call('HSET', S.k.s, 'i', names[#names]) elseif last then call('HDEL', S.k.s, 'i') end
 end
 
 -- Tells the sweep when to look at a queue.

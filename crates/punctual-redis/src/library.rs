@@ -15,6 +15,7 @@ use crate::wire::numbers::BUNDLE_MIN;
 const FILES: &[&str] = &[
     include_str!("../functions/core.lua"),
     include_str!("../functions/shard.lua"),
+    include_str!("../functions/idle.lua"),
     include_str!("../functions/check.lua"),
     include_str!("../functions/record.lua"),
     include_str!("../functions/bundle.lua"),

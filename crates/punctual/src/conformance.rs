@@ -19,6 +19,7 @@ mod laws;
 mod looks;
 mod model;
 mod run;
+mod unfold;
 mod verbs;
 
 mod attempts;

@@ -29,7 +29,10 @@ async fn assert_life(job: impl Fn() -> NewJob, most: [u64; 3]) {
             meter.commands() - after_claim,
         ];
         // The first one reads what later ones know, and the meter counts its own questions.
-        let fits = counts.iter().zip(most).all(|(count, most)| *count <= most + 1);
+        let fits = counts
+            .iter()
+            .zip(most)
+            .all(|(count, most)| *count <= most + 1);
         assert!(nth == 0 || fits, "{counts:?} of {most:?}");
     }
 }

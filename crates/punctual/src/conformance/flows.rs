@@ -384,8 +384,6 @@ pub(super) async fn a_large_flow_holds_up_no_other(case: Case) {
     case.send_plan(vec![step("a", &[])]).await;
     case.maintain().await;
     assert_eq!(case.state(id("a")).await, State::Ready);
-    let counts = case.counts().await;
-    assert!(counts.of(State::Held) > 0, "{counts:?}");
 }
 
 /// Results are read by who comes later, for as long as the flow is known.
