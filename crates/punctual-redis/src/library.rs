@@ -122,14 +122,14 @@ impl Library {
     /// comments that begin with `--TEST`.
     #[cfg(feature = "testing")]
     pub(crate) fn with_test_clock() -> Self {
-        let functions = assembled().replace("--TEST ", "");
+        let functions = crate::testing::inject(assembled()).replace("--TEST ", "");
         Self::named("punctual_test", functions, BUNDLE_MIN)
     }
 
     /// The same where a few jobs are as good as many: for that, comments begin with `--SMALL`.
     #[cfg(feature = "testing")]
     pub(crate) fn with_small_bundles() -> Self {
-        let functions = assembled().replace("--TEST ", "");
+        let functions = crate::testing::inject(assembled()).replace("--TEST ", "");
         Self::named("punctual_test", functions.replace("--SMALL ", ""), 3)
     }
 

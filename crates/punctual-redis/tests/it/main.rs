@@ -56,6 +56,8 @@ mod health;
 mod herd;
 /// The engine and the reference model do the same, step by step.
 mod histories;
+/// Laws find the bugs that are injected into the functions.
+mod injected;
 /// Cold jobs whose time has come before all of them were looked up.
 mod lagging;
 /// Records that a later version has written.
