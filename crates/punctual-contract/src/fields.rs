@@ -247,6 +247,7 @@ pub const SENT: &[Field] = &[
         name: "after",
         json: &["after"],
         default: "none",
+        is_compared: true,
         bounds: "10,000 in a call, each `{\"job\",\"on\"}`",
         ..NONE
     },

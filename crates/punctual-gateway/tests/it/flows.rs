@@ -60,7 +60,7 @@ async fn a_flow_is_sent_run_and_read() {
         ))
         .await
         .json();
-    let reason = &explained["explanation"]["reasons"][0];
+    let reason = &explained["explain"][0];
     assert_eq!(reason["reason"], "waits_for_jobs", "{explained}");
 
     let ran = run(&under, "orders", "completed").await;

@@ -7,7 +7,7 @@ use crate::engine::{Action, EnqueueVerdict, FlowAct, Reason};
 use crate::error::ErrorKind;
 use crate::flow::{After, EDGES_PER_CALL, FlowState, On, OnFailure, Role};
 use crate::job::{CancelReason, Effect, JobId, NewJob, Outcome, State};
-use crate::time::{hours, minutes, seconds};
+use crate::time::{hours, millis, minutes, seconds};
 
 const DONE: On = On::Completed;
 
@@ -351,7 +351,7 @@ impl NewJob {
     }
 }
 
-/// Workers get what a cascade frees without maintenance: a claim says that more follows at once.
+/// Workers get what a cascade frees without maintenance: a claim says that more follows soon.
 pub(super) async fn claims_alone_do_what_is_left_of_a_cascade(case: Case) {
     let mut plan = vec![step("root", &[])];
     plan.extend((0..300).map(|n| step(&format!("c{n}"), &[("root", DONE)])));
@@ -367,19 +367,19 @@ pub(super) async fn claims_alone_do_what_is_left_of_a_cascade(case: Case) {
         if seen == 300 {
             return;
         }
-        assert!(
-            now > 0 || claimed.wake_at == Some(claimed.now),
-            "{claimed:?}"
-        );
+        let soon = claimed.wake_at.filter(|at| *at <= claimed.now + millis(1));
+        assert!(now > 0 || soon.is_some(), "{claimed:?}");
     }
     panic!("{seen} of 300 steps were claimed");
 }
 
 /// A flow with much to do lets others have their turn.
 pub(super) async fn a_large_flow_holds_up_no_other(case: Case) {
-    let large = (0..1_000).map(|n| step_of("large", &format!("s{n}"), &[]));
-    case.enqueue_all(large.collect()).await;
-    let sealed = case.try_seal("large", 1_000, OnFailure::default()).await;
+    for part in 0..3 {
+        let steps = (0..1_000).map(|n| step_of("large", &format!("s{part}.{n}"), &[]));
+        case.enqueue_all(steps.collect()).await;
+    }
+    let sealed = case.try_seal("large", 3_000, OnFailure::default()).await;
     sealed.expect("the plan is whole");
     case.send_plan(vec![step("a", &[])]).await;
     case.maintain().await;

@@ -48,13 +48,7 @@ impl<'a> Checks<'a> {
     pub fn jobs(&self, jobs: &[NewJob]) -> Result<()> {
         self.batch(jobs.len())?;
         self.bytes(jobs.iter().map(|job| job.payload.len()).sum())?;
-        let edges: usize = jobs.iter().map(|job| job.after.len()).sum();
-        if edges > EDGES_PER_CALL {
-            let message = "jobs of the call wait for too many others; send smaller batches";
-            return Err(Error::new(ErrorKind::BatchTooLarge, message)
-                .with("after", edges)
-                .with("limit", EDGES_PER_CALL));
-        }
+        self.edges(jobs.iter().map(|job| job.after.len()).sum())?;
         for (index, job) in jobs.iter().enumerate() {
             self.job(job).map_err(|error| error.with("index", index))?;
         }
@@ -110,7 +104,8 @@ impl<'a> Checks<'a> {
         self.samples("lateness", settle, |lease| &lease.lateness_us)?;
         self.samples("run time", settle, |lease| &lease.run_time_us)?;
         let effects = all.clone().flat_map(|one| &one.effects);
-        self.bytes(effects.map(payload_bytes).sum())?;
+        self.bytes(effects.clone().map(payload_bytes).sum())?;
+        self.edges(effects.map(edges_of).sum())?;
         for (index, one) in all.enumerate() {
             self.settlement(one)
                 .map_err(|error| error.with("index", index))?;
@@ -338,6 +333,16 @@ impl<'a> Checks<'a> {
             .with("limit", self.limits.batch_bytes))
     }
 
+    fn edges(&self, edges: usize) -> Result<()> {
+        if edges <= EDGES_PER_CALL {
+            return Ok(());
+        }
+        let message = "jobs of the call wait for too many others; send smaller batches";
+        Err(Error::new(ErrorKind::BatchTooLarge, message)
+            .with("after", edges)
+            .with("limit", EDGES_PER_CALL))
+    }
+
     fn batch(&self, items: usize) -> Result<()> {
         if items <= self.limits.batch_items {
             return Ok(());
@@ -352,6 +357,13 @@ impl<'a> Checks<'a> {
 fn payload_bytes(effect: &Effect) -> usize {
     match effect {
         Effect::Enqueue(job) => job.payload.len(),
+        Effect::Clear { .. } => 0,
+    }
+}
+
+fn edges_of(effect: &Effect) -> usize {
+    match effect {
+        Effect::Enqueue(job) => job.after.len(),
         Effect::Clear { .. } => 0,
     }
 }

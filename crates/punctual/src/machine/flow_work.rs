@@ -40,6 +40,8 @@ pub(super) struct FlowWork {
     /// Flows with tasks that may be done now.
     pub(super) with_tasks: BTreeSet<RecordKey>,
     last_turn: Option<RecordKey>,
+    /// Jobs that this step may still handle.
+    left: usize,
     /// Those that had none when this step began.
     new_tasks: Vec<RecordKey>,
     /// When flows are cancelled because they are not sealed, or forgotten.
@@ -93,7 +95,7 @@ impl Machine {
         if flows.queue.is_empty() && flows.with_tasks.is_empty() {
             return Ok(());
         }
-        let mut budget = PER_STEP;
+        let mut budget = self.derived.flows.left;
         while let Some(work) = self.derived.flows.queue.pop_front() {
             match work {
                 Work::Fire(key, end) => self.fire(key, end, &mut budget)?,
@@ -121,7 +123,18 @@ impl Machine {
                 self.keep_work(work)?;
             }
         }
+        self.derived.flows.left = budget;
         self.wake_for_tasks()
+    }
+
+    /// Does tasks that are left, and what the sweep has caused; the step itself may do as much
+    /// again.
+    pub(super) fn sweep_flows(&mut self) -> Result<()> {
+        self.flow_deadlines()?;
+        self.derived.flows.left = PER_STEP;
+        self.finish()?;
+        self.derived.flows.left = PER_STEP;
+        Ok(())
     }
 
     /// Keeps work as a task, which the next step begins.

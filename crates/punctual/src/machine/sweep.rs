@@ -42,8 +42,7 @@ impl Machine {
         }
         self.end_periods(limit)?;
         let pruned = self.prune_tombstones(limit) + self.prune_kept(limit)?;
-        self.flow_deadlines()?;
-        self.finish()?;
+        self.sweep_flows()?;
         self.forget_idle()?;
         Ok(Maintained {
             moved,

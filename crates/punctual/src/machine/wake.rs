@@ -63,6 +63,9 @@ impl Obstacles {
     }
 }
 
+/// When a claim comes again that left tasks of flows: not at once, so that others have their turn.
+const TASKS_AGAIN: std::time::Duration = crate::time::millis(1);
+
 impl Machine {
     /// The earliest instant at which a claim could answer more by the passing of time alone.
     pub(super) fn wake_at(&mut self, queues: &[u32]) -> Result<Option<Timestamp>> {
@@ -70,7 +73,7 @@ impl Machine {
             return Ok(None);
         }
         if self.has_flow_tasks(queues) {
-            return Ok(Some(self.now));
+            return Ok(Some(self.now + TASKS_AGAIN));
         }
         let mut first = (queues.iter())
             .filter_map(|queue| self.due_or_lease_end(*queue))
