@@ -178,7 +178,7 @@ async fn limits_out_of_range_name_the_remedy() {
         .await;
     assert_eq!(
         (of_no_queue.status, &*of_no_queue.code()),
-        (400, "invalid_name")
+        (422, "invalid_name")
     );
     let with_slash = under
         .send("PUT", "/v1/queues/a%2Fb/limits", r#"{"concurrency":1}"#)
