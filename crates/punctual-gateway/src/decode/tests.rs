@@ -78,7 +78,7 @@ fn the_field_what_stands_there_and_what_may_are_told() {
     assert_eq!(message, "unknown field `dealy`");
     let hint = hint.expect("those that are known");
     assert!(
-        hint.starts_with("use id, queue") && hint.ends_with("wait_for"),
+        hint.starts_with("use id, queue") && hint.ends_with("wait_for, after"),
         "{hint}"
     );
 }

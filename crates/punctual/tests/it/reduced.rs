@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use punctual::conformance::{Harness, LAWS, Subject, first_broken};
 use punctual::engine::{
     Action, Capability, Checks, Claim, Claimed, Control, Controlled, Edit, Edited, Enqueued,
-    Extend, Extended, Got, Info, List, Listing, Maintained, Namespace, RecordValue, Select, Settle,
-    Settled, Stats, StatsRequest, Target, WaitFor, Waited,
+    Extend, Extended, Got, Info, List, Listing, Maintained, Namespace, QueueSettings, RecordValue,
+    Select, Settle, Settled, Stats, StatsRequest, Target, WaitFor, Waited,
 };
 use punctual::job::{Due, Effect, NewJob, State, UniquePolicy};
 use punctual::time::Timestamp;
@@ -54,6 +54,8 @@ impl Reduced {
         self.needs(Capability::Groups, job.group.is_some())?;
         self.needs(Capability::HeldJobs, !job.wait_for.is_empty())?;
         self.needs(Capability::Expiry, job.expires_at.is_some())?;
+        let is_of_flow = job.flow.is_some() || !job.after.is_empty();
+        self.needs(Capability::Flows, is_of_flow)?;
         self.needs(Capability::Import, job.history.is_some())
     }
 }
@@ -136,7 +138,7 @@ impl Engine for Reduced {
     }
 
     async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
-        use Control::{Names, Read, Schedule, Schedules, Write};
+        use Control::{Flow, Flows, Names, Read, Schedule, Schedules, Write};
         self.check(|checks| checks.control(&control)).await?;
         let is_record = matches!(control, Read { .. } | Names { .. } | Write { .. });
         let is_schedule = matches!(control, Schedule { .. } | Schedules { .. });
@@ -144,6 +146,11 @@ impl Engine for Reduced {
             value: Some(value), ..
         } = &control
         {
+            let settings = match value {
+                RecordValue::Queue(settings) => settings,
+                _ => &QueueSettings::new(),
+            };
+            self.needs(Capability::QueueLimits, settings.has_limits())?;
             let is_queue = matches!(value, RecordValue::Queue(_));
             self.needs(Capability::MaxPending, is_queue)?;
             let is_schedule = matches!(value, RecordValue::Schedule(_));
@@ -151,6 +158,8 @@ impl Engine for Reduced {
         }
         self.needs(Capability::Records, is_record)?;
         self.needs(Capability::Schedules, is_schedule)?;
+        let is_flow = matches!(control, Flow { .. } | Flows { .. });
+        self.needs(Capability::Flows, is_flow)?;
         self.inner.control(namespace, control).await
     }
 
