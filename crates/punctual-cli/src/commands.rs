@@ -12,6 +12,7 @@ pub(crate) mod flows;
 pub(crate) mod import;
 pub(crate) mod jobs;
 pub(crate) mod queues;
+mod records;
 pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod schedules;

@@ -10,6 +10,7 @@ mod minutes;
 pub(crate) mod new_job;
 pub(crate) mod queue;
 pub(crate) mod reason;
+pub(crate) mod record;
 pub(crate) mod schedule;
 pub(crate) mod total;
 pub(crate) mod words;

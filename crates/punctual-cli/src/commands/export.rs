@@ -1,4 +1,5 @@
-//! `punctual export`: every job with its past, one JSON document per line.
+//! `punctual export`: every job with its past, then settings and schedules, one JSON document per
+//! line.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -6,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use punctual::engine::{Filter, List, ListBy};
 
+use super::records;
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::{Failure, Result};
@@ -13,7 +15,7 @@ use crate::output::{counted, object};
 use crate::progress::Progress;
 use punctual_gateway::JobJson;
 
-/// Write every job with its history to a file for `import`
+/// Write every job with its history, settings of queues and schedules to a file for `import`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +24,7 @@ Examples:
   punctual export - | punctual --engine file:./other import -
 
 Jobs are in the order of their ids. An active job is imported as ready. Tombstones of completed jobs
-are not exported.")]
+are not exported. Behind the jobs are the settings and limits of queues, their pauses, and schedules.")]
 pub(crate) struct Args {
     /// The file to write; - is standard output
     #[arg(value_name = "FILE.jsonl", default_value = "-")]
@@ -50,16 +52,21 @@ impl Args {
             written?
         };
         if !to_stdout && session.out.is_json() {
-            return session.out.json(&object!({"jobs": written}));
+            return session
+                .out
+                .json(&object!({"jobs": written.jobs, "records": written.records}));
         }
-        session
-            .out
-            .note(format!("{} exported", counted(written, "job")));
+        let records = match written.records {
+            0 => String::new(),
+            n => format!(" and {}", counted(n, "record")),
+        };
+        let jobs = counted(written.jobs, "job");
+        session.out.note(format!("{jobs}{records} exported"));
         Ok(())
     }
 
     /// Writes a part file and, once it is whole, gives it its name.
-    async fn write_whole(&self, session: &Session, part: &Path) -> Result<u64> {
+    async fn write_whole(&self, session: &Session, part: &Path) -> Result<Written> {
         let file = File::create(part).map_err(|error| Failure::file("write", part, &error))?;
         let written = self.write(session, BufWriter::new(&file)).await?;
         file.sync_all()
@@ -68,9 +75,9 @@ impl Args {
         Ok(written)
     }
 
-    async fn write(&self, session: &Session, mut to: impl Write) -> Result<u64> {
+    async fn write(&self, session: &Session, mut to: impl Write) -> Result<Written> {
         let progress = Progress::new(session.out, 0, "jobs");
-        let mut written = 0;
+        let mut jobs = 0;
         let mut cursor = None;
         loop {
             let list = List {
@@ -84,16 +91,24 @@ impl Args {
             for job in &listing.jobs {
                 serde_json::to_writer(&mut to, &JobJson::from(job)).map_err(io::Error::from)?;
                 to.write_all(b"\n")?;
-                written += 1;
+                jobs += 1;
             }
-            progress.set(written);
+            progress.set(jobs);
             cursor = listing.cursor;
             if cursor.is_none() {
                 break;
             }
         }
+        let records = records::write(session, self.queue.as_deref(), &mut to).await?;
         to.flush()?;
         progress.finish();
-        Ok(written)
+        Ok(Written { jobs, records })
     }
+}
+
+/// Lines of a file.
+struct Written {
+    jobs: u64,
+    /// Settings and pauses of queues, and schedules.
+    records: u64,
 }

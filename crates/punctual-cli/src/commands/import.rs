@@ -1,4 +1,4 @@
-//! `punctual import`: the jobs of an export, with their past.
+//! `punctual import`: the jobs of an export with their past, its settings and its schedules.
 
 use std::path::PathBuf;
 
@@ -6,15 +6,16 @@ use punctual::engine::Durability;
 use punctual::{NewJob, Queue};
 use std::collections::BTreeMap;
 
+use super::records;
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
 use crate::lines::{lines_of, open_twice};
-use crate::output::{count, object};
+use crate::output::{count, counted, object};
 use crate::progress::Progress;
-use punctual_gateway::JobJson;
+use punctual_gateway::{JobJson, RecordJson};
 
-/// Read the jobs of an export, with their states, counters, times and errors
+/// Read the jobs of an export with their past, the settings of queues and the schedules
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +23,7 @@ Examples:
   gunzip < mail.jsonl.gz | punctual --namespace copy import -
 
 Ids stay the same, so importing twice changes nothing. All lines are checked before the first is
-sent. Exit code 4 if a job was refused, for example because its unique key is held here.")]
+sent. Settings and schedules that are here already stay as they are (kept). Exit code 4 if a job was refused, for example because its unique key is held here.")]
 pub(crate) struct Args {
     /// The file to read; - is standard input
     #[arg(value_name = "FILE.jsonl")]
@@ -35,18 +36,24 @@ impl Args {
         let limits = session.engine.info().await?.limits;
         let file = open_twice(&self.file)?;
         let unreadable = |error: std::io::Error| Failure::file("read", &self.file, &error);
-        let read = |line: &crate::lines::Line| -> Result<NewJob, String> {
+        let read = |line: &crate::lines::Line| -> Result<Read, String> {
+            if line.text.as_deref().is_ok_and(RecordJson::is_one) {
+                line.read(|text| RecordJson::parse(text)?.into_value().map(drop))?;
+                return Ok(Read::Record(line.read(RecordJson::parse)?));
+            }
             let job = line.read(|text| JobJson::parse(text)?.into_import())?;
             job.check(&limits).map_err(|error| error.to_string())?;
-            Ok(job)
+            Ok(Read::Job(Box::new(job)))
         };
 
         let mut good = 0;
+        let mut records = Vec::new();
         let mut bad = Vec::new();
         for line in lines_of(&file).map_err(unreadable)? {
             let line = line.map_err(unreadable)?;
             match read(&line) {
-                Ok(_) => good += 1,
+                Ok(Read::Job(_)) => good += 1,
+                Ok(Read::Record(record)) => records.push(record),
                 Err(why) => bad.push((line.number, why)),
             }
         }
@@ -54,7 +61,7 @@ impl Args {
             let message = format!(
                 "{} of {} lines are bad; nothing was imported",
                 count(bad.len() as u64),
-                count(good + bad.len() as u64)
+                count(good + (records.len() + bad.len()) as u64)
             );
             bad.truncate(10);
             return Err(Failure::new(Exit::Usage, "bad_lines", message)
@@ -66,12 +73,17 @@ impl Args {
                 &session,
                 lines_of(&file)
                     .map_err(unreadable)?
-                    .filter_map(|line| read(&line.ok()?).ok()),
+                    .filter_map(|line| match read(&line.ok()?) {
+                        Ok(Read::Job(job)) => Some(*job),
+                        _ => None,
+                    }),
                 good,
             )
             .await?;
+        // Behind the jobs: a run that came with them is not enqueued twice.
+        let records = records::import(&session, records).await?;
         let durability = session.durability().await?;
-        tell(&session, &counts, durability)
+        tell(&session, &counts, &records, durability)
     }
 
     async fn send(
@@ -98,28 +110,37 @@ impl Args {
     }
 }
 
+/// What a line of an export is.
+enum Read {
+    Job(Box<NewJob>),
+    Record(RecordJson),
+}
+
 fn tell(
     session: &Session,
     counts: &BTreeMap<&'static str, u64>,
+    records: &BTreeMap<&'static str, u64>,
     durability: Durability,
 ) -> Result<()> {
     if session.out.is_json() {
         session.out.json(&object!({
-            "jobs": counts.values().sum::<u64>(), "verdicts": counts,
+            "jobs": counts.values().sum::<u64>(), "verdicts": counts, "records": records,
             "durability": durability.to_string(),
         }))?;
     } else {
-        let parts: Vec<String> = counts
-            .iter()
-            .map(|(verdict, n)| format!("{} {verdict}", count(*n)))
-            .collect();
+        let jobs = counts.iter();
+        let jobs = jobs.map(|(verdict, n)| format!("{} {verdict}", count(*n)));
+        let of_records = records.iter();
+        let of_records =
+            of_records.map(|(verdict, n)| format!("{} {verdict}", counted(*n, "record")));
+        let parts: Vec<String> = jobs.chain(of_records).collect();
         let parts = if parts.is_empty() {
             "nothing to import".into()
         } else {
             parts.join(", ")
         };
         session.out.line(parts)?;
-        if !counts.is_empty() {
+        if !(counts.is_empty() && records.is_empty()) {
             session.tell_durability(durability);
         }
     }

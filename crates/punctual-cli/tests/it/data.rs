@@ -73,6 +73,67 @@ fn an_export_read_back_is_the_same_export() {
 }
 
 #[test]
+fn an_export_has_settings_pauses_and_schedules() {
+    let punctual = Punctual::new();
+    punctual
+        .run(&[
+            "queues",
+            "limit",
+            "mail",
+            "--concurrency",
+            "5",
+            "--rate",
+            "9/1m",
+        ])
+        .exits(0);
+    punctual.enqueue(&["mail", "{}"]);
+    punctual.run(&["queues", "pause", "mail"]).exits(0);
+    let schedule = [
+        "--cron",
+        "0 9 * * MON",
+        "--zone",
+        "Europe/Berlin",
+        "reports",
+    ];
+    punctual
+        .run(
+            &[
+                &["schedules", "set", "weekly"],
+                &schedule[..],
+                &["{\"n\":1}"],
+            ]
+            .concat(),
+        )
+        .exits(0);
+    punctual.run(&["export", "all.jsonl"]).exits(0);
+    let other = ["--engine", "file:./other"];
+    let with = |words: &[&'static str]| [words, &other[..]].concat();
+    let first = punctual.one(&with(&["import", "all.jsonl"]));
+    assert_eq!(first["records"]["created"], 2, "{first}");
+    punctual.run(&with(&["export", "again.jsonl"])).exits(0);
+    let records = |file: &str| {
+        let mut lines = lines(&punctual.path(file));
+        lines.retain(|line| line.starts_with("{\"record\""));
+        lines
+    };
+    assert_eq!(records("all.jsonl").len(), 2);
+    assert_eq!(records("again.jsonl"), records("all.jsonl"));
+    let again = punctual.one(&with(&["import", "all.jsonl"]));
+    assert_eq!(again["records"]["unchanged"], 2, "{again}");
+    // What is written otherwise here stays.
+    punctual
+        .run(&with(&["queues", "limit", "mail", "--concurrency", "7"]))
+        .exits(0);
+    let kept = punctual.one(&with(&["import", "all.jsonl"]));
+    assert_eq!(kept["records"]["kept"], 1, "{kept}");
+    // A bad record is named before anything is imported.
+    let bad = "{\"record\":\"queue/mail\",\"settings\":{\"rate\":{\"kind\":\"window\",\"starts\":1,\"per\":\"x\"}}}";
+    let ran = punctual.run_with_input(&["import", "-"], bad.as_bytes());
+    let ran = ran.exits(2);
+    assert!(ran.stderr.contains("not a span"), "{ran:?}");
+}
+
+#[test]
 fn a_line_that_is_no_export_is_named() {
     let punctual = filled();
     punctual.run(&["export", "jobs.jsonl"]).exits(0);

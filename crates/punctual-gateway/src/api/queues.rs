@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use punctual::engine::{Control, Controlled, OnFull, RecordValue, StatsRequest};
+use punctual::engine::{Control, Controlled, RecordValue, StatsRequest};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -12,7 +12,7 @@ use super::list::{cursor_of, text_of_cursor};
 use crate::auth::{Administering, Allowed, Reading};
 use crate::http::Caller;
 use crate::http::{ErrorAnswer, Problem, Result};
-use crate::json::queue::QueueList;
+use crate::json::queue::{OnFullLine, QueueList};
 use crate::json::words::{Count, Name};
 use crate::request::{Answer, Asked, Pairs, Read};
 use crate::service;
@@ -189,15 +189,6 @@ pub(super) fn strange() -> Problem {
     )
 }
 
-/// What an enqueue into a full queue does.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum OnFullLine {
-    #[default]
-    Refuse,
-    DeadLetterOldest,
-}
-
 /// The settings of a queue.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -249,10 +240,7 @@ pub(super) async fn settings(
     Ok(Json(SettingsLine {
         queue: query.queue,
         max_pending: settings.max_pending,
-        on_full: match settings.on_full {
-            OnFull::Refuse => OnFullLine::Refuse,
-            OnFull::DeadLetterOldest => OnFullLine::DeadLetterOldest,
-        },
+        on_full: settings.on_full.into(),
         version,
     }))
 }
@@ -270,10 +258,7 @@ pub(super) async fn set_settings(
     // Its limits stay; if they change meanwhile, so does the version.
     let (mut settings, _) = settings_of(&shared, &caller, &line.queue).await?;
     settings.max_pending = line.max_pending;
-    settings.on_full = match line.on_full {
-        OnFullLine::Refuse => OnFull::Refuse,
-        OnFullLine::DeadLetterOldest => OnFull::DeadLetterOldest,
-    };
+    settings.on_full = line.on_full.into();
     let control = Control::Write {
         name: record_of(&line.queue)?,
         expected: line.version,

@@ -1,7 +1,7 @@
 //! The limits of a queue as JSON: what a `PUT` sends, and how they stand.
 
 use punctual::engine::{LimitStats, QueueSettings, Rate};
-use punctual::time::exact_span;
+use punctual::time::{exact_span, parse_span};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -67,14 +67,25 @@ impl RateRequest {
 }
 
 /// A rate that is set.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Rate)]
-struct RateLine {
+#[serde(deny_unknown_fields)]
+pub(crate) struct RateLine {
     kind: RateKind,
     starts: u64,
     per: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     burst: Option<u64>,
+}
+
+/// The rate of a line.
+pub(crate) fn rate_of(line: &RateLine) -> Result<Rate> {
+    let per = parse_span(&line.per)?;
+    Ok(match (line.kind, line.burst) {
+        (RateKind::Window, _) => Rate::window(line.starts, per),
+        (RateKind::Smooth, None) => Rate::smooth(line.starts, per),
+        (RateKind::Smooth, Some(burst)) => Rate::smooth(line.starts, per).burst(burst),
+    })
 }
 
 impl From<&Rate> for RateLine {

@@ -1,13 +1,40 @@
 //! Queues and workers in numbers.
 
 use punctual::State;
-use punctual::engine::{JobEnd, QueueStats, Stats, WorkerSeen};
-use serde::Serialize;
+use punctual::engine::{JobEnd, OnFull, QueueStats, Stats, WorkerSeen};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::limits::LimitsLine;
 use super::minutes::{DueLine, MinuteLine};
 use super::total::{Recent, Total};
+
+/// What an enqueue into a full queue does.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnFullLine {
+    #[default]
+    Refuse,
+    DeadLetterOldest,
+}
+
+impl From<OnFull> for OnFullLine {
+    fn from(on_full: OnFull) -> Self {
+        match on_full {
+            OnFull::Refuse => Self::Refuse,
+            OnFull::DeadLetterOldest => Self::DeadLetterOldest,
+        }
+    }
+}
+
+impl From<OnFullLine> for OnFull {
+    fn from(line: OnFullLine) -> Self {
+        match line {
+            OnFullLine::Refuse => Self::Refuse,
+            OnFullLine::DeadLetterOldest => Self::DeadLetterOldest,
+        }
+    }
+}
 
 /// One queue: its counts, and more if it was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]

@@ -1,5 +1,6 @@
 //! A schedule as JSON: what a `PUT` sends, and what answers say of it.
 
+use punctual::NewJob;
 use punctual::schedule::{
     Every, Fold, Form, GRACE_DEFAULT, Gap, MISSED_MAX, Missed, Overlap, PatternText, Schedule,
     ScheduleStatus, Spec, Template,
@@ -122,6 +123,14 @@ pub(crate) struct ScheduleLine {
 
 impl ScheduleLine {
     pub(crate) fn into_schedule(self, guard: &Guard) -> Result<Schedule> {
+        self.into_schedule_of(|line| new_job(line, guard))
+    }
+
+    /// The schedule, with the job that a function makes of its line.
+    pub(crate) fn into_schedule_of(
+        self,
+        job: impl FnOnce(JobJson) -> Result<NewJob>,
+    ) -> Result<Schedule> {
         if self.job.id.is_some() {
             return Err(
                 Problem::invalid("job.id is set, and each run has an id of its own")
@@ -166,7 +175,7 @@ impl ScheduleLine {
         spec.end = self.end.map(|at| at.0);
         spec.max_runs = self.max_runs;
         let spec = spec.build()?.parts().clone();
-        let template = Template::of(new_job(self.job, guard)?)?;
+        let template = Template::of(job(self.job)?)?;
         let mut schedule = Schedule::new(spec, template);
         let grace = self.grace.map_or(GRACE_DEFAULT, |grace| grace.0);
         schedule.missed = match self.missed {
@@ -189,7 +198,7 @@ impl ScheduleLine {
         Ok(schedule)
     }
 
-    fn of(schedule: &Schedule) -> Self {
+    pub(crate) fn of(schedule: &Schedule) -> Self {
         let spec = &schedule.spec;
         let texts = |patterns: &[PatternText], form| {
             let patterns = patterns.iter().filter(|pattern| pattern.form == form);

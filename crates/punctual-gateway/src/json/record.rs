@@ -1,0 +1,117 @@
+//! What an export has beside jobs, one line each: settings and pauses of queues, and schedules.
+
+use punctual::NewJob;
+use punctual::engine::{QueueSettings, RecordValue, SETTINGS_PREFIX};
+use punctual::schedule::{SCHEDULE_PREFIX, Schedule};
+use serde::{Deserialize, Serialize};
+
+use super::limits::{RateLine, rate_of};
+use super::queue::OnFullLine;
+use super::schedule::ScheduleLine;
+use crate::decode::{self, DecodeError};
+use crate::http::Problem;
+use crate::job_json::LineError;
+
+/// The settings of a queue.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SettingsOf {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_pending: Option<u64>,
+    #[serde(default)]
+    on_full: OnFullLine,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    concurrency: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate: Option<RateLine>,
+}
+
+/// A line of an export that is no job. It begins with `{"record"`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordJson {
+    /// `queue/NAME` or `schedule/NAME`.
+    record: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    settings: Option<SettingsOf>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    paused: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schedule: Option<Box<ScheduleLine>>,
+}
+
+impl RecordJson {
+    /// The settings of a queue, if it has any, and whether it is paused.
+    pub fn queue(name: &str, settings: Option<&QueueSettings>, paused: bool) -> Self {
+        Self {
+            record: format!("{SETTINGS_PREFIX}{name}"),
+            settings: settings.map(|settings| SettingsOf {
+                max_pending: settings.max_pending,
+                on_full: settings.on_full.into(),
+                concurrency: settings.concurrency,
+                rate: settings.rate.as_ref().map(Into::into),
+            }),
+            paused,
+            schedule: None,
+        }
+    }
+
+    /// A schedule as its user wrote it.
+    pub fn schedule(name: &str, schedule: &Schedule) -> Self {
+        Self {
+            record: format!("{SCHEDULE_PREFIX}{name}"),
+            settings: None,
+            paused: false,
+            schedule: Some(Box::new(ScheduleLine::of(schedule))),
+        }
+    }
+
+    /// Whether a line is one of these; else it is a job.
+    pub fn is_one(text: &str) -> bool {
+        text.trim_start().starts_with("{\"record\"")
+    }
+
+    /// Reads one line.
+    pub fn parse(text: &str) -> Result<Self, LineError> {
+        decode::read(text.as_bytes()).map_err(DecodeError::into_line)
+    }
+
+    /// The name of the record.
+    pub fn name(&self) -> &str {
+        &self.record
+    }
+
+    /// The queue that is paused.
+    pub fn paused_queue(&self) -> Option<&str> {
+        let queue = self.record.strip_prefix(SETTINGS_PREFIX)?;
+        self.paused.then_some(queue)
+    }
+
+    /// The value of the record; none of a queue that is only paused.
+    pub fn into_value(self) -> Result<Option<RecordValue>, LineError> {
+        let told = |problem: Problem| problem.message().to_owned();
+        let is_queue = self.record.starts_with(SETTINGS_PREFIX);
+        let is_schedule = self.record.starts_with(SCHEDULE_PREFIX);
+        match (self.settings, self.schedule) {
+            (Some(settings), None) if is_queue => {
+                let mut value = QueueSettings::new();
+                value.max_pending = settings.max_pending;
+                value.on_full = settings.on_full.into();
+                value.concurrency = settings.concurrency;
+                let rate = settings.rate.as_ref().map(rate_of).transpose();
+                value.rate = rate.map_err(told)?;
+                Ok(Some(RecordValue::Queue(value)))
+            }
+            (None, Some(line)) if is_schedule => {
+                let job = |line: crate::JobJson| {
+                    let job = line.into_new_job(&NewJob::new("", ""));
+                    job.map_err(|why| Problem::invalid(format!("the job {why}")))
+                };
+                let schedule = line.into_schedule_of(job).map_err(told)?;
+                Ok(Some(RecordValue::Schedule(Box::new(schedule))))
+            }
+            (None, None) if is_queue && self.paused => Ok(None),
+            _ => Err("is no record of an export: settings of `queue/NAME`, or a schedule".into()),
+        }
+    }
+}
