@@ -33,6 +33,7 @@ macro_rules! __flow_laws {
                 a_cascade_is_bounded_per_call[Flows],
                 claims_alone_do_what_is_left_of_a_cascade[Flows],
                 a_large_flow_holds_up_no_other[Flows],
+                what_is_left_of_a_cascade_wakes_a_worker[Flows],
                 results_are_kept_with_the_flow[Flows],
                 a_step_is_due_when_it_may_run[Flows, Delay],
                 a_step_may_wait_for_a_name_too[Flows, HeldJobs, Effects],

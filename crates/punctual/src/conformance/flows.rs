@@ -3,7 +3,8 @@
 use super::START;
 use super::case::*;
 use super::flow_calls::*;
-use crate::engine::{Action, EnqueueVerdict, FlowAct, Reason};
+use super::looks::at_once;
+use crate::engine::{Action, EnqueueVerdict, FlowAct, Reason, Waited};
 use crate::error::ErrorKind;
 use crate::flow::{After, EDGES_PER_CALL, FlowState, On, OnFailure, Role};
 use crate::job::{CancelReason, Effect, JobId, NewJob, Outcome, State};
@@ -371,6 +372,30 @@ pub(super) async fn claims_alone_do_what_is_left_of_a_cascade(case: Case) {
         assert!(now > 0 || soon.is_some(), "{claimed:?}");
     }
     panic!("{seen} of 300 steps were claimed");
+}
+
+/// A worker that sleeps hears that more is to be done than the settlement of others could do, also
+/// where nothing is left of the jobs that ended.
+pub(super) async fn what_is_left_of_a_cascade_wakes_a_worker(case: Case) {
+    let layer = |name: &str, after: &str| -> Vec<NewJob> {
+        let after: Vec<_> = (0..40).map(|n| format!("{after}{n}")).collect();
+        let after: Vec<_> = after.iter().map(|from| (from.as_str(), DONE)).collect();
+        let steps = (0..40).map(|n| step(&format!("{name}{n}"), &after));
+        steps.map(|job| job.retention(seconds(0))).collect()
+    };
+    let first = (0..40).map(|n| step(&format!("a{n}"), &[]).retention(seconds(0)));
+    let plan = [first.collect::<Vec<_>>(), layer("b", "a"), layer("c", "b")].concat();
+    case.send_plan(plan).await;
+    case.do_all().await;
+    let claimed = case.claim(40).await;
+    let ends = claimed
+        .iter()
+        .map(|attempt| attempt.ended(Outcome::Completed));
+    let (token, ends) = (claimed[0].token, ends.collect());
+    let sleeper = case.listens().await;
+    let settled = case.try_settle(token, ends).await;
+    assert_eq!(settled.expect("settle").len(), 40);
+    assert_eq!(at_once(sleeper).await, Waited::Work);
 }
 
 /// A flow with much to do lets others have their turn.

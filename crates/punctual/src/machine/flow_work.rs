@@ -201,15 +201,23 @@ impl Machine {
         self.derived.flows.with_tasks.range(of).next().is_some()
     }
 
-    /// Wakes workers for tasks that this step could not do.
+    /// Wakes workers for tasks that this step could not do: by the queues of those that a job is to
+    /// tell, and of the first and the last steps, as far as they are still there.
     fn wake_for_tasks(&mut self) -> Result<()> {
         for flow in std::mem::take(&mut self.derived.flows.new_tasks) {
             if !self.derived.flows.with_tasks.contains(&flow) {
                 continue;
             }
-            let steps = self.steps_from(&flow, 0, WOKEN)?;
-            let first = self.first_task(&flow)?.map(|(key, _)| key.id);
-            for id in steps.into_iter().map(|(_, id)| id).chain(first) {
+            let row = self.rows.flows.get(&flow)?;
+            let steps = row.map_or(0, |row| row.counts.steps as u32);
+            let mut ids = self.steps_from(&flow, 0, WOKEN)?;
+            ids.extend(self.steps_from(&flow, steps.saturating_sub(WOKEN as u32), WOKEN)?);
+            let mut ids: Vec<JobId> = ids.into_iter().map(|(_, id)| id).collect();
+            if let Some((key, todo)) = self.first_task(&flow)? {
+                let told = self.edges_of(&job_key(&flow, key.id), todo.after, WOKEN)?;
+                ids.extend(told.into_iter().map(|(edge, _)| edge.to));
+            }
+            for id in ids {
                 if let Some(job) = self.load(&job_key(&flow, id))? {
                     self.signals.notify(job.spec.queue);
                 }
