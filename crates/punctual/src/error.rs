@@ -36,8 +36,7 @@ pub enum ErrorKind {
     /// The token is not (or no longer) the job's lease; nothing was changed.
     LeaseLost,
     /// Another job stands in the way: it has the id with other content, is active and holds the
-    /// unique
-    /// key, or is in the queue that is to be deleted.
+    /// unique key, or is in the queue that is to be deleted.
     Conflict,
     /// A versioned record was changed by somebody else since it was read.
     VersionConflict,

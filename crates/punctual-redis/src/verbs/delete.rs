@@ -12,8 +12,7 @@ use crate::wire::control::{self, DeleteStep};
 
 impl Calls {
     /// Looks in every shard, then deletes in each. The first shard has the settings and comes last:
-    /// if a job
-    /// arrives meanwhile, the call is refused and can be made again.
+    /// if a job arrives meanwhile, the call is refused and can be made again.
     pub(super) async fn delete_queue(
         &self,
         namespace: &Namespace,

@@ -40,8 +40,7 @@ pub(super) async fn update_by_state(case: Case) {
 }
 
 /// A resend of what was sent first is a duplicate after an update, while the job waits and once it
-/// has
-/// settled; a send of the new payload under that id is another content.
+/// has settled; a send of the new payload under that id is another content.
 pub(super) async fn a_resend_is_compared_with_what_was_sent_first(case: Case) {
     let sent = NewJob {
         due: Due::After(minutes(1)),

@@ -35,8 +35,8 @@ pub enum Control {
         limit: usize,
     },
     /// Deletes a queue that has no jobs: its pause, settings, history and the unique keys that its
-    /// settled
-    /// jobs held for a period go with it. Answers `Done(false)` if there is no such queue, and
+    /// settled jobs held for a period go with it. Answers `Done(false)` if there is no such queue,
+    /// and
     /// [`Conflict`](crate::ErrorKind::Conflict) while it has jobs, kept ones too. An enqueue makes
     /// the queue
     /// again, and so does a claim.

@@ -62,8 +62,8 @@ pub enum Action {
     /// Remove a settled one and its tombstone.
     Delete,
     /// Give a held, scheduled or ready one another payload; it keeps its place in line. For jobs
-    /// that are
-    /// named, not for a filter. The call carries the payload once for each of them, so that
+    /// that are named, not for a filter. The call carries the payload once for each of them, so
+    /// that
     /// [`Limits::batch_bytes`](crate::job::Limits::batch_bytes) bounds both together.
     ///
     /// A resend of the job is compared with what was sent first, not with this payload.

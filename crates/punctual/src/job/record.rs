@@ -106,8 +106,7 @@ pub struct JobRecord {
 
 impl JobRecord {
     /// Whether its next claim must be alone: it was active in two leases that ran out, or in one
-    /// less
-    /// than it may crash.
+    /// less than it may crash.
     pub fn is_suspect(&self) -> bool {
         self.crashes >= suspect_after(self.max_crashes) && !self.state.is_settled()
     }

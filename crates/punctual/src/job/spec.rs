@@ -122,10 +122,9 @@ pub struct NewJob {
     /// Failures after which it is dead, at least 1; 20 by default.
     pub max_attempts: u32,
     /// Crashes after which it is dead (poison), at least 1; `None` for three. Only a crash of a
-    /// lease that
-    /// had this job alone ends it, so it runs alone after two crashes, or after `max_crashes` less
-    /// one:
-    /// with 1 it runs alone from its first attempt on, and its first crash ends it.
+    /// lease that had this job alone ends it, so it runs alone after two crashes, or after
+    /// `max_crashes` less one: with 1 it runs alone from its first attempt on, and its first crash
+    /// ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_crashes: Option<u32>,
     /// When a failed attempt is due again.

@@ -65,9 +65,8 @@ macro_rules! options {
             }
 
             /// Is dead after that many crashes: leases that ran out, because its worker ended or
-            /// hung. Three by
-            /// default. With 1 it runs alone from its first attempt on, and its first crash ends
-            /// it.
+            /// hung. Three by default. With 1 it runs alone from its first attempt on, and its
+            /// first crash ends it.
             pub fn max_crashes(self, max: u32) -> Self {
                 self.edit(|job| job.max_crashes = Some(max))
             }
