@@ -252,6 +252,7 @@ function Gate.set(r, settings)
   g.most, g.kind, g.starts, g.per, g.burst, g.changed = most, kind, rate[2] or 0, rate[3] or 0, rate[4] or 0, true
   derive(g)
   g.left_at = nil
+  g.open_since = min(g.open_since, S.now) -- of the limits of before nothing is left
   local at = opens_at(g)
   if at then opens(g, at) elseif was_closed and slots_left(r, g) > 0 then opens(g, S.now) end
   g.full = slots_left(r, g) == 0

@@ -28,6 +28,9 @@ function Settled.keeps(q, state, finished)
   schedule('kept', till)
 end
 
+-- The queue is deleted: it has no such orders any more.
+function Settled.forget_queue(q) call('ZREM', S.k.kp, ORDER .. char(CANCELLED) .. q, ORDER .. char(DEAD) .. q) end
+
 -- Looks up when the first job of such an order is no longer kept, its `member` in `BASE:kp`: its
 -- id and that instant; nil if there is none.
 local function first_kept(member)

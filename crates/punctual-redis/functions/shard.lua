@@ -326,6 +326,7 @@ function Row.forget(r)
   call('ZREM', S.k.qs, r.name)
   call('HDEL', S.k.s, 'q' .. r.name, 'l' .. r.name)
   Stats.forget_queue(r.name)
+  Settled.forget_queue(r.name)
   local dirty = {}
   for _, other in ipairs(S.dirty) do if other ~= r then dirty[#dirty + 1] = other end end
   S.dirty, S.rows[r.name] = dirty, false

@@ -42,6 +42,7 @@ mod flow_ends;
 mod flow_histories;
 mod flow_laws;
 mod flow_plans;
+mod flow_retries;
 mod flows;
 mod groups;
 mod import;

@@ -1,11 +1,13 @@
 //! `punctual export`: every job with its past, then settings and schedules, one JSON document per
 //! line.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use punctual::engine::{Filter, List, ListBy};
+use punctual::{JobId, JobRecord, State};
 
 use super::records;
 use crate::args::{Global, Session};
@@ -76,8 +78,11 @@ impl Args {
     }
 
     async fn write(&self, session: &Session, mut to: impl Write) -> Result<Written> {
+        // The next run of a schedule comes with the schedule, which an import writes.
+        let found = records::schedules(session, self.queue.as_deref()).await?;
+        let next: BTreeSet<JobId> = found.iter().filter_map(|one| one.pending).collect();
         let progress = Progress::new(session.out, 0, "jobs");
-        let mut jobs = 0;
+        let (mut jobs, mut waiting) = (0, 0);
         let mut cursor = None;
         loop {
             let list = List {
@@ -88,10 +93,11 @@ impl Args {
                 payloads: true,
             };
             let listing = session.engine.list(&session.namespace, list).await?;
-            for job in &listing.jobs {
+            for job in listing.jobs.iter().filter(|job| !next.contains(&job.id)) {
                 serde_json::to_writer(&mut to, &JobJson::from(job)).map_err(io::Error::from)?;
                 to.write_all(b"\n")?;
                 jobs += 1;
+                waiting += u64::from(waits_for_others(job));
             }
             progress.set(jobs);
             cursor = listing.cursor;
@@ -99,11 +105,23 @@ impl Args {
                 break;
             }
         }
-        let records = records::write(session, self.queue.as_deref(), &mut to).await?;
+        let records = records::write(session, self.queue.as_deref(), &found, &mut to).await?;
         to.flush()?;
         progress.finish();
+        if waiting > 0 {
+            session.out.note(format!(
+                "{} of flows, or that wait for others: an import refuses such lines",
+                counted(waiting, "job")
+            ));
+        }
         Ok(Written { jobs, records })
     }
+}
+
+/// Whether a job cannot be imported by itself.
+fn waits_for_others(job: &JobRecord) -> bool {
+    let waits = job.state == State::Held && job.wait_for.is_empty() && job.unique.is_none();
+    job.flow.is_some() || waits
 }
 
 /// Lines of a file.

@@ -68,6 +68,12 @@ impl Args {
                 .hint("only complete lines from `punctual export` can be imported; enqueue other jobs with `punctual enqueue --from`")
                 .lines(bad));
         }
+        // Settings, limits and pauses before the jobs, which must not start without them; schedules
+        // behind them.
+        let (of_queues, of_schedules): (Vec<_>, Vec<_>) =
+            records.into_iter().partition(RecordJson::is_of_queue);
+        let mut records = BTreeMap::new();
+        records::import(&session, of_queues, &mut records).await?;
         let counts = self
             .send(
                 &session,
@@ -80,8 +86,7 @@ impl Args {
                 good,
             )
             .await?;
-        // Behind the jobs: a run that came with them is not enqueued twice.
-        let records = records::import(&session, records).await?;
+        records::import(&session, of_schedules, &mut records).await?;
         let durability = session.durability().await?;
         tell(&session, &counts, &records, durability)
     }

@@ -7,7 +7,7 @@ use punctual::Queue;
 use punctual::engine::{
     Control, Controlled, RecordValue, SETTINGS_PREFIX, StatsRequest, VersionedRecord,
 };
-use punctual::schedule::SCHEDULE_PREFIX;
+use punctual::schedule::{SCHEDULE_PREFIX, ScheduleStatus};
 use punctual_gateway::RecordJson;
 
 use crate::args::Session;
@@ -22,10 +22,12 @@ fn is_unsupported(error: &punctual::Error) -> bool {
 pub(super) async fn write(
     session: &Session,
     queue: Option<&str>,
+    schedules: &[ScheduleStatus],
     mut to: impl Write,
 ) -> Result<u64> {
     let mut lines = queues(session, queue).await?;
-    lines.extend(schedules(session, queue).await?);
+    let of_schedules = schedules.iter();
+    lines.extend(of_schedules.map(|one| RecordJson::schedule(&one.name, &one.schedule)));
     for line in &lines {
         serde_json::to_writer(&mut to, line).map_err(io::Error::from)?;
         to.write_all(b"\n")?;
@@ -66,19 +68,21 @@ async fn queues(session: &Session, queue: Option<&str>) -> Result<Vec<RecordJson
     Ok(lines)
 }
 
-async fn schedules(session: &Session, queue: Option<&str>) -> Result<Vec<RecordJson>> {
+/// The schedules of a namespace, or those whose jobs are of a queue.
+pub(super) async fn schedules(
+    session: &Session,
+    queue: Option<&str>,
+) -> Result<Vec<ScheduleStatus>> {
     let handle = Queue::new(&session.engine).namespace(session.namespace.clone());
     let found = match handle.schedules().list().await {
         Err(error) if is_unsupported(&error) => return Ok(Vec::new()),
         found => found?,
     };
-    let of_queue = found.iter().filter(|status| {
+    let of_queue = found.into_iter().filter(|status| {
         let of = &status.schedule.template.queue;
         queue.is_none_or(|queue| queue == of)
     });
-    Ok(of_queue
-        .map(|status| RecordJson::schedule(&status.name, &status.schedule))
-        .collect())
+    Ok(of_queue.collect())
 }
 
 async fn read(session: &Session, name: String) -> Result<Option<RecordValue>> {
@@ -91,29 +95,44 @@ async fn read(session: &Session, name: String) -> Result<Option<RecordValue>> {
     }
 }
 
-/// Writes lines of an export; how many were `created`, were `unchanged`, or stayed as they are here
-/// (`kept`).
+/// Writes lines of an export; counts how many were `created`, were `unchanged`, or stayed as they
+/// are here (`kept`).
 pub(super) async fn import(
     session: &Session,
     lines: Vec<RecordJson>,
-) -> Result<BTreeMap<&'static str, u64>> {
-    let mut counts = BTreeMap::new();
+    counts: &mut BTreeMap<&'static str, u64>,
+) -> Result<()> {
     for line in lines {
         let name = line.name().to_owned();
-        if let Some(queue) = line.paused_queue() {
-            let pause = Control::Pause {
-                queue: queue.into(),
-            };
-            session.engine.control(&session.namespace, pause).await?;
-        }
+        let paused = match line.paused_queue().map(str::to_owned) {
+            Some(queue) => Some(pause(session, queue).await?),
+            None => None,
+        };
         let value = line.into_value().map_err(|why| bad(&name, &why))?;
         let verdict = match value {
-            None => "created",
+            None => paused.unwrap_or("unchanged"),
             Some(value) => create(session, &name, value).await?,
         };
         *counts.entry(verdict).or_default() += 1;
     }
-    Ok(counts)
+    Ok(())
+}
+
+/// Pauses a queue that is not here yet: one that is goes on as it is.
+async fn pause(session: &Session, queue: String) -> Result<&'static str> {
+    let request = StatsRequest {
+        queues: vec![queue.clone()],
+        ..StatsRequest::default()
+    };
+    let stats = session.engine.stats(&session.namespace, request).await?;
+    match stats.queues.first() {
+        Some(known) if known.paused => return Ok("unchanged"),
+        Some(_) => return Ok("kept"),
+        None => {}
+    }
+    let pause = Control::Pause { queue };
+    session.engine.control(&session.namespace, pause).await?;
+    Ok("created")
 }
 
 async fn create(session: &Session, name: &str, value: RecordValue) -> Result<&'static str> {

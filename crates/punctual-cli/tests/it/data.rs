@@ -111,16 +111,19 @@ fn an_export_has_settings_pauses_and_schedules() {
     let first = punctual.one(&with(&["import", "all.jsonl"]));
     assert_eq!(first["records"]["created"], 2, "{first}");
     punctual.run(&with(&["export", "again.jsonl"])).exits(0);
-    let records = |file: &str| {
-        let mut lines = lines(&punctual.path(file));
-        lines.retain(|line| line.starts_with("{\"record\""));
-        lines
-    };
-    assert_eq!(records("all.jsonl").len(), 2);
-    assert_eq!(records("again.jsonl"), records("all.jsonl"));
+    // The next run came with the schedule, and is that of before.
+    assert_eq!(
+        lines(&punctual.path("again.jsonl")),
+        lines(&punctual.path("all.jsonl"))
+    );
+    assert_eq!(lines(&punctual.path("all.jsonl")).len(), 3);
     let again = punctual.one(&with(&["import", "all.jsonl"]));
     assert_eq!(again["records"]["unchanged"], 2, "{again}");
-    // What is written otherwise here stays.
+    // What is written otherwise here stays, and what was resumed goes on.
+    punctual.run(&with(&["queues", "resume", "mail"])).exits(0);
+    punctual.run(&with(&["import", "all.jsonl"])).exits(0);
+    let queues = punctual.run(&with(&["queues", "list"])).exits(0).stdout;
+    assert!(!queues.contains("paused"), "{queues}");
     punctual
         .run(&with(&["queues", "limit", "mail", "--concurrency", "7"]))
         .exits(0);

@@ -147,6 +147,16 @@ impl JobJson {
                 .collect::<Result<_, _>>()?,
             log: log.into_iter().map(LoggedLine::into_line).collect(),
         };
+        let follows = self.unique.is_some();
+        let waits_for_names = self
+            .wait_for
+            .as_ref()
+            .is_some_and(|names| !names.is_empty());
+        if state == State::Held && !waits_for_names && !follows {
+            let message = "waits for other jobs, which an export does not carry; export it once \
+                           they have settled";
+            return Err(message.into());
+        }
         let (Some(queue), Some(_)) = (self.queue.clone(), &self.id) else {
             return Err(missing("id or queue"));
         };

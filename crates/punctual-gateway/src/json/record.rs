@@ -81,6 +81,11 @@ impl RecordJson {
         &self.record
     }
 
+    /// Whether it is about a queue, not a schedule.
+    pub fn is_of_queue(&self) -> bool {
+        self.record.starts_with(SETTINGS_PREFIX)
+    }
+
     /// The queue that is paused.
     pub fn paused_queue(&self) -> Option<&str> {
         let queue = self.record.strip_prefix(SETTINGS_PREFIX)?;

@@ -47,6 +47,13 @@ macro_rules! __flow_laws {
                 a_flow_grows_while_it_runs[Flows, Effects],
                 a_flow_is_forgotten_after_its_time[Flows],
             }
+            flow_retries {
+                a_retry_takes_a_cancel_back[Flows],
+                a_retry_runs_the_rest_too[Flows],
+                a_step_that_waits_again_keeps_what_it_waits_for[Flows, HeldJobs, Delay],
+                a_redrive_ends_the_cascade_of_before[Flows],
+                a_flow_outlives_what_waits_for_its_callback[Flows],
+            }
             flow_ends {
                 a_cancelled_parent_is_known_to_its_watchers[Flows, CancelActive],
                 an_expired_parent_is_known_to_its_watchers[Flows, Expiry],

@@ -323,9 +323,14 @@ impl Machine {
             self.unkeep(&key, &kept)?;
         }
         let now = self.now;
+        let never_ran = place == State::Held && job.status.attempt == 0;
         let status = job.status_mut();
         status.place = place;
-        status.due = now;
+        // What waits again before its first attempt waits for all that it was sent with.
+        status.due = match never_ran {
+            true => status.due.max(now),
+            false => now,
+        };
         status.failures = 0;
         status.crashes = 0;
         status.expires_at = status.expires_at.filter(|at| *at > now);
@@ -336,7 +341,9 @@ impl Machine {
         status.cancelled = None;
         status.stopped = None;
         status.cancel_requested = false;
-        status.wait_for.clear();
+        if !never_ran {
+            status.wait_for.clear();
+        }
         status.follows = None;
         self.save(&job);
         self.take_key(&job)?;

@@ -81,6 +81,9 @@ impl Machine {
             .flows
             .note_deadline(key, row.until.take(), None);
         self.put_flow(key, &row);
+        if on_failure == OnFailure::CancelRest && row.counts.dead + row.counts.cancelled > 0 {
+            self.begin_cancel(key, CancelReason::Upstream, true)?;
+        }
         self.add_task(key, task::START, NIL, TodoRow::begin());
         self.derived.flows.push(Work::End(key.clone()));
         Ok(())
@@ -159,6 +162,10 @@ impl Machine {
             let message = "flow was never sealed: nothing of it has run";
             return Err(conflict(key, message));
         }
+        if self.has_task(key, task::CANCEL)? {
+            let message = "flow is being cancelled; retry it in a moment";
+            return Err(conflict(key, message));
+        }
         let all = from.is_some();
         let found = match from {
             Some(step) => {
@@ -175,12 +182,16 @@ impl Machine {
         let is_last = all || found.len() < EXAMINED;
         let mut retried = 0;
         for (number, id) in found {
-            if retried == RETRIED {
+            // What depends on the steps before it waits again before it is looked at itself.
+            if retried == RETRIED || self.has_task(key, task::REOPEN)? {
                 let next = Some(number);
                 self.finish()?;
                 return Ok(Controlled::Retried { retried, next });
             }
-            retried += u64::from(self.retry_one(key, id, all)?);
+            if self.retry_one(key, id, all)? {
+                retried += 1;
+                self.finish()?;
+            }
         }
         self.finish()?;
         let next = match is_last {
@@ -194,10 +205,12 @@ impl Machine {
     fn retry_one(&mut self, key: &RecordKey, id: JobId, all: bool) -> Result<bool> {
         let id = job_key(key, id);
         let link = self.rows.links.get(&id)?;
-        let Some(end) = link.and_then(|link| link.ended) else {
+        let Some((end, is_unbroken)) = link.and_then(|link| Some((link.ended?, link.broken == 0)))
+        else {
             return Ok(false);
         };
-        let failed = end.state != State::Completed && !end.skipped;
+        // A step that nothing kept back was passed over because another one had failed.
+        let failed = end.state != State::Completed && (!end.skipped || is_unbroken);
         if !failed && !all {
             return Ok(false);
         }

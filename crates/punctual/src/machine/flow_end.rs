@@ -1,6 +1,7 @@
 //! The end of a flow: its callbacks, its deadlines, and that it is forgotten.
 
 use std::ops::Bound;
+use std::time::Duration;
 
 use super::Machine;
 use super::flow_rows::*;
@@ -10,9 +11,12 @@ use super::rows::*;
 use crate::error::Result;
 use crate::flow::Role;
 use crate::job::CancelReason;
+use crate::time::minutes;
 
 /// Deadlines of flows that one step looks at.
 const DEADLINES_PER_STEP: usize = 16;
+/// When a flow is looked at again that is kept because a callback of it has not ended.
+const CALLBACK_LOOK: Duration = minutes(1);
 
 impl Machine {
     /// The last step of a flow has settled: its callbacks run, each once.
@@ -22,6 +26,10 @@ impl Machine {
         };
         let is_over = row.sealed.is_some() || row.cancelled;
         if row.counts.open > 0 || row.settled.is_some() || !is_over {
+            return Ok(());
+        }
+        // What depends on a step that has run again is still to wait for it: it opens the flow.
+        if self.has_task(key, task::REOPEN)? {
             return Ok(());
         }
         let failed = row.cancelled || row.counts.dead + row.counts.cancelled > 0;
@@ -134,6 +142,13 @@ impl Machine {
             };
             row.until = None;
             if row.settled.is_some() {
+                // Others may wait for a callback, which needs the flow until it has ended.
+                if self.callback_goes_on(&key, &row)? {
+                    row.until = Some(self.now + CALLBACK_LOOK);
+                    self.derived.flows.note_deadline(&key, None, row.until);
+                    self.put_flow(&key, &row);
+                    continue;
+                }
                 self.put_flow(&key, &row);
                 self.add_task(&key, task::FORGET, NIL, TodoRow::begin());
                 continue;
@@ -143,6 +158,17 @@ impl Machine {
             self.begin_cancel(&key, CancelReason::Expired, false)?;
         }
         Ok(())
+    }
+
+    /// Whether a callback that was released has not ended.
+    fn callback_goes_on(&self, key: &RecordKey, row: &FlowRow) -> Result<bool> {
+        for callback in row.callbacks.iter().filter(|callback| callback.fired) {
+            let link = self.rows.links.get(&job_key(key, callback.id))?;
+            if link.is_some_and(|link| link.ended.is_none()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// After recovery: flows with tasks, and their deadlines.

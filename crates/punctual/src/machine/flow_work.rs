@@ -399,10 +399,37 @@ impl Machine {
             };
             match done {
                 true => self.rows.todo.remove(&mut self.journal, &key),
-                false => self.rows.todo.put(&mut self.journal, key, todo),
+                false => self.rows.todo.put(&mut self.journal, key.clone(), todo),
+            }
+            if done && key.task == task::REOPEN {
+                self.end_flow(flow)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether a flow has a task of that kind.
+    pub(super) fn has_task(&self, flow: &RecordKey, task: u8) -> Result<bool> {
+        let key = |id| TodoKey {
+            namespace: flow.namespace,
+            flow: flow.name.clone(),
+            task,
+            id,
+        };
+        let (start, end) = (key(NIL), key(LAST));
+        let (from, to) = (Bound::Included(&start), Bound::Included(&end));
+        Ok(self.rows.todo.first(from, to)?.is_some())
+    }
+
+    /// Takes back that a job is to tell those who wait for it: it runs again.
+    pub(super) fn drop_fire(&mut self, flow: &RecordKey, id: JobId) {
+        let key = TodoKey {
+            namespace: flow.namespace,
+            flow: flow.name.clone(),
+            task: task::FIRE,
+            id,
+        };
+        self.rows.todo.remove(&mut self.journal, &key);
     }
 
     fn first_task(&self, flow: &RecordKey) -> Result<Option<(TodoKey, TodoRow)>> {
@@ -538,11 +565,11 @@ impl Machine {
         let place = job.map(|job| job.status.place);
         let was_skipped = link.ended.is_some_and(|end| end.skipped);
         let again = link.ended.is_some() && (all || was_skipped) && place.is_some();
-        let waits = link.ended.is_none() && place == Some(State::Held);
+        let waits = link.ended.is_some() || place == Some(State::Held);
         match row.is {
-            EdgeIs::Broken if again || waits => link.broken = link.broken.saturating_sub(1),
-            // It has not started: it waits for the new end.
-            EdgeIs::Met if again || waits => {
+            EdgeIs::Broken if waits => link.broken = link.broken.saturating_sub(1),
+            // It has not started, or may run again: it waits for the new end.
+            EdgeIs::Met if waits => {
                 link.unmet += 1;
                 link.outside += u32::from(link.flow != flow.name);
             }

@@ -383,6 +383,10 @@ impl Machine {
         if self.is_forgotten(&key)? {
             return Ok(Some(false));
         }
+        // What is left of a cancel would cancel it again.
+        if self.has_task(&key, task::CANCEL)? {
+            return Ok(None);
+        }
         let may = row.is_none_or(|row| match link.role {
             Role::Step => row.sealed.is_some() && link.broken == 0,
             _ => (row.callbacks.iter()).any(|one| one.id == job.key.id && one.fired),
@@ -422,6 +426,8 @@ impl Machine {
             }
         }
         if job.status.watched {
+            // Those that have not heard of the end are not to hear of it any more.
+            self.drop_fire(&key, job.key.id);
             let todo = TodoRow {
                 all,
                 ..TodoRow::begin()

@@ -102,6 +102,8 @@ impl Gate {
         }
         (self.concurrency, self.rate) = (settings.concurrency, settings.rate);
         self.changed = true;
+        // The limits of before were to open later: nothing is left of that.
+        self.row.open_since = self.row.open_since.min(now);
         match self.closed(active, now) {
             None if was_closed => self.opens(now),
             Some(Closed { rate: Some(at), .. }) => self.opens(at),

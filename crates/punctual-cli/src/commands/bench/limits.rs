@@ -160,7 +160,8 @@ impl Args {
                 worker.abort();
                 drop(worker.await);
             }
-            if ended >= self.jobs && self.is_empty(place).await? {
+            // A worker that is killed may have settled a job whose answer it did not see.
+            if started >= self.jobs && self.is_empty(place).await? {
                 return Ok(());
             }
             quiet = if started == seen {

@@ -1,0 +1,103 @@
+//! Laws of what runs again: after a cancel, after the rest was cancelled, and during a cascade.
+
+use super::case::*;
+use super::flow_calls::*;
+use crate::engine::{Action, FlowAct};
+use crate::flow::{FlowState, On, OnFailure, Role};
+use crate::job::{Outcome, State};
+use crate::time::{hours, minutes};
+
+const DONE: On = On::Completed;
+
+/// A retry runs all that a cancel has stopped, each after those that it waits for.
+pub(super) async fn a_retry_takes_a_cancel_back(case: Case) {
+    let plan = vec![
+        step("a", &[]),
+        step("b", &[("a", DONE)]),
+        step("c", &[("b", DONE)]),
+        callback(Role::OnDone),
+    ];
+    case.send_plan(plan).await;
+    let cancelled = case.try_flow(FLOW, FlowAct::Cancel).await;
+    cancelled.expect("it is cancelled");
+    case.do_all().await;
+    assert_eq!(case.states(&["a", "b", "c"]).await, [State::Cancelled; 3]);
+    assert_eq!(case.retry_flow(None).await, 3);
+    assert_eq!(
+        case.states(&["a", "b", "c"]).await,
+        [State::Ready, State::Held, State::Held]
+    );
+    let all = [id("a"), id("b"), id("c"), callback_id(Role::OnDone)];
+    assert_eq!(case.drain().await, all);
+    assert_eq!(case.flow().await.state, FlowState::Done);
+}
+
+/// A retry runs the rest too that was cancelled because of a failure.
+pub(super) async fn a_retry_runs_the_rest_too(case: Case) {
+    let plan = vec![
+        step("a", &[]),
+        step("x", &[]),
+        step("y", &[("x", DONE)]),
+        callback(Role::OnDone),
+    ];
+    case.plan(plan, OnFailure::CancelRest).await;
+    let [a, ..] = &case.claim(1).await[..] else {
+        panic!("a step is ready");
+    };
+    case.end(a, Outcome::Dead).await;
+    case.do_all().await;
+    assert_eq!(case.flow().await.state, FlowState::Failed);
+    assert!(case.retry_flow(None).await >= 2);
+    case.do_all().await;
+    assert_eq!(case.drain().await.len(), 4);
+    assert_eq!(case.states(&["a", "x", "y"]).await, [State::Completed; 3]);
+    assert_eq!(case.flow().await.state, FlowState::Done);
+}
+
+/// A step that waits again before its first attempt waits for its names and its due too.
+pub(super) async fn a_step_that_waits_again_keeps_what_it_waits_for(case: Case) {
+    let mut approved = step("b", &[("a", DONE)]);
+    approved.wait_for = vec!["approved".into()];
+    let later = step("d", &[("a", DONE)]).due(crate::job::Due::After(hours(1)));
+    case.send_plan(vec![step("a", &[]), approved, later]).await;
+    assert_eq!(case.run_steps(Outcome::Dead).await, ["a"]);
+    assert_eq!(case.states(&["b", "d"]).await, [State::Cancelled; 2]);
+    case.edit(id("a"), Action::Redrive).await;
+    assert_eq!(case.run_steps(Outcome::Completed).await, ["a"]);
+    assert_eq!(
+        case.states(&["b", "d"]).await,
+        [State::Held, State::Scheduled]
+    );
+}
+
+/// What is left of a cascade tells nobody of an end that was taken back.
+pub(super) async fn a_redrive_ends_the_cascade_of_before(case: Case) {
+    let behind = (0..400).map(|n| step(&format!("b{n}"), &[("a", DONE)]));
+    let plan = [step("a", &[])].into_iter().chain(behind);
+    case.send_plan(plan.chain([callback(Role::OnDone)]).collect())
+        .await;
+    assert_eq!(case.run_steps(Outcome::Dead).await, ["a"]);
+    case.edit(id("a"), Action::Redrive).await;
+    case.do_all().await;
+    let held = case.counts().await.of(State::Held);
+    assert_eq!(held, 401, "all wait again, and the callback");
+    assert_eq!(case.drain().await.len(), 402);
+    assert_eq!(case.flow().await.state, FlowState::Done);
+}
+
+/// A flow is kept until its callback has ended: others may wait for that.
+pub(super) async fn a_flow_outlives_what_waits_for_its_callback(case: Case) {
+    let case = case
+        .limited(|limits| limits.cancelled_retention = minutes(30))
+        .await;
+    case.send_plan(vec![step("a", &[]), callback(Role::OnSettled)])
+        .await;
+    let waits = job().after(callback_id(Role::OnSettled), DONE);
+    let waiting = case.enqueue(waits).await;
+    assert_eq!(case.run_steps(Outcome::Completed).await, ["a"]);
+    case.pass(hours(2)).await;
+    assert_eq!(case.state(waiting).await, State::Held);
+    assert_eq!(case.drain().await, [callback_id(Role::OnSettled), waiting]);
+    case.pass(hours(2)).await;
+    assert_eq!(case.find_flow(FLOW).await, None);
+}
