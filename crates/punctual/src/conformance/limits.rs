@@ -441,7 +441,8 @@ pub(super) async fn explain_names_the_closed_gate(case: Case) {
 
 /// A job that a limit keeps back is not late: that counts from when the limits let it start.
 pub(super) async fn what_a_limit_keeps_back_is_not_late(case: Case) {
-    case.configure(at_rate(Rate::window(1, minutes(1))), 0)
+    let version = case
+        .configure(at_rate(Rate::window(1, minutes(1))), 0)
         .await;
     case.many(3).await;
     let first = case.claim_as(case.wants(1)).await;
@@ -461,6 +462,14 @@ pub(super) async fn what_a_limit_keeps_back_is_not_late(case: Case) {
     assert_eq!(case.limit_stats().await.waits, None);
     let second = case.claim_as(case.wants(1)).await;
     assert_eq!(since_of(&second), opens);
+    // A rate that is raised while it is closed is open from then on.
+    let raised = case.clock();
+    case.configure(at_rate(Rate::window(9, minutes(1))), version)
+        .await;
+    case.advance(seconds(4)).await;
+    assert_eq!(case.oldest_due().await, Some(seconds(4)));
+    let third = case.claim_as(case.wants(1)).await;
+    assert_eq!(since_of(&third), raised);
 
     let case = case.another().await;
     let version = case.configure(at_most(1), 0).await;
