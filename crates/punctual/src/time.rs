@@ -105,8 +105,7 @@ impl std::ops::Sub<Duration> for Timestamp {
     /// Saturates at [`Timestamp::ZERO`].
     ///
     /// ```
-    /// use punctual::Timestamp;
-    /// use punctual::time::minutes;
+    /// use punctual::time::{Timestamp, minutes};
     ///
     /// let ride: Timestamp = "2026-12-01T08:00:00Z".parse()?;
     /// assert_eq!((ride - minutes(10)).to_string(), "2026-12-01T07:50:00Z");
