@@ -29,8 +29,8 @@ impl Orders {
         self.0.lock().unwrap().insert(order, state);
     }
 
-    /// `UPDATE orders SET state = 'cancelled' WHERE id = ? AND state = 'unpaid'`: the table decides
-    /// whoever is first, and the same again changes nothing.
+    /// `UPDATE orders SET state = 'cancelled' WHERE id = ? AND state = 'unpaid'`: the table
+    /// decides, and the same again changes nothing.
     fn cancel_if_unpaid(&self, order: u64) -> bool {
         let mut orders = self.0.lock().unwrap();
         let state = orders.get_mut(&order).filter(|state| **state == "unpaid");

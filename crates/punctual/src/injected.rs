@@ -55,7 +55,7 @@ pub enum Bug {
     WindowAligned,
     /// A worker is given more jobs of a limited queue than it has free slots.
     ClaimedAheadOfLimit,
-    /// Jobs that wait for another one hear of its completion only.
+    /// A job's dependants learn of its completion only.
     WatchOnlyOnCompleted,
     /// A flow counts what workers settle, and nothing else.
     CountByClient,

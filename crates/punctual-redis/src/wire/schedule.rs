@@ -329,7 +329,7 @@ fn status(value: &Mp) -> Result<ScheduleStatus> {
     Ok(status)
 }
 
-/// A schedule whose list is short, as `maintain` tells of it.
+/// A schedule whose list is short, as `maintain` returns it.
 #[derive(Debug)]
 pub(crate) struct Short {
     name: String,

@@ -42,7 +42,7 @@ pub(super) fn is_plain(job: &NewJob) -> bool {
         && job.history.is_none()
 }
 
-/// Writes the spec of a run from its priority on: the functions look at each.
+/// Writes the spec of a run from its priority on: the functions read each.
 pub(super) fn write_run(out: &mut Writer, schedule: &str, job: &NewJob) {
     let mut options = MapWriter::default();
     own(&mut options, job);

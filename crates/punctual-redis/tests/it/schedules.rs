@@ -268,7 +268,7 @@ async fn a_rubbish_record_stops_nothing() {
     assert_eq!(still.fired_by_hand(minute(3)).len(), 3);
 }
 
-/// A key of somebody else stops no job, and `maintain` names it.
+/// Another program's key stops no job, and `maintain` names it.
 #[tokio::test]
 async fn a_foreign_key_stops_no_run() {
     for name in ["sc", "sn", "sl"] {

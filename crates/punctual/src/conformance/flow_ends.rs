@@ -1,4 +1,4 @@
-//! Laws of ends: whatever ends a job, those that wait for it hear of it in that step.
+//! Laws of ends: whatever ends a job, the engine handles its dependants in that step.
 
 use super::case::*;
 use super::control::purge;

@@ -70,7 +70,7 @@ pub(super) async fn a_step_that_waits_again_keeps_what_it_waits_for(case: Case) 
     );
 }
 
-/// What is left of a cascade tells nobody of an end that was taken back.
+/// A redrive stops the rest of a cascade that the earlier end began.
 pub(super) async fn a_redrive_ends_the_cascade_of_before(case: Case) {
     let behind = (0..400).map(|n| step(&format!("b{n}"), &[("a", DONE)]));
     let plan = [step("a", &[])].into_iter().chain(behind);

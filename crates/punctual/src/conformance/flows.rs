@@ -75,7 +75,7 @@ pub(super) async fn a_parent_that_has_settled_counts(case: Case) {
     }
 }
 
-/// A job that nobody knows cannot be waited for: no guess is made.
+/// A job cannot wait for an unknown job: the engine makes no guess.
 pub(super) async fn an_unknown_parent_is_refused(case: Case) {
     let unknown = JobId::new();
     let waiting = job().after(unknown, DONE);

@@ -345,7 +345,7 @@ pub struct QueueSettings {
     pub max_pending: Option<u64>,
     /// What happens to an enqueue over that.
     pub on_full: OnFull,
-    /// Jobs that may be active at once, whoever claims them; `None` for any number.
+    /// Jobs that may be active at once, over all workers; `None` for any number.
     #[serde(default)]
     pub concurrency: Option<u64>,
     /// Jobs that may start in a span of time; `None` for any number.

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, OnFailure};
 use crate::job::{CancelReason, JobId, State};
 
-/// Steps that one retry looks at, and of those the steps that it runs again.
+/// Steps that one retry reads, and of those the steps that it runs again.
 const EXAMINED: usize = 1_000;
 const RETRIED: u64 = 125;
 
@@ -182,7 +182,7 @@ impl Machine {
         let is_last = all || found.len() < EXAMINED;
         let mut retried = 0;
         for (number, id) in found {
-            // What depends on the steps before it waits again before it is looked at itself.
+            // Dependants of earlier steps wait again before the retry reads them.
             if retried == RETRIED || self.has_task(key, task::REOPEN)? {
                 let next = Some(number);
                 self.finish()?;

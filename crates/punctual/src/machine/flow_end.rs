@@ -13,9 +13,9 @@ use crate::flow::Role;
 use crate::job::CancelReason;
 use crate::time::minutes;
 
-/// Deadlines of flows that one step looks at.
+/// Deadlines of flows that one step handles.
 const DEADLINES_PER_STEP: usize = 16;
-/// When a flow is looked at again that is kept because a callback of it has not ended.
+/// How long the engine keeps a flow before it checks an unended callback again.
 const CALLBACK_LOOK: Duration = minutes(1);
 
 impl Machine {

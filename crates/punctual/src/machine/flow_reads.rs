@@ -13,9 +13,9 @@ use crate::error::Result;
 use crate::flow::{Callback, Edge, FlowCounts, FlowState, FlowStatus, Recount, Role, StepStatus};
 use crate::job::{CancelReason, JobId, State};
 
-/// Steps that one recount looks at.
+/// Steps that one recount reads.
 const RECOUNTED: usize = 1_000;
-/// Edges that a recount looks at, if it sees all steps.
+/// Edges that a recount reads, if it sees all steps.
 const RECOUNTED_EDGES: usize = 20_000;
 /// Jobs that an explanation names.
 const NAMED: usize = 8;

@@ -19,13 +19,13 @@ use crate::time::Timestamp;
 const PER_STEP: usize = 125;
 /// Jobs of one flow that are handled before the next flow has its turn.
 const PER_TURN: usize = 25;
-/// Steps of a flow whose queues hear that tasks are left.
+/// Steps of a flow whose queues are notified of tasks that are left.
 const WOKEN: usize = 8;
 
 /// Something that the end of a job causes.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Those that wait for a job hear how it ended.
+    /// A job's dependants learn how it ended.
     Fire(JobKey, End),
     /// A job is passed over.
     Skip(JobKey),
@@ -89,7 +89,7 @@ impl FlowWork {
 }
 
 impl Machine {
-    /// Ends the step: those that wait for jobs which ended in it hear of that.
+    /// Ends the step: dependants of jobs that ended in it learn of that.
     pub fn finish(&mut self) -> Result<()> {
         let flows = &self.derived.flows;
         if flows.queue.is_empty() && flows.with_tasks.is_empty() {
@@ -253,7 +253,7 @@ impl Machine {
         Ok(self.rows.todo.get(&key)?.is_some())
     }
 
-    /// Tells those that wait for a job, unless tasks of its flow come first.
+    /// Notifies a job's dependants, unless tasks of its flow come first.
     fn fire(&mut self, key: JobKey, end: End, budget: &mut usize) -> Result<()> {
         let flow = self.flow_of(&key)?;
         let waits = self.derived.flows.with_tasks.contains(&flow) || self.is_open(&flow)?;
@@ -335,7 +335,7 @@ impl Machine {
             id: edge.to,
         };
         let link = self.rows.links.get(&child)?;
-        // Nobody asks again about an edge from a job of no flow.
+        // The engine needs no edge of a job without a flow again.
         if flow.name.is_empty() || link.is_none() {
             self.rows.edges.remove(&mut self.journal, &edge);
         }
@@ -454,7 +454,7 @@ impl Machine {
         let Some(end) = todo.end else { return Ok(true) };
         *budget -= 1;
         let last = self.fire_edges(flow, key, end, todo.after, budget)?;
-        // Without a budget nothing was looked at.
+        // Without a budget it read nothing.
         let is_done = last.is_none() && *budget > 0;
         todo.after = last.or(todo.after);
         Ok(is_done)

@@ -426,7 +426,7 @@ impl Machine {
             }
         }
         if job.status.watched {
-            // Those that have not heard of the end are not to hear of it any more.
+            // Dependants that have not learned of the end must not learn of it now.
             self.drop_fire(&key, job.key.id);
             let todo = TodoRow {
                 all,

@@ -34,7 +34,7 @@ impl Reduced {
         }
     }
 
-    /// Refuses bad input, as every engine does before it looks at what it can.
+    /// Refuses bad input, as every engine does before it checks its capabilities.
     async fn check(&self, check: impl FnOnce(&Checks) -> Result<()>) -> Result<()> {
         let Info { limits, now, .. } = self.inner.info().await?;
         check(&Checks::new(&limits, now))

@@ -116,7 +116,7 @@ impl Args {
     }
 }
 
-/// What a person is told, and what a program.
+/// The result, for people and for programs.
 type Told = (Vec<(&'static str, String)>, crate::output::Object);
 
 async fn write(session: &Session, nth: u64, schedule: Option<Schedule>) -> punctual::Result<()> {
