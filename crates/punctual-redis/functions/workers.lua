@@ -25,8 +25,9 @@ local function noted(id)
   return note_
 end
 
--- A worker has claimed; it is written with the commit.
+-- A worker has claimed; it is written with the commit. An empty map is no worker's.
 function Workers.seen(id, limit, record)
+  if record == '\128' then return end
   local note_ = noted(id)
   note_.limit2, note_.record = pack('>I2', limit), record
 end

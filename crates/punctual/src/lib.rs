@@ -51,6 +51,7 @@ pub mod flow;
 #[doc(hidden)]
 pub mod injected;
 pub mod job;
+pub mod lock;
 #[doc(hidden)]
 pub mod machine;
 pub mod memory;

@@ -90,6 +90,11 @@ impl Queue {
         }))
     }
 
+    /// The namespace.
+    pub(crate) fn own_namespace(&self) -> &Namespace {
+        &self.0.namespace
+    }
+
     /// The engine.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.0.engine

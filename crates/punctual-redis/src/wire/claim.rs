@@ -63,7 +63,11 @@ pub(crate) fn cost_us(claim: &Claim) -> usize {
     CALL_US + claim.limit / 2
 }
 
+/// Empty if it names no queues: then it is not listed.
 fn worker_record(worker: &WorkerRecord, limit: usize) -> Vec<u8> {
+    if worker.queues.is_empty() {
+        return MapWriter::default().packed();
+    }
     let names = |names: &[String]| names.iter().map(Mp::from).collect::<Vec<_>>();
     let mut map = MapWriter::default();
     map.put("h", &worker.host);

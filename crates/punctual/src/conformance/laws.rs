@@ -331,6 +331,7 @@ macro_rules! __laws {
                 reported_times_come_back[History],
                 reported_times_are_at_most_an_hour[History],
                 workers_of_the_last_minute_are_told,
+                a_claimer_that_names_no_queues_is_no_worker,
                 stats_say_whether_they_are_exact[Delay],
                 health_is_red_while_due_jobs_wait,
                 leases_count_against_free_slots,

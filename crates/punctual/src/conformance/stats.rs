@@ -3,7 +3,8 @@
 use super::START;
 use super::case::*;
 use crate::engine::{
-    Claim, LeaseReport, NamespaceProblem, QueueStats, SAMPLE_US_MAX, Settle, StatsRequest, WorkerId,
+    Claim, LeaseReport, NamespaceProblem, QueueStats, SAMPLE_US_MAX, Settle, StatsRequest,
+    WorkerId, WorkerRecord,
 };
 use crate::job::{NewJob, Outcome, State};
 use crate::time::{hours, minutes, seconds};
@@ -225,6 +226,16 @@ pub(super) async fn workers_of_the_last_minute_are_told(case: Case) {
     assert_eq!(seen[0].worker, worker);
     assert_eq!((seen[0].seen_at, seen[0].leased), (START, 2));
     case.advance(seconds(61)).await;
+    assert_eq!(case.stats().await.workers, []);
+}
+
+/// A claimer that names no queues is not listed: it takes a lock, say, and no job.
+pub(super) async fn a_claimer_that_names_no_queues_is_no_worker(case: Case) {
+    case.enqueue_all(vec![job()]).await;
+    let claim = Claim::new(WorkerId::random(), QUEUE, 1);
+    let nameless = WorkerRecord::new(claim.worker.id);
+    let claimed = case.claim_as(claim.worker(nameless)).await;
+    assert_eq!(claimed.leases.len(), 1);
     assert_eq!(case.stats().await.workers, []);
 }
 

@@ -43,7 +43,7 @@ pub struct WorkerRecord {
     pub host: String,
     /// The version of the program, a label.
     pub version: String,
-    /// The queues it claims from.
+    /// The queues it claims from; a claimer that names none is not listed as a worker.
     pub queues: Vec<String>,
     /// The kinds it has handlers for; empty if it takes any.
     pub kinds: Vec<String>,

@@ -128,7 +128,7 @@ impl History {
         minutes
     }
 
-    /// A worker has claimed that many jobs at most.
+    /// A worker has claimed that many jobs at most; one that names no queues is not listed.
     pub(super) fn seen(
         &mut self,
         namespace: u32,
@@ -136,6 +136,9 @@ impl History {
         limit: usize,
         now: Timestamp,
     ) {
+        if worker.queues.is_empty() {
+            return;
+        }
         let workers = self.workers.entry(namespace).or_default();
         match workers.get_mut(&worker.id.0) {
             Some((known, at)) => {

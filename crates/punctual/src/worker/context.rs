@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use crate::engine::{Token, WorkerId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, JobId, JobRecord, Limits, NewJob};
+use crate::lock::Held;
 use crate::push;
 use crate::queue::Queue;
 use crate::sync::Lock;
@@ -210,8 +211,13 @@ impl Context {
     }
 
     /// The engine that the job came from, in its namespace.
-    pub(super) fn queue(&self) -> Option<&Queue> {
+    pub(crate) fn queue(&self) -> Option<&Queue> {
         self.0.held.seed.queue.as_ref()
+    }
+
+    /// A lock that is released with the attempt, if its guard is still there.
+    pub(crate) fn holds(&self, lock: &Arc<Held>) {
+        self.0.lock().locks.push(Arc::downgrade(lock));
     }
 
     pub(super) fn shared(&self) -> &Attempt {
@@ -289,6 +295,7 @@ pub(super) struct Output {
     progress: Option<Bytes>,
     progress_sent: bool,
     pub(super) log: Unsent,
+    locks: Vec<Weak<Held>>,
 }
 
 impl Attempt {
@@ -381,6 +388,14 @@ impl Attempt {
     /// The lines that no heartbeat brought for sure, for the settlement.
     pub(super) fn log_left(&self) -> Vec<String> {
         self.lock().log.take()
+    }
+
+    /// Releases what a handler left locked.
+    pub(super) fn release_locks(&self) {
+        let locks = std::mem::take(&mut self.lock().locks);
+        for held in locks.iter().filter_map(Weak::upgrade) {
+            held.release_soon();
+        }
     }
 
     pub(super) fn take_output(&self) -> Output {

@@ -395,6 +395,7 @@ impl Board {
         let attempt = run.ctx.shared();
         let note = attempt.progress_to_send();
         let log = attempt.log_left();
+        attempt.release_locks();
         match settlement(attempt, verdict, cause) {
             Some(mut settlement) => {
                 // A job that is not kept keeps no lines either.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind};
 use crate::job::{Outcome, Stop};
+use crate::lock::PutOff;
 
 /// Any error; every error type, text, and the boxes of error crates turn into it by `?`.
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
@@ -70,8 +71,12 @@ impl Verdict {
     }
 
     /// Failed: for good if the error or one of its causes is [`Error::permanent`], else due again.
+    /// An error that puts the job off ([`or_snooze`](crate::lock::Lock::or_snooze)) is no failure.
     pub fn failed(error: impl Into<BoxError>) -> Self {
         let error = error.into();
+        if let Some(after) = put_off(error.as_ref()) {
+            return Self::new(Outcome::Snooze { after });
+        }
         if is_permanent(error.as_ref()) {
             Self::dead(error)
         } else {
@@ -124,6 +129,10 @@ fn is_permanent(error: &(dyn StdError + 'static)) -> bool {
         let ours = cause.downcast_ref::<Error>();
         ours.is_some_and(|ours| ours.kind() == ErrorKind::Permanent)
     })
+}
+
+fn put_off(error: &(dyn StdError + 'static)) -> Option<Duration> {
+    causes(error).find_map(|cause| cause.downcast_ref::<PutOff>().map(|put_off| put_off.0))
 }
 
 fn causes<'a>(

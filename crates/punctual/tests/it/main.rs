@@ -4,6 +4,7 @@ mod conformance;
 mod contract;
 mod examples;
 mod histories;
+mod locks;
 mod queue;
 mod queue_jobs;
 mod reduced;

@@ -1,0 +1,335 @@
+//! Locks by name: one holder at a time, over all processes and hosts, with a fence.
+//!
+//! A lock is a job in a queue of its own, `lock:NAME`, that its holder has under a lease. So a
+//! holder that dies loses the lock with its lease, a long one extends it, and every holder has a
+//! larger fence than the one before. A store that keeps the largest fence seen refuses a holder
+//! that was stopped for too long:
+//!
+//! ```sql
+//! UPDATE stock SET n = n - 1, fence = $1 WHERE id = 7 AND fence < $1
+//! ```
+//!
+//! Where the jobs themselves are what must not run together, a [group](crate::job::Group) costs
+//! less: the engine starts them one after the other, and nothing waits in a slot.
+//!
+//! ```
+//! use punctual::time::seconds;
+//! use punctual::{ErrorKind, MemoryEngine, Queue};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let queue = Queue::new(MemoryEngine::new());
+//! let first = queue.lock("stock:7").try_now().await?;
+//! let refused = queue.lock("stock:7").try_now().await.unwrap_err();
+//! assert_eq!(refused.kind(), ErrorKind::Conflict);
+//!
+//! let fence = first.fence();
+//! first.release().await?;
+//! let second = queue.lock("stock:7").wait(seconds(1)).await?;
+//! assert!(second.fence() > fence);
+//! # Ok::<(), punctual::Error>(())
+//! # }).unwrap();
+//! ```
+
+mod guard;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use guard::LockGuard;
+
+pub(crate) use self::guard::Held;
+use crate::engine::{Claim, EnqueueVerdict, Namespace, WaitFor, WorkerId, WorkerRecord};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::{Hold, JobId, NewJob, PARENT_HEADER, Unique, UniquePolicy, check_name};
+use crate::time::{Stopwatch, format_span};
+use crate::worker::Context;
+use crate::{Engine, Queue};
+
+/// What the name of a lock's queue begins with.
+pub const LOCK_PREFIX: &str = "lock:";
+
+/// How long a lock lasts after its holder has died.
+pub(crate) const LEASE_DEFAULT: Duration = Duration::from_secs(10);
+
+/// A waiter looks again after that time: a holder that died tells nobody.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// A lock that is to be taken.
+#[derive(Debug, Clone)]
+#[must_use = "a lock is taken by try_now, wait or or_snooze"]
+pub struct Lock {
+    queue: Queue,
+    name: String,
+    lease: Duration,
+    /// The attempt that takes it, if it is one.
+    taker: Option<Context>,
+}
+
+impl Queue {
+    /// A lock of that name in this namespace; see [`lock`](crate::lock).
+    pub fn lock(&self, name: impl Into<String>) -> Lock {
+        Lock {
+            queue: self.clone(),
+            name: name.into(),
+            lease: LEASE_DEFAULT,
+            taker: None,
+        }
+    }
+}
+
+impl Context {
+    /// A lock of that name, taken for the job of this attempt. What the handler still holds when it
+    /// ends is released then; see [`lock`](crate::lock).
+    ///
+    /// ```
+    /// use punctual::worker::HandlerResult;
+    /// use punctual::{Context, Outcome, time::seconds};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Buy { item: u64 }
+    /// # async fn take_one(item: u64, fence: u64) {}
+    ///
+    /// async fn buy(job: Buy, ctx: Context) -> HandlerResult {
+    ///     let stock = ctx.lock(format!("stock:{}", job.item));
+    ///     let guard = stock.or_snooze(seconds(2)).await?;
+    ///     take_one(job.item, guard.fence()).await;
+    ///     Ok(Outcome::Completed)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// Taking it answers `unsupported` in a test of a context without an engine.
+    pub fn lock(&self, name: impl Into<String>) -> Result<Lock> {
+        let queue = self.queue().ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "context has no engine to lock in")
+        })?;
+        Ok(Lock {
+            taker: Some(self.clone()),
+            ..queue.lock(name)
+        })
+    }
+}
+
+/// What became of one try.
+enum Tried {
+    Taken(LockGuard),
+    /// Somebody else has it, by that ticket.
+    Held(JobId),
+}
+
+impl Lock {
+    /// How long the lock outlives a holder that died, 1 ms to 1 day; 10 s by default. A living
+    /// holder extends it.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Takes the lock, or answers at once who holds it.
+    ///
+    /// # Errors
+    /// `conflict` while another one holds it; `invalid_name` for a name over 123 characters or with
+    /// others than a queue may have.
+    pub async fn try_now(self) -> Result<LockGuard> {
+        self.check()?;
+        match self.attempt().await? {
+            Tried::Taken(guard) => Ok(guard),
+            Tried::Held(ticket) => Err(self.held_by(ticket).await),
+        }
+    }
+
+    /// Waits until the lock is free and takes it, at most for that span.
+    ///
+    /// The engine wakes who waits when the holder releases; nothing is polled but the death of a
+    /// holder, once a second. Who waits longest is not first for sure.
+    ///
+    /// # Errors
+    /// As [`try_now`](Self::try_now), after the span.
+    pub async fn wait(self, at_most: Duration) -> Result<LockGuard> {
+        self.check()?;
+        let mut until = None;
+        loop {
+            let ticket = match self.attempt().await? {
+                Tried::Taken(guard) => return Ok(guard),
+                Tried::Held(ticket) => ticket,
+            };
+            let now = self.engine().info().await?.now;
+            let until = *until.get_or_insert_with(|| now + at_most);
+            if now >= until {
+                return Err(self
+                    .held_by(ticket)
+                    .await
+                    .with("waited", format!("{at_most:?}")));
+            }
+            let round = until.min(now + ROUND.min(self.lease));
+            let released = WaitFor::Settled(vec![ticket]);
+            self.engine()
+                .wait(self.namespace(), released, round)
+                .await?;
+        }
+    }
+
+    /// Takes the lock, or ends the attempt: the job comes again after about that span, which counts
+    /// as neither a failure nor a crash. Return the error from the handler with `?`.
+    ///
+    /// The span is stretched by up to a half at random, so that jobs that met one holder do not come
+    /// back together.
+    ///
+    /// # Errors
+    /// As [`try_now`](Self::try_now). The `conflict` makes a handler that returns it snooze.
+    pub async fn or_snooze(self, span: Duration) -> Result<LockGuard> {
+        match self.try_now().await {
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                let span = span.mul_f64(1.0 + random_part() / 2.0);
+                Err(error.source(PutOff(span)))
+            }
+            other => other,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_name("lock", &self.name)?;
+        check_name("lock", &self.queue_name())
+    }
+
+    fn queue_name(&self) -> String {
+        format!("{LOCK_PREFIX}{}", self.name)
+    }
+
+    fn engine(&self) -> &Arc<dyn Engine> {
+        self.queue.engine()
+    }
+
+    fn namespace(&self) -> &Namespace {
+        self.queue.own_namespace()
+    }
+
+    /// Two calls, sent one behind the other without waiting: a ticket of this lock, unless there is
+    /// one, and the claim of whichever is there. The claim alone decides.
+    async fn attempt(&self) -> Result<Tried> {
+        let ticket = self.ticket();
+        let mine = ticket.id;
+        let enqueued = self.queue.engine().enqueue(self.namespace(), vec![ticket]);
+        let (enqueued, claimed) = tokio::join!(biased; enqueued, self.claim());
+        let verdict = enqueued?.receipts.first().map(|receipt| receipt.verdict);
+        if let Some(guard) = claimed? {
+            return Ok(Tried::Taken(guard));
+        }
+        match verdict {
+            Some(EnqueueVerdict::Merged(ticket)) => Ok(Tried::Held(ticket)),
+            Some(EnqueueVerdict::Created) => {
+                // The claim may have come before the ticket, over HTTP.
+                Ok(match self.claim().await? {
+                    Some(guard) => Tried::Taken(guard),
+                    None => Tried::Held(mine),
+                })
+            }
+            other => {
+                let message = "lock has no ticket; its queue may be paused or bounded";
+                let verdict = other.map_or("none", EnqueueVerdict::name);
+                Err(Error::new(ErrorKind::Conflict, message)
+                    .operation("lock")
+                    .with("lock", &self.name)
+                    .with("verdict", verdict))
+            }
+        }
+    }
+
+    fn ticket(&self) -> NewJob {
+        let mut ticket = NewJob::new(self.queue_name(), "");
+        ticket.kind = "lock".into();
+        ticket.content_type = "text/plain".into();
+        ticket.unique = Some(Unique {
+            key: "lock".into(),
+            policy: UniquePolicy::Keep,
+            hold: Hold::UntilSettled,
+        });
+        if let Some(taker) = &self.taker {
+            let header = (PARENT_HEADER.to_owned(), taker.id().to_string());
+            ticket.headers.push(header);
+        }
+        ticket
+    }
+
+    async fn claim(&self) -> Result<Option<LockGuard>> {
+        // A fresh name each time: a ticket whose holders died is given to one that has nothing else.
+        // It names no queues, so it is not listed as a worker.
+        let worker = WorkerRecord::new(WorkerId::random());
+        let claim = Claim::new(worker.id, self.queue_name(), 1)
+            .worker(worker)
+            .alone(true)
+            .lease_duration(self.lease);
+        let sent = Stopwatch::start();
+        let claimed = self.engine().claim(self.namespace(), claim).await?;
+        let lease = claimed.leases.into_iter().next();
+        let Some((token, job)) = lease.and_then(|mut lease| Some((lease.token, lease.jobs.pop()?)))
+        else {
+            return Ok(None);
+        };
+        let held = Held::new(&self.queue, &self.name, token, &job, sent, self.lease);
+        if let Some(taker) = &self.taker {
+            taker.holds(&held);
+        }
+        Ok(Some(LockGuard::new(held)))
+    }
+
+    /// The refusal, with who holds the lock as far as the engine knows.
+    async fn held_by(&self, ticket: JobId) -> Error {
+        let error = Error::new(ErrorKind::Conflict, "lock is held")
+            .operation("lock")
+            .with("lock", &self.name)
+            .with("ticket", ticket);
+        let Ok(Some(got)) = self.queue.get(ticket).await else {
+            return error;
+        };
+        let holder = got.job().and_then(|job| {
+            let mut headers = job.headers.iter();
+            headers
+                .find(|(name, _)| name == PARENT_HEADER)
+                .map(|(_, id)| id.clone())
+        });
+        match holder {
+            Some(holder) => error.with("holder", holder),
+            None => error,
+        }
+    }
+}
+
+/// Takes several locks, in the order of their names: two that want the same ones cannot wait for
+/// each other. All or none.
+///
+/// # Errors
+/// As [`Lock::wait`]; `invalid_input` if a name comes twice.
+pub async fn lock_all(
+    locks: impl IntoIterator<Item = Lock>,
+    at_most: Duration,
+) -> Result<Vec<LockGuard>> {
+    let mut locks: Vec<Lock> = locks.into_iter().collect();
+    locks.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Some(twice) = locks.windows(2).find(|two| two[0].name == two[1].name) {
+        let message = "lock is named twice; name each once";
+        return Err(Error::new(ErrorKind::InvalidInput, message).with("lock", &twice[0].name));
+    }
+    let begun = Stopwatch::start();
+    let mut guards = Vec::with_capacity(locks.len());
+    for lock in locks {
+        let left = at_most.saturating_sub(begun.elapsed());
+        guards.push(lock.wait(left).await?);
+    }
+    Ok(guards)
+}
+
+/// From 0 to 1.
+fn random_part() -> f64 {
+    f64::from(uuid::Uuid::new_v4().as_u128() as u32) / f64::from(u32::MAX)
+}
+
+/// The source of an error after which a handler's job is put off by that span, as by a snooze.
+#[derive(Debug)]
+pub(crate) struct PutOff(pub(crate) Duration);
+
+impl std::fmt::Display for PutOff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the job is put off by {}", format_span(self.0))
+    }
+}
+
+impl std::error::Error for PutOff {}

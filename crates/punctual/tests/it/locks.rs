@@ -1,0 +1,258 @@
+//! Locks: one holder, fences, waiters, and what becomes of a lock whose holder is gone.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use punctual::engine::{Claim, WorkerId};
+use punctual::lock::{LockGuard, lock_all};
+use punctual::time::{ManualClock, millis, seconds};
+use punctual::worker::{HandlerResult, State as Shared};
+use punctual::{
+    Context, Engine, ErrorKind, MemoryEngine, Namespace, Outcome, Queue, State, Worker,
+};
+
+use crate::support::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_has_one_holder_and_fences_grow() {
+    let queue = Queue::new(MemoryEngine::new());
+    let inside = Arc::new(AtomicUsize::new(0));
+    let fences = Arc::new(Mutex::new(Vec::new()));
+    let takers = (0..8).map(|_| {
+        let (queue, inside, fences) = (queue.clone(), inside.clone(), fences.clone());
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                let guard = soon(queue.lock("stock:7").wait(seconds(20))).await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                fences.lock().unwrap().push(guard.fence());
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        })
+    });
+    for taker in takers.collect::<Vec<_>>() {
+        taker.await.unwrap();
+    }
+    let fences = fences.lock().unwrap();
+    assert_eq!(fences.len(), 160);
+    assert!(fences.is_sorted_by(|a, b| a < b));
+}
+
+#[tokio::test]
+async fn a_free_lock_takes_two_round_trips() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let guard = queue.lock("a").try_now().await.unwrap();
+    // These two are sent together.
+    assert_eq!((probe.calls("enqueue"), probe.calls("claim")), (1, 1));
+    guard.release().await.unwrap();
+    assert_eq!((probe.calls("settle"), probe.all_calls()), (1, 3));
+}
+
+#[tokio::test]
+async fn who_waits_is_woken_by_the_release() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let guard = queue.lock("a").try_now().await.unwrap();
+    let other = queue.clone();
+    let waiting = tokio::spawn(async move { other.lock("a").wait(seconds(60)).await });
+    soon(async {
+        while probe.calls("wait") == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    guard.release().await.unwrap();
+    // The clock stands still: nothing else can have woken it.
+    drop(soon(waiting).await.unwrap().unwrap());
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_who_holds_the_lock() {
+    let (probe, clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let _guard = queue.lock("a").lease(seconds(600)).try_now().await.unwrap();
+    let other = queue.clone();
+    let waiting = tokio::spawn(async move { other.lock("a").wait(seconds(60)).await });
+    let error = soon(async {
+        while !waiting.is_finished() {
+            clock.advance(millis(500));
+            tokio::task::yield_now().await;
+        }
+        waiting.await.unwrap().unwrap_err()
+    })
+    .await;
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(
+        error
+            .to_string()
+            .contains("lock: lock is held (conflict, lock: a"),
+        "{error}"
+    );
+}
+
+/// The holder stands still for three leases: another one has the lock, and the store that keeps the
+/// largest fence refuses the old one.
+#[tokio::test]
+async fn a_stopped_holder_is_refused_by_its_fence() {
+    let (probe, clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let lease = millis(60);
+    let stopped = queue.lock("a").lease(lease).try_now().await.unwrap();
+    pass(&probe, &clock, 3 * lease).await;
+    let next = queue.lock("a").lease(seconds(60)).try_now().await.unwrap();
+    let store = Store::default();
+    assert!(store.write(next.fence()));
+    assert!(!store.write(stopped.fence()));
+    soon(stopped.lost()).await;
+    assert!(!stopped.is_valid() && next.is_valid());
+    let error = stopped.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LeaseLost);
+    let held = queue.lock("a").try_now().await.unwrap_err();
+    assert_eq!(held.kind(), ErrorKind::Conflict);
+}
+
+/// Time passes while the engine is at work: after a jump it would spare all leases once.
+async fn pass(probe: &Probe, clock: &ManualClock, span: Duration) {
+    for _ in 0..20 {
+        clock.advance(span / 20);
+        probe.maintain().await.unwrap();
+    }
+}
+
+/// Takes writes of fences that are not smaller than the last one.
+#[derive(Default)]
+struct Store(AtomicU64);
+
+impl Store {
+    fn write(&self, fence: u64) -> bool {
+        self.0.fetch_max(fence, Ordering::SeqCst) <= fence
+    }
+}
+
+#[tokio::test]
+async fn a_lock_outlives_any_number_of_dead_holders() {
+    let (probe, clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    queue
+        .lock("a")
+        .try_now()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    // A first ticket, and holders that never answer again.
+    let mut ticket = punctual::NewJob::new("lock:a", "");
+    ticket.kind = "lock".into();
+    ticket = ticket.unique("lock");
+    queue.enqueue_job(ticket).await.unwrap();
+    for _ in 0..5 {
+        let claim = Claim::new(WorkerId::random(), "lock:a", 1).alone(true);
+        let claimed = probe.claim(&Namespace::default(), claim).await.unwrap();
+        assert!(claimed.leases.len() <= 1);
+        pass(&probe, &clock, seconds(11)).await;
+    }
+    drop(queue.lock("a").try_now().await.unwrap());
+}
+
+async fn buy(job: Ping, ctx: Context, Shared(runs): Shared<Arc<AtomicUsize>>) -> HandlerResult {
+    runs.fetch_add(1, Ordering::SeqCst);
+    let guard = ctx.lock("stock")?.or_snooze(seconds(2)).await?;
+    assert!(guard.is_valid() && job.n == 1);
+    Ok(Outcome::Completed)
+}
+
+#[tokio::test]
+async fn a_job_that_meets_a_lock_comes_again_later() {
+    let (probe, clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let guard = queue.lock("stock").try_now().await.unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let worker = Worker::new(&probe).state(runs.clone()).handle(buy);
+    let id = send(&probe, 1).await;
+    soon(worker.run_until_idle()).await.unwrap();
+    let job = probe.job(id).await;
+    assert_eq!(
+        (job.state, job.failures, runs.load(Ordering::SeqCst)),
+        (State::Scheduled, 0, 1)
+    );
+    let span = job.due - clock_now(&probe).await;
+    assert!(span >= seconds(2) && span <= seconds(3), "{span:?}");
+    guard.release().await.unwrap();
+    clock.advance(seconds(3));
+    soon(worker.run_until_idle()).await.unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    drop(queue.lock("stock").wait(seconds(1)).await.unwrap());
+}
+
+async fn clock_now(probe: &Probe) -> punctual::time::Timestamp {
+    probe.info().await.unwrap().now
+}
+
+/// The refusal names the job that holds the lock; and the lock goes with the attempt, whatever
+/// became of its guard.
+#[tokio::test]
+async fn a_guard_left_behind_is_released_with_its_attempt() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let kept: Arc<Mutex<Vec<LockGuard>>> = Arc::default();
+    let refusal: Arc<Mutex<String>> = Arc::default();
+    let (shelf, told) = (kept.clone(), refusal.clone());
+    let worker = Worker::new(&probe).handle(move |_: Ping, ctx: Context| {
+        let (shelf, told) = (shelf.clone(), told.clone());
+        async move {
+            let guard = ctx.lock("a")?.try_now().await?;
+            let refused = ctx.lock("a")?.try_now().await.unwrap_err();
+            *told.lock().unwrap() = refused.to_string();
+            shelf.lock().unwrap().push(guard);
+            HandlerResult::Ok(Outcome::Completed)
+        }
+    });
+    let id = send(&probe, 1).await;
+    soon(worker.run_until_idle()).await.unwrap();
+    assert!(refusal.lock().unwrap().contains(&format!("holder: {id}")));
+    drop(soon(queue.lock("a").wait(seconds(1))).await.unwrap());
+    assert!(!kept.lock().unwrap()[0].is_valid());
+}
+
+#[tokio::test]
+async fn several_locks_are_taken_all_or_none() {
+    let (probe, clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let two = || [queue.lock("b"), queue.lock("a")];
+    let guards = lock_all(two(), seconds(1)).await.unwrap();
+    assert_eq!(
+        guards.iter().map(LockGuard::name).collect::<Vec<_>>(),
+        ["a", "b"]
+    );
+    drop(guards);
+    let b = soon(queue.lock("b").wait(seconds(1))).await.unwrap();
+    let refused = tokio::spawn(lock_all(two(), seconds(1)));
+    let refused = soon(async {
+        while !refused.is_finished() {
+            clock.advance(millis(500));
+            tokio::task::yield_now().await;
+        }
+        refused.await.unwrap().unwrap_err()
+    })
+    .await;
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    drop(soon(queue.lock("a").wait(seconds(1))).await.unwrap());
+    drop(b);
+
+    let twice = lock_all([queue.lock("a"), queue.lock("a")], seconds(1)).await;
+    assert_eq!(twice.unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[tokio::test]
+async fn malformed_names_are_refused() {
+    let queue = Queue::new(MemoryEngine::new());
+    for name in ["", "a b", "../a", &"x".repeat(124)] {
+        let error = queue.lock(name).try_now().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidName, "{name}");
+    }
+    drop(queue.lock("x".repeat(123)).try_now().await.unwrap());
+}
