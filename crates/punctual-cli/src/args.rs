@@ -11,8 +11,8 @@ use punctual::{Engine, Namespace};
 use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
-    audit, backup, bench, completions, demo, doctor, enqueue, export, flows, import, jobs, queues,
-    repair, restore, schedules, serve, top, work,
+    audit, backup, bench, completions, demo, doctor, enqueue, export, flows, import, jobs, lock,
+    queues, repair, restore, schedules, serve, top, work,
 };
 use crate::connect::{self, Address, Connection, Make, Mode};
 use crate::failure::Result;
@@ -187,6 +187,7 @@ pub(crate) enum Command {
     Schedules(schedules::Command),
     #[command(subcommand)]
     Flows(flows::Command),
+    Lock(lock::Args),
     Top(top::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
@@ -220,6 +221,7 @@ impl Command {
             Self::Queues(command) => command.run(global).await,
             Self::Schedules(command) => command.run(global).await,
             Self::Flows(command) => command.run(global).await,
+            Self::Lock(args) => args.run(global).await,
             Self::Top(args) => args.run(global).await,
             Self::Audit(args) => args.run(global).await,
             Self::Doctor(args) => args.run(global).await,

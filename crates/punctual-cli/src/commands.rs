@@ -11,6 +11,7 @@ pub(crate) mod export;
 pub(crate) mod flows;
 pub(crate) mod import;
 pub(crate) mod jobs;
+pub(crate) mod lock;
 pub(crate) mod queues;
 mod records;
 pub(crate) mod repair;

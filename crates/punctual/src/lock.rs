@@ -170,8 +170,8 @@ impl Lock {
     /// Takes the lock, or ends the attempt: the job comes again after about that span, which counts
     /// as neither a failure nor a crash. Return the error from the handler with `?`.
     ///
-    /// The span is stretched by up to a half at random, so that jobs that met one holder do not come
-    /// back together.
+    /// The span is stretched by up to a half at random, so that jobs that met one holder do not
+    /// come back together.
     ///
     /// # Errors
     /// As [`try_now`](Self::try_now). The `conflict` makes a handler that returns it snooze.
@@ -250,8 +250,8 @@ impl Lock {
     }
 
     async fn claim(&self) -> Result<Option<LockGuard>> {
-        // A fresh name each time: a ticket whose holders died is given to one that has nothing else.
-        // It names no queues, so it is not listed as a worker.
+        // A fresh name each time: a ticket whose holders died is given to one that has nothing
+        // else. It names no queues, so it is not listed as a worker.
         let worker = WorkerRecord::new(WorkerId::random());
         let claim = Claim::new(worker.id, self.queue_name(), 1)
             .worker(worker)

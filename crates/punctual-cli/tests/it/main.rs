@@ -26,6 +26,7 @@ mod http;
 mod jobs;
 /// Innocents run, idle workers are quiet, and nothing is left behind.
 mod liveness;
+mod lock;
 /// Claims that wait at gateways with nothing to do.
 mod long_polls;
 mod observed;

@@ -43,6 +43,7 @@ const COMMANDS: &[&[&str]] = &[
     &["schedules", "backfill"],
     &["schedules", "remove"],
     &["queues", "delete"],
+    &["lock"],
     &["top"],
     &["audit"],
     &["doctor"],

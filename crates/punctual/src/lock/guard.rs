@@ -16,8 +16,8 @@ use crate::time::{Stopwatch, pause, within};
 /// A lock that is held. Dropping it releases it in the background; [`release`](Self::release) does
 /// so and answers.
 ///
-/// While it lives it extends its lease at a third of it. A process that stands still for longer than
-/// that may lose the lock to another one: it finds out by [`is_valid`](Self::is_valid) and
+/// While it lives it extends its lease at a third of it. A process that stands still for longer
+/// than that may lose the lock to another one: it finds out by [`is_valid`](Self::is_valid) and
 /// [`lost`](Self::lost), and a store by the [`fence`](Self::fence).
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct LockGuard(Arc<Held>);
@@ -69,8 +69,8 @@ impl LockGuard {
     /// Releases the lock.
     ///
     /// # Errors
-    /// `lease_lost` if another one may have had it meanwhile; `engine_unavailable` if the engine did
-    /// not answer: the lock is free after its lease at the latest.
+    /// `lease_lost` if another one may have had it meanwhile; `engine_unavailable` if the engine
+    /// did not answer: the lock is free after its lease at the latest.
     pub async fn release(self) -> Result<()> {
         self.0.release().await
     }

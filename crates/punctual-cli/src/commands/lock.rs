@@ -1,0 +1,168 @@
+//! `punctual lock`: runs a command while it holds a lock.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use punctual::lock::LockGuard;
+use punctual::time::{days, format_span, seconds, within};
+use punctual::{ErrorKind, Queue};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+
+use crate::args::{Global, Session, span_of};
+use crate::connect::Make;
+use crate::failure::{Exit, Failure, Result};
+use crate::signals::Signals;
+
+/// Run a command while holding a lock, on one host at a time
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual lock deploy -- ./deploy.sh
+  punctual lock backup --no-wait -- ./backup.sh      from cron, on every host
+  punctual lock stock:7 --wait 30s -- ./count.sh
+
+The command finds PUNCTUAL_LOCK and PUNCTUAL_FENCE in its environment: the fence is a number that
+grows with every holder, by which a store can refuse one that was stopped for too long.
+If the lock is lost, the command gets SIGTERM, and SIGKILL 10 s later.
+It ends with the command's exit code (128 and the signal after a signal); 4 if the lock is held.")]
+pub(crate) struct Args {
+    /// The lock's name: 1 to 123 of a-z A-Z 0-9 . _ - : /
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Wait for the lock that long [default: as long as it takes]
+    #[arg(long, value_name = "SPAN", value_parser = span_of, conflicts_with = "no_wait")]
+    wait: Option<Duration>,
+
+    /// Do not wait for the lock
+    #[arg(long)]
+    no_wait: bool,
+
+    /// How long the lock outlives this process if that dies
+    #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "10s")]
+    lease: Duration,
+
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    command: Vec<String>,
+}
+
+/// As long as it takes.
+const WAIT_MAX: Duration = days(365);
+/// From SIGTERM to SIGKILL.
+const GRACE: Duration = seconds(10);
+
+impl Args {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let session = global.shared_session(Make::IfMissing).await?;
+        let ended = self.hold(&session).await;
+        session.close().await?;
+        let status = ended?;
+        match status.code() {
+            Some(0) => Ok(()),
+            Some(code) => std::process::exit(code),
+            None => std::process::exit(128 + status.signal().unwrap_or_default()),
+        }
+    }
+
+    async fn hold(&self, session: &Session) -> Result<ExitStatus> {
+        let mut signals = Signals::new()?;
+        let guard = tokio::select! {
+            guard = self.take(session) => guard?,
+            () = signals.next() => return Err(Failure::new(Exit::Failed, "interrupted", "given up before the lock was free")),
+        };
+        let mut child = self.start(&guard)?;
+        let ended = watch(&mut child, &guard, &mut signals).await;
+        // The command has ended, or nothing can be done about it: the next one may have the lock.
+        match guard.release().await {
+            Err(error) if error.kind() != ErrorKind::LeaseLost => {
+                let lease = format_span(self.lease);
+                tracing::warn!(%error, "lock is not released; it is free after {lease}");
+            }
+            _ => {}
+        }
+        ended
+    }
+
+    async fn take(&self, session: &Session) -> Result<LockGuard> {
+        let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
+        let lock = queue.lock(&self.name).lease(self.lease);
+        if self.no_wait || self.wait.is_some() {
+            let taken = match self.wait {
+                Some(span) => lock.wait(span).await,
+                None => lock.try_now().await,
+            };
+            return taken.map_err(refused);
+        }
+        match lock.clone().try_now().await {
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                session
+                    .out
+                    .note(format!("lock {} is held: waiting for it", self.name));
+                lock.wait(WAIT_MAX).await.map_err(refused)
+            }
+            taken => taken.map_err(refused),
+        }
+    }
+
+    fn start(&self, guard: &LockGuard) -> Result<Child> {
+        let (program, rest) = self
+            .command
+            .split_first()
+            .ok_or_else(|| Failure::usage("name a command after --"))?;
+        let child = Command::new(program)
+            .args(rest)
+            .env("PUNCTUAL_LOCK", guard.name())
+            .env("PUNCTUAL_FENCE", guard.fence().to_string())
+            .kill_on_drop(true)
+            .spawn();
+        child.map_err(|error| {
+            let message = format!("cannot run {program}: {error}");
+            Failure::new(Exit::NotFound, "not_found", message).hint("check the path of the command")
+        })
+    }
+}
+
+fn refused(error: punctual::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Conflict => Failure::new(Exit::Refused, "conflict", error.to_string())
+            .hint("wait for it with --wait 30s, or leave --no-wait out"),
+        _ => error.into(),
+    }
+}
+
+/// Waits for the command; hands signals on, and stops it when the lock is lost.
+async fn watch(child: &mut Child, guard: &LockGuard, signals: &mut Signals) -> Result<ExitStatus> {
+    loop {
+        tokio::select! {
+            status = child.wait() => return status.map_err(gone),
+            () = signals.next() => send(child, Signal::TERM),
+            () = guard.lost() => {
+                send(child, Signal::TERM);
+                if within(GRACE, child.wait()).await.is_none() {
+                    child.kill().await.map_err(gone)?;
+                }
+                let message = format!("lock {} was lost, and its command stopped: another one may hold it", guard.name());
+                return Err(Failure::new(Exit::Failed, "lease_lost", message)
+                    .hint("a longer --lease outlives longer stops of this host or the engine"));
+            }
+        }
+    }
+}
+
+fn send(child: &Child, signal: Signal) {
+    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn gone(error: std::io::Error) -> Failure {
+    Failure::new(
+        Exit::Failed,
+        "io",
+        format!("cannot wait for the command: {error}"),
+    )
+}
