@@ -10,6 +10,7 @@ mod jobs;
 mod kinds;
 mod limits;
 mod list;
+mod locks;
 mod metrics;
 mod others;
 mod queues;
@@ -78,6 +79,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(claims::claim))
         .routes(routes!(claims::extend))
         .routes(routes!(claims::settle))
+        .routes(routes!(locks::take))
+        .routes(routes!(locks::release))
         .routes(routes!(queues::list))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))

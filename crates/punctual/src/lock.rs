@@ -48,6 +48,9 @@ use crate::{Engine, Queue};
 /// What the name of a lock's queue begins with.
 pub const LOCK_PREFIX: &str = "lock:";
 
+/// The unique key of the job that stands for a lock that is held.
+pub const LOCK_UNIQUE: &str = "lock";
+
 /// How long a lock lasts after its holder has died.
 pub(crate) const LEASE_DEFAULT: Duration = Duration::from_secs(10);
 
@@ -63,6 +66,8 @@ pub struct Lock {
     lease: Duration,
     /// The attempt that takes it, if it is one.
     taker: Option<Context>,
+    /// Whether the holder ends with the engine's process.
+    in_process: bool,
 }
 
 impl Queue {
@@ -73,6 +78,7 @@ impl Queue {
             name: name.into(),
             lease: LEASE_DEFAULT,
             taker: None,
+            in_process: true,
         }
     }
 }
@@ -120,6 +126,13 @@ impl Lock {
     /// holder extends it.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
+        self
+    }
+
+    /// Says that the holder is another process, which outlives the engine's: a restart of the engine
+    /// leaves it the lock.
+    pub fn elsewhere(mut self) -> Self {
+        self.in_process = false;
         self
     }
 
@@ -238,7 +251,7 @@ impl Lock {
         ticket.kind = "lock".into();
         ticket.content_type = "text/plain".into();
         ticket.unique = Some(Unique {
-            key: "lock".into(),
+            key: LOCK_UNIQUE.into(),
             policy: UniquePolicy::Keep,
             hold: Hold::UntilSettled,
         });
@@ -256,6 +269,7 @@ impl Lock {
         let claim = Claim::new(worker.id, self.queue_name(), 1)
             .worker(worker)
             .alone(true)
+            .in_process(self.in_process)
             .lease_duration(self.lease);
         let sent = Stopwatch::start();
         let claimed = self.engine().claim(self.namespace(), claim).await?;

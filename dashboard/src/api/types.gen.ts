@@ -402,6 +402,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/locks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Takes a lock, or waits for it */
+        post: operations["take_lock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/locks/{name}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Releases a lock */
+        post: operations["release_lock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/queues": {
         parameters: {
             query?: never;
@@ -1318,6 +1352,23 @@ export interface components {
             /** @description The first characters of the payload, with `preview`; missing if the payload is no text. */
             preview?: string | null;
         };
+        /** @description A lock that was taken: extend it by its token. */
+        LockAnswer: {
+            /** @description Larger than that of every holder before. */
+            fence: components["schemas"]["Count"];
+            /** @description The job that stands for the lock while it is held. */
+            id: components["schemas"]["Id"];
+            name: string;
+            token: components["schemas"]["LeaseToken"];
+        };
+        /** @description A lock to take. */
+        LockRequest: {
+            lease_duration?: components["schemas"]["Span"] | null;
+            /** @description 1 to 123 characters of a name. */
+            name: string;
+            /** @description How long to wait for it, at most 60s; not at all if omitted. */
+            wait?: string | null;
+        };
         /** @description A line that an attempt logged. */
         LogLine: {
             at: components["schemas"]["Instant"];
@@ -1710,6 +1761,10 @@ export interface components {
             kept: components["schemas"]["FlowCounts"];
             /** @description Whether steps ended in the meantime, so that the two may differ. */
             moved: boolean;
+        };
+        /** @description Whose lock to release. */
+        ReleaseRequest: {
+            token: components["schemas"]["LeaseToken"];
         };
         /** @description Whether a schedule was removed. */
         Removed: {
@@ -3197,6 +3252,84 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["KindsAnswer"];
                 };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    take_lock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LockRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LockAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    release_lock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReleaseRequest"];
+            };
+        };
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": {
                 headers: {

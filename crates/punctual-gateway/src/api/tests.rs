@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 51] = [
+const ROUTES: [(&str, &str); 53] = [
     ("delete", "/v1/queues/{queue}/limits"),
     ("get", "/v1/queues/{queue}/limits"),
     ("put", "/v1/queues/{queue}/limits"),
@@ -48,6 +48,8 @@ const ROUTES: [(&str, &str); 51] = [
     ("post", "/v1/edits"),
     ("post", "/v1/extensions"),
     ("post", "/v1/jobs"),
+    ("post", "/v1/locks"),
+    ("post", "/v1/locks/{name}/release"),
     ("post", "/v1/queues/delete"),
     ("post", "/v1/queues/pause"),
     ("post", "/v1/queues/purge"),

@@ -10,3 +10,4 @@ pub(crate) use self::claim::{ClaimAnswer, ClaimRequest};
 pub(crate) use self::extend::{ExtendAnswer, ExtendRequest};
 pub(crate) use self::settle::SettleRequest;
 pub(crate) use self::settled::{Asked, SettleAnswer};
+pub(crate) use self::token::token_of;

@@ -18,6 +18,7 @@ mod inputs;
 mod jobs;
 mod limits;
 mod lists;
+mod locks;
 mod log;
 #[path = "../../src/log.rs"]
 mod logged;

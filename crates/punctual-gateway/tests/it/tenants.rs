@@ -260,6 +260,8 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
         }
         ("post", "/v1/claims") => vec![json!({"queues": ["busy"]})],
         ("post", "/v1/extensions") => vec![json!({"leases": [lease]})],
+        ("post", "/v1/locks") => vec![json!({"name": "beat"})],
+        ("post", "/v1/locks/{name}/release") => vec![lease],
         ("post", "/v1/settlements") => {
             let settled = json!({"id": ACTIVE, "attempt": 1, "outcome": "completed"});
             vec![json!({"leases": [{"token": shop.token, "settlements": [settled]}]})]
@@ -317,7 +319,7 @@ async fn answer(under: &Under, ask: &Ask) -> Reply {
 }
 
 /// An answer without what differs between two gateways that know the same: the request's id,
-/// instants, the version that was written, and how long calls to the engine took.
+/// instants, fresh ids, the version that was written, and how long calls to the engine took.
 fn told(ask: &Ask, reply: &Reply) -> String {
     let id = reply.headers["x-request-id"].to_str().expect("text");
     let mut told = format!("{}\n", reply.status);
@@ -342,6 +344,11 @@ fn told(ask: &Ask, reply: &Reply) -> String {
         }
         _ => body,
     };
+    // Fences only grow, whosever lease it is.
+    let body = match body.split_once("\"fence\":") {
+        Some((before, _)) if ask.path == "/v1/locks" => before.to_owned(),
+        _ => body,
+    };
     // How long the engine took for a claim.
     let body = match body.split_once("\"took_us\":") {
         Some((before, after)) => {
@@ -355,7 +362,9 @@ fn told(ask: &Ask, reply: &Reply) -> String {
         let is_instant = text.ends_with('Z') && text.starts_with("20") && text.len() > 18;
         // The id of a run has its instant in it.
         let is_run = text.starts_with("02") && text.len() == 36;
-        match is_instant || is_run {
+        // The job of a lock has a fresh id; those that are sent have the shop's.
+        let is_fresh = text.starts_with("01") && text.len() == 36 && text[..8] != WAITS[..8];
+        match is_instant || is_run || is_fresh {
             true => "INSTANT",
             false => text,
         }

@@ -40,12 +40,6 @@ impl LockGuard {
         self.0.token.fence
     }
 
-    /// The lock's lease, and the job that stands for it: who knows both can extend and settle it
-    /// over HTTP.
-    pub fn ticket(&self) -> (JobId, Token) {
-        (self.0.ticket, self.0.token)
-    }
-
     /// Whether the lock is still held for sure: its lease was extended in time, as counted from
     /// before the call. Once `false` it stays so.
     pub fn is_valid(&self) -> bool {
@@ -64,6 +58,13 @@ impl LockGuard {
             let left = self.0.valid_for();
             let _ = within(left.max(Duration::from_millis(1)), ended).await;
         }
+    }
+
+    /// Gives the lease away: nothing extends or releases it any more. Whoever has the job's id and
+    /// the token can, by [`extend`](crate::Engine::extend) and [`settle`](crate::Engine::settle).
+    pub fn detach(self) -> (JobId, Token) {
+        self.0.end();
+        (self.0.ticket, self.0.token)
     }
 
     /// Releases the lock.

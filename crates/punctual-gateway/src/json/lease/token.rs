@@ -6,7 +6,7 @@ use crate::decode::shown;
 use crate::http::{Problem, Result};
 
 /// Reads a token as it is written: `FENCE-NONCE`.
-pub(super) fn token_of(text: &str) -> Result<Token> {
+pub(crate) fn token_of(text: &str) -> Result<Token> {
     let read = || {
         let (fence, nonce) = text.split_once('-')?;
         Some(Token {

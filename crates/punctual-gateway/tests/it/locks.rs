@@ -1,0 +1,97 @@
+//! Tests of the gateway over HTTP: locks.
+
+use punctual::time::seconds;
+use serde_json::json;
+
+use crate::support::serve;
+
+#[tokio::test]
+async fn a_lock_is_taken_extended_and_released() {
+    let under = serve().await;
+    let take = json!({"name": "deploy", "lease_duration": "30s"}).to_string();
+    let taken = under.send("POST", "/v1/locks", take.clone()).await;
+    assert_eq!(taken.status, 200, "{taken:?}");
+    let first = taken.json();
+    let refused = under.send("POST", "/v1/locks", take.clone()).await;
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert_eq!(refused.json()["error"]["code"], "conflict");
+    assert!(refused.body.contains("lock is held"), "{refused:?}");
+
+    // Extended, it outlives its first lease.
+    let extend =
+        json!({"leases": [{"token": first["token"], "lease_duration": "30s"}]}).to_string();
+    for _ in 0..4 {
+        under.clock.advance(seconds(15));
+        let extended = under.send("POST", "/v1/extensions", extend.clone()).await;
+        assert_eq!(extended.status, 200, "{extended:?}");
+    }
+    assert_eq!(
+        under.send("POST", "/v1/locks", take.clone()).await.status,
+        409
+    );
+
+    let release = json!({"token": first["token"]}).to_string();
+    let path = "/v1/locks/deploy/release";
+    assert_eq!(under.send("POST", path, release.clone()).await.status, 204);
+    let second = under.send("POST", "/v1/locks", take).await.json();
+    assert!(second["fence"].as_u64() > first["fence"].as_u64());
+    // The token of before releases nothing.
+    let lost = under.send("POST", path, release).await;
+    assert_eq!(
+        (lost.status, &lost.json()["error"]["code"]),
+        (409, &json!("lease_lost"))
+    );
+}
+
+#[tokio::test]
+async fn who_waits_for_a_lock_has_it_with_the_release() {
+    let under = serve().await;
+    let taken = under
+        .send("POST", "/v1/locks", r#"{"name":"a"}"#)
+        .await
+        .json();
+    let release = json!({"token": taken["token"]}).to_string();
+    let (waited, released) = tokio::join!(
+        under.send("POST", "/v1/locks", r#"{"name":"a","wait":"60s"}"#),
+        under.send("POST", "/v1/locks/a/release", release),
+    );
+    assert_eq!((waited.status, released.status), (200, 204), "{waited:?}");
+}
+
+#[tokio::test]
+async fn malformed_locks_are_refused() {
+    let under = serve().await;
+    for (body, status) in [
+        (r#"{"name":"a b"}"#, 422),
+        (r#"{"name":""}"#, 422),
+        (r#"{"name":"a","wait":"61s"}"#, 422),
+        (r#"{"name":"a","lease_duration":"0s"}"#, 422),
+        (r#"{"name":"a","for":"1s"}"#, 422),
+        (r#"{}"#, 422),
+    ] {
+        let refused = under.send("POST", "/v1/locks", body).await;
+        assert_eq!(refused.status, status, "{body}: {refused:?}");
+    }
+    let release = r#"{"token":"1-00000000000000aa"}"#;
+    assert_eq!(
+        under
+            .send("POST", "/v1/locks/a/release", release)
+            .await
+            .status,
+        409
+    );
+    assert_eq!(
+        under
+            .send("POST", "/v1/locks/a%20b/release", release)
+            .await
+            .status,
+        422
+    );
+    assert_eq!(
+        under
+            .send("POST", "/v1/locks/a/release", r#"{"token":"x"}"#)
+            .await
+            .status,
+        422
+    );
+}
