@@ -129,8 +129,8 @@ impl Lock {
         self
     }
 
-    /// Says that the holder is another process, which outlives the engine's: a restart of the engine
-    /// leaves it the lock.
+    /// Says that the holder is another process, which outlives the engine's: a restart of the
+    /// engine leaves it the lock.
     pub fn elsewhere(mut self) -> Self {
         self.in_process = false;
         self
