@@ -147,9 +147,9 @@ pub const SENT: &[Field] = &[
     Field {
         name: "unique",
         json: &["unique"],
-        cli: &["--unique", "--unique-policy", "--unique-hold"],
-        packed: &["u", "up", "uh"],
-        words: &["UNIQUE", "POLICY", "HOLD"],
+        cli: &["--unique", "--unique-policy", "--max-wait", "--unique-hold"],
+        packed: &["u", "up", "um", "uh"],
+        words: &["UNIQUE", "POLICY", "MAX_WAIT", "HOLD"],
         default: "none; as text: policy `keep`, held until the job settles",
         bounds: "a key of 1 to 256 bytes",
         ..NONE

@@ -221,7 +221,8 @@ impl JobJson {
         set(&mut job.headers, self.headers.map(Headers::into_pairs));
         set_some(&mut job.expires_at, self.expires_at.map(|at| at.0));
         set(&mut job.priority, self.priority);
-        set_some(&mut job.unique, self.unique.map(UniqueLine::into_unique));
+        let unique = self.unique.map(UniqueLine::into_unique).transpose()?;
+        set_some(&mut job.unique, unique);
         set_some(&mut job.group, self.group.map(GroupLine::into_group));
         set(&mut job.max_attempts, self.max_attempts);
         set_some(&mut job.max_crashes, self.max_crashes);

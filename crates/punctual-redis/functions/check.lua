@@ -154,7 +154,7 @@ end
 
 local FIRST = {ct = function(v) return is_header(v) and #v > 0 and #v <= 128 end, hd = are_headers,
   ma = function(v) return is_whole(v, 1, COUNT_MAX) end, rt = is_retry, to = function(v) return is_number(v, 1, 31536000e6) end}
-local SECOND = {ex = is_instant8, u = is_key, up = up_to(2), uh = function(v) return is_number(v, 0, INSTANT_MAX + 1) end,
+local SECOND = {ex = is_instant8, u = is_key, up = up_to(3), um = function(v) return is_number(v, 1, 31536000e6) end, uh = function(v) return is_number(v, 0, INSTANT_MAX + 1) end,
   g = is_key, gp = function(v) return v == 1 end, sc = is_name, oc = is_instant8, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
 
 -- One MessagePack map and nothing behind it; nil if the bytes are none.

@@ -59,6 +59,8 @@ function Edit.ask_cancel(j, p)
   changed(j.id, j.q, ACTIVE)
 end
 
+Edit.move = move
+
 -- One job's edit; answers a verdict and a state or id.
 function Edit.one(id, action, map, dry)
   local raw = Job.raw(id)

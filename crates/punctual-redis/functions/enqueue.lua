@@ -166,8 +166,16 @@ function Enqueue.one(id, due8, late, spec, bounded)
   local r = Row.of(j.q)
   local past = j.opts.hi
   local verdict, other, holder = 'free', nil, nil
-  if j.opts.u and not (past and past.st > ACTIVE) then verdict, other, holder = Unique.verdict(j.q, j.opts) end
+  if j.opts.u and not (past and past.st > ACTIVE) then verdict, other, holder = Unique.verdict(j.q, j.opts, id) end
+  if verdict == 9 then
+    local known = Job.load(other)
+    return verdict, known and known.due8 or due8, late, other
+  end
   if tonum(verdict) then return verdict, due8, late, other end
+  if verdict == 'refreshes' then
+    Unique.refresh(other, j)
+    return 9, other.due8, late, other.id
+  end
   local goes = {}
   if verdict == 'replaces' then
     goes[1] = other.id

@@ -51,7 +51,7 @@ local function turn(j)
   local policy = o.up or 0
   if policy == 0 then return 'skipped', holder.id end
   local p = other.tag < %TAG_HELD% and other.due <= S.now and Lease.of(other) or nil
-  if policy == 2 then
+  if policy > 1 then
     if holder.follower or not p and not other.ext.a then return 'skipped', holder.follower or holder.id end
     return 'follows', holder.id
   end

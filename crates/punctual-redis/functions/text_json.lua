@@ -7,7 +7,7 @@ local CANCELLED_FOR = {[0] = 'requested', 'expired', 'replaced', 'purged', 'skip
 local DEAD_FOR = {[0] = 'exhausted', 'permanent', 'poison', 'overflow'}
 local STOPPED = {[0] = 'before_start', 'token', 'aborted', 'killed'}
 local OUTCOMES = {'retry', 'snooze', 'cancelled', 'dead', 'released', 'crashed'}
-local POLICIES = {[0] = 'keep', 'replace', 'after'}
+local POLICIES = {[0] = 'keep', 'replace', 'after', 'refresh'}
 
 local ESCAPES = {['"'] = '\\"', ['\\'] = '\\\\', ['\n'] = '\\n', ['\r'] = '\\r', ['\t'] = '\\t'}
 
@@ -148,7 +148,7 @@ end
 
 local function unique(o)
   local hold = o.uh == nil and '"settled"' or o.uh == 0 and '"started"' or number((o.uh - 1) / 1000)
-  return object({{'key', quote(o.u)}, {'policy', quote(POLICIES[o.up or 0])}, {'hold', hold}})
+  return object({{'key', quote(o.u)}, {'policy', quote(POLICIES[o.up or 0])}, {'hold', hold}, {'max_wait', o.um and number(o.um / 1000)}})
 end
 
 local function log_lines(list)

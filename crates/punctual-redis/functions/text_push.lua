@@ -10,7 +10,8 @@ local OPTIONS = {
   {'AT', 'ms', 'MS_SINCE_1970'},
   {'PRIORITY', {0, %PRIORITY_MAX%}, '0..%PRIORITY_MAX%'},
   {'UNIQUE', 'key', 'KEY'},
-  {'POLICY', {'keep', 'replace', 'after'}, 'keep|replace|after'},
+  {'POLICY', {'keep', 'replace', 'after', 'refresh'}, 'keep|replace|after|refresh'},
+  {'MAX_WAIT', {1, TIMEOUT_MAX}, 'MS'},
   {'HOLD', 'bytes', 'settled|started|MS'},
   {'ID', 'id', 'UUID'},
   {'GROUP', 'key', 'KEY'},
@@ -110,7 +111,8 @@ local function opts_of(o, headers)
   }
   local examined = {
     ex = o.EXPIRES_AT and u8(o.EXPIRES_AT),
-    u = o.UNIQUE, up = o.UNIQUE and ({keep = 0, replace = 1, after = 2})[o.POLICY or 'keep'], uh = o.UNIQUE and hold_of(o.HOLD),
+    u = o.UNIQUE, up = o.UNIQUE and ({keep = 0, replace = 1, after = 2, refresh = 3})[o.POLICY or 'keep'],
+    um = o.MAX_WAIT and o.MAX_WAIT * 1000, uh = o.UNIQUE and hold_of(o.HOLD),
     g = o.GROUP, gp = o.GROUP and o.ON_RETRY == 'pass' and 1 or nil,
     rn = o.RETENTION and o.RETENTION > 0 and o.RETENTION or nil,
     w = o.WAIT_FOR and once(o.WAIT_FOR),
@@ -127,6 +129,7 @@ local function check(o, payload)
   end
   if o.DELAY and o.AT then refuse('invalid_input', 'DELAY and AT exclude each other; give one') end
   if (o.POLICY or o.HOLD) and not o.UNIQUE then refuse('invalid_input', 'POLICY and HOLD are of a unique key; give UNIQUE too') end
+  if (o.POLICY == 'refresh') ~= (o.MAX_WAIT ~= nil) then refuse('invalid_input', 'MAX_WAIT is of POLICY refresh, which needs it; give both') end
   if o.ON_RETRY and not o.GROUP then refuse('invalid_input', 'ON_RETRY is of a group; give GROUP too') end
   if o.WAIT_FOR and #o.WAIT_FOR > WAIT_FOR_MAX then refuse('invalid_input', 'WAIT_FOR stands too often; use at most 64 names') end
   if #payload > PAYLOAD_MAX then
@@ -158,8 +161,8 @@ local function packed_job(id, q, payload, o)
     .. char(#kind) .. kind .. (has and pack('>I4', #packed) .. packed or '') .. payload
 end
 
-local VERDICTS = {[0] = 'created', 'duplicate', 'merged', 'replaced', 'id_conflict', 'unique_active', 'full'}
-local OTHERS = {[2] = 'into', [3] = 'replaced', [5] = 'holder'}
+local VERDICTS = {[0] = 'created', 'duplicate', 'merged', 'replaced', 'id_conflict', 'unique_active', 'full', [9] = 'refreshed'}
+local OTHERS = {[2] = 'into', [3] = 'replaced', [5] = 'holder', [9] = 'holder'}
 local HINTS = {
   [4] = 'nothing was stored: this id names a job with other content; use another id',
   [5] = 'nothing was stored: the holder of the unique key is active; push again once it has settled, or use POLICY after',

@@ -3,6 +3,8 @@
 do
 
 
+local REFRESHED = 9 -- a verdict
+
 local function key_field(q, key) return q .. '\0' .. key end
 
 local function put_holder(field, row)
@@ -84,19 +86,66 @@ function Unique.seen(q, key)
   if row and not (row['until'] and row['until'] <= S.now) then return row end
 end
 
--- What an enqueue may do about its key: 'free', 'replaces' job, 'follows' id, or a verdict and an
--- id.
-function Unique.verdict(q, opts)
+-- Whether a job of that id is among the last that refreshed this one.
+local function was_refreshed_by(j, id)
+  local ids = j.ext.rf or ''
+  for at = 1, #ids, 16 do if sub(ids, at, at + 15) == id then return true end end
+  return false
+end
+
+-- The same for a job that refreshes: the last of holder and follower that waits serves for it.
+local function refresh_verdict(j, active, holder, id)
+  local follower = holder.follower and Job.load(holder.follower)
+  if was_refreshed_by(j, id) then return REFRESHED, j.id end
+  if follower and was_refreshed_by(follower, id) then return REFRESHED, follower.id end
+  if active and not follower then return 'follows', j.id end
+  return 'refreshes', follower or j
+end
+
+-- What an enqueue may do about its key: 'free', 'replaces' job, 'follows' id, 'refreshes' job, or a
+-- verdict and an id.
+function Unique.verdict(q, opts, id)
   local holder = Unique.holder(q, opts.u)
   if not holder then return 'free' end
   local j = Job.load(holder.id)
   if j and not (j.q == q and j.opts.u == opts.u) then j = nil end -- its id may since be another job's
   local policy = opts.up or 0
   local active = policy > 0 and j and j.tag < %TAG_HELD% and j.due <= S.now and Lease.of(j) ~= nil
+  if policy == 3 and j and j.tag <= %TAG_HELD% then return refresh_verdict(j, active, holder, id) end
   if policy == 1 and active then return 5, holder.id end
   if policy == 1 and j and j.tag <= %TAG_HELD% then return 'replaces', j, holder end
   if policy == 2 and active and not holder.follower then return 'follows', holder.id end
-  return 2, policy == 2 and holder.follower or holder.id
+  return 2, policy > 1 and holder.follower or holder.id
+end
+
+-- The opts of a job, as bytes, with the content type and headers of another.
+local function opts_of(j, new)
+  local front = 2 + byte(j.tail)
+  front = front + byte(j.tail, front)
+  if mp.pack({j.opts.ct, j.opts.hd}) == mp.pack({new.opts.ct, new.opts.hd}) then return sub(j.tail, front + 1, j.cut) end
+  local opts = {}
+  for name, value in pairs(j.opts) do opts[name] = value end
+  opts.ct, opts.hd = new.opts.ct, new.opts.hd
+  local bytes = mp.pack(opts)
+  return pack('>I4', #bytes) .. bytes
+end
+
+-- Gives a waiting job the content of another, and its due unless it was claimed before. Its hash
+-- stays: a resend is compared with what was sent first.
+function Unique.refresh(j, new)
+  local q = new.q
+  local kind, opts, ids = new.kind == q and '' or new.kind, opts_of(j, new), j.ext.rf or ''
+  local last = unp('>I8', j.ext.en or j.enq8) + (new.opts.um or 0)
+  Edit.move(j, function()
+    local front = char(#q) .. q .. char(#kind) .. kind .. opts
+    j.tail, j.cut, j.payload, j.kind = front .. sub(new.tail, new.cut + 1), #front, new.payload, new.kind
+    j.ext.rf = sub(ids .. new.id, -16 * 16)
+    if (j.ext.a or 0) > 0 or j.opts.sc then return end
+    j.ext.rd = j.ext.rd or j.due8
+    j.due8 = last < new.due and u8(max(last, S.now)) or new.due8
+    j.due = unp('>I8', j.due8)
+    if j.tag == %TAG_PLAIN% then j.tag = %TAG_WAITING% end
+  end)
 end
 
 function Unique.follow(q, key, follower)

@@ -94,6 +94,7 @@ fn received(receipt: &Receipt) -> Received {
     let other = match receipt.verdict {
         EnqueueVerdict::Merged(id)
         | EnqueueVerdict::Replaced(id)
+        | EnqueueVerdict::Refreshed(id)
         | EnqueueVerdict::UniqueActive(id) => Some(id),
         _ => None,
     };

@@ -21,8 +21,8 @@ pub use id::JobId;
 #[cfg(feature = "schedules")]
 pub(crate) use limits::shown;
 pub use limits::{
-    CLAIM_BYTES_MAX, Limits, REMEMBER_MAX, TIMEOUT_MAX, TOMBSTONE_BYTES, check_header, check_key,
-    check_name,
+    CLAIM_BYTES_MAX, Limits, MAX_WAIT_MAX, REMEMBER_MAX, TIMEOUT_MAX, TOMBSTONE_BYTES,
+    check_header, check_key, check_name,
 };
 pub(crate) use log::append_log;
 pub use log::{LogLine, check_log};

@@ -200,6 +200,7 @@ fn holder(receipt: &Receipt) -> Option<JobId> {
     match receipt.verdict {
         EnqueueVerdict::Merged(id)
         | EnqueueVerdict::Replaced(id)
+        | EnqueueVerdict::Refreshed(id)
         | EnqueueVerdict::UniqueActive(id) => Some(id),
         _ => None,
     }
@@ -237,6 +238,9 @@ fn sentence(receipt: &Receipt, queue: &str, wait_for: &[String], now: Timestamp)
         }
         EnqueueVerdict::Replaced(former) => {
             format!("created {id} in {queue}, {due}; replaced {former}")
+        }
+        EnqueueVerdict::Refreshed(holder) => {
+            format!("refreshed {holder}, which holds the same unique key, {due}")
         }
         EnqueueVerdict::IdConflict => {
             format!("refused (id_conflict): {id} is a job with other content; use another id")

@@ -166,7 +166,7 @@ impl<'de> Deserialize<'de> for Headers {
 #[serde(
     untagged,
     deny_unknown_fields,
-    expecting = "unique is a key, or {\"key\", \"policy\": \"keep\"|\"replace\"|\"after\", \"hold\": \"settled\"|\"started\"|a span}"
+    expecting = "unique is a key, or {\"key\", \"policy\": \"keep\"|\"replace\"|\"after\"|\"refresh\", \"hold\": \"settled\"|\"started\"|a span, \"max_wait\": a span, with refresh}"
 )]
 pub(crate) enum UniqueLine {
     Key(String),
@@ -176,6 +176,9 @@ pub(crate) enum UniqueLine {
         policy: PolicyLine,
         #[serde(default)]
         hold: HoldLine,
+        /// Only with `refresh`, which needs it: how long after the first the job runs at the latest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_wait: Option<Span>,
     },
 }
 
@@ -186,6 +189,7 @@ pub(crate) enum PolicyLine {
     Keep,
     Replace,
     After,
+    Refresh,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -222,17 +226,29 @@ pub fn hold_of(text: &str) -> Result<Hold, String> {
 }
 
 impl UniqueLine {
-    pub(super) fn into_unique(self) -> Unique {
-        let (key, policy, hold) = match self {
-            Self::Key(key) => (key, PolicyLine::Keep, HoldLine::default()),
-            Self::Whole { key, policy, hold } => (key, policy, hold),
+    pub(super) fn into_unique(self) -> Result<Unique, String> {
+        let (key, policy, hold, max_wait) = match self {
+            Self::Key(key) => return Ok(Unique::new(key)),
+            Self::Whole {
+                key,
+                policy,
+                hold,
+                max_wait,
+            } => (key, policy, hold, max_wait),
         };
-        let policy = match policy {
-            PolicyLine::Keep => UniquePolicy::Keep,
-            PolicyLine::Replace => UniquePolicy::Replace,
-            PolicyLine::After => UniquePolicy::After,
+        let policy = match (policy, max_wait) {
+            (PolicyLine::Refresh, Some(Span(max_wait))) => UniquePolicy::Refresh { max_wait },
+            (PolicyLine::Refresh, None) => {
+                return Err("has the unique policy `refresh` without `max_wait`; add it".into());
+            }
+            (_, Some(_)) => {
+                return Err("has a `max_wait` that only the unique policy `refresh` uses".into());
+            }
+            (PolicyLine::Keep, None) => UniquePolicy::Keep,
+            (PolicyLine::Replace, None) => UniquePolicy::Replace,
+            (PolicyLine::After, None) => UniquePolicy::After,
         };
-        Unique::new(key).policy(policy).hold(hold.0)
+        Ok(Unique::new(key).policy(policy).hold(hold.0))
     }
 }
 
@@ -241,14 +257,17 @@ impl From<&Unique> for UniqueLine {
         if unique.policy == UniquePolicy::Keep && unique.hold == Hold::UntilSettled {
             return Self::Key(unique.key.clone());
         }
+        let (policy, max_wait) = match unique.policy {
+            UniquePolicy::Keep => (PolicyLine::Keep, None),
+            UniquePolicy::Replace => (PolicyLine::Replace, None),
+            UniquePolicy::After => (PolicyLine::After, None),
+            UniquePolicy::Refresh { max_wait } => (PolicyLine::Refresh, Some(Span(max_wait))),
+        };
         Self::Whole {
             key: unique.key.clone(),
-            policy: match unique.policy {
-                UniquePolicy::Keep => PolicyLine::Keep,
-                UniquePolicy::Replace => PolicyLine::Replace,
-                UniquePolicy::After => PolicyLine::After,
-            },
+            policy,
             hold: HoldLine(unique.hold),
+            max_wait,
         }
     }
 }

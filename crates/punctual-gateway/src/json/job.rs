@@ -92,7 +92,7 @@ impl JobAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReceiptLine {
     pub(crate) id: String,
-    /// `created`, `duplicate`, `merged`, `replaced`, `id_conflict`, `unique_active` or `full`.
+    /// `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active` or `full`.
     pub(crate) verdict: &'static str,
     /// The other job that a verdict names.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,6 +119,7 @@ pub(crate) fn holder(verdict: EnqueueVerdict) -> Option<String> {
     match verdict {
         EnqueueVerdict::Merged(id)
         | EnqueueVerdict::Replaced(id)
+        | EnqueueVerdict::Refreshed(id)
         | EnqueueVerdict::UniqueActive(id) => Some(id.to_string()),
         _ => None,
     }

@@ -158,6 +158,7 @@ pub(super) fn verdict_of(number: u8, other: JobId) -> Result<EnqueueVerdict> {
         4 => EnqueueVerdict::IdConflict,
         5 => EnqueueVerdict::UniqueActive(other),
         6 => EnqueueVerdict::Full,
+        9 => EnqueueVerdict::Refreshed(other),
         _ => return Err(damaged()),
     })
 }

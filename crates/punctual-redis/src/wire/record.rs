@@ -246,6 +246,9 @@ fn unique(options: &Mp) -> Result<Option<Unique>> {
         Mp::Nil | Mp::Int(0) => UniquePolicy::Keep,
         Mp::Int(1) => UniquePolicy::Replace,
         Mp::Int(2) => UniquePolicy::After,
+        Mp::Int(3) => UniquePolicy::Refresh {
+            max_wait: Duration::from_micros(options.get("um").number()?),
+        },
         _ => return Err(damaged()),
     };
     let hold = match options.get("uh").some(Mp::number)? {

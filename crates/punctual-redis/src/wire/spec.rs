@@ -133,8 +133,12 @@ fn second_group(options: &mut MapWriter, job: &NewJob) {
                 UniquePolicy::Keep => 0_u8,
                 UniquePolicy::Replace => 1,
                 UniquePolicy::After => 2,
+                UniquePolicy::Refresh { .. } => 3,
             },
         );
+        if let UniquePolicy::Refresh { max_wait } = policy {
+            options.put("um", micros(*max_wait));
+        }
         match hold {
             Hold::UntilSettled => {}
             Hold::UntilStarted => {

@@ -85,6 +85,9 @@ fn job_that_needs(case: &Case, capability: Capability) -> Option<NewJob> {
         UniqueKeep => unique(UniquePolicy::Keep),
         UniqueReplace => unique(UniquePolicy::Replace),
         UniqueAfter => unique(UniquePolicy::After),
+        Debounce => unique(UniquePolicy::Refresh {
+            max_wait: minutes(1),
+        }),
         Groups => {
             let (key, on_retry) = ("g".into(), OnRetry::Hold);
             NewJob {

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 
 use super::case::Case;
 use super::flow_laws::FLOW_LAWS;
+use super::step_laws::STEP_LAWS;
 use crate::engine::Capability;
 
 /// One law: a fact that an engine keeps, and the test of it.
@@ -26,17 +27,21 @@ impl fmt::Debug for Law {
 }
 
 /// The laws of every engine.
-pub const LAWS: &[Law] = &joined::<{ OTHERS.len() + FLOW_LAWS.len() }>();
+pub const LAWS: &[Law] = &joined::<{ OTHERS.len() + FLOW_LAWS.len() + STEP_LAWS.len() }>();
 
-/// All but those of flows.
+/// All but those of flows and steps.
 const OTHERS: &[Law] = crate::__laws!(__table);
 
 const fn joined<const N: usize>() -> [Law; N] {
     let (mut all, mut nth) = ([OTHERS[0]; N], 0);
     while nth < N {
-        all[nth] = match nth < OTHERS.len() {
-            true => OTHERS[nth],
-            false => FLOW_LAWS[nth - OTHERS.len()],
+        let (flows, steps) = (OTHERS.len(), OTHERS.len() + FLOW_LAWS.len());
+        all[nth] = if nth < flows {
+            OTHERS[nth]
+        } else if nth < steps {
+            FLOW_LAWS[nth - flows]
+        } else {
+            STEP_LAWS[nth - steps]
         };
         nth += 1;
     }

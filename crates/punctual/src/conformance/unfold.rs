@@ -41,10 +41,12 @@ macro_rules! __suite {
     ($harness:expr $(,)?) => {
         $crate::__laws!(__unfold $harness);
         $crate::__flow_laws!(__unfold $harness);
+        $crate::__step_laws!(__unfold $harness);
     };
     ($harness:expr, durable) => {
         $crate::__laws!(__unfold $harness);
         $crate::__flow_laws!(__unfold $harness);
+        $crate::__step_laws!(__unfold $harness);
         $crate::__durable_laws!(__unfold $harness);
     };
 }

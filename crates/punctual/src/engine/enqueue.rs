@@ -24,7 +24,8 @@ pub struct Receipt {
     pub id: JobId,
     /// What became of it.
     pub verdict: EnqueueVerdict,
-    /// The instant it is due: as asked, for a `duplicate` as first answered.
+    /// The instant it is due: as asked, for a `duplicate` as first answered, for a `refreshed` that
+    /// of the job that serves for it.
     pub due: Timestamp,
     /// Whether the instant asked for had passed already; it is due now, nothing else differs.
     pub late: bool,
@@ -46,6 +47,11 @@ pub enum EnqueueVerdict {
     /// It is stored; that waiting holder of its unique key became `cancelled: replaced`.
     Replaced(
         /// The former holder.
+        JobId,
+    ),
+    /// Not stored: that waiting job holds its unique key and took its content and due.
+    Refreshed(
+        /// The holder (or its follower).
         JobId,
     ),
     /// Not stored: its id belongs to a job with other content.
@@ -75,6 +81,7 @@ impl EnqueueVerdict {
             Self::Duplicate => "duplicate",
             Self::Merged(_) => "merged",
             Self::Replaced(_) => "replaced",
+            Self::Refreshed(_) => "refreshed",
             Self::IdConflict => "id_conflict",
             Self::UniqueActive(_) => "unique_active",
             Self::Full => "full",
@@ -87,7 +94,11 @@ impl EnqueueVerdict {
     pub const fn is_accepted(self) -> bool {
         matches!(
             self,
-            Self::Created | Self::Duplicate | Self::Merged(_) | Self::Replaced(_)
+            Self::Created
+                | Self::Duplicate
+                | Self::Merged(_)
+                | Self::Replaced(_)
+                | Self::Refreshed(_)
         )
     }
 }

@@ -97,11 +97,12 @@ pub enum Capability {
     Schedules,
     QueueLimits,
     Flows,
+    Debounce,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Delay,
         Self::Priority,
         Self::UniqueKeep,
@@ -127,6 +128,7 @@ impl Capability {
         Self::Schedules,
         Self::QueueLimits,
         Self::Flows,
+        Self::Debounce,
     ];
 
     /// Those that need no part which this build lacks: schedules need calendars.

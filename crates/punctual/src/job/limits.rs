@@ -101,6 +101,8 @@ impl Limits {
 
 /// The longest [`remember`](crate::NewJob::remember) of a job.
 pub const REMEMBER_MAX: Duration = crate::time::days(7);
+/// The longest `max_wait` of a job that is refreshed.
+pub const MAX_WAIT_MAX: Duration = crate::time::days(365);
 /// What a tombstone counts against [`Limits::tombstone_bytes`] besides its result.
 pub const TOMBSTONE_BYTES: usize = 256;
 /// Bytes of payload that one claim returns, whatever it asks for; the first job comes whatever its

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::bounds::{
     CONTENT_TYPE_DEFAULT, MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, PRIORITY_MAX, TEXT_PRIORITY,
 };
-use super::limits::{Limits, REMEMBER_MAX, TIMEOUT_MAX, check_header, check_key, check_name};
+use super::limits::{
+    Limits, MAX_WAIT_MAX, REMEMBER_MAX, TIMEOUT_MAX, check_header, check_key, check_name,
+};
 use super::log::check_log;
 use super::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, JobId, JobRecord};
 use crate::error::{Error, ErrorKind, Result};
@@ -39,6 +41,15 @@ pub enum UniquePolicy {
     /// A waiting holder stays (`merged`); behind an active one, one follower is held and started
     /// when the holder settles (a second follower is merged into the first).
     After,
+    /// Debounce: a waiting holder keeps its id and takes the content of the new job, and its due,
+    /// but at most `max_wait` after the holder was enqueued (`refreshed`). A holder that has been
+    /// claimed before keeps its due. Behind an active holder one follower waits, which later jobs
+    /// refresh.
+    Refresh {
+        /// The longest time from the first enqueue to the due: over 0 to 365 days, and no shorter
+        /// than the delay.
+        max_wait: Duration,
+    },
 }
 
 /// How long a unique key is held.
@@ -215,6 +226,9 @@ impl NewJob {
             if let Hold::For(span) = unique.hold {
                 check_span("unique key's period", span)?;
             }
+            if let UniquePolicy::Refresh { max_wait } = unique.policy {
+                self.check_max_wait(max_wait)?;
+            }
         }
         if let Some(group) = &self.group {
             check_key("group key", &group.key)?;
@@ -260,6 +274,22 @@ impl NewJob {
         let message = "id has the form of a schedule's runs, which only the engine enqueues, or of a \
                        flow's steps; use another id";
         Err(Error::new(ErrorKind::ReservedId, message).with("id", self.id))
+    }
+
+    fn check_max_wait(&self, max_wait: Duration) -> Result<()> {
+        if max_wait.is_zero() || max_wait > MAX_WAIT_MAX {
+            let value = format!("{max_wait:?}");
+            return Err(out_of_range("max_wait", value, "over 0 to 365 days"));
+        }
+        match self.due {
+            Due::After(delay) if delay > max_wait => {
+                let message = "max_wait is shorter than the delay; use at least the delay";
+                Err(Error::new(ErrorKind::InvalidInput, message)
+                    .with("max_wait", format!("{max_wait:?}"))
+                    .with("delay", format!("{delay:?}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_headers(&self, limits: &Limits) -> Result<()> {

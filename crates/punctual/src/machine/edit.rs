@@ -224,7 +224,7 @@ impl Machine {
     }
 
     /// Changes a pending job and puts it where it then belongs.
-    fn move_job(
+    pub(super) fn move_job(
         &mut self,
         mut job: Loaded,
         change: impl FnOnce(&mut Status, Timestamp),

@@ -119,11 +119,18 @@ impl Machine {
         let past = job.history.as_deref();
         let waits_as_run = waits_as_run(occurrence.as_ref(), due, past, self.now);
         let key_verdict = match &job.unique {
-            Some(unique) if !has_settled && !waits_as_run => self.key_verdict(queue, unique)?,
+            Some(unique) if !has_settled && !waits_as_run => {
+                self.key_verdict(queue, job.id, unique)?
+            }
             _ => KeyVerdict::Free,
         };
         if let KeyVerdict::Refused(verdict) = key_verdict {
             return Ok(receipt(verdict));
+        }
+        if let KeyVerdict::Refreshes(holder, max_wait) = key_verdict {
+            let answer = receipt(EnqueueVerdict::Refreshed(holder.key.id));
+            let due = self.refresh(*holder, max_wait, job, due)?;
+            return Ok(Receipt { due, ..answer });
         }
         let follows = match key_verdict {
             KeyVerdict::Follows(holder) => Some(holder),

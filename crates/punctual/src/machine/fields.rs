@@ -251,7 +251,11 @@ impl Field for Unique {
             UniquePolicy::Keep => 0,
             UniquePolicy::Replace => 1,
             UniquePolicy::After => 2,
+            UniquePolicy::Refresh { .. } => 3,
         });
+        if let UniquePolicy::Refresh { max_wait } = &self.policy {
+            max_wait.write(to);
+        }
         match self.hold {
             Hold::UntilSettled => to.u8(0),
             Hold::UntilStarted => to.u8(1),
@@ -267,6 +271,9 @@ impl Field for Unique {
             0 => UniquePolicy::Keep,
             1 => UniquePolicy::Replace,
             2 => UniquePolicy::After,
+            3 => UniquePolicy::Refresh {
+                max_wait: Duration::read(from)?,
+            },
             _ => return Err(damaged("unique policy")),
         };
         let hold = match from.u8()? {

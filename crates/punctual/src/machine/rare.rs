@@ -8,6 +8,7 @@ use super::fields::Field;
 use super::rows::RandomBits;
 use crate::error::Result;
 use crate::flow::StepOf;
+use crate::job::JobId;
 use crate::schedule::Occurrence;
 
 /// Fields that few jobs have.
@@ -21,7 +22,11 @@ struct Fields {
     remember: Option<Duration>,
     occurrence: Option<Occurrence>,
     link: Option<StepOf>,
+    refreshed: Vec<JobId>,
 }
+
+/// Jobs that refreshed one which it remembers, the last ones.
+const REFRESHED_KEPT: usize = 16;
 
 impl Rare {
     /// Of a new job.
@@ -79,6 +84,24 @@ impl Rare {
         self.0.get_or_insert_default().sent.get_or_insert(sent);
     }
 
+    /// Whether that job is among the last that refreshed this one.
+    pub(crate) fn was_refreshed_by(&self, id: JobId) -> bool {
+        self.refreshed().contains(&id)
+    }
+
+    fn refreshed(&self) -> &[JobId] {
+        self.0.as_ref().map_or(&[], |fields| &fields.refreshed)
+    }
+
+    /// Remembers who refreshed the job, so that a resend changes nothing.
+    pub(crate) fn add_refreshed(&mut self, id: JobId) {
+        let refreshed = &mut self.0.get_or_insert_default().refreshed;
+        if refreshed.len() >= REFRESHED_KEPT {
+            refreshed.remove(0);
+        }
+        refreshed.push(id);
+    }
+
     /// Crashes after which the job is dead, if it has a limit of its own.
     pub(crate) fn max_crashes(&self) -> Option<u32> {
         self.0.as_ref()?.max_crashes
@@ -96,6 +119,7 @@ const MAX_CRASHES: u8 = 2;
 const REMEMBER: u8 = 4;
 const OCCURRENCE: u8 = 8;
 const LINK: u8 = 16;
+const REFRESHED: u8 = 32;
 
 impl Field for Rare {
     fn write(&self, to: &mut Writer) {
@@ -106,7 +130,8 @@ impl Field for Rare {
             | bit(max_crashes.is_some(), MAX_CRASHES)
             | bit(remember.is_some(), REMEMBER)
             | bit(occurrence.is_some(), OCCURRENCE)
-            | bit(self.is_linked(), LINK));
+            | bit(self.is_linked(), LINK)
+            | bit(!self.refreshed().is_empty(), REFRESHED));
         if let Some(sent) = sent {
             sent.write(to);
         }
@@ -124,11 +149,14 @@ impl Field for Rare {
             to.text(flow);
             to.text(step);
         }
+        if !self.refreshed().is_empty() {
+            to.list(self.refreshed(), |to, id| to.id(*id));
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         let bits = from.u8()?;
-        if bits & !(SENT | MAX_CRASHES | REMEMBER | OCCURRENCE | LINK) != 0 {
+        if bits & !(SENT | MAX_CRASHES | REMEMBER | OCCURRENCE | LINK | REFRESHED) != 0 {
             return Err(damaged("rare fields"));
         }
         let has = |bit| bits & bit != 0;
@@ -145,6 +173,7 @@ impl Field for Rare {
             Ok(StepOf { flow, step })
         };
         let link = has(LINK).then(|| step(from)).transpose()?;
+        let refreshed = has(REFRESHED).then(|| Field::read(from)).transpose()?;
         let fields = || {
             Box::new(Fields {
                 sent,
@@ -152,6 +181,7 @@ impl Field for Rare {
                 remember,
                 occurrence,
                 link,
+                refreshed: refreshed.unwrap_or_default(),
             })
         };
         Ok(Self((bits != 0).then(fields)))
@@ -161,6 +191,7 @@ impl Field for Rare {
         let name = self.occurrence().map_or(0, |run| run.name.len());
         let link = self.link();
         let names = name + link.map_or(0, |link| link.flow.len() + link.step.len());
-        self.0.as_ref().map_or(0, |_| size_of::<Fields>() + names)
+        let ids = size_of_val(self.refreshed());
+        (self.0.as_ref()).map_or(0, |_| size_of::<Fields>() + names + ids)
     }
 }

@@ -156,10 +156,12 @@ impl Machine {
         let is_active = other.status.place == State::Active;
         match unique.policy {
             UniquePolicy::Keep => Ok(Turn::Skipped(holder.id)),
-            UniquePolicy::After if holder.follower.is_some() || other.status.attempt == 0 => {
+            UniquePolicy::After | UniquePolicy::Refresh { .. }
+                if holder.follower.is_some() || other.status.attempt == 0 =>
+            {
                 Ok(Turn::Skipped(holder.follower.unwrap_or(holder.id)))
             }
-            UniquePolicy::After => Ok(Turn::Follows(holder.id)),
+            UniquePolicy::After | UniquePolicy::Refresh { .. } => Ok(Turn::Follows(holder.id)),
             // The user's own key: an active holder stays.
             UniquePolicy::Replace if is_active && !is_run_key(run) => Ok(Turn::Skipped(holder.id)),
             UniquePolicy::Replace => {

@@ -1,12 +1,17 @@
 //! Unique keys: at most one unsettled job of a queue holds one; it lives and dies with its job.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::Machine;
+use super::enqueue::content_of;
 use super::jobs::Loaded;
 use super::rows::*;
 use crate::engine::EnqueueVerdict;
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
-use crate::job::{CancelReason, Hold, JobId, State, Stop, Unique, UniquePolicy};
+use crate::job::{CancelReason, Hold, JobId, NewJob, State, Stop, Unique, UniquePolicy};
+use crate::time::Timestamp;
 
 /// What an enqueue may do about its key.
 pub(super) enum KeyVerdict {
@@ -16,6 +21,8 @@ pub(super) enum KeyVerdict {
     Replaces(Box<Loaded>),
     /// Store the job held, behind this active holder.
     Follows(JobId),
+    /// Do not store the job: give this waiting one its content and due.
+    Refreshes(Box<Loaded>, Duration),
     /// Do not store the job.
     Refused(EnqueueVerdict),
 }
@@ -45,7 +52,13 @@ impl Machine {
         Ok(Some(row))
     }
 
-    pub(super) fn key_verdict(&mut self, queue: u32, unique: &Unique) -> Result<KeyVerdict> {
+    /// What becomes of the job with that id and key.
+    pub(super) fn key_verdict(
+        &mut self,
+        queue: u32,
+        id: JobId,
+        unique: &Unique,
+    ) -> Result<KeyVerdict> {
         let Some(holder) = self.holder(queue, &unique.key)? else {
             return Ok(KeyVerdict::Free);
         };
@@ -61,8 +74,15 @@ impl Machine {
         };
         let job = job.filter(holds);
         let state = job.as_ref().map(|job| job.status.place);
+        if let (UniquePolicy::Refresh { max_wait }, Some(job)) = (unique.policy, &job)
+            && !job.status.place.is_settled()
+        {
+            return self.refresh_verdict(id, max_wait, &holder, job.clone());
+        }
         let merged = KeyVerdict::Refused(EnqueueVerdict::Merged(match unique.policy {
-            UniquePolicy::After => holder.follower.unwrap_or(holder.id),
+            UniquePolicy::After | UniquePolicy::Refresh { .. } => {
+                holder.follower.unwrap_or(holder.id)
+            }
             UniquePolicy::Keep | UniquePolicy::Replace => holder.id,
         }));
         Ok(match (unique.policy, state) {
@@ -78,6 +98,64 @@ impl Machine {
             }
             _ => merged,
         })
+    }
+
+    /// The same for one that refreshes: the last of holder and follower that waits serves for it.
+    fn refresh_verdict(
+        &mut self,
+        id: JobId,
+        max_wait: Duration,
+        holder: &Holder,
+        job: Loaded,
+    ) -> Result<KeyVerdict> {
+        let is_active = job.status.place == State::Active;
+        let key = |id| JobKey { id, ..job.key };
+        let follower = match holder.follower {
+            Some(follower) => Some(self.load_indexed(&key(follower))?),
+            None => None,
+        };
+        for known in [Some(&job), follower.as_ref()].into_iter().flatten() {
+            if known.spec.rare.was_refreshed_by(id) {
+                let verdict = EnqueueVerdict::Refreshed(known.key.id);
+                return Ok(KeyVerdict::Refused(verdict));
+            }
+        }
+        Ok(match follower {
+            Some(follower) => KeyVerdict::Refreshes(Box::new(follower), max_wait),
+            None if is_active => KeyVerdict::Follows(holder.id),
+            None => KeyVerdict::Refreshes(Box::new(job), max_wait),
+        })
+    }
+
+    /// Gives a waiting job the content of another, and its due unless it was claimed before; what
+    /// its due is then.
+    pub(super) fn refresh(
+        &mut self,
+        mut job: Loaded,
+        max_wait: Duration,
+        new: NewJob,
+        asked: Timestamp,
+    ) -> Result<Timestamp> {
+        let queue = self.queue_state(job.spec.queue)?.name.clone();
+        let sent = content_of(&queue, &job.spec);
+        let spec = Arc::make_mut(&mut job.spec);
+        spec.rare.set_sent(sent);
+        spec.rare.add_refreshed(new.id);
+        spec.kind = new.kind;
+        spec.payload = new.payload;
+        spec.content_type = new.content_type;
+        spec.headers = new.headers;
+        self.rows
+            .specs
+            .put(&mut self.journal, job.key.clone(), job.spec.clone());
+        let last = job.spec.enqueued_at.checked_add(max_wait);
+        let due = asked.min(last.unwrap_or(Timestamp::MAX)).max(self.now);
+        if job.status.attempt > 0 || job.spec.rare.occurrence().is_some() || due == job.status.due {
+            self.changed(&job);
+            return Ok(job.status.due);
+        }
+        self.move_job(job, |status, _| status.due = due)?;
+        Ok(due)
     }
 
     /// Lets a stored job hold its key.

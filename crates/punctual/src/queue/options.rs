@@ -42,6 +42,46 @@ macro_rules! options {
                 self.edit(|job| job.unique = Some(Unique { key, policy, hold }))
             }
 
+            /// Debounce: runs that span after the last of the jobs with the same key, with the last
+            /// content, and at most `max_wait` after the first. One that comes while the job runs
+            /// makes one more.
+            ///
+            /// ```
+            /// use punctual::time::{minutes, seconds};
+            /// use punctual::{MemoryEngine, NewJob, Queue, engine::EnqueueVerdict};
+            /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+            /// let queue = Queue::new(MemoryEngine::new());
+            /// let change = |content: &str| {
+            ///     NewJob::new("index", content.to_owned()).debounce("doc:7", seconds(5), minutes(1))
+            /// };
+            /// let first = queue.enqueue_job(change("1")).await?;
+            /// let second = queue.enqueue_job(change("2")).await?;
+            /// assert_eq!(second.verdict, EnqueueVerdict::Refreshed(first.id));
+            /// # Ok::<(), punctual::Error>(())
+            /// # }).unwrap();
+            /// ```
+            pub fn debounce(
+                self,
+                key: impl Into<String>,
+                quiet: Duration,
+                max_wait: Duration,
+            ) -> Self {
+                let policy = UniquePolicy::Refresh { max_wait };
+                self.delay(quiet)
+                    .unique_with(key, policy, Hold::UntilSettled)
+            }
+
+            /// Throttle: runs at most once per span for the same key; later jobs within the span are
+            /// merged into the first, even after it settled.
+            pub fn throttle(self, key: impl Into<String>, per: Duration) -> Self {
+                self.unique_with(key, UniquePolicy::Keep, Hold::For(per))
+            }
+
+            /// Singleton: one unsettled job of the same key at a time; another is merged into it.
+            pub fn singleton(self, key: impl Into<String>) -> Self {
+                self.unique(key)
+            }
+
             /// Joins a serial group: its jobs run one at a time and in order; one that waits for
             /// its retry holds the others back.
             pub fn group(self, key: impl Into<String>) -> Self {

@@ -51,6 +51,8 @@ impl Reduced {
             policy == Some(UniquePolicy::Replace),
         )?;
         self.needs(Capability::UniqueAfter, policy == Some(UniquePolicy::After))?;
+        let is_refresh = matches!(policy, Some(UniquePolicy::Refresh { .. }));
+        self.needs(Capability::Debounce, is_refresh)?;
         self.needs(Capability::Groups, job.group.is_some())?;
         self.needs(Capability::HeldJobs, !job.wait_for.is_empty())?;
         self.needs(Capability::Expiry, job.expires_at.is_some())?;

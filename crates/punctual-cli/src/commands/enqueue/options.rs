@@ -44,9 +44,13 @@ pub(super) struct Options {
     #[arg(long, value_name = "KEY")]
     unique: Option<String>,
 
-    /// If the key is held: keep the holder, replace it, or run after it [default: keep]
+    /// If the key is held: keep the holder, replace it, run after it, or refresh it [default: keep]
     #[arg(long, value_name = "POLICY", requires = "unique")]
     unique_policy: Option<Policy>,
+
+    /// With the policy refresh: run at the latest that long after the first
+    #[arg(long, value_name = "SPAN", requires = "unique_policy", value_parser = span_of)]
+    max_wait: Option<Duration>,
 
     /// How long the key is held: settled, started, or a span [default: settled]
     #[arg(long, value_name = "HOLD", requires = "unique", value_parser = hold_of)]
@@ -125,6 +129,7 @@ enum Policy {
     Keep,
     Replace,
     After,
+    Refresh,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -134,6 +139,21 @@ enum GroupRetry {
 }
 
 impl Options {
+    /// What happens if the unique key is held.
+    fn policy(&self) -> Result<UniquePolicy> {
+        let wrong = |text: &str| Err(Failure::new(Exit::Usage, "usage", text));
+        match (self.unique_policy, self.max_wait) {
+            (Some(Policy::Refresh), Some(max_wait)) => Ok(UniquePolicy::Refresh { max_wait }),
+            (Some(Policy::Refresh), None) => {
+                wrong("--unique-policy refresh needs --max-wait, such as --max-wait 1m")
+            }
+            (_, Some(_)) => wrong("--max-wait is for --unique-policy refresh only"),
+            (None | Some(Policy::Keep), None) => Ok(UniquePolicy::Keep),
+            (Some(Policy::Replace), None) => Ok(UniquePolicy::Replace),
+            (Some(Policy::After), None) => Ok(UniquePolicy::After),
+        }
+    }
+
     /// Writes what was given into a job.
     pub(super) fn apply(&self, job: &mut NewJob, now: Timestamp) -> Result<()> {
         if let Some(kind) = &self.kind {
@@ -151,13 +171,10 @@ impl Options {
             job.expires_at = Some(expiry(expires, now)?);
         }
         job.priority = self.priority.unwrap_or(job.priority);
+        let policy = self.policy()?;
         job.unique = self.unique.clone().map(|key| {
             Unique::new(key)
-                .policy(match self.unique_policy {
-                    None | Some(Policy::Keep) => UniquePolicy::Keep,
-                    Some(Policy::Replace) => UniquePolicy::Replace,
-                    Some(Policy::After) => UniquePolicy::After,
-                })
+                .policy(policy)
                 .hold(self.unique_hold.unwrap_or_default())
         });
         job.group = self.group.clone().map(|key| {

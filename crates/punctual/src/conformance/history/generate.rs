@@ -217,6 +217,9 @@ impl Generator {
                 UniquePolicy::Keep,
                 UniquePolicy::Replace,
                 UniquePolicy::After,
+                UniquePolicy::Refresh {
+                    max_wait: minutes(15),
+                },
             ]);
             let holds = [
                 (6, Hold::UntilSettled),

@@ -1,5 +1,7 @@
 //! The reference model: enqueue.
 
+use std::time::Duration;
+
 use crate::engine::{EnqueueVerdict, OnFull, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
@@ -16,6 +18,8 @@ enum Key {
     Free,
     /// The waiting holder has to go.
     Replace(usize),
+    /// The waiting job takes the content and due of the new one.
+    Refresh(usize, Duration),
     /// The job waits for the active holder.
     Follow(usize),
     /// The job is not stored.
@@ -101,6 +105,14 @@ impl Space {
         if let Key::Refuse(verdict) = key {
             return receipt(verdict);
         }
+        if let Key::Refresh(at, max_wait) = key {
+            let due = self.refresh(at, max_wait, job, due.max(now), now);
+            let verdict = EnqueueVerdict::Refreshed(self.jobs[at].record.id);
+            return Receipt {
+                due,
+                ..receipt(verdict)
+            };
+        }
         if bounded && !has_settled && !self.makes_room(now, job, &key) {
             return receipt(EnqueueVerdict::Full);
         }
@@ -117,7 +129,7 @@ impl Space {
                 self.jobs[holder].holds_key = false;
             }
             Key::Follow(holder) => follows = Some(self.jobs[holder].record.id),
-            Key::Free | Key::Refuse(_) => {}
+            Key::Free | Key::Refuse(_) | Key::Refresh(..) => {}
         }
         self.seq += 1;
         let seq = self.seq;
@@ -142,6 +154,7 @@ impl Space {
             late,
             settled_under: None,
             content: Content::of(job),
+            refreshed: Vec::new(),
         });
         let stored = self.jobs.len() - 1;
         if has_settled {
@@ -153,7 +166,7 @@ impl Space {
     }
 
     fn key_of(&self, now: Timestamp, job: &NewJob) -> Key {
-        use EnqueueVerdict::{Merged, UniqueActive};
+        use EnqueueVerdict::{Merged, Refreshed, UniqueActive};
         let Some(unique) = &job.unique else {
             return Key::Free;
         };
@@ -173,7 +186,44 @@ impl Space {
                 None if holder.is_active() => Key::Follow(at),
                 None => Key::Refuse(Merged(id)),
             },
+            UniquePolicy::Refresh { .. } if settled => Key::Refuse(Merged(id)),
+            UniquePolicy::Refresh { max_wait } => {
+                let follower = self.follower(id);
+                let known = [Some(at), follower].into_iter().flatten();
+                let sent_before = |at: &usize| self.jobs[*at].refreshed.contains(&job.id);
+                match (known.clone().find(sent_before), follower) {
+                    (Some(at), _) => Key::Refuse(Refreshed(self.jobs[at].record.id)),
+                    (None, Some(follower)) => Key::Refresh(follower, max_wait),
+                    (None, None) if holder.is_active() => Key::Follow(at),
+                    (None, None) => Key::Refresh(at, max_wait),
+                }
+            }
         }
+    }
+
+    /// Debounce: the waiting job takes what the new one brings; its due then.
+    fn refresh(
+        &mut self,
+        at: usize,
+        max_wait: Duration,
+        new: &NewJob,
+        asked: Timestamp,
+        now: Timestamp,
+    ) -> Timestamp {
+        let entry = &mut self.jobs[at];
+        let record = &mut entry.record;
+        record.kind = new.kind.clone();
+        record.payload = new.payload.clone();
+        record.content_type = new.content_type.clone();
+        record.headers = new.headers.clone();
+        if record.attempt == 0 {
+            record.due = asked.min(record.enqueued_at + max_wait).max(now);
+        }
+        entry.refreshed.push(new.id);
+        if entry.refreshed.len() > 16 {
+            entry.refreshed.remove(0);
+        }
+        entry.record.due
     }
 
     /// Whether the queue has room for the job; dead-letters its oldest if it is told so.

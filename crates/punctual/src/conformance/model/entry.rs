@@ -38,6 +38,8 @@ pub(crate) struct Entry {
     pub(crate) settled_under: Option<(Token, u32)>,
     /// Queue, kind, payload, content type and headers as sent.
     pub(crate) content: Content,
+    /// The last jobs that refreshed it.
+    pub(crate) refreshed: Vec<JobId>,
 }
 
 /// Where a waiting job stands in its line.
