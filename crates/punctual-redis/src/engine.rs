@@ -22,7 +22,7 @@ use crate::session::shards::Shard;
 use crate::verbs::clock::ShardClock;
 use crate::wakeup::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
-use crate::{flows, health};
+use crate::{flows, health, shares};
 
 /// Jobs on Redis or Valkey: one server, one with replicas and sentinels, or a cluster.
 ///
@@ -304,6 +304,7 @@ impl Engine for RedisEngine {
         self.checks()
             .jobs(&jobs)
             .and_then(|()| flows::refuse_jobs(&jobs))
+            .and_then(|()| shares::refuse_jobs(&jobs))
             .map_err(|error| error.operation("enqueue"))?;
         self.calls.enqueue(namespace, jobs, self.durability).await
     }
@@ -333,6 +334,7 @@ impl Engine for RedisEngine {
         self.checks()
             .settle(&settle)
             .and_then(|()| flows::refuse_effects(&settle))
+            .and_then(|()| shares::refuse_effects(&settle))
             .map_err(|error| error.operation("settle"))?;
         self.calls.settle(namespace, settle).await
     }
@@ -382,6 +384,7 @@ impl Engine for RedisEngine {
         self.checks()
             .control(&control)
             .and_then(|()| flows::refuse_control(&control))
+            .and_then(|()| shares::refuse_control(&control))
             .map_err(|error| error.operation("control"))?;
         let controlled = self.calls.control(namespace, &control).await;
         controlled.map_err(|error| error.operation("control"))
@@ -439,7 +442,8 @@ impl Engine for RedisEngine {
             // Each shard would let as many jobs start.
             (info.capabilities).retain(|capability| *capability != Capability::QueueLimits);
         }
-        info.capabilities.retain(|one| *one != Capability::Flows);
+        let missing = [Capability::Flows, Capability::Shares];
+        info.capabilities.retain(|one| !missing.contains(one));
         info.limits = *self.calls.limits();
         info.settled_window = self.calls.limits().settled_window;
         info.resend_window = resend_window.unwrap_or(info.settled_window);

@@ -28,6 +28,7 @@ mod library;
 mod options;
 mod policy;
 mod session;
+mod shares;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transport;

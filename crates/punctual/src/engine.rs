@@ -20,6 +20,8 @@ mod info;
 mod inspect;
 mod limited;
 mod settle;
+mod share;
+mod stats;
 mod wait;
 
 use std::fmt;
@@ -41,14 +43,20 @@ pub use info::{
     resend_problem,
 };
 pub use inspect::{
-    Counts, Cursor, DueBucket, Explanation, Filter, Got, List, ListBy, Listing, MinuteStats,
-    QueueStats, Reason, Stats, StatsRequest, Target, WorkerSeen, free_workers, job_named,
+    Cursor, Explanation, Filter, Got, List, ListBy, Listing, Reason, Target, job_named,
 };
 pub use limited::{
     CONCURRENCY_MAX, ClosedLimit, LimitStats, LimitedQueue, RATE_SPAN_MAX, RATE_SPAN_MIN,
     RATE_STARTS_MAX, Rate,
 };
 pub use settle::{LeaseReport, SAMPLE_US_MAX, Settle, SettleVerdict, Settled, Settlement};
+pub use share::{
+    BLOCK_MAX, BLOCKED_SHARES_MAX, ClosedShare, ShareSettings, ShareStats, TOP_SHARES_MAX,
+    WEIGHT_MAX, WEIGHTS_MAX,
+};
+pub use stats::{
+    Counts, DueBucket, MinuteStats, QueueStats, Stats, StatsRequest, WorkerSeen, free_workers,
+};
 pub use wait::{Change, WaitFor, Waited};
 
 use async_trait::async_trait;

@@ -61,6 +61,8 @@ pub enum Bug {
     CountByClient,
     /// Steps start before their flow is sealed.
     HalfPlanRuns,
+    /// A share that has had its turn stands where it stood.
+    PassNotRaised,
 }
 
 impl Bug {
@@ -69,7 +71,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -95,6 +97,7 @@ impl Bug {
         Self::WatchOnlyOnCompleted,
         Self::CountByClient,
         Self::HalfPlanRuns,
+        Self::PassNotRaised,
     ];
 }
 

@@ -30,6 +30,7 @@ mod lanes;
 mod lease;
 mod rare;
 mod rate;
+mod record_row;
 mod recover;
 mod rows;
 mod run;
@@ -37,6 +38,10 @@ mod schedule_rows;
 mod schedules;
 mod settle;
 mod settled;
+mod share_reads;
+mod share_rows;
+mod share_settings;
+mod shares;
 mod signals;
 mod stats;
 mod sweep;
@@ -61,8 +66,11 @@ use flow_work::FlowWork;
 use gates::Gate;
 use history::History;
 use idle::Round;
+use record_row::RecordRow;
 pub use recover::{Frozen, Recovered};
 use rows::*;
+use share_rows::*;
+use shares::Shares;
 pub use signals::{SettledWatch, Signals, Wakeups};
 pub use table::{Base, RowVisitor, ScanVisitor};
 use table::{Journal, Table};
@@ -112,6 +120,12 @@ struct Tables {
     ends: Table<EndKey, EndRow>,
     schedules: Table<RecordKey, ScheduleRow>,
     gates: Table<QueueText, GateRow>,
+    shares: Table<QueueText, ShareRow>,
+    queue_shares: Table<QueueText, SharesRow>,
+    share_places: Table<SharePlaceKey, Place>,
+    turns: Table<TurnKey, ()>,
+    parked: Table<ParkKey, ()>,
+    crowds: Table<CrowdKey, ()>,
     flows: Table<RecordKey, FlowRow>,
     links: Table<JobKey, LinkRow>,
     steps: Table<StepKey, JobId>,
@@ -148,6 +162,8 @@ struct Derived {
     obstacles: Obstacles,
     /// How many queues have a gate: while it is none, nothing else is asked about limits.
     gates: usize,
+    /// How many queues have shares: while it is none, nothing else is asked about shares.
+    shared: usize,
     /// Schedules that need more instants from a calendar.
     low_schedules: BTreeSet<RecordKey>,
     /// How many there are, by namespace.
@@ -171,6 +187,8 @@ struct Queue {
     settings: crate::engine::QueueSettings,
     /// Its limits; none if it never had any.
     gate: Option<Box<Gate>>,
+    /// Its shares; none if it has none now.
+    shares: Option<Box<Shares>>,
 }
 
 /// A lease, in memory.
@@ -228,7 +246,13 @@ impl Machine {
             links: Table::new(25, base.clone()),
             steps: Table::new(26, base.clone()),
             edges: Table::new(27, base.clone()),
-            todo: Table::new(28, base),
+            todo: Table::new(28, base.clone()),
+            shares: Table::new(29, base.clone()),
+            queue_shares: Table::new(30, base.clone()),
+            share_places: Table::new(31, base.clone()),
+            turns: Table::new(32, base.clone()),
+            parked: Table::new(33, base.clone()),
+            crowds: Table::new(34, base),
         };
         Self {
             limits,
@@ -301,6 +325,7 @@ impl Machine {
     fn save_changed_queues(&mut self) {
         for id in std::mem::take(&mut self.derived.dirty) {
             self.save_gate(id);
+            self.save_shares(id);
             if let Some(queue) = self.derived.queues.get(&id) {
                 let key = QueueName {
                     namespace: queue.namespace,
@@ -386,6 +411,7 @@ impl Machine {
             leases: BTreeSet::new(),
             settings: Default::default(),
             gate: None,
+            shares: None,
         };
         self.derived
             .queue_ids

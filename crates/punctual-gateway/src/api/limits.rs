@@ -118,7 +118,7 @@ async fn write(
     let mut tries = 1;
     loop {
         let (before, expected) = settings_of(shared, caller, queue).await?;
-        let after = request.set(before)?;
+        let after = request.set(before.clone())?;
         if after == before {
             return Ok(());
         }

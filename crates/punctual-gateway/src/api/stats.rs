@@ -43,6 +43,7 @@ pub(super) async fn stats(
         history: pairs.is_true("history")? && !total,
         due: pairs.is_true("due")? || total,
         ends: pairs.is_true("ends")?,
+        shares: 0,
     };
     let mut stats = shared.engine.stats(&caller.namespace, request).await?;
     if total {

@@ -200,6 +200,7 @@ fn limited(reader: &mut Reader<'_>) -> Result<Vec<LimitedQueue>> {
         Ok(LimitedQueue {
             queue: super::text(reader.take(length)?)?,
             open_since: reader.instant()?,
+            shares: Vec::new(),
         })
     };
     (0..count).map(|_| one()).collect()

@@ -70,6 +70,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
         history: true,
         due: true,
         ends: true,
+        shares: 100,
     };
     let stats = pile.engine.stats(&here, everything);
     pile.meter.bounded("stats", stats).await.expect("stats");

@@ -160,6 +160,13 @@ async fn call_that_needs(case: &Case, capability: Capability) -> Option<Result<(
             };
             case.try_control(write).await.map(drop)
         }
+        Shares => {
+            let (queue, share) = (QUEUE.into(), "a".into());
+            let span = minutes(1);
+            case.try_control(Control::BlockShare { queue, share, span })
+                .await
+                .map(drop)
+        }
         Flows => {
             let alone = case
                 .try_enqueue(vec![job().step("order-7", "charge")])

@@ -232,7 +232,7 @@ pub(super) async fn queue_settings_are_a_record(case: Case) {
     let settings = QueueSettings::new()
         .max_pending(7)
         .on_full(OnFull::DeadLetterOldest);
-    let version = case.configure(settings, 0).await;
+    let version = case.configure(settings.clone(), 0).await;
     let name = format!("queue/{QUEUE}");
     let expected = VersionedRecord {
         version,

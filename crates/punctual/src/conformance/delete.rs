@@ -89,7 +89,7 @@ pub(super) async fn a_deleted_queue_leaves_nothing(case: Case) {
     case.cancel(far).await;
     case.edit(far, Action::Delete).await;
     let bounded = QueueSettings::new().max_pending(0).on_full(OnFull::Refuse);
-    let version = case.configure(bounded, 0).await;
+    let version = case.configure(bounded.clone(), 0).await;
     case.pause().await;
     assert_eq!(
         case.delete_queue().await.expect("it has no job"),

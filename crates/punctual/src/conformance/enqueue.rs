@@ -79,6 +79,7 @@ fn untouched() -> JobRecord {
         priority: 5,
         unique: None,
         group: None,
+        share: None,
         max_attempts: 20,
         max_crashes: None,
         retry: RetryPolicy::default(),

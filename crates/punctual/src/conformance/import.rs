@@ -21,6 +21,7 @@ pub(super) fn import_of(record: &JobRecord) -> NewJob {
         priority: record.priority,
         unique: record.unique.clone(),
         group: record.group.clone(),
+        share: record.share.clone(),
         max_attempts: record.max_attempts,
         max_crashes: record.max_crashes,
         retry: record.retry.clone(),

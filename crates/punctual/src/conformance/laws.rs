@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 
 use super::case::Case;
 use super::flow_laws::FLOW_LAWS;
+use super::share_laws::SHARE_LAWS;
 use super::step_laws::STEP_LAWS;
 use crate::engine::Capability;
 
@@ -27,23 +28,22 @@ impl fmt::Debug for Law {
 }
 
 /// The laws of every engine.
-pub const LAWS: &[Law] = &joined::<{ OTHERS.len() + FLOW_LAWS.len() + STEP_LAWS.len() }>();
+pub const LAWS: &[Law] = &joined::<
+    { OTHERS.len() + FLOW_LAWS.len() + STEP_LAWS.len() + SHARE_LAWS.len() },
+>(&[OTHERS, FLOW_LAWS, STEP_LAWS, SHARE_LAWS]);
 
-/// All but those of flows and steps.
+/// All but those of flows, steps and shares.
 const OTHERS: &[Law] = crate::__laws!(__table);
 
-const fn joined<const N: usize>() -> [Law; N] {
-    let (mut all, mut nth) = ([OTHERS[0]; N], 0);
-    while nth < N {
-        let (flows, steps) = (OTHERS.len(), OTHERS.len() + FLOW_LAWS.len());
-        all[nth] = if nth < flows {
-            OTHERS[nth]
-        } else if nth < steps {
-            FLOW_LAWS[nth - flows]
-        } else {
-            STEP_LAWS[nth - steps]
-        };
-        nth += 1;
+const fn joined<const N: usize>(lists: &[&[Law]]) -> [Law; N] {
+    let (mut all, mut nth, mut list) = ([OTHERS[0]; N], 0, 0);
+    while list < lists.len() {
+        let mut law = 0;
+        while law < lists[list].len() {
+            all[nth] = lists[list][law];
+            (nth, law) = (nth + 1, law + 1);
+        }
+        list += 1;
     }
     all
 }

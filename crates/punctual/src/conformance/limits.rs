@@ -372,7 +372,7 @@ pub(super) async fn a_removed_limit_frees_all(case: Case) {
     let limits = at_most(1).rate(Rate::smooth(1, days(1)));
     for removed in [Some(RecordValue::Queue(QueueSettings::new())), None] {
         let case = case.another().await;
-        let version = case.configure(limits, 0).await;
+        let version = case.configure(limits.clone(), 0).await;
         case.many(150).await;
         assert_eq!(case.claim(200).await.len(), 1);
         let waiter = case.listens().await;
@@ -523,7 +523,7 @@ pub(super) async fn limits_out_of_range_are_refused(case: Case) {
         let write = Control::Write {
             name: format!("queue/{QUEUE}"),
             expected: 0,
-            value: Some(RecordValue::Queue(settings)),
+            value: Some(RecordValue::Queue(settings.clone())),
         };
         let error = case
             .try_control(write)

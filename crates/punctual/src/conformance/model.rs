@@ -190,7 +190,7 @@ impl Space {
             Some(VersionedRecord {
                 value: crate::engine::RecordValue::Queue(settings),
                 ..
-            }) => *settings,
+            }) => settings.clone(),
             _ => QueueSettings::default(),
         }
     }

@@ -81,6 +81,7 @@ fn cost_of(job: &NewJob) -> usize {
     let is_plain = job.unique.is_none()
         && job.expires_at.is_none()
         && job.retention.is_zero()
+        && job.share.is_none()
         && job.remember.is_none()
         && job.wait_for.is_empty()
         && job.history.is_none();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Action, Claim, Control, Edit, Extend, FlowAct, LeaseReport, List, ListBy, RecordValue,
-    ScheduleAct, Select, Settle, Settlement, StatsRequest, Target,
+    Action, BLOCK_MAX, Claim, Control, Edit, Extend, FlowAct, LeaseReport, List, ListBy,
+    RecordValue, ScheduleAct, Select, Settle, Settlement, StatsRequest, TOP_SHARES_MAX, Target,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{EDGES_PER_CALL, check_after};
@@ -201,6 +201,9 @@ impl<'a> Checks<'a> {
     /// Checks a request of statistics.
     pub fn stats(&self, request: &StatsRequest) -> Result<()> {
         self.batch(request.queues.len())?;
+        if request.shares > TOP_SHARES_MAX {
+            return refuse("too many shares are asked for; use at most 100");
+        }
         queues(&request.queues)
     }
 
@@ -213,6 +216,14 @@ impl<'a> Checks<'a> {
             Control::Purge { queue, limit, .. } => {
                 check_name("queue", queue)?;
                 self.limit(*limit)
+            }
+            Control::BlockShare { queue, share, span } => {
+                check_name("queue", queue)?;
+                check_key("share", share)?;
+                match *span > BLOCK_MAX {
+                    true => refuse("block is too long; use at most 365 days"),
+                    false => Ok(()),
+                }
             }
             Control::Read { name } => check_name("record", name),
             Control::Names { prefix } if prefix.is_empty() => Ok(()),

@@ -1,10 +1,12 @@
 //! The contract: control of queues and named records.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::limited::check_concurrency;
-use crate::engine::{Counts, Cursor, Rate, Receipt};
+use crate::engine::{Counts, Cursor, Rate, Receipt, ShareSettings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, Edge, FlowStatus, OnFailure, Recount, StepStatus};
 use crate::job::{JobId, State};
@@ -62,6 +64,16 @@ pub enum Control {
         expected: u64,
         /// Its value; `None` removes it.
         value: Option<RecordValue>,
+    },
+    /// Starts no job of a share for a while, without counting an attempt: the far side said that
+    /// this customer asks too often (429). A call replaces the one before; a span of zero ends it.
+    BlockShare {
+        /// The queue.
+        queue: String,
+        /// The share.
+        share: String,
+        /// How long, at most 365 days.
+        span: Duration,
     },
     /// Reads schedules with how they stand, by name; at most a batch.
     Schedules {
@@ -336,9 +348,9 @@ pub enum RecordValue {
 ///     .concurrency(50)
 ///     .rate(Rate::window(1_000, minutes(1)));
 /// assert!(settings.check().is_ok() && settings.has_limits());
-/// assert!(settings.concurrency(0).check().is_err());
+/// assert!(settings.clone().concurrency(0).check().is_err());
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct QueueSettings {
     /// Held, scheduled and ready jobs it may have; `None` for no bound of its own.
@@ -351,6 +363,9 @@ pub struct QueueSettings {
     /// Jobs that may start in a span of time; `None` for any number.
     #[serde(default)]
     pub rate: Option<Rate>,
+    /// What each of its shares is told; `None` for no limits and equal weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Box<ShareSettings>>,
 }
 
 impl QueueSettings {
@@ -361,6 +376,7 @@ impl QueueSettings {
             on_full: OnFull::Refuse,
             concurrency: None,
             rate: None,
+            shares: None,
         }
     }
 
@@ -392,7 +408,14 @@ impl QueueSettings {
         self
     }
 
-    /// Whether it limits what is claimed.
+    /// Sets the limits of each share, and the weights of some.
+    #[must_use]
+    pub fn shares(mut self, shares: ShareSettings) -> Self {
+        self.shares = (shares != ShareSettings::new()).then(|| Box::new(shares));
+        self
+    }
+
+    /// Whether it limits what is claimed of the whole queue.
     pub const fn has_limits(&self) -> bool {
         self.concurrency.is_some() || self.rate.is_some()
     }
@@ -403,7 +426,8 @@ impl QueueSettings {
     /// `invalid_input`, with what to use instead.
     pub fn check(&self) -> Result<()> {
         self.concurrency.map_or(Ok(()), check_concurrency)?;
-        self.rate.map_or(Ok(()), |rate| rate.check())
+        self.rate.map_or(Ok(()), |rate| rate.check())?;
+        self.shares.as_ref().map_or(Ok(()), |shares| shares.check())
     }
 }
 

@@ -98,6 +98,7 @@ pub enum Capability {
     QueueLimits,
     Flows,
     Debounce,
+    Shares,
 }
 
 impl Capability {
@@ -129,6 +130,7 @@ impl Capability {
         Self::QueueLimits,
         Self::Flows,
         Self::Debounce,
+        Self::Shares,
     ];
 
     /// Those that need no part which this build lacks: schedules need calendars.

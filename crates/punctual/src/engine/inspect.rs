@@ -1,12 +1,11 @@
 //! The contract: get, list, explain and stats.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{JobEnd, LimitStats, Rate, WorkerRecord};
+use crate::engine::Rate;
 use crate::job::{CancelReason, DeadReason, JobId, JobRecord, State};
 use crate::time::Timestamp;
 
@@ -167,9 +166,41 @@ pub enum Reason {
         /// When the next one may start.
         until: Timestamp,
     },
+    /// Its share is blocked for a while.
+    ShareBlocked {
+        /// The share.
+        share: String,
+        /// Until when.
+        until: Timestamp,
+    },
+    /// As many jobs of its share are active as may be: it goes on when one of them ends.
+    ShareConcurrencyReached {
+        /// The share.
+        share: String,
+        /// How many may be active.
+        limit: u64,
+        /// How many are.
+        active: u64,
+    },
+    /// As many jobs of its share have started as may in a span of time.
+    ShareRateReached {
+        /// The share.
+        share: String,
+        /// How many may.
+        rate: Rate,
+        /// When the next one may start.
+        until: Timestamp,
+    },
+    /// Other shares have their turn before the next one of its share.
+    ShareTurn {
+        /// The share.
+        share: String,
+        /// Shares before it, counted up to 1,000.
+        ahead: usize,
+    },
     /// It waits its turn behind others.
     InLine {
-        /// Jobs before it, counted up to 1,000.
+        /// Jobs before it, counted up to 1,000; of a job with a share, those of its share.
         ahead: usize,
     },
     /// It runs.
@@ -387,212 +418,4 @@ pub struct Listing {
     pub cursor: Option<Cursor>,
     /// Engine time.
     pub now: Timestamp,
-}
-
-/// What statistics to answer.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct StatsRequest {
-    /// The queues; every queue of the namespace if empty.
-    pub queues: Vec<String>,
-    /// Whether to answer the history by minutes.
-    pub history: bool,
-    /// Whether to answer the due histogram.
-    pub due: bool,
-    /// Whether to answer the last jobs that ended.
-    #[serde(default)]
-    pub ends: bool,
-}
-
-/// The answer to a stats.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stats {
-    /// One per queue, by name.
-    pub queues: Vec<QueueStats>,
-    /// Workers that claimed in the last minute.
-    pub workers: Vec<WorkerSeen>,
-    /// Whether scheduled and ready are exact: `false` while a pile of due jobs is being moved.
-    pub exact: bool,
-    /// Engine time.
-    pub now: Timestamp,
-}
-
-/// A worker that claimed in the last minute.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkerSeen {
-    /// What it said of itself.
-    pub worker: WorkerRecord,
-    /// When it last claimed.
-    pub seen_at: Timestamp,
-    /// Jobs it holds leases of.
-    pub leased: usize,
-}
-
-impl WorkerSeen {
-    /// Jobs it runs: what it reported with its last claim, or what it has leased if that is more.
-    pub fn busy(&self) -> usize {
-        self.leased.max(self.worker.busy as usize)
-    }
-
-    /// Slots that run no job; never below 0.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use punctual::engine::{WorkerRecord, WorkerSeen};
-    /// use punctual::time::Timestamp;
-    ///
-    /// // It reports nothing of what it runs.
-    /// let mut worker = WorkerRecord::default();
-    /// worker.slots = 4;
-    /// let mut seen = WorkerSeen { worker, seen_at: Timestamp::ZERO, leased: 3 };
-    /// assert_eq!(seen.free(), 1);
-    /// seen.leased = 9;
-    /// assert_eq!(seen.free(), 0);
-    /// ```
-    pub fn free(&self) -> usize {
-        (self.worker.slots as usize).saturating_sub(self.busy())
-    }
-}
-
-/// How many workers with a free slot claimed from each queue in the last five seconds.
-///
-/// A queue is late if its due jobs wait although such a worker is there.
-///
-/// # Examples
-///
-/// ```
-/// use punctual::engine::{WorkerRecord, WorkerSeen, free_workers};
-/// use punctual::time::{Timestamp, seconds};
-///
-/// let mut worker = WorkerRecord::default();
-/// (worker.queues, worker.slots) = (vec!["mail".to_owned()], 4);
-/// let seen = [WorkerSeen { worker, seen_at: Timestamp::ZERO, leased: 3 }];
-/// let now = Timestamp::ZERO + seconds(5);
-/// assert_eq!(free_workers(&seen, now).get("mail"), Some(&1));
-/// assert!(free_workers(&seen, now + seconds(1)).is_empty());
-/// ```
-pub fn free_workers(workers: &[WorkerSeen], now: Timestamp) -> HashMap<String, usize> {
-    let is_free = |seen: &&WorkerSeen| now - seen.seen_at <= SEEN_JUST_NOW && seen.free() > 0;
-    let mut free: HashMap<String, usize> = HashMap::new();
-    for seen in workers.iter().filter(is_free) {
-        for queue in &seen.worker.queues {
-            match free.get_mut(queue) {
-                Some(count) => *count += 1,
-                None => drop(free.insert(queue.clone(), 1)),
-            }
-        }
-    }
-    free
-}
-
-const SEEN_JUST_NOW: Duration = Duration::from_secs(5);
-
-/// One queue in numbers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct QueueStats {
-    /// Its name.
-    pub queue: String,
-    /// Jobs by state.
-    pub counts: Counts,
-    /// Whether it is paused.
-    pub paused: bool,
-    /// How long the oldest job that is first in its line, and not kept back by its group, has been
-    /// due, or since when its queue's limits let it start if that is later; `None` while they do
-    /// not.
-    pub oldest_due: Option<Duration>,
-    /// Due jobs of the future in buckets, if asked for.
-    pub due: Vec<DueBucket>,
-    /// The last 24 hours by minutes, oldest first, quiet minutes left out, if asked for.
-    pub history: Vec<MinuteStats>,
-    /// The last [`ENDS_KEPT`](super::ENDS_KEPT) jobs that ended, the newest first, if asked for.
-    #[serde(default)]
-    pub ends: Vec<JobEnd>,
-    /// Its limits and how they stand, if it has any.
-    #[serde(default)]
-    pub limits: Option<LimitStats>,
-}
-
-impl QueueStats {
-    /// A queue with these jobs by state, of which nothing else is known.
-    pub fn new(queue: impl Into<String>, counts: Counts) -> Self {
-        Self {
-            queue: queue.into(),
-            counts,
-            paused: false,
-            oldest_due: None,
-            due: Vec::new(),
-            history: Vec::new(),
-            ends: Vec::new(),
-            limits: None,
-        }
-    }
-}
-
-/// Jobs by state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counts(pub [u64; 7]);
-
-impl Counts {
-    /// How many are in that state.
-    pub const fn of(&self, state: State) -> u64 {
-        self.0[state as usize]
-    }
-
-    /// Held, scheduled and ready.
-    pub const fn pending(&self) -> u64 {
-        self.of(State::Held) + self.of(State::Scheduled) + self.of(State::Ready)
-    }
-}
-
-/// How many jobs fall due within a span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DueBucket {
-    /// From this instant on.
-    pub from: Timestamp,
-    /// Before this instant.
-    pub until: Timestamp,
-    /// Jobs, counted up to a bound per answer.
-    pub jobs: u64,
-}
-
-/// One minute of one queue.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct MinuteStats {
-    /// Its first instant.
-    pub minute: Timestamp,
-    /// Jobs enqueued.
-    pub enqueued: u64,
-    /// Jobs claimed.
-    pub claimed: u64,
-    /// Jobs completed.
-    pub completed: u64,
-    /// Attempts that failed.
-    pub failed: u64,
-    /// Jobs that became dead.
-    pub dead: u64,
-    /// Jobs cancelled.
-    pub cancelled: u64,
-    /// Handler start minus due: median and 99th percentile, in microseconds.
-    pub lateness_us: Option<(u64, u64)>,
-    /// Run time: median and 99th percentile, in microseconds.
-    pub run_time_us: Option<(u64, u64)>,
-}
-
-impl MinuteStats {
-    /// A minute in which nothing happened.
-    pub const fn new(minute: Timestamp) -> Self {
-        Self {
-            minute,
-            enqueued: 0,
-            claimed: 0,
-            completed: 0,
-            failed: 0,
-            dead: 0,
-            cancelled: 0,
-            lateness_us: None,
-            run_time_us: None,
-        }
-    }
 }

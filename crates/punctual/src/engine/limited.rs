@@ -189,6 +189,9 @@ pub struct LimitedQueue {
     /// Since when its limits let jobs start, before this claim. A job that was due before that is
     /// late from then on.
     pub open_since: Timestamp,
+    /// The same of shares, by key, of which this claim has jobs that were due before that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<(String, Timestamp)>,
 }
 
 /// The limits of a queue and how they stand.

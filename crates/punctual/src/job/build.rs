@@ -98,6 +98,7 @@ impl JobRecord {
             priority: job.priority,
             unique: job.unique,
             group: job.group,
+            share: job.share,
             max_attempts: job.max_attempts,
             max_crashes: job.max_crashes,
             retry: job.retry,

@@ -38,6 +38,9 @@ pub struct JobRecord {
     pub unique: Option<Unique>,
     /// Its serial group as sent.
     pub group: Option<Group>,
+    /// Its share as sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
     /// Failures after which it is dead.
     pub max_attempts: u32,
     /// Crashes after which it is dead, if it has a limit of its own.

@@ -130,6 +130,9 @@ pub struct NewJob {
     pub unique: Option<Unique>,
     /// Its serial group, if it has one.
     pub group: Option<Group>,
+    /// The key (a tenant, a customer) whose jobs take turns with those of other keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
     /// Failures after which it is dead, at least 1; 20 by default.
     pub max_attempts: u32,
     /// Crashes after which it is dead (poison), at least 1; `None` for three. Only a crash of a
@@ -197,6 +200,7 @@ impl NewJob {
             priority: PRIORITY_DEFAULT,
             unique: None,
             group: None,
+            share: None,
             max_attempts: MAX_ATTEMPTS_DEFAULT,
             max_crashes: None,
             retry: RetryPolicy::default(),
@@ -232,6 +236,9 @@ impl NewJob {
         }
         if let Some(group) = &self.group {
             check_key("group key", &group.key)?;
+        }
+        if let Some(share) = &self.share {
+            check_key("share", share)?;
         }
         if self.max_attempts == 0 {
             return Err(out_of_range("max_attempts", 0, "at least 1"));

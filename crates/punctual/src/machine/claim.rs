@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::jobs::Loaded;
 use super::lanes::SUSPECT_LANE;
 use super::rows::*;
+use super::shares::Turn;
 use super::{Machine, OpenLease};
-use crate::engine::{Claim, ClaimOrder, Claimed, Lease, Namespace, Token};
+use crate::engine::{Claim, ClaimOrder, Claimed, Lease, LimitedQueue, Namespace, Token};
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
 use crate::job::{Hold, State};
@@ -26,6 +27,8 @@ struct Take {
     fence: u64,
     /// Free slots of the worker: of limited queues it is given no more.
     slots: usize,
+    /// Shares of jobs that were due before their limits opened, and when these did.
+    opened: Vec<(u32, String, Timestamp)>,
 }
 
 impl Take {
@@ -70,7 +73,10 @@ impl Machine {
             .collect();
         self.history
             .seen(namespace, &claim.worker, claim.limit, self.now);
-        let limited = self.limited(&queues);
+        for queue in &queues {
+            self.open_shares(*queue)?;
+        }
+        let mut limited = self.limited(&queues);
         let slots = claim.worker.slots_for(claim.limit) as usize;
         let slots = slots.saturating_sub(claim.worker.busy as usize);
         let lease = match self
@@ -80,7 +86,11 @@ impl Machine {
             .copied()
         {
             Some(fence) => Some(self.lease_again(fence)?),
-            None => self.claim_lease(namespace, &queues, claim, slots)?,
+            None => {
+                let (lease, opened) = self.claim_lease(namespace, &queues, claim, slots)?;
+                self.tell_opened(&mut limited, opened)?;
+                lease
+            }
         };
         let open: Vec<u32> = queues
             .iter()
@@ -102,7 +112,8 @@ impl Machine {
             self.wake_at(&open)?
         };
         let suspects = open.iter().any(|queue| {
-            let waits = self.lane_counts(*queue)[10..].iter().any(|n| *n > 0);
+            let waits =
+                (SUSPECT_LANE..2 * SUSPECT_LANE).any(|lane| self.open_places(*queue, lane) > 0);
             waits && self.closed(*queue).is_none()
         });
         Ok(Claimed {
@@ -121,7 +132,7 @@ impl Machine {
         queues: &[u32],
         claim: &Claim,
         slots: usize,
-    ) -> Result<Option<Lease>> {
+    ) -> Result<(Option<Lease>, Vec<(u32, String, Timestamp)>)> {
         let fence = self.next_fence();
         let bytes_left = self.limits.claim_bytes(claim.max_bytes);
         let mut take = Take {
@@ -132,6 +143,7 @@ impl Machine {
             jobs: Vec::new(),
             fence,
             slots,
+            opened: Vec::new(),
         };
         if claim.alone {
             self.take_suspect(namespace, queues, &mut take)?;
@@ -148,9 +160,30 @@ impl Machine {
             }
         }
         if take.jobs.is_empty() {
-            return Ok(None);
+            return Ok((None, Vec::new()));
         }
-        self.open_lease(namespace, claim, alone, take).map(Some)
+        let opened = std::mem::take(&mut take.opened);
+        let lease = self.open_lease(namespace, claim, alone, take)?;
+        Ok((Some(lease), opened))
+    }
+
+    /// Tells since when shares are open, of which jobs were claimed that were due before that.
+    fn tell_opened(
+        &self,
+        limited: &mut [LimitedQueue],
+        opened: Vec<(u32, String, Timestamp)>,
+    ) -> Result<()> {
+        for (id, share, since) in opened {
+            let name = &self.queue_state(id)?.name;
+            let queue = limited.iter_mut().find(|one| one.queue == **name);
+            // The same for each job of a share, unless its limits have closed within this claim.
+            if let Some(queue) = queue
+                && !queue.shares.iter().any(|(known, _)| *known == share)
+            {
+                queue.shares.push((share, since));
+            }
+        }
+        Ok(())
     }
 
     fn take_turns(&mut self, namespace: u32, queues: &[u32], take: &mut Take) -> Result<()> {
@@ -222,10 +255,14 @@ impl Machine {
         take: &mut Take,
     ) -> Result<()> {
         let start = take.jobs.len();
-        while take.has_room()
-            && take.jobs.len() - start < most
-            && self.lane_counts(queue)[usize::from(lane)] > 0
+        while take.has_room() && take.jobs.len() - start < most && self.open_places(queue, lane) > 0
         {
+            if self.derived.shared > 0 && self.lane_shares(queue, lane).is_some() {
+                if !self.take_turn(namespace, queue, lane, take)? {
+                    return Ok(());
+                }
+                continue;
+            }
             let want = (take.limit - take.jobs.len()).min(most - (take.jobs.len() - start));
             let places = self.places(queue, lane, want)?;
             if places.is_empty() {
@@ -249,14 +286,57 @@ impl Machine {
                 if !take.fits(&job) {
                     return Ok(());
                 }
-                self.activate(job, take)?;
+                self.activate(job, take, None)?;
             }
         }
         Ok(())
     }
 
+    /// Takes a job of the share whose turn it is in a lane; whether there may be more.
+    fn take_turn(&mut self, namespace: u32, queue: u32, lane: u8, take: &mut Take) -> Result<bool> {
+        let Some(turn) = self.next_turn(queue, lane)? else {
+            return Ok(false);
+        };
+        let (found, pass, since) = match &turn {
+            Turn::Others(pass) => (self.places(queue, lane, 1)?.pop(), *pass, None),
+            Turn::Share(share) => {
+                let (pass, since) = self.share_stands(queue, lane, share)?;
+                let head = self.share_head(queue, lane, share)?;
+                if head.is_none() {
+                    return Ok(!take.met_expired());
+                }
+                (head, pass, Some((share, since)))
+            }
+        };
+        let Some((key, place)) = found else {
+            debug_assert!(false, "a lane's count is the number of its places");
+            return Ok(false);
+        };
+        let id = self.candidate(&key, &place)?;
+        let job = self.load_indexed(&JobKey { namespace, id })?;
+        if self.expire_if_late(job.clone())? {
+            return Ok(!take.met_expired());
+        }
+        if !take.fits(&job) {
+            return Ok(false);
+        }
+        if let Some((share, since)) = since.filter(|(_, since)| *since > job.status.due) {
+            take.opened.push((queue, share.clone(), since));
+        }
+        self.activate(job, take, Some((lane, pass)))?;
+        if let Turn::Others(pass) = turn {
+            self.others_had_turn(queue, lane, pass)?;
+        }
+        Ok(true)
+    }
+
     /// Makes a ready job active under the lease's fence.
-    fn activate(&mut self, mut job: Loaded, take: &mut Take) -> Result<()> {
+    fn activate(
+        &mut self,
+        mut job: Loaded,
+        take: &mut Take,
+        turn: Option<(u8, u64)>,
+    ) -> Result<()> {
         let (now, id) = (self.now, job.key.id);
         if let Some(group) = job.group().map(str::to_owned) {
             self.change_group(job.spec.queue, &group, |row| {
@@ -265,6 +345,9 @@ impl Machine {
             })?;
         }
         self.leave_line(&job)?;
+        if let Some((lane, pass)) = turn {
+            self.share_started(&job, lane, pass)?;
+        }
         let status = job.status_mut();
         status.place = State::Active;
         status.attempt += 1;
@@ -383,16 +466,14 @@ impl Machine {
             .is_some_and(|queue| queue.row.paused)
     }
 
-    fn lane_counts(&self, queue: u32) -> &[u32] {
-        self.derived
-            .queues
-            .get(&queue)
-            .map_or(&[0; 20], |queue| &queue.row.lanes)
+    /// Places of a lane from which a claim may take.
+    fn open_places(&self, queue: u32, lane: u8) -> u32 {
+        let queue = self.derived.queues.get(&queue);
+        queue.map_or(0, |queue| queue.open_places(lane))
     }
 
     /// Whether a claim at once could answer something.
     pub(super) fn has_work(&self, queues: &[u32], alone: bool) -> bool {
-        let lanes = if alone { 20 } else { 10 };
         let unmoved = |queue: &u32| {
             let head = self
                 .derived
@@ -402,7 +483,8 @@ impl Machine {
             head.is_some_and(|head| head <= self.now)
         };
         queues.iter().any(|queue| {
-            let ready = self.lane_counts(*queue)[..lanes].iter().any(|n| *n > 0);
+            let state = self.derived.queues.get(queue);
+            let ready = state.is_some_and(|queue| queue.has_open_places(alone));
             (ready || unmoved(queue)) && self.closed(*queue).is_none()
         })
     }

@@ -3,6 +3,7 @@
 use std::ops::Bound;
 
 use super::Machine;
+use super::record_row::RecordRow;
 use super::rows::*;
 use crate::engine::{
     Control, Controlled, Namespace, QueueSettings, RecordValue, SETTINGS_PREFIX, VersionedRecord,
@@ -50,6 +51,9 @@ impl Machine {
                 expected,
                 value,
             } => self.write(namespace, name, expected, value),
+            Control::BlockShare { queue, share, span } => {
+                self.block_share(namespace, &queue, &share, span)
+            }
             Control::Schedules { after, limit } => self.schedules(namespace, after, limit),
             Control::Schedule { name, act } => self.act_on_schedule(namespace, name, act),
             Control::Flows { after, limit } => self.flows(namespace, after, limit),
@@ -117,7 +121,7 @@ impl Machine {
         }
         if let Some(queue) = key.name.strip_prefix(SETTINGS_PREFIX) {
             let settings = match &value {
-                Some(RecordValue::Queue(settings)) => *settings,
+                Some(RecordValue::Queue(settings)) => settings.clone(),
                 _ => QueueSettings::default(),
             };
             let id = self.queue_or_new(namespace, queue);

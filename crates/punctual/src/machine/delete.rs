@@ -49,6 +49,7 @@ impl Machine {
         self.rows.queues.remove(&mut self.journal, &name);
         self.forget_ends(id)?;
         self.forget_gate(id)?;
+        self.forget_shares(id)?;
         let derived = &mut self.derived;
         derived.queue_ids.remove(&(namespace, name.queue));
         derived.queues.remove(&id);

@@ -233,6 +233,12 @@ impl Machine {
                     let id = self.candidate(&key, &place)?;
                     found = found.or((!except.contains(&id)).then_some(id));
                 }
+                if found.is_none() && self.lane_shares(queue, lane).is_some() {
+                    for (key, place, _) in self.share_heads(queue, lane, look)? {
+                        let id = self.candidate(&key, &place)?;
+                        found = found.or((!except.contains(&id)).then_some(id));
+                    }
+                }
             }
             if found.is_some() {
                 break;
@@ -241,7 +247,9 @@ impl Machine {
         if found.is_none() {
             let due = self.rows.due.page(queue, None, look)?.into_iter();
             let lines = self.lines_of(queue, look)?.into_iter();
-            let mut ids = due.map(|(_, id)| id).chain(lines);
+            let shares = self.share_places_after(queue, None, look)?.into_iter();
+            let shares = shares.filter_map(|(_, place)| place.job());
+            let mut ids = due.map(|(_, id)| id).chain(lines).chain(shares);
             found = ids.find(|id| !except.contains(id));
         }
         found
@@ -344,7 +352,7 @@ impl Machine {
             timeout: job.timeout,
             retention: job.retention,
             wait_for,
-            rare: Rare::of(job.max_crashes, job.remember, occurrence),
+            rare: Rare::of(job.max_crashes, job.remember, occurrence).with_share(job.share),
         })
     }
 

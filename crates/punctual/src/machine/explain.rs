@@ -60,6 +60,8 @@ impl Machine {
             reasons.push(Reason::QueuePaused);
         }
         reasons.extend(self.why_limited(job.spec.queue)?);
+        let lane = lane_of(job.status.priority, job.is_suspect());
+        reasons.extend(self.why_in_share(job, lane)?);
         if let Some(group) = job.group() {
             let row = self.group_row(job.spec.queue, group)?;
             if let Some(by) = row.active {
@@ -101,7 +103,10 @@ impl Machine {
         let queue = job.spec.queue;
         let own = lane_of(job.status.priority, job.is_suspect());
         let first = if own >= SUSPECT_LANE { SUSPECT_LANE } else { 0 };
-        let mut ahead = 0;
+        let mut ahead = self.ahead_in_shares(job, first..own)?;
+        if job.share().is_some() {
+            return Ok((ahead + self.ahead_in_group(job)?).min(AHEAD_MAX));
+        }
         for lane in first..=own {
             let mut after = None;
             while ahead < AHEAD_MAX {
@@ -123,6 +128,22 @@ impl Machine {
             }
         }
         Ok((ahead + self.ahead_in_group(job)?).min(AHEAD_MAX))
+    }
+
+    /// Of a job with a share, those before it in its share and in lanes that go first; of any
+    /// other, those of shares in lanes that go first.
+    fn ahead_in_shares(&self, job: &Loaded, lanes: std::ops::Range<u8>) -> Result<usize> {
+        let queue = self.queue_state(job.spec.queue)?;
+        let Some(share) = job.share() else {
+            let places = lanes.filter_map(|lane| self.lane_shares(job.spec.queue, lane));
+            return Ok(places
+                .map(|lane| (lane.places - lane.parked) as usize)
+                .sum());
+        };
+        let first: usize = lanes.map(|lane| queue.open_places(lane) as usize).sum();
+        let place = self.place_of(job)?;
+        let own = place.map(|place| self.ahead_in_share(&place, share, AHEAD_MAX));
+        Ok(first + own.transpose()?.unwrap_or(0))
     }
 
     fn ahead_in_group(&self, job: &Loaded) -> Result<usize> {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::codec::{Reader, Writer, damaged};
 use super::rows::{EndRun, RateRow};
+use super::share_rows::LaneShares;
 use super::table::Value;
 use crate::engine::Rate;
 use crate::error::Result;
@@ -223,6 +224,24 @@ impl Field for RateRow {
     }
     fn heap(&self) -> usize {
         self.starts.heap()
+    }
+}
+
+/// Of few shares of a lane.
+impl Field for LaneShares {
+    fn write(&self, to: &mut Writer) {
+        to.varint(self.turn);
+        self.others.write(to);
+        to.varint(self.places);
+        to.varint(self.parked);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            turn: from.varint()?,
+            others: Field::read(from)?,
+            places: from.varint()?,
+            parked: from.varint()?,
+        })
     }
 }
 

@@ -37,14 +37,9 @@ pub(super) struct Closed {
 
 impl GateRow {
     fn new() -> Self {
-        let rate = RateRow {
-            next: Timestamp::ZERO,
-            since: Timestamp::ZERO,
-            starts: Vec::new(),
-        };
         Self {
             open_since: Timestamp::ZERO,
-            rate,
+            rate: RateRow::new(),
         }
     }
 }
@@ -98,7 +93,7 @@ impl Gate {
         let was_closed = self.closed(active, now).is_some();
         let kind = |rate: &Option<Rate>| rate.as_ref().map(std::mem::discriminant);
         if kind(&self.rate) != kind(&settings.rate) {
-            self.row.rate = GateRow::new().rate;
+            self.row.rate = RateRow::new();
         }
         (self.concurrency, self.rate) = (settings.concurrency, settings.rate);
         self.changed = true;
@@ -129,8 +124,24 @@ impl Queue {
         gate.map_or(Timestamp::ZERO, |gate| gate.row.open_since)
     }
 
+    /// Places from which a claim may take, as far as shares decide.
     fn ready(&self) -> u32 {
-        self.row.lanes.iter().sum()
+        (0..20).map(|lane| self.open_places(lane)).sum()
+    }
+
+    /// Places of a lane, without those of shares whose limits are closed.
+    pub(super) fn open_places(&self, lane: u8) -> u32 {
+        let all = self.row.lanes[usize::from(lane)];
+        match &self.shares {
+            None => all,
+            Some(shares) => all.saturating_sub(shares.row.parked(lane)),
+        }
+    }
+
+    /// Whether it has a place from which a claim may take, of suspects too if asked for.
+    pub(super) fn has_open_places(&self, suspects: bool) -> bool {
+        let lanes = if suspects { 0..20 } else { 0..10 };
+        lanes.into_iter().any(|lane| self.open_places(lane) > 0)
     }
 }
 
@@ -161,8 +172,10 @@ impl Machine {
     /// A queue obeys settings.
     pub(super) fn set_settings(&mut self, id: u32, settings: QueueSettings) -> Result<()> {
         let now = self.now;
+        let before = self.queue_state(id)?.settings.shares.clone();
+        self.queue_mut(id)?.settings = settings.clone();
+        self.shares_told(id, &before.map(|shares| *shares).unwrap_or_default())?;
         let queue = self.queue_mut(id)?;
-        queue.settings = settings;
         if queue.gate.is_none() && !settings.has_limits() {
             return Ok(());
         }
@@ -234,25 +247,30 @@ impl Machine {
     }
 
     pub(super) fn is_limited(&self, queue: u32) -> bool {
-        if self.derived.gates == 0 {
+        if self.derived.gates == 0 && self.derived.shared == 0 {
             return false;
         }
         let queue = self.derived.queues.get(&queue);
-        let gate = queue.and_then(|queue| queue.gate.as_ref());
-        gate.is_some_and(|gate| gate.has_limits())
+        queue.is_some_and(|queue| {
+            let gate = queue.gate.as_ref();
+            queue.shares.is_some() || gate.is_some_and(|gate| gate.has_limits())
+        })
     }
 
     /// The limited ones among queues, each with since when it is open.
     pub(super) fn limited(&self, queues: &[u32]) -> Vec<LimitedQueue> {
-        if self.derived.gates == 0 {
+        if self.derived.gates == 0 && self.derived.shared == 0 {
             return Vec::new();
         }
         let named = |id: &u32| {
             let queue = self.derived.queues.get(id)?;
-            queue.gate.as_ref()?;
+            if queue.gate.is_none() && queue.shares.is_none() {
+                return None;
+            }
             Some(LimitedQueue {
                 queue: queue.name.to_string(),
                 open_since: queue.open_since().min(self.now),
+                shares: Vec::new(),
             })
         };
         queues.iter().filter_map(named).collect()
@@ -260,16 +278,14 @@ impl Machine {
 
     /// How many jobs of a queue a claim may take, that has as many slots left.
     pub(super) fn room(&self, queue: u32, slots: usize) -> usize {
-        if self.derived.gates == 0 {
+        if !self.is_limited(queue) {
             return usize::MAX;
         }
         let Some(queue) = self.derived.queues.get(&queue) else {
             return usize::MAX;
         };
-        let Some(gate) = queue.gate.as_ref().filter(|gate| gate.has_limits()) else {
-            return usize::MAX;
-        };
-        let room = gate.room(queue.active(), self.now);
+        let gate = queue.gate.as_ref();
+        let room = gate.map_or(u64::MAX, |gate| gate.room(queue.active(), self.now));
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         match is_injected(Bug::ClaimedAheadOfLimit) {
             true => room,

@@ -52,6 +52,7 @@ impl Machine {
         };
         let is_recent = |at: Timestamp| self.now - at <= IDLE;
         if queue.row.paused
+            || queue.shares.is_some()
             || queue.row.counts.iter().any(|jobs| *jobs > 0)
             || self.history.last_minute(id).is_some_and(is_recent)
         {

@@ -9,6 +9,7 @@ use super::codec::{Reader, Writer};
 use super::cursor::{Fixed, Request, bad_cursor};
 use super::jobs::Loaded;
 use super::rows::*;
+use super::share_rows::SharePlaceKey;
 use crate::engine::{Filter, Got, List, ListBy, Listing, Namespace, Target};
 use crate::error::Result;
 use crate::job::{JobId, State};
@@ -286,7 +287,8 @@ impl Machine {
             .collect())
     }
 
-    /// Ready jobs: ungrouped ones lane by lane, then groups by key; due ones not yet moved last.
+    /// Ready jobs: ungrouped ones lane by lane, then those of shares, then groups by key; due ones
+    /// not yet moved last.
     fn ready_jobs(
         &mut self,
         queue: u32,
@@ -295,15 +297,16 @@ impl Machine {
     ) -> Result<Candidates> {
         let (mut part, mut rest) = match cursor {
             None | Some([]) => (0, None),
-            Some([part @ 0..=21, rest @ ..]) => (*part, (!rest.is_empty()).then_some(rest)),
+            Some([part @ 0..=22, rest @ ..]) => (*part, (!rest.is_empty()).then_some(rest)),
             Some(_) => return Err(bad_cursor()),
         };
         let mut found: Candidates = Vec::new();
-        while found.len() < limit && part <= 21 {
+        while found.len() < limit && part <= 22 {
             let want = limit - found.len();
             let here = match part {
                 0..20 => self.lane_jobs(queue, part, rest, want)?,
-                20 => self.line_jobs(queue, rest, want)?,
+                20 => self.share_jobs(queue, rest, want)?,
+                21 => self.line_jobs(queue, rest, want)?,
                 _ => self.unmoved_jobs(queue, rest, want)?,
             };
             let stay = |(id, after): (Option<JobId>, Vec<u8>)| (id, [vec![part], after].concat());
@@ -326,14 +329,20 @@ impl Machine {
         let fixed = Fixed::first(&PlaceKey::start_of(queue, lane), 5);
         let after: Option<PlaceKey> = fixed.read(after)?;
         let places = self.places_after(queue, lane, after.as_ref(), limit)?;
-        let job = |place| match place {
-            Place::Job(id) => Some(id),
-            // Its jobs are found in its line.
-            Place::Group(_) => None,
-        };
+        let found = places.into_iter();
+        // The jobs of a group are found in its line.
+        Ok(found
+            .map(|(key, place)| (place.job(), fixed.write(&key)))
+            .collect())
+    }
+
+    fn share_jobs(&self, queue: u32, after: Option<&[u8]>, limit: usize) -> Result<Candidates> {
+        let fixed = Fixed::first(&SharePlaceKey::start_of(queue, 0, ""), 4);
+        let after: Option<SharePlaceKey> = fixed.read(after)?;
+        let places = self.share_places_after(queue, after.as_ref(), limit)?;
         let found = places.into_iter();
         Ok(found
-            .map(|(key, place)| (job(place), fixed.write(&key)))
+            .map(|(key, place)| (place.job(), fixed.write(&key)))
             .collect())
     }
 

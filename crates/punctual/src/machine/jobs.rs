@@ -34,6 +34,10 @@ impl Loaded {
         self.spec.group.as_ref().map(|group| group.key.as_str())
     }
 
+    pub(super) fn share(&self) -> Option<&str> {
+        self.spec.rare.share()
+    }
+
     /// Whether it runs alone.
     pub(super) fn is_suspect(&self) -> bool {
         self.status.crashes >= suspect_after(self.spec.rare.max_crashes())
@@ -221,6 +225,7 @@ impl Machine {
             priority: status.priority,
             unique: spec.unique.clone(),
             group: spec.group.clone(),
+            share: spec.rare.share().map(str::to_owned),
             max_attempts: spec.max_attempts,
             max_crashes: spec.rare.max_crashes(),
             retry: spec.retry.clone(),

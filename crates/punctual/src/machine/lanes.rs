@@ -7,6 +7,7 @@ use std::ops::Bound;
 use super::Machine;
 use super::jobs::Loaded;
 use super::rows::*;
+use super::share_rows::SharePlaceKey;
 use crate::error::Result;
 use crate::job::{JobId, State};
 
@@ -50,6 +51,7 @@ impl GroupRow {
             ready: Vec::new(),
             members: 0,
             places: Vec::new(),
+            shares: Vec::new(),
         }
     }
 
@@ -67,11 +69,12 @@ impl Machine {
     /// Puts a ready job in its lane, or in its group's line.
     pub(super) fn line_up(&mut self, job: &Loaded) -> Result<()> {
         let Some(group) = job.group() else {
-            return self.add_place(place_key(job), Place::Job(job.key.id));
+            return self.add_place(place_key(job), Place::Job(job.key.id), job.share());
         };
         let entry = LineEntry {
             id: job.key.id,
             suspect: job.is_suspect(),
+            share: job.share().map(str::to_owned),
         };
         self.rows
             .lines
@@ -84,7 +87,7 @@ impl Machine {
     /// Takes a ready job out of its lane or line.
     pub(super) fn line_down(&mut self, job: &Loaded) -> Result<()> {
         let Some(group) = job.group() else {
-            return self.remove_place(&place_key(job));
+            return self.remove_place(&place_key(job), job.share());
         };
         self.rows
             .lines
@@ -94,7 +97,13 @@ impl Machine {
         self.refresh_group(job.spec.queue, group, row)
     }
 
-    fn add_place(&mut self, key: PlaceKey, place: Place) -> Result<()> {
+    fn add_place(&mut self, key: PlaceKey, place: Place, share: Option<&str>) -> Result<()> {
+        if let Some(share) = share {
+            self.queue_mut(key.queue)?.row.lanes[usize::from(key.lane)] += 1;
+            let own = SharePlaceKey::of(&key, share);
+            (self.rows.share_places).insert(&mut self.journal, own, place);
+            return self.count_place(&key, share, true);
+        }
         if let Some(low) = self
             .derived
             .lane_lows
@@ -109,13 +118,34 @@ impl Machine {
         self.notify_work(queue, true)
     }
 
-    fn remove_place(&mut self, key: &PlaceKey) -> Result<()> {
+    fn remove_place(&mut self, key: &PlaceKey, share: Option<&str>) -> Result<()> {
         let lanes = &mut self.queue_mut(key.queue)?.row.lanes;
         let count = &mut lanes[usize::from(key.lane)];
         debug_assert!(*count > 0, "a lane holds what is taken from it");
         *count = count.saturating_sub(1);
+        if let Some(share) = share {
+            let own = SharePlaceKey::of(key, share);
+            self.rows.share_places.remove(&mut self.journal, &own);
+            return self.count_place(key, share, false);
+        }
         self.rows.places.remove(&mut self.journal, key);
         Ok(())
+    }
+
+    /// Where a ready job stands, or its group, if that is in a lane.
+    pub(super) fn place_of(&self, job: &Loaded) -> Result<Option<PlaceKey>> {
+        let own = place_key(job);
+        let Some(group) = job.group() else {
+            return Ok(Some(own));
+        };
+        let row = self.group_row(own.queue, group)?;
+        let place = row.places.into_iter().find(|(lane, _)| *lane == own.lane);
+        Ok(place.map(|(_, (at, seq))| PlaceKey {
+            rank: 1,
+            at,
+            seq,
+            ..own
+        }))
     }
 
     /// The first places of a lane.
@@ -273,19 +303,32 @@ impl Machine {
             at,
             seq,
         };
+        let shares = std::mem::take(&mut row.shares);
+        let share_of = |lane| {
+            shares
+                .iter()
+                .find(|(of, _)| *of == lane)
+                .map(|(_, share)| share)
+        };
         for (lane, turn) in std::mem::take(&mut row.places) {
-            if wanted.contains(&lane) {
+            let stands = |(of, share): &(u8, Option<String>)| {
+                *of == lane && share.as_ref() == share_of(lane)
+            };
+            if wanted.iter().any(stands) {
                 row.places.push((lane, turn));
             } else {
-                self.remove_place(&place(lane, turn))?;
+                let share = share_of(lane).map(String::as_str);
+                self.remove_place(&place(lane, turn), share)?;
             }
         }
-        for lane in wanted {
+        for (lane, share) in wanted {
             if row.places.iter().all(|(placed, _)| *placed != lane) {
                 let turn = (self.now, self.next_seq(queue)?);
-                self.add_place(place(lane, turn), Place::Group(group.to_owned()))?;
+                let group = Place::Group(group.to_owned());
+                self.add_place(place(lane, turn), group, share.as_deref())?;
                 row.places.push((lane, turn));
             }
+            row.shares.extend(share.map(|share| (lane, share)));
         }
         let key = QueueText {
             queue,
@@ -299,7 +342,13 @@ impl Machine {
         Ok(())
     }
 
-    fn lanes_of_group(&self, queue: u32, group: &str, row: &GroupRow) -> Result<Vec<u8>> {
+    /// Where a group is to stand: each lane, with the share of its first job there.
+    fn lanes_of_group(
+        &self,
+        queue: u32,
+        group: &str,
+        row: &GroupRow,
+    ) -> Result<Vec<(u8, Option<String>)>> {
         if row.active.is_some() {
             return Ok(Vec::new());
         }
@@ -312,12 +361,13 @@ impl Machine {
             let in_line = job.status.place == State::Scheduled
                 && self.rows.lines.get(&line_key(&job, group))?.is_some();
             let lane = lane_of(job.status.priority, job.is_suspect());
-            return Ok(if in_line { vec![lane] } else { Vec::new() });
+            let place = in_line.then(|| (lane, job.share().map(str::to_owned)));
+            return Ok(place.into_iter().collect());
         }
         let mut lanes = Vec::new();
         for (priority, _) in &row.ready {
             if let Some((_, head)) = self.line_head(queue, group, *priority)? {
-                lanes.push(lane_of(*priority, head.suspect));
+                lanes.push((lane_of(*priority, head.suspect), head.share));
             }
         }
         Ok(lanes)

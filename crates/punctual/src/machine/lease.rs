@@ -109,6 +109,7 @@ impl Machine {
         self.derived.active.remove(&job.key);
         self.count(job.spec.queue, State::Active, false)?;
         self.slot_freed(job.spec.queue)?;
+        self.share_freed(job)?;
         if let Some(open) = self.derived.leases.get_mut(&fence) {
             debug_assert!(
                 open.remaining > 0,

@@ -23,6 +23,7 @@ struct Fields {
     occurrence: Option<Occurrence>,
     link: Option<StepOf>,
     refreshed: Vec<JobId>,
+    share: Option<String>,
 }
 
 /// Jobs that refreshed one which it remembers, the last ones.
@@ -52,6 +53,19 @@ impl Rare {
             self.0.get_or_insert_default().link = link;
         }
         self
+    }
+
+    /// The same for a job of a share.
+    pub(crate) fn with_share(mut self, share: Option<String>) -> Self {
+        if share.is_some() {
+            self.0.get_or_insert_default().share = share;
+        }
+        self
+    }
+
+    /// The share of the job.
+    pub(crate) fn share(&self) -> Option<&str> {
+        self.0.as_ref()?.share.as_deref()
     }
 
     /// Whether the job has a row among the links.
@@ -120,6 +134,7 @@ const REMEMBER: u8 = 4;
 const OCCURRENCE: u8 = 8;
 const LINK: u8 = 16;
 const REFRESHED: u8 = 32;
+const SHARE: u8 = 64;
 
 impl Field for Rare {
     fn write(&self, to: &mut Writer) {
@@ -131,7 +146,8 @@ impl Field for Rare {
             | bit(remember.is_some(), REMEMBER)
             | bit(occurrence.is_some(), OCCURRENCE)
             | bit(self.is_linked(), LINK)
-            | bit(!self.refreshed().is_empty(), REFRESHED));
+            | bit(!self.refreshed().is_empty(), REFRESHED)
+            | bit(self.share().is_some(), SHARE));
         if let Some(sent) = sent {
             sent.write(to);
         }
@@ -152,11 +168,15 @@ impl Field for Rare {
         if !self.refreshed().is_empty() {
             to.list(self.refreshed(), |to, id| to.id(*id));
         }
+        if let Some(share) = self.share() {
+            to.text(share);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         let bits = from.u8()?;
-        if bits & !(SENT | MAX_CRASHES | REMEMBER | OCCURRENCE | LINK | REFRESHED) != 0 {
+        let known = SENT | MAX_CRASHES | REMEMBER | OCCURRENCE | LINK | REFRESHED | SHARE;
+        if bits & !known != 0 {
             return Err(damaged("rare fields"));
         }
         let has = |bit| bits & bit != 0;
@@ -174,6 +194,7 @@ impl Field for Rare {
         };
         let link = has(LINK).then(|| step(from)).transpose()?;
         let refreshed = has(REFRESHED).then(|| Field::read(from)).transpose()?;
+        let share = has(SHARE).then(|| from.text()).transpose()?;
         let fields = || {
             Box::new(Fields {
                 sent,
@@ -182,6 +203,7 @@ impl Field for Rare {
                 occurrence,
                 link,
                 refreshed: refreshed.unwrap_or_default(),
+                share,
             })
         };
         Ok(Self((bits != 0).then(fields)))
@@ -190,7 +212,8 @@ impl Field for Rare {
     fn heap(&self) -> usize {
         let name = self.occurrence().map_or(0, |run| run.name.len());
         let link = self.link();
-        let names = name + link.map_or(0, |link| link.flow.len() + link.step.len());
+        let share = self.share().map_or(0, str::len);
+        let names = name + share + link.map_or(0, |link| link.flow.len() + link.step.len());
         let ids = size_of_val(self.refreshed());
         (self.0.as_ref()).map_or(0, |_| size_of::<Fields>() + names + ids)
     }

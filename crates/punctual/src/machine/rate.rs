@@ -28,6 +28,26 @@ fn part(starts: u64, per: u64) -> u64 {
 }
 
 impl RateRow {
+    pub(super) fn new() -> Self {
+        Self {
+            next: Timestamp::ZERO,
+            since: Timestamp::ZERO,
+            starts: Vec::new(),
+        }
+    }
+
+    /// When nothing that was counted counts any more, if something does now.
+    pub(super) fn counts_until(&self, rate: &Rate, now: Timestamp) -> Option<Timestamp> {
+        let until = match rate {
+            Rate::Smooth { .. } => self.next,
+            Rate::Window { per, .. } => self
+                .starts
+                .last()
+                .map_or(Timestamp::ZERO, |(at, _)| *at + *per),
+        };
+        Some(until).filter(|until| *until > now)
+    }
+
     /// How many may start now.
     pub(super) fn room(&self, rate: &Rate, now: Timestamp) -> u64 {
         let now = now.as_micros();

@@ -154,6 +154,30 @@ macro_rules! each_table {
             let $table = &mut rows.todo;
             $do
         }
+        {
+            let $table = &mut rows.shares;
+            $do
+        }
+        {
+            let $table = &mut rows.queue_shares;
+            $do
+        }
+        {
+            let $table = &mut rows.share_places;
+            $do
+        }
+        {
+            let $table = &mut rows.turns;
+            $do
+        }
+        {
+            let $table = &mut rows.parked;
+            $do
+        }
+        {
+            let $table = &mut rows.crowds;
+            $do
+        }
     }};
 }
 
@@ -201,6 +225,12 @@ impl Machine {
             26 => rows.steps.replay(mutation),
             27 => rows.edges.replay(mutation),
             28 => rows.todo.replay(mutation),
+            29 => rows.shares.replay(mutation),
+            30 => rows.queue_shares.replay(mutation),
+            31 => rows.share_places.replay(mutation),
+            32 => rows.turns.replay(mutation),
+            33 => rows.parked.replay(mutation),
+            34 => rows.crowds.replay(mutation),
             _ => Err(damaged("step")),
         }
     }
@@ -218,6 +248,7 @@ impl Machine {
         self.recover_names()?;
         self.obey_settings()?;
         self.recover_gates()?;
+        self.recover_shares()?;
         self.recover_schedules()?;
         self.recover_flows()?;
         self.recover_tombstones()?;

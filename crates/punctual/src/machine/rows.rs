@@ -9,7 +9,7 @@ use super::codec::{Reader, Writer, damaged};
 use super::fields::{Field, key, row};
 use super::rare::Rare;
 use super::table::Value;
-use crate::engine::{OnFull, QueueSettings, RecordValue, Token};
+use crate::engine::Token;
 use crate::error::Result;
 use crate::job::{
     CancelReason, DeadReason, Group, JobId, LogLine, PastAttempt, State, Stop, Unique,
@@ -19,7 +19,7 @@ use crate::schedule::PlannedRun;
 use crate::time::Timestamp;
 
 /// The version of values that have no fields of their own.
-const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 1;
 
 key!(
     /// A job of a namespace.
@@ -227,6 +227,15 @@ pub(crate) enum Place {
     Group(String),
 }
 
+impl Place {
+    pub(crate) fn job(self) -> Option<JobId> {
+        match self {
+            Self::Job(id) => Some(id),
+            Self::Group(_) => None,
+        }
+    }
+}
+
 impl Value for Place {
     fn write(&self, to: &mut Writer) {
         to.u8(VERSION);
@@ -273,6 +282,10 @@ impl LineKey {
 row!(
     /// Who stands in a line.
     LineEntry { id: JobId, suspect: bool }
+    then {
+        /// Its share, if it has one.
+        share: Option<String>
+    }
 );
 
 key!(
@@ -292,6 +305,10 @@ row!(
         members: u32,
         /// The places in lanes, by lane.
         places: Vec<(u8, (Timestamp, u64))>,
+    }
+    then {
+        /// The shares whose places they are, by lane; none of a job without a share.
+        shares: Vec<(u8, String)>
     }
 );
 
@@ -433,60 +450,6 @@ key!(
     /// A record of a namespace.
     RecordKey { namespace: u32, name: String }
 );
-
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RecordRow {
-    pub(crate) version: u64,
-    pub(crate) value: RecordValue,
-}
-
-impl Value for RecordRow {
-    fn write(&self, to: &mut Writer) {
-        to.u8(VERSION);
-        to.varint(self.version);
-        match &self.value {
-            RecordValue::Queue(settings) => {
-                to.u8(if settings.has_limits() { 3 } else { 0 });
-                settings.max_pending.write(to);
-                to.bool(settings.on_full == OnFull::DeadLetterOldest);
-                if settings.has_limits() {
-                    settings.concurrency.write(to);
-                    settings.rate.write(to);
-                }
-            }
-            RecordValue::Opaque(bytes) => {
-                to.u8(1);
-                to.bytes(bytes);
-            }
-            RecordValue::Schedule(schedule) => {
-                to.u8(2);
-                schedule.write(to);
-            }
-        }
-    }
-    fn read(from: &mut Reader<'_>) -> Result<Self> {
-        from.version(VERSION)?;
-        let version = from.varint()?;
-        let value = match from.u8()? {
-            form @ (0 | 3) => {
-                let mut settings = QueueSettings::new();
-                settings.max_pending = Field::read(from)?;
-                if from.bool()? {
-                    settings.on_full = OnFull::DeadLetterOldest;
-                }
-                if form == 3 {
-                    settings.concurrency = Field::read(from)?;
-                    settings.rate = Field::read(from)?;
-                }
-                RecordValue::Queue(settings)
-            }
-            1 => RecordValue::Opaque(from.bytes()?),
-            2 => RecordValue::Schedule(Box::new(Field::read(from)?)),
-            _ => return Err(damaged("record")),
-        };
-        Ok(Self { version, value })
-    }
-}
 
 row!(
     /// What a rate has counted.

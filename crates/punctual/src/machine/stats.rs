@@ -15,6 +15,9 @@ use crate::time::{Timestamp, days, format_span, hours, minutes, seconds};
 /// Health is red when the oldest due job of a queue waits longer while workers are free.
 const WAITS_MAX: Duration = seconds(5);
 
+/// Shares of a lane among which the oldest job is looked for: those whose turn is next.
+const SHARES_MAX: usize = 64;
+
 /// Jobs that one due histogram looks at, per queue.
 const DUE_JOBS_MAX: usize = 10_000;
 
@@ -112,6 +115,7 @@ impl Machine {
                 Vec::new()
             },
             limits,
+            shares: self.top_shares(id, request.shares)?,
         })
     }
 
@@ -131,6 +135,15 @@ impl Machine {
                 let due = self.load_indexed(&JobKey { namespace, id })?.status.due;
                 oldest = Some(oldest.map_or(due, |oldest| oldest.min(due)));
             }
+            if self.lane_shares(queue, lane).is_none() {
+                continue;
+            }
+            for (key, place, since) in self.share_heads(queue, lane, SHARES_MAX)? {
+                let id = self.candidate(&key, &place)?;
+                let due = self.load_indexed(&JobKey { namespace, id })?.status.due;
+                let due = due.max(since);
+                oldest = Some(oldest.map_or(due, |oldest| oldest.min(due)));
+            }
         }
         Ok(oldest)
     }
@@ -139,7 +152,7 @@ impl Machine {
     pub fn problems(&mut self) -> Result<Vec<NamespaceProblem>> {
         let now = self.now;
         let open = |(id, queue): (&u32, &super::Queue)| {
-            let ready = queue.row.lanes[..10].iter().any(|n| *n > 0);
+            let ready = queue.has_open_places(false);
             let may_go = !queue.row.paused && queue.closed(now).is_none();
             let since = queue.open_since();
             (ready && may_go).then(|| (*id, since, queue.namespace, queue.name.clone()))

@@ -78,6 +78,9 @@ impl Machine {
         let mut first = (queues.iter())
             .filter_map(|queue| self.due_or_lease_end(*queue))
             .min();
+        for queue in queues {
+            first = first.into_iter().chain(self.share_wakes(*queue)?).min();
+        }
         let unseen = self.see_obstacles(first)?;
         first = first.into_iter().chain(unseen).min();
         for queue in queues {
@@ -93,10 +96,21 @@ impl Machine {
         match queue.closed(self.now) {
             None => queue.due_head.into_iter().chain(lease).min(),
             Some(closed) => {
-                let has_ready = queue.row.lanes[..10].iter().any(|n| *n > 0);
+                let has_ready = queue.has_open_places(false);
                 closed.wake_at(has_ready, queue.due_head, lease)
             }
         }
+    }
+
+    /// When limits of a share open, and its queue lets jobs start.
+    fn share_wakes(&self, queue: u32) -> Result<Option<Timestamp>> {
+        let opens = self.share_opens(queue)?;
+        let closed = self.closed(queue);
+        if opens.is_none() || closed.is_some_and(|closed| closed.opens_at().is_none()) {
+            return Ok(None);
+        }
+        let at = closed.and_then(|closed| closed.opens_at());
+        Ok(opens.into_iter().chain(at).max())
     }
 
     fn first_obstacle(&mut self, queue: u32) -> Result<Option<Timestamp>> {

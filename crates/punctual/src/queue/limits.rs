@@ -1,9 +1,11 @@
 //! The limits of a queue: how many of its jobs are active, and how many start in a span of time.
 
+use std::time::Duration;
+
 use crate::Queue;
 use crate::engine::{
     Control, Controlled, LimitStats, QueueSettings, Rate, RecordValue, SETTINGS_PREFIX,
-    StatsRequest,
+    ShareSettings, ShareStats, StatsRequest,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -39,6 +41,7 @@ impl Queue {
             queue: queue.into(),
             concurrency: None,
             rate: None,
+            shares: ShareSettings::new(),
         }
     }
 }
@@ -50,6 +53,7 @@ pub struct QueueLimits {
     queue: String,
     concurrency: Option<u64>,
     rate: Option<Rate>,
+    shares: ShareSettings,
 }
 
 impl QueueLimits {
@@ -67,14 +71,71 @@ impl QueueLimits {
         self
     }
 
+    /// At most that many jobs of each share are active at once, and start in a span of time; the
+    /// weights of `limits` are taken too.
+    #[must_use = "nothing is written until it is set"]
+    pub fn per_share(mut self, limits: ShareSettings) -> Self {
+        (self.shares.concurrency, self.shares.rate) = (limits.concurrency, limits.rate);
+        for (share, weight) in limits.weights {
+            self.shares = self.shares.weight(share, weight);
+        }
+        self
+    }
+
+    /// Gives a share that many turns, 1 to 1,000, for one of a share without a weight.
+    #[must_use = "nothing is written until it is set"]
+    pub fn weight(mut self, share: impl Into<String>, weight: u32) -> Self {
+        self.shares = self.shares.weight(share, weight);
+        self
+    }
+
+    /// Starts no job of a share for a while: the far side said that this customer asks too often
+    /// (429). No attempt is counted. A block replaces the one before; zero ends it. Whether that
+    /// changed anything.
+    ///
+    /// # Errors
+    /// `invalid_input` over 365 days; `engine_full` while 10,000 shares of the queue are blocked;
+    /// `unsupported` where the engine has no shares.
+    pub async fn block_share(&self, share: impl Into<String>, span: Duration) -> Result<bool> {
+        let (queue, share) = (self.queue.clone(), share.into());
+        let block = Control::BlockShare { queue, share, span };
+        match self.control(block).await? {
+            Controlled::Done(changed) => Ok(changed),
+            _ => Err(strange()),
+        }
+    }
+
+    /// What the shares of the queue are told.
+    pub async fn share_settings(&self) -> Result<ShareSettings> {
+        let (settings, _) = self.read().await?;
+        Ok(settings
+            .shares
+            .map_or(ShareSettings::new(), |shares| *shares))
+    }
+
+    /// The shares with the most ready jobs, then the most active ones; at most 100.
+    pub async fn top_shares(&self, limit: usize) -> Result<Vec<ShareStats>> {
+        let request = StatsRequest {
+            queues: vec![self.queue.clone()],
+            shares: limit,
+            ..StatsRequest::default()
+        };
+        let inner = &self.handle.0;
+        let stats = inner.engine.stats(&inner.namespace, request).await?;
+        let queue = stats.queues.into_iter().next();
+        Ok(queue.map(|queue| queue.shares).unwrap_or_default())
+    }
+
     /// Writes these limits instead of those that the queue has; other settings stay.
     ///
     /// # Errors
     /// As [`QueueSettings::check`]; `invalid_input` without a limit; `unsupported` where the engine
     /// keeps none.
     pub async fn set(self) -> Result<()> {
-        if self.concurrency.is_none() && self.rate.is_none() {
-            let message = "set names no limit; name a concurrency or a rate, or call `remove`";
+        let none = self.concurrency.is_none() && self.rate.is_none();
+        if none && self.shares == ShareSettings::new() {
+            let message = "set names no limit; name a concurrency, a rate or one of shares, or call \
+                           `remove`";
             return Err(Error::new(ErrorKind::InvalidInput, message).operation("limits"));
         }
         self.write().await.map(drop)
@@ -83,6 +144,7 @@ impl QueueLimits {
     /// Takes the limits off; whether there were any.
     pub async fn remove(mut self) -> Result<bool> {
         (self.concurrency, self.rate) = (None, None);
+        self.shares = ShareSettings::new();
         self.write().await
     }
 
@@ -103,19 +165,13 @@ impl QueueLimits {
         let name = format!("{SETTINGS_PREFIX}{}", self.queue);
         let mut tries = 1;
         loop {
-            let read = Control::Read { name: name.clone() };
-            let Controlled::Record(record) = self.control(read).await? else {
-                return Err(strange());
-            };
-            let version = record.as_ref().map_or(0, |record| record.version);
-            let before = match record.map(|record| record.value) {
-                Some(RecordValue::Queue(settings)) => settings,
-                _ => QueueSettings::new(),
-            };
+            let (before, version) = self.read().await?;
             let after = QueueSettings {
                 concurrency: self.concurrency,
                 rate: self.rate,
-                ..before
+                shares: (self.shares != ShareSettings::new())
+                    .then(|| Box::new(self.shares.clone())),
+                ..before.clone()
             };
             if after == before {
                 return Ok(false);
@@ -134,6 +190,20 @@ impl QueueLimits {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// The settings of the queue, with the version of their record.
+    async fn read(&self) -> Result<(QueueSettings, u64)> {
+        let name = format!("{SETTINGS_PREFIX}{}", self.queue);
+        let Controlled::Record(record) = self.control(Control::Read { name }).await? else {
+            return Err(strange());
+        };
+        let version = record.as_ref().map_or(0, |record| record.version);
+        let settings = match record.map(|record| record.value) {
+            Some(RecordValue::Queue(settings)) => settings,
+            _ => QueueSettings::new(),
+        };
+        Ok((settings, version))
     }
 
     async fn control(&self, control: Control) -> Result<Controlled> {

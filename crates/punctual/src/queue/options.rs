@@ -94,6 +94,13 @@ macro_rules! options {
                 self.edit(|job| job.group = Some(Group { key, on_retry }))
             }
 
+            /// Belongs to a share: a tenant or a customer, whose jobs take turns with those of
+            /// others, so that none of them waits behind a flood of another.
+            pub fn share(self, key: impl Into<String>) -> Self {
+                let key = key.into();
+                self.edit(|job| job.share = Some(key))
+            }
+
             /// Is `cancelled: expired` from that instant on, unless it is active then.
             pub fn expires_at(self, instant: Timestamp) -> Self {
                 self.edit(|job| job.expires_at = Some(instant))

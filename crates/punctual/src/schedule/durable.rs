@@ -155,6 +155,7 @@ impl Template {
             job if job.expires_at.is_some() => return cannot("expires_at"),
             job if !job.wait_for.is_empty() => return cannot("wait_for"),
             job if job.history.is_some() => return cannot("history"),
+            job if job.share.is_some() => return cannot("share"),
             _ => {}
         }
         Ok(Self {

@@ -380,9 +380,13 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
         .any(|lease| lease.jobs.iter().any(JobRecord::is_suspect));
     let mut unknown = Vec::new();
     let limited = claimed.limited;
-    let open_since = |queue: &str| {
-        let of_queue = limited.iter().find(|one| one.queue == queue);
-        of_queue.map_or(Timestamp::ZERO, |one| one.open_since)
+    let open_since = |job: &JobRecord| {
+        let Some(of_queue) = limited.iter().find(|one| one.queue == job.queue) else {
+            return Timestamp::ZERO;
+        };
+        let mut shares = of_queue.shares.iter();
+        let of_share = shares.find(|(share, _)| job.share.as_ref() == Some(share));
+        of_share.map_or(of_queue.open_since, |(_, at)| of_queue.open_since.max(*at))
     };
     let seed = rt.board().seed();
     let attempts = |lease: Lease| {
@@ -390,7 +394,7 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
         let attempt = |job: JobRecord| {
             let labels = rt.meters.labels(&job.queue, &job.kind);
             rt.meters.claimed(labels);
-            let open_since = open_since(&job.queue);
+            let open_since = open_since(&job);
             let attempt = Attempt::new(job, held.clone(), open_since);
             (Context::new(attempt), labels)
         };

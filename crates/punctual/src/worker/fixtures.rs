@@ -31,6 +31,7 @@ pub(crate) fn record() -> JobRecord {
         priority: 5,
         unique: None,
         group: None,
+        share: None,
         max_attempts: 20,
         max_crashes: None,
         retry: RetryPolicy::default(),

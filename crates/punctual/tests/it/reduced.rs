@@ -58,6 +58,7 @@ impl Reduced {
         self.needs(Capability::Expiry, job.expires_at.is_some())?;
         let is_of_flow = job.flow.is_some() || !job.after.is_empty();
         self.needs(Capability::Flows, is_of_flow)?;
+        self.needs(Capability::Shares, job.share.is_some())?;
         self.needs(Capability::Import, job.history.is_some())
     }
 }
@@ -153,6 +154,7 @@ impl Engine for Reduced {
                 _ => &QueueSettings::new(),
             };
             self.needs(Capability::QueueLimits, settings.has_limits())?;
+            self.needs(Capability::Shares, settings.shares.is_some())?;
             let is_queue = matches!(value, RecordValue::Queue(_));
             self.needs(Capability::MaxPending, is_queue)?;
             let is_schedule = matches!(value, RecordValue::Schedule(_));
@@ -162,6 +164,8 @@ impl Engine for Reduced {
         self.needs(Capability::Schedules, is_schedule)?;
         let is_flow = matches!(control, Flow { .. } | Flows { .. });
         self.needs(Capability::Flows, is_flow)?;
+        let is_block = matches!(control, Control::BlockShare { .. });
+        self.needs(Capability::Shares, is_block)?;
         self.inner.control(namespace, control).await
     }
 

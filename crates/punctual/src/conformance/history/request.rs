@@ -91,6 +91,7 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
         priority: job.priority,
         unique: job.unique.clone(),
         group: job.group.clone(),
+        share: job.share.clone(),
         max_attempts: job.max_attempts,
         max_crashes: job.max_crashes,
         retry: job.retry.clone(),

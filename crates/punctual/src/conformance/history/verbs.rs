@@ -356,7 +356,7 @@ impl Replay {
             .and_then(|model| model.record(&record))
             .map_or(0, |record| record.version);
         let expected = version + u64::from(stale);
-        let value = Some(RecordValue::Queue(settings));
+        let value = Some(RecordValue::Queue(settings.clone()));
         let write = Control::Write {
             name: record.clone(),
             expected,

@@ -339,6 +339,7 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         priority: job.priority,
         unique: job.unique.clone(),
         group: job.group.clone(),
+        share: job.share.clone(),
         max_attempts: job.max_attempts,
         max_crashes: job.max_crashes,
         retry: job.retry.clone(),

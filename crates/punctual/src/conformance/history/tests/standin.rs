@@ -334,6 +334,7 @@ impl Engine for ModelEngine {
                 }
                 QueueStats {
                     limits: None,
+                    shares: Vec::new(),
                     counts,
                     paused: space.pauses(&queue),
                     oldest_due: space.due_for(&queue, now).into_iter().max(),
@@ -383,6 +384,10 @@ impl Engine for ModelEngine {
             Control::Schedules { .. } | Control::Schedule { .. } => Err(Error::new(
                 ErrorKind::Unsupported,
                 "the stand-in has no schedules",
+            )),
+            Control::BlockShare { .. } => Err(Error::new(
+                ErrorKind::Unsupported,
+                "the stand-in has no shares",
             )),
             Control::Flows { .. } | Control::Flow { .. } => Err(Error::new(
                 ErrorKind::Unsupported,

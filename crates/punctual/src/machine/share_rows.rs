@@ -1,0 +1,153 @@
+//! The rows of shares: where their jobs stand, whose turn is next, and what is counted of each.
+
+use super::fields::{key, row};
+use super::rows::{PlaceKey, RateRow};
+use crate::time::Timestamp;
+
+key!(
+    /// A place in a lane of a job with a share, or of a group whose first job has one.
+    SharePlaceKey {
+        queue: u32,
+        lane: u8,
+        share: String,
+        rank: u8,
+        at: Timestamp,
+        seq: u64,
+    }
+);
+
+impl SharePlaceKey {
+    pub(crate) fn of(key: &PlaceKey, share: &str) -> Self {
+        Self {
+            queue: key.queue,
+            lane: key.lane,
+            share: share.to_owned(),
+            rank: key.rank,
+            at: key.at,
+            seq: key.seq,
+        }
+    }
+
+    /// At or before every place of a share in a lane.
+    pub(crate) fn start_of(queue: u32, lane: u8, share: &str) -> Self {
+        Self::of(&PlaceKey::start_of(queue, lane), share)
+    }
+
+    /// The place, whoever's it is.
+    pub(crate) fn place(&self) -> PlaceKey {
+        PlaceKey {
+            queue: self.queue,
+            lane: self.lane,
+            rank: self.rank,
+            at: self.at,
+            seq: self.seq,
+        }
+    }
+}
+
+key!(
+    /// A share that may be claimed from, in the order of turns.
+    TurnKey { queue: u32, lane: u8, round: u64, pass: u64, share: String }
+);
+
+impl TurnKey {
+    /// At or before every turn of a lane.
+    pub(crate) fn start_of(queue: u32, lane: u8) -> Self {
+        Self {
+            queue,
+            lane,
+            round: 0,
+            pass: 0,
+            share: String::new(),
+        }
+    }
+}
+
+key!(
+    /// A share that is looked at again at an instant: ready jobs may start then, or nothing more is
+    /// to be remembered of it.
+    ParkKey { queue: u32, is_idle: u8, until: Timestamp, share: String }
+);
+
+impl ParkKey {
+    /// At or before every share of a queue that waits for an instant, with ready jobs or without.
+    pub(crate) fn start_of(queue: u32, is_idle: u8) -> Self {
+        Self {
+            queue,
+            is_idle,
+            until: Timestamp::ZERO,
+            share: String::new(),
+        }
+    }
+}
+
+key!(
+    /// A share of many jobs: those with the most come last.
+    CrowdKey { queue: u32, class: u8, share: String }
+);
+
+row!(
+    /// A share: gone when it has no jobs and nothing to remember.
+    ShareRow {
+        /// Its jobs that have a lease.
+        active: u64,
+        /// By lane in which it has ready jobs: its pass there, and its places.
+        lanes: Vec<(u8, (u64, u64))>,
+        /// The round in which its turns are filed, while it may be claimed from.
+        round: Option<u64>,
+        /// When it is looked at again, and whether nothing of it is ready.
+        parked: Option<(u8, Timestamp)>,
+        blocked_until: Option<Timestamp>,
+        /// Since when its limits let its jobs start.
+        open_since: Timestamp,
+        rate: RateRow,
+    }
+);
+
+impl ShareRow {
+    pub(crate) fn empty() -> Self {
+        Self {
+            active: 0,
+            lanes: Vec::new(),
+            round: None,
+            parked: None,
+            blocked_until: None,
+            open_since: Timestamp::ZERO,
+            rate: RateRow::new(),
+        }
+    }
+
+    /// Its places in all lanes.
+    pub(crate) fn ready(&self) -> u64 {
+        self.lanes.iter().map(|(_, (_, places))| places).sum()
+    }
+}
+
+row!(
+    /// What the shares of a queue have together: only while there are any.
+    SharesRow {
+        /// How many have a row.
+        shares: u64,
+        /// How many of them are blocked.
+        blocked: u64,
+        /// Jobs with a share that have a lease.
+        active: u64,
+        /// By lane in which shares have ready jobs.
+        lanes: Vec<(u8, LaneShares)>,
+        /// After a change of the limits: the last share that was looked at since.
+        checked: Option<String>,
+    }
+);
+
+/// The shares that have ready jobs in a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LaneShares {
+    /// Where turns are: the largest pass with which one was claimed.
+    pub(crate) turn: u64,
+    /// The pass of jobs without a share, while there are any.
+    pub(crate) others: Option<u64>,
+    /// Places of shares.
+    pub(crate) places: u64,
+    /// Those of them whose share's limits are closed.
+    pub(crate) parked: u64,
+}

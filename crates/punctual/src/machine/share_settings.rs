@@ -1,0 +1,112 @@
+//! What shares are told: other limits and weights, blocks, and the end of their queue.
+
+use std::ops::Bound;
+
+use super::Machine;
+use super::rows::*;
+use super::shares::{LOOKED_AT, catch_up, share_key};
+use crate::engine::{BLOCKED_SHARES_MAX, Controlled, Namespace, ShareSettings};
+use crate::error::{Error, ErrorKind, Result};
+
+impl Machine {
+    /// After a change of the limits, looks at some of the shares that nobody has looked at since.
+    pub(super) fn check_shares(&mut self, id: u32) -> Result<()> {
+        let Some(all) = &self.queue_state(id)?.shares else {
+            return Ok(());
+        };
+        let Some(after) = all.row.checked.clone() else {
+            return Ok(());
+        };
+        let (from, end) = (share_key(id, &after), share_key(id + 1, ""));
+        let bounds = (Bound::Excluded(&from), Bound::Excluded(&end));
+        let found = (self.rows.shares).scan(bounds.0, bounds.1, false, LOOKED_AT)?;
+        for (key, _) in &found {
+            self.change_share(id, &key.text, catch_up)?;
+        }
+        if let Some(all) = &mut self.queue_mut(id)?.shares {
+            let last = (found.len() == LOOKED_AT).then(|| found.last()).flatten();
+            all.row.checked = last.map(|(key, _)| key.text.clone());
+            all.changed = true;
+        }
+        Ok(())
+    }
+
+    /// A queue's shares are told something else.
+    pub(super) fn shares_told(&mut self, id: u32, before: &ShareSettings) -> Result<()> {
+        let after = self.queue_state(id)?.share_settings();
+        if *before == after || self.queue_state(id)?.shares.is_none() {
+            return Ok(());
+        }
+        if (before.concurrency, before.rate) != (after.concurrency, after.rate) {
+            if let Some(all) = &mut self.queue_mut(id)?.shares {
+                all.row.checked = Some(String::new());
+                all.changed = true;
+            }
+            self.check_shares(id)?;
+            self.signals.notify(id);
+        }
+        let named = before.weights.iter().chain(&after.weights);
+        for (share, _) in
+            named.filter(|(share, _)| before.weight_of(share) != after.weight_of(share))
+        {
+            if self.share_row(id, share)?.is_some() {
+                self.change_share(id, share, |_, _| {})?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks a share for a span; zero ends a block. Whether that changed anything.
+    pub(super) fn block_share(
+        &mut self,
+        namespace: &Namespace,
+        queue: &str,
+        share: &str,
+        span: std::time::Duration,
+    ) -> Result<Controlled> {
+        let namespace = self.namespace_or_new(namespace);
+        let id = self.queue_or_new(namespace, queue);
+        let until = (!span.is_zero()).then(|| self.now + span);
+        let now = self.now;
+        let before = self.share_row(id, share)?.and_then(|row| row.blocked_until);
+        let before = before.filter(|until| *until > now);
+        let blocked = self.queue_state(id)?.shares.as_ref();
+        let blocked = blocked.map_or(0, |all| all.row.blocked);
+        if until.is_some() && before.is_none() && blocked >= BLOCKED_SHARES_MAX {
+            let message = "too many shares of the queue are blocked; wait for some to open, or \
+                           pause the queue";
+            let error = Error::new(ErrorKind::EngineFull, message);
+            return Err(error.with("queue", queue).with("limit", BLOCKED_SHARES_MAX));
+        }
+        if until != before {
+            self.change_share(id, share, |row, all| {
+                row.blocked_until = until;
+                row.open_since = row.open_since.min(now).max(until.unwrap_or(now));
+                catch_up(row, all);
+            })?;
+        }
+        Ok(Controlled::Done(until != before))
+    }
+
+    /// The queue is deleted: it has no jobs, but its shares may be blocked, or have started some.
+    pub(super) fn forget_shares(&mut self, id: u32) -> Result<()> {
+        while self.queue_state(id)?.shares.is_some() {
+            let (start, end) = (share_key(id, ""), share_key(id + 1, ""));
+            let bounds = (Bound::Included(&start), Bound::Excluded(&end));
+            let found = (self.rows.shares).scan(bounds.0, bounds.1, false, LOOKED_AT)?;
+            debug_assert!(
+                !found.is_empty(),
+                "the count of shares is that of their rows"
+            );
+            if found.is_empty() {
+                break;
+            }
+            for (key, _) in found {
+                self.change_share(id, &key.text, |row, _| {
+                    (row.blocked_until, row.rate) = (None, RateRow::new());
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
