@@ -12,7 +12,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
     audit, backup, bench, completions, demo, doctor, enqueue, export, flows, import, jobs, lock,
-    queues, repair, restore, schedules, serve, top, work,
+    outbox, queues, relay, repair, restore, schedules, serve, top, work,
 };
 use crate::connect::{self, Address, Connection, Make, Mode};
 use crate::failure::Result;
@@ -188,6 +188,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Flows(flows::Command),
     Lock(lock::Args),
+    #[command(subcommand)]
+    Relay(Box<relay::Command>),
+    #[command(subcommand)]
+    Outbox(outbox::Command),
     Top(top::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
@@ -222,6 +226,8 @@ impl Command {
             Self::Schedules(command) => command.run(global).await,
             Self::Flows(command) => command.run(global).await,
             Self::Lock(args) => args.run(global).await,
+            Self::Relay(command) => command.run(global).await,
+            Self::Outbox(command) => command.run(global),
             Self::Top(args) => args.run(global).await,
             Self::Audit(args) => args.run(global).await,
             Self::Doctor(args) => args.run(global).await,

@@ -3,14 +3,24 @@
 use super::tree::Tree;
 
 /// Which crates of ours each crate may import: `None` for those that may see everything.
-const MAP: [(&str, Option<&[&str]>); 17] = [
+const MAP: [(&str, Option<&[&str]>); 18] = [
     // Tables of names and numbers, with which tests compare the code.
     ("punctual-contract", Some(&[])),
     ("punctual", Some(&["punctual-contract"])),
     ("punctual-embedded", Some(&["punctual"])),
     ("punctual-redis", Some(&["punctual"])),
-    ("punctual-rabbitmq", Some(&["punctual"])),
-    ("punctual-kafka", Some(&["punctual"])),
+    // Sources and sinks know no engine, and what an application enqueues knows no relay.
+    ("punctual-relay", Some(&["punctual", "punctual-redis"])),
+    ("punctual-outbox", Some(&["punctual"])),
+    (
+        "punctual-brokers",
+        Some(&[
+            "punctual",
+            "punctual-gateway",
+            "punctual-outbox",
+            "punctual-relay",
+        ]),
+    ),
     ("punctual-push", Some(&["punctual"])),
     (
         "punctual-gateway",

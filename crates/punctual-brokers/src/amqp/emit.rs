@@ -1,0 +1,123 @@
+//! An exchange as a sink: each job is published, persistent and mandatory, and confirmed.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use lapin::options::*;
+use lapin::types::FieldTable;
+use lapin::{Channel, Confirmation, ExchangeKind};
+
+use super::frame::{Frame, HEADER};
+use super::{connect, failed};
+use crate::host::{Failure, Out, Put, Result, SinkHost};
+
+/// How a job ended: done, or why not and whether no retry can mend that.
+type Ended = Result<(), (String, bool)>;
+
+pub(crate) async fn emit(
+    address: &str,
+    to: Option<String>,
+    to_type: Option<String>,
+    key: String,
+) -> Result<()> {
+    let connection = connect(address).await?;
+    let channel = connection.create_channel().await.map_err(failed)?;
+    if let (Some(exchange), Some(kind)) = (&to, &to_type) {
+        let durable = ExchangeDeclareOptions {
+            durable: true,
+            ..Default::default()
+        };
+        let kind = match kind.as_str() {
+            "direct" => ExchangeKind::Direct,
+            "fanout" => ExchangeKind::Fanout,
+            "topic" => ExchangeKind::Topic,
+            "headers" => ExchangeKind::Headers,
+            other => ExchangeKind::Custom(other.into()),
+        };
+        let name = exchange.as_str().into();
+        let declared = channel.exchange_declare(name, kind, durable, FieldTable::default());
+        declared.await.map_err(failed)?;
+    }
+    channel
+        .confirm_select(ConfirmSelectOptions::default())
+        .await
+        .map_err(failed)?;
+    let mut host = SinkHost::start();
+    let mut published = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            Some((id, ended)) = published.next(), if !published.is_empty() => {
+                let (id, ended): (String, Result<Ended>) = (id, ended);
+                host.answer(&id, ended?).await?;
+            }
+            put = host.next() => {
+                let Put { id, job } = put?;
+                match publish(&channel, &id, &job, (to.as_deref(), &key)).await? {
+                    Ok(confirmed) => {
+                        published.push(confirmed.map(move |ended| (id, ended)).boxed());
+                    }
+                    Err(why) => host.answer(&id, Err((why, true))).await?,
+                }
+            }
+        }
+    }
+}
+
+type Confirmed = futures_util::future::BoxFuture<'static, Result<Ended>>;
+
+/// Sends a job; answers what waits for its confirm, or why it can never be sent.
+async fn publish(
+    channel: &Channel,
+    id: &str,
+    job: &Out,
+    (to, key): (Option<&str>, &str),
+) -> Result<Result<Confirmed, String>> {
+    let body = match (&job.payload, &job.payload_base64) {
+        (Some(json), _) => json.get().as_bytes().to_vec(),
+        (None, Some(text)) => match BASE64_STANDARD.decode(text) {
+            Ok(body) => body,
+            Err(_) => return Ok(Err("the payload is no base64".into())),
+        },
+        (None, None) => Vec::new(),
+    };
+    let frame = job
+        .headers
+        .as_ref()
+        .and_then(|headers| headers.get(HEADER)?.as_str());
+    let frame: Option<Frame> = frame.and_then(|text| serde_json::from_str(text).ok());
+    let came = frame.is_some();
+    let frame = frame.unwrap_or_default();
+    let Some(mut properties) = frame.to_publish(id) else {
+        return Ok(Err("the header amqp has no properties of AMQP".into()));
+    };
+    if let (None, Some(kind)) = (properties.content_type(), &job.content_type) {
+        properties = properties.with_content_type(kind.as_str().into());
+    }
+    let exchange = to.unwrap_or(&frame.exchange).to_owned();
+    let key = if came { frame.key } else { key.to_owned() };
+    if to.is_none() && !came {
+        return Ok(Err(
+            "the job came from no broker; name an exchange by --to".into()
+        ));
+    }
+    let mandatory = BasicPublishOptions {
+        mandatory: true,
+        ..Default::default()
+    };
+    let name = exchange.as_str().into();
+    let sent = channel.basic_publish(name, key.as_str().into(), mandatory, &body, properties);
+    let confirm = sent.await.map_err(failed)?;
+    let confirmed = async move {
+        Ok(match confirm.await.map_err(failed)? {
+            Confirmation::Ack(None) => Ok(()),
+            Confirmation::Ack(Some(_)) => {
+                let why = format!("unroutable: exchange {exchange:?} has no queue for key {key:?}");
+                Err((why, false))
+            }
+            Confirmation::Nack(_) => Err(("the broker did not take it (nack)".into(), false)),
+            Confirmation::NotRequested => return Err(Failure::new("the broker confirms nothing")),
+        })
+    };
+    Ok(Ok(confirmed.boxed()))
+}

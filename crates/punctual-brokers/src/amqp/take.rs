@@ -1,0 +1,198 @@
+//! A queue of a broker as a source: messages are acknowledged once their jobs are stored.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use futures_util::StreamExt;
+use lapin::message::Delivery;
+use lapin::options::*;
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Channel, ExchangeKind};
+use punctual::time::{Timestamp, millis, within};
+use serde_json::{Map, Value, json};
+
+use super::frame::{DELAY, Death, Frame, HEADER, deaths, header, whole};
+use super::{connect, failed};
+use crate::host::{Failure, Host, Line, Result};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Messages that are taken and not yet acknowledged, at most
+    #[arg(long, default_value_t = 500)]
+    batch: u16,
+    /// Take the message_id of publishers for the identity of a message
+    #[arg(long)]
+    trust_message_id: bool,
+}
+
+/// Takes from a queue that is there.
+pub(crate) async fn take(address: &str, queue: &str, options: &Options) -> Result<()> {
+    let connection = connect(address).await?;
+    let channel = connection.create_channel().await.map_err(failed)?;
+    consume(&channel, queue, options).await
+}
+
+/// Declares the exchange to which publishers send, and takes from a queue behind it.
+pub(crate) async fn delay(address: &str, exchange: &str, options: &Options) -> Result<()> {
+    let connection = connect(address).await?;
+    let channel = connection.create_channel().await.map_err(failed)?;
+    let declared = channel.exchange_declare(
+        exchange.into(),
+        ExchangeKind::Fanout,
+        ExchangeDeclareOptions {
+            durable: true,
+            ..Default::default()
+        },
+        FieldTable::default(),
+    );
+    declared.await.map_err(|error| {
+        let text = "the exchange cannot be declared as a durable fanout; delete the old one first, and \
+                    bind consumers to the target exchange";
+        Failure::of(text, error)
+    })?;
+    let queue = format!("punctual.{exchange}");
+    let mut arguments = FieldTable::default();
+    arguments.insert(
+        "x-queue-type".into(),
+        AMQPValue::LongString("quorum".into()),
+    );
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..Default::default()
+    };
+    channel
+        .queue_declare(queue.as_str().into(), durable, arguments)
+        .await
+        .map_err(failed)?;
+    let bound = channel.queue_bind(
+        queue.as_str().into(),
+        exchange.into(),
+        "".into(),
+        QueueBindOptions::default(),
+        FieldTable::default(),
+    );
+    bound.await.map_err(failed)?;
+    consume(&channel, &queue, options).await
+}
+
+async fn consume(channel: &Channel, queue: &str, options: &Options) -> Result<()> {
+    channel
+        .basic_qos(options.batch, BasicQosOptions::default())
+        .await
+        .map_err(failed)?;
+    let consuming = channel.basic_consume(
+        queue.into(),
+        "".into(),
+        BasicConsumeOptions::default(),
+        FieldTable::default(),
+    );
+    let mut consumer = consuming.await.map_err(failed)?;
+    let mut host = Host::start();
+    loop {
+        let Some(first) = consumer.next().await else {
+            return Err(Failure::new(
+                "the broker ended the consumer; was the queue deleted?",
+            ));
+        };
+        let mut batch = vec![first.map_err(failed)?];
+        // What is on its way comes along; the first does not wait for more than that.
+        while batch.len() < usize::from(options.batch)
+            && let Some(Some(next)) = within(millis(1), consumer.next()).await
+        {
+            batch.push(next.map_err(failed)?);
+        }
+        let lines: Vec<Line> = batch
+            .iter()
+            .map(|delivery| line(delivery, options.trust_message_id))
+            .collect();
+        // What was refused is a dead job: it is the broker's no more.
+        host.hand_over(&lines).await?;
+        if let Some(last) = batch.last() {
+            let all = BasicAckOptions { multiple: true };
+            channel
+                .basic_ack(last.delivery_tag, all)
+                .await
+                .map_err(failed)?;
+        }
+    }
+}
+
+/// A message, by the id of its publisher, or a name of its own: a broker gives none.
+fn line(delivery: &Delivery, trusts: bool) -> Line {
+    let id = delivery.properties.message_id().as_ref().filter(|_| trusts);
+    let name = id.map_or_else(|| uuid::Uuid::new_v4().to_string(), ToString::to_string);
+    let mut job = Map::new();
+    match serde_json::from_slice::<Value>(&delivery.data) {
+        // Numbers and blanks may be written otherwise: only text without either stays as it is.
+        Ok(value) if value.to_string().as_bytes() == delivery.data => {
+            job.insert("payload".into(), value);
+        }
+        _ => {
+            let text = BASE64_STANDARD.encode(&delivery.data);
+            job.insert("payload_base64".into(), text.into());
+        }
+    }
+    let kind = delivery
+        .properties
+        .content_type()
+        .as_ref()
+        .map(ToString::to_string);
+    let kind = kind.filter(|kind| !kind.is_empty());
+    let kind = kind.unwrap_or_else(|| punctual_relay::content_type_of(&delivery.data).into());
+    job.insert("content_type".into(), kind.into());
+    let frame = serde_json::to_string(&Frame::of(delivery)).unwrap_or_default();
+    job.insert("headers".into(), json!({HEADER: frame}));
+    let deaths = deaths(delivery);
+    if !deaths.is_empty() {
+        add_past(&mut job, &deaths);
+    } else if let Some(delay) = header(delivery, DELAY) {
+        // What is no span is refused with its text.
+        let delay = match whole(delay) {
+            Some(ms) => format!("{ms}ms"),
+            None => format!("{delay:?}"),
+        };
+        job.insert("delay".into(), delay.into());
+    }
+    Line {
+        name,
+        job: Value::Object(job).to_string(),
+    }
+}
+
+/// The most attempts that a job keeps.
+const ATTEMPTS_MAX: usize = 10;
+
+/// The deaths of a message as the past of a dead job, the first first.
+fn add_past(job: &mut Map<String, Value>, deaths: &[Death]) {
+    let at = |death: &Death| Timestamp::from_millis(death.time.saturating_mul(1_000)).to_string();
+    let why = |death: &Death| {
+        format!(
+            "{} in queue {} ({} times)",
+            death.reason, death.queue, death.count
+        )
+    };
+    let attempts = deaths
+        .iter()
+        .rev()
+        .take(ATTEMPTS_MAX)
+        .zip(1..)
+        .map(|(death, n)| {
+            json!({
+                "attempt": n, "started_at": at(death), "ended_at": at(death),
+                "outcome": "dead", "error": why(death),
+            })
+        });
+    let attempts: Vec<Value> = attempts.collect();
+    let last = &deaths[0];
+    let past = [
+        ("state", "dead".into()),
+        ("dead", "permanent".into()),
+        ("due", at(last).into()),
+        ("enqueued_at", at(last).into()),
+        ("finished_at", at(last).into()),
+        ("attempt", attempts.len().into()),
+        ("failures", attempts.len().into()),
+        ("last_error", why(last).into()),
+        ("attempts", attempts.into()),
+    ];
+    job.extend(past.map(|(name, value)| (name.to_owned(), value)));
+}

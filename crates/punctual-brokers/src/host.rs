@@ -1,0 +1,187 @@
+//! The side of the lines on which the other system is: messages go out, answers come in.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use punctual::time::{seconds, within};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Stdout};
+use tokio::sync::mpsc;
+
+/// What went wrong, for a person.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// A text that says what failed, and why.
+#[derive(Debug)]
+pub(crate) struct Failure(String);
+
+impl Failure {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn of(what: &str, error: impl fmt::Display) -> Self {
+        Self(format!("{what}: {error}"))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Lines of standard input. The process ends when its parent is gone.
+fn lines() -> mpsc::Receiver<String> {
+    let (sender, lines) = mpsc::channel(1_024);
+    tokio::spawn(async move {
+        let mut input = BufReader::new(tokio::io::stdin()).lines();
+        while let Ok(Some(line)) = input.next_line().await {
+            if sender.send(line).await.is_err() {
+                return;
+            }
+        }
+        std::process::exit(0);
+    });
+    lines
+}
+
+/// A source at the end of lines.
+pub(crate) struct Host {
+    output: Stdout,
+    answers: mpsc::Receiver<String>,
+}
+
+/// A message: its name, and its job as JSON.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) job: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    name: String,
+    refused: Option<String>,
+}
+
+impl Host {
+    pub(crate) fn start() -> Self {
+        Self {
+            output: tokio::io::stdout(),
+            answers: lines(),
+        }
+    }
+
+    /// Writes messages, and waits until every one is stored or refused; answers why by name.
+    pub(crate) async fn hand_over(&mut self, lines: &[Line]) -> Result<HashMap<String, String>> {
+        let mut text = String::new();
+        for line in lines {
+            // A job that is no JSON would break the line: it goes as a text, and is refused.
+            let job = match serde_json::from_str::<&RawValue>(&line.job) {
+                Ok(job) if !line.job.contains('\n') => job.get().to_owned(),
+                Ok(_) => serde_json::from_str::<serde_json::Value>(&line.job)
+                    .map(|value| value.to_string())
+                    .unwrap_or_default(),
+                Err(_) => serde_json::Value::from(line.job.as_str()).to_string(),
+            };
+            let name = serde_json::Value::from(line.name.as_str());
+            text += &format!("{{\"name\":{name},\"job\":{job}}}\n");
+        }
+        self.write(&text).await?;
+        let mut refused = HashMap::new();
+        for _ in lines {
+            let answer = self.answer().await?;
+            if let Some(why) = answer.refused {
+                refused.insert(answer.name, why);
+            }
+        }
+        Ok(refused)
+    }
+
+    async fn answer(&mut self) -> Result<Answer> {
+        // While the engine is full this process holds a transaction, which shall not last.
+        let line = within(seconds(30), self.answers.recv()).await.flatten();
+        let line = line.ok_or_else(|| {
+            Failure::new("no answer from the relay in 30 s; is the engine full? It starts again")
+        })?;
+        serde_json::from_str(&line).map_err(|error| Failure::of("the relay's answer", error))
+    }
+
+    /// Says something of the source.
+    pub(crate) async fn say(&mut self, document: serde_json::Value) -> Result<()> {
+        self.write(&format!("{document}\n")).await
+    }
+
+    async fn write(&mut self, text: &str) -> Result<()> {
+        let written = self.output.write_all(text.as_bytes()).await;
+        let written = match written {
+            Ok(()) => self.output.flush().await,
+            error => error,
+        };
+        written.map_err(|error| Failure::of("the relay reads no more", error))
+    }
+}
+
+/// A sink at the end of lines.
+pub(crate) struct SinkHost {
+    output: Stdout,
+    jobs: mpsc::Receiver<String>,
+}
+
+/// A job that is to go out.
+#[derive(Deserialize)]
+pub(crate) struct Put {
+    pub(crate) id: String,
+    pub(crate) job: Out,
+}
+
+/// What a broker needs of a job.
+#[derive(Deserialize)]
+pub(crate) struct Out {
+    /// The very bytes, if they are JSON.
+    pub(crate) payload: Option<Box<RawValue>>,
+    pub(crate) payload_base64: Option<String>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) headers: Option<serde_json::Value>,
+}
+
+impl SinkHost {
+    pub(crate) fn start() -> Self {
+        Self {
+            output: tokio::io::stdout(),
+            jobs: lines(),
+        }
+    }
+
+    /// The next job.
+    pub(crate) async fn next(&mut self) -> Result<Put> {
+        let Some(line) = self.jobs.recv().await else {
+            return std::future::pending().await;
+        };
+        serde_json::from_str(&line).map_err(|error| Failure::of("a job of the relay", error))
+    }
+
+    /// Answers one: done, or the error and whether no retry can mend it.
+    pub(crate) async fn answer(
+        &mut self,
+        id: &str,
+        ended: Result<(), (String, bool)>,
+    ) -> Result<()> {
+        let answer = match ended {
+            Ok(()) => serde_json::json!({"id": id, "done": true}),
+            Err((error, permanent)) => {
+                serde_json::json!({"id": id, "error": error, "permanent": permanent})
+            }
+        };
+        let written = self
+            .output
+            .write_all(format!("{answer}\n").as_bytes())
+            .await;
+        let written = match written {
+            Ok(()) => self.output.flush().await,
+            error => error,
+        };
+        written.map_err(|error| Failure::of("the relay reads no more", error))
+    }
+}

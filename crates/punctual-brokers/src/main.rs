@@ -1,0 +1,116 @@
+//! `punctual-relay`: clients of brokers and databases, which `punctual relay` starts and speaks
+//! with in lines of JSON. It knows no engine.
+
+mod amqp;
+mod host;
+mod sql;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use punctual::time::parse_span;
+
+/// Clients of brokers and databases for `punctual relay`, which starts this command. It speaks in
+/// lines of JSON on its standard input and output: docs/relay.md.
+#[derive(Debug, Parser)]
+#[command(name = "punctual-relay", version)]
+struct Cli {
+    /// The broker or the database; a variable, as command lines show passwords to others
+    #[arg(
+        long,
+        env = "PUNCTUAL_RELAY_ADDRESS",
+        hide_env_values = true,
+        global = true
+    )]
+    address: Option<String>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// A source: the rows of an SQL outbox
+    Outbox {
+        /// The longest pause between two polls of an empty outbox
+        #[arg(long, value_parser = span_of, default_value = "250ms")]
+        poll: Duration,
+        /// Rows at once, at most
+        #[arg(long, default_value_t = 500)]
+        batch: u32,
+        /// End once the outbox is empty
+        #[arg(long)]
+        until_idle: bool,
+    },
+    /// A source: a queue of RabbitMQ
+    Amqp {
+        /// The queue
+        #[arg(long)]
+        queue: String,
+        #[command(flatten)]
+        options: amqp::Options,
+    },
+    /// A source: what is published to a delayed exchange
+    AmqpDelay {
+        /// The exchange
+        #[arg(long)]
+        exchange: String,
+        #[command(flatten)]
+        options: amqp::Options,
+    },
+    /// A sink: publishes jobs
+    AmqpEmit {
+        /// The exchange [default: the one that the message came from]
+        #[arg(long)]
+        to: Option<String>,
+        /// Its type, to declare it
+        #[arg(long)]
+        to_type: Option<String>,
+        /// The routing key of jobs that came from no broker
+        #[arg(long, default_value = "")]
+        key: String,
+    },
+}
+
+fn span_of(text: &str) -> Result<Duration, String> {
+    parse_span(text).map_err(|error| error.message().to_owned())
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let Some(address) = cli.address else {
+        eprintln!("error: no address; set PUNCTUAL_RELAY_ADDRESS, or use `punctual relay`");
+        return ExitCode::from(2);
+    };
+    let ended = match cli.command {
+        Command::Outbox {
+            poll,
+            batch,
+            until_idle,
+        } => {
+            sql::run(
+                &address,
+                &sql::Options {
+                    poll,
+                    batch,
+                    until_idle,
+                },
+            )
+            .await
+        }
+        Command::Amqp { queue, options } => amqp::take(&address, &queue, &options).await,
+        Command::AmqpDelay { exchange, options } => {
+            amqp::delay(&address, &exchange, &options).await
+        }
+        Command::AmqpEmit { to, to_type, key } => amqp::emit(&address, to, to_type, key).await,
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! `punctual relay outbox`, `amqp` and `amqp-delay`: a second binary knows these systems.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use punctual::worker::shutdown_signal;
+use punctual_relay::lines::{LineSink, LineSource};
+
+use super::{Common, exec};
+use crate::args::{Global, span_of};
+use crate::connect::Make;
+use crate::failure::{Exit, Failure, Result};
+
+/// The command that has the clients of brokers and databases.
+const BINARY: &str = "punctual-relay";
+const BUILDS_IT: &str = "cargo install --path crates/punctual-brokers";
+/// The variable by which it gets the address: command lines show passwords to others.
+const ADDRESS: &str = "PUNCTUAL_RELAY_ADDRESS";
+
+/// Enqueue the jobs of an SQL outbox: committed is one job, rolled back is none
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual outbox ddl --dialect sqlite | sqlite3 shop.db
+  punctual relay outbox --sql sqlite:shop.db
+  PUNCTUAL_SQL=postgres://app@127.0.0.1/shop punctual relay outbox --engine http://127.0.0.1:4180
+
+The relay deletes rows and stores their jobs, then commits. Rows that are no jobs go to the table
+punctual_outbox_refused.")]
+pub(crate) struct OutboxArgs {
+    /// The database: postgres://.., mysql://.. or sqlite:FILE
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "PUNCTUAL_SQL",
+        hide_env_values = true
+    )]
+    sql: String,
+
+    /// The longest pause between two polls of an empty outbox
+    #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "250ms")]
+    poll: Duration,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl OutboxArgs {
+    pub(super) async fn run(self, global: &Global) -> Result<()> {
+        let common = &self.common;
+        let mut command = format!(
+            "outbox --poll {}ms --batch {}",
+            self.poll.as_millis(),
+            common.batch
+        );
+        if common.until_idle {
+            command += " --until-idle";
+        }
+        let source = source(&command, &self.sql, common.name("outbox"), "outbox")?;
+        common.relay("outbox", global, source).await
+    }
+}
+
+/// Take a queue of RabbitMQ; dead letters become dead jobs with their past
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A message with x-death becomes a dead job: each death is a past attempt, with its cause (expired, rejected,
+maxlen). Any other message becomes a job that is due at once, or after its x-delay.
+A message is acknowledged after the receipt. Without an id of its own, one that RabbitMQ delivers again in
+between becomes a second job: have publishers set message_id, and use --trust-message-id.")]
+pub(crate) struct AmqpArgs {
+    #[command(flatten)]
+    broker: Broker,
+
+    /// The queue of RabbitMQ
+    #[arg(long, value_name = "NAME")]
+    queue: String,
+
+    /// The queue of the jobs
+    #[arg(long, value_name = "QUEUE")]
+    into: String,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// A delayed exchange: publishers keep x-delay and their routing keys
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Two things change. The old exchange of type x-delayed-message is deleted and declared again as fanout.
+Consumers bind their queues to the target exchange: a queue still bound to the old name gets each message
+at once. The relay emits each message when it is due, with its routing key and properties, persistent and
+mandatory, and waits for the confirm. What no queue takes is tried again and then dead, with the reason.")]
+pub(crate) struct AmqpDelayArgs {
+    #[command(flatten)]
+    broker: Broker,
+
+    /// The exchange to which publishers send
+    #[arg(long, value_name = "NAME")]
+    exchange: String,
+
+    /// The exchange to which messages go when they are due
+    #[arg(long, value_name = "NAME")]
+    to: String,
+
+    /// The type of the target exchange, if it is to be declared
+    #[arg(long, value_name = "direct|fanout|topic|headers")]
+    to_type: Option<String>,
+
+    /// The queue of the jobs [default: amqp.EXCHANGE]
+    #[arg(long, value_name = "QUEUE")]
+    into: Option<String>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct Broker {
+    /// The broker: amqp://USER:PASSWORD@HOST:PORT/VHOST
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "PUNCTUAL_AMQP",
+        hide_env_values = true
+    )]
+    amqp: String,
+
+    /// Take the message_id of publishers for the identity of a message
+    #[arg(long)]
+    trust_message_id: bool,
+}
+
+impl Broker {
+    fn flags(&self) -> &'static str {
+        match self.trust_message_id {
+            true => " --trust-message-id",
+            false => "",
+        }
+    }
+}
+
+impl AmqpArgs {
+    pub(super) async fn run(self, global: &Global) -> Result<()> {
+        let common = &self.common;
+        let mut command = format!(
+            "amqp --queue {} --batch {}",
+            quoted(&self.queue),
+            common.batch
+        );
+        command += self.broker.flags();
+        let source = source(&command, &self.broker.amqp, common.name("amqp"), &self.into)?;
+        common.relay("amqp", global, source).await
+    }
+}
+
+impl AmqpDelayArgs {
+    pub(super) async fn run(self, global: &Global) -> Result<()> {
+        let common = &self.common;
+        let queue = self
+            .into
+            .unwrap_or_else(|| format!("amqp.{}", self.exchange));
+        let mut takes = format!(
+            "amqp-delay --exchange {} --batch {}",
+            quoted(&self.exchange),
+            common.batch
+        );
+        takes += self.broker.flags();
+        let source = source(&takes, &self.broker.amqp, common.name("amqp-delay"), &queue)?;
+        let mut emits = format!("amqp-emit --to {}", quoted(&self.to));
+        if let Some(kind) = &self.to_type {
+            emits += &format!(" --to-type {}", quoted(kind));
+        }
+        let sink = LineSink::new(command(&emits)?, exec::writes())
+            .env(BINARY_VARIABLE, binary()?.to_string_lossy())
+            .env(ADDRESS, &self.broker.amqp);
+        let session = global.shared_session(Make::IfMissing).await?;
+        let worker = exec::sinks(&session, sink, &queue, 1_000);
+        let emitting = worker.run_until(shutdown_signal());
+        let relaying = common.relay_into(&session, "amqp-delay", source);
+        let (emitted, relayed) = tokio::join!(emitting, relaying);
+        relayed?;
+        emitted?;
+        session.close().await
+    }
+}
+
+/// The variable in which the shell finds the binary, whatever its path.
+const BINARY_VARIABLE: &str = "PUNCTUAL_RELAY_BINARY";
+
+fn source(adapter: &str, address: &str, name: &str, queue: &str) -> Result<LineSource> {
+    let source = LineSource::new(command(adapter)?, name, exec::reads_into(queue));
+    let path = binary()?;
+    Ok(source
+        .env(BINARY_VARIABLE, path.to_string_lossy())
+        .env(ADDRESS, address))
+}
+
+fn command(adapter: &str) -> Result<String> {
+    Ok(format!("\"${BINARY_VARIABLE}\" {adapter}"))
+}
+
+/// The second binary: beside this one, or on the path.
+fn binary() -> Result<PathBuf> {
+    let beside = std::env::current_exe()
+        .ok()
+        .map(|path| path.with_file_name(BINARY));
+    let answers = |path: &PathBuf| {
+        let mut command = std::process::Command::new(path);
+        command
+            .arg("--version")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let found = beside
+        .into_iter()
+        .chain([PathBuf::from(BINARY)])
+        .find(answers);
+    found.ok_or_else(|| {
+        let message =
+            format!("{BINARY} is not installed; it has the clients of brokers and databases");
+        Failure::new(Exit::NotFound, "not_found", message).hint(format!("build it: {BUILDS_IT}"))
+    })
+}
+
+/// A word of the shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -1,0 +1,174 @@
+//! `punctual relay redis-list`, `redis-zset` and `redis-stream`.
+
+use clap::ValueEnum;
+use punctual_relay::redis::{End, ListSource, Place, StreamSource, Unit, ZsetSource};
+
+use super::Common;
+use crate::args::Global;
+use crate::failure::Result;
+use crate::output::{object, raw};
+
+/// Where the messages are, and the queue of their jobs.
+#[derive(Debug, clap::Args)]
+struct From {
+    /// The server: HOST:PORT, or with a scheme, a user, a password and a database
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "PUNCTUAL_REDIS",
+        hide_env_values = true
+    )]
+    redis: String,
+
+    /// The key
+    #[arg(long, value_name = "KEY")]
+    key: String,
+
+    /// The queue of the jobs
+    #[arg(long, value_name = "QUEUE")]
+    into: String,
+}
+
+impl From {
+    fn place(&self) -> Result<Place> {
+        let address = match self.redis.contains(':') {
+            true => self.redis.clone(),
+            false => format!("{}:6379", self.redis),
+        };
+        Ok(Place::new(&address, self.key.clone())?)
+    }
+}
+
+/// Take a list in the place of its BRPOP or BLPOP consumers
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Stop the old consumers first: they and the relay share the list. Each item is parked beside the list
+until its job is stored, in {KEY}:punctual:parked and {KEY}:punctual:bodies.")]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    from: From,
+
+    /// The end that consumers take from: right for LPUSH producers, left for RPUSH
+    #[arg(long, value_enum, default_value = "right")]
+    end: ListEnd,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ListEnd {
+    Right,
+    Left,
+}
+
+impl ListArgs {
+    pub(super) async fn run(self, global: &Global) -> Result<()> {
+        let end = match self.end {
+            ListEnd::Right => End::Right,
+            ListEnd::Left => End::Left,
+        };
+        let source = ListSource::new(self.from.place()?, &self.from.into).end(end);
+        self.common.relay("redis-list", global, source).await
+    }
+}
+
+/// Take a sorted set whose scores say when its members are due
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The relay takes all members at once, also those due in months: the engine waits, not the set. So stop the
+old poller first, and cancel by job from then on. The unit of the scores is guessed by their size and
+shown; --dry-run shows it and takes nothing. Scores such as 3, a delay, are refused.")]
+pub(crate) struct ZsetArgs {
+    #[command(flatten)]
+    from: From,
+
+    /// The unit of the scores [default: guessed]
+    #[arg(long, value_enum)]
+    unit: Option<ScoreUnit>,
+
+    /// Show the unit and the first instants, and take nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ScoreUnit {
+    S,
+    Ms,
+    Us,
+}
+
+impl ZsetArgs {
+    pub(super) async fn run(self, global: &Global) -> Result<()> {
+        let mut source = ZsetSource::new(self.from.place()?, &self.from.into);
+        if let Some(unit) = self.unit {
+            source = source.unit(match unit {
+                ScoreUnit::S => Unit::Seconds,
+                ScoreUnit::Ms => Unit::Millis,
+                ScoreUnit::Us => Unit::Micros,
+            });
+        }
+        let guess = source.guess().await?;
+        let unit = guess.unit.map_or("unknown, the set is empty", Unit::name);
+        let out = global.output();
+        if self.dry_run && out.is_json() {
+            let due: Vec<String> = guess
+                .samples
+                .iter()
+                .map(|(_, due)| due.to_string())
+                .collect();
+            let unit = guess.unit.map(Unit::name);
+            return out.json(&object!({"unit": unit, "due": raw(&due)}));
+        }
+        out.note(format!("unit of the scores: {unit}"));
+        for (score, due) in &guess.samples {
+            out.note(format!("  score {score} is due {due}"));
+        }
+        if self.dry_run {
+            return Ok(());
+        }
+        self.common.relay("redis-zset", global, source).await
+    }
+}
+
+/// Read a stream by a consumer group
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The payload of a job is a JSON object of the entry's fields, or one field by --field. The group is made
+from the first entry on if it is missing. Entries are acknowledged once stored, and deleted with --delete.")]
+pub(crate) struct StreamArgs {
+    #[command(flatten)]
+    from: From,
+
+    /// The consumer group
+    #[arg(long, value_name = "NAME", default_value = "punctual")]
+    group: String,
+
+    /// The field that is the payload
+    #[arg(long, value_name = "FIELD")]
+    field: Option<String>,
+
+    /// Delete entries once they are stored
+    #[arg(long)]
+    delete: bool,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl StreamArgs {
+    pub(super) async fn run(self, global: &Global) -> Result<()> {
+        let mut source = StreamSource::new(self.from.place()?, &self.from.into).group(self.group);
+        if let Some(field) = self.field {
+            source = source.field(field);
+        }
+        if self.delete {
+            source = source.delete();
+        }
+        self.common.relay("redis-stream", global, source).await
+    }
+}

@@ -1,0 +1,169 @@
+//! A process that takes jobs.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use punctual::backoff::Backoff;
+use punctual::sync::Lock;
+use punctual::time::pause;
+use punctual::{Error, ErrorKind, JobId, JobRecord, Result};
+use serde::Deserialize;
+use tokio::process::{Child, ChildStdin};
+use tokio::sync::{Mutex as AsyncMutex, oneshot};
+
+use super::process::{self, Environment};
+
+/// Writes a job as JSON.
+pub type WriteJob = Arc<dyn Fn(&JobRecord) -> String + Send + Sync>;
+
+/// A command that reads a line per job. It is started at the first job, and again after it ended.
+#[derive(Clone)]
+pub struct LineSink(Arc<Inner>);
+
+struct Inner {
+    command: String,
+    write_job: WriteJob,
+    environment: Environment,
+    running: AsyncMutex<Option<Running>>,
+    backoff: Mutex<Backoff>,
+}
+
+/// Jobs that the command has and has not answered.
+type Waiting = Arc<Mutex<Option<HashMap<JobId, oneshot::Sender<Answer>>>>>;
+
+struct Running {
+    input: ChildStdin,
+    waiting: Waiting,
+    _child: Child,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    id: String,
+    #[serde(default)]
+    done: bool,
+    error: Option<String>,
+    #[serde(default)]
+    permanent: bool,
+}
+
+impl LineSink {
+    /// That command, run by `sh -c`.
+    pub fn new(command: impl Into<String>, write_job: WriteJob) -> Self {
+        Self(Arc::new(Inner {
+            command: command.into(),
+            write_job,
+            environment: Environment::new(),
+            running: AsyncMutex::default(),
+            backoff: Mutex::new(Backoff::engine()),
+        }))
+    }
+
+    /// Sets a variable of the command's environment; before the first job.
+    #[must_use]
+    pub fn env(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.environment.push((name, value.into()));
+        }
+        self
+    }
+
+    /// Hands a job over; answers once the command has. A handler of a worker.
+    pub async fn put(&self, job: &JobRecord) -> Result<()> {
+        let line = format!(
+            "{{\"id\":\"{}\",\"job\":{}}}\n",
+            job.id,
+            (self.0.write_job)(job)
+        );
+        let answered = self.send(job.id, &line).await;
+        let answered = match answered {
+            Ok(answered) => answered,
+            Err(error) => {
+                // The worker tries again by the job's policy; the command gets a pause.
+                let span = self.0.backoff.locked().pause();
+                pause(span).await;
+                return Err(error);
+            }
+        };
+        let answer = answered.await.map_err(|_| ended())?;
+        self.0.backoff.locked().reset();
+        match answer {
+            Answer { done: true, .. } => Ok(()),
+            Answer {
+                error, permanent, ..
+            } => {
+                let why = error.unwrap_or_else(|| "the sink gave no reason".into());
+                Err(match permanent {
+                    true => Error::permanent(why),
+                    false => Error::new(ErrorKind::Handler, why),
+                })
+            }
+        }
+    }
+
+    async fn send(&self, id: JobId, line: &str) -> Result<oneshot::Receiver<Answer>> {
+        let mut running = self.0.running.lock().await;
+        let is_over = running
+            .as_ref()
+            .is_none_or(|one| one.waiting.locked().is_none());
+        if is_over {
+            *running = Some(self.start()?);
+        }
+        let Some(one) = running.as_mut() else {
+            return Err(ended());
+        };
+        let (sender, answered) = oneshot::channel();
+        match &mut *one.waiting.locked() {
+            Some(waiting) => drop(waiting.insert(id, sender)),
+            None => return Err(ended()),
+        }
+        if let Err(error) = process::write(&mut one.input, line).await {
+            *running = None;
+            return Err(error);
+        }
+        Ok(answered)
+    }
+
+    fn start(&self) -> Result<Running> {
+        let (child, input, mut output) = process::start(&self.0.command, &self.0.environment)?;
+        let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
+        let answered = waiting.clone();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = process::read(&mut output).await {
+                let answer: Answer = match serde_json::from_str(&line) {
+                    Ok(answer) => answer,
+                    Err(error) => {
+                        tracing::warn!(%error, "a sink wrote a line that is no answer; it starts again");
+                        break;
+                    }
+                };
+                let id = answer.id.parse::<JobId>().ok();
+                let mut waiting = answered.locked();
+                let sender = id.and_then(|id| waiting.as_mut()?.remove(&id));
+                if let Some(sender) = sender {
+                    let _ = sender.send(answer);
+                }
+            }
+            // Dropping the senders ends every wait with an error.
+            answered.locked().take();
+        });
+        Ok(Running {
+            input,
+            waiting,
+            _child: child,
+        })
+    }
+}
+
+fn ended() -> Error {
+    let message = "the command of the sink ended before it answered; it starts again";
+    Error::new(ErrorKind::EngineUnavailable, message)
+}
+
+impl fmt::Debug for LineSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LineSink({:?})", self.0.command)
+    }
+}

@@ -1,0 +1,207 @@
+//! A process that writes messages.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use punctual::time::{seconds, within};
+use punctual::{Error, ErrorKind, JobId, NewJob, Result};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::process::{Child, ChildStdin};
+use tokio::sync::mpsc;
+
+use super::process::{self, Environment};
+use crate::message::{Message, foreign_id};
+use crate::source::{Open, Refused, Source};
+
+/// Reads the JSON of a job; one that names no id gets that one.
+pub type ReadJob = Arc<dyn Fn(&str, JobId) -> Result<NewJob, String> + Send + Sync>;
+
+/// A command that writes a line per message.
+#[derive(Clone)]
+pub struct LineSource {
+    command: String,
+    name: String,
+    read_job: ReadJob,
+    environment: Environment,
+}
+
+impl LineSource {
+    /// That command, run by `sh -c`. Ids come from the names of the relay and of the message.
+    pub fn new(command: impl Into<String>, name: impl Into<String>, read_job: ReadJob) -> Self {
+        Self {
+            command: command.into(),
+            name: name.into(),
+            read_job,
+            environment: Environment::new(),
+        }
+    }
+
+    /// Sets a variable of the command's environment.
+    #[must_use]
+    pub fn env(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.environment.push((name, value.into()));
+        self
+    }
+}
+
+impl fmt::Debug for LineSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LineSource({:?})", self.command)
+    }
+}
+
+/// Lines that wait in this process, beyond a batch.
+const LINES: usize = 64;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    name: Option<String>,
+    job: Option<Box<RawValue>>,
+    lag: Option<u64>,
+    keeps_refused: Option<bool>,
+}
+
+#[async_trait]
+impl Open for LineSource {
+    async fn open(&self) -> Result<Box<dyn Source>> {
+        let (child, input, mut output) = process::start(&self.command, &self.environment)?;
+        let (sender, lines) = mpsc::channel(LINES);
+        // Apart from the source: a call that is dropped loses no half of a line.
+        tokio::spawn(async move {
+            loop {
+                let line = process::read(&mut output).await.transpose();
+                let Some(line) = line else { break };
+                let is_last = line.is_err();
+                if sender.send(line).await.is_err() || is_last {
+                    break;
+                }
+            }
+        });
+        Ok(Box::new(Running {
+            settings: self.clone(),
+            child,
+            input,
+            lines,
+            batch: Vec::new(),
+            lag: None,
+            keeps_refused: false,
+            has_ended: false,
+        }))
+    }
+}
+
+struct Running {
+    settings: LineSource,
+    child: Child,
+    input: ChildStdin,
+    lines: mpsc::Receiver<Result<String>>,
+    /// Names and ids of the last batch.
+    batch: Vec<(String, JobId)>,
+    lag: Option<u64>,
+    keeps_refused: bool,
+    has_ended: bool,
+}
+
+impl Running {
+    /// The message of a line, if it has one.
+    fn message(&mut self, text: &str) -> Result<Option<Message>> {
+        let line: Line = serde_json::from_str(text).map_err(|error| wrong(&error.to_string()))?;
+        self.lag = line.lag.or(self.lag);
+        self.keeps_refused = line.keeps_refused.unwrap_or(self.keeps_refused);
+        let (name, job) = match (line.name, line.job) {
+            (Some(name), Some(job)) => (name, job),
+            (None, None) => return Ok(None),
+            _ => return Err(wrong("a message has a name and a job")),
+        };
+        let id = foreign_id(&format!("lines {}", self.settings.name), &name);
+        let message = match (self.settings.read_job)(job.get(), id) {
+            Ok(job) => Message::from(job),
+            Err(why) => {
+                let body = Bytes::copy_from_slice(job.get().as_bytes());
+                let why = format!("the job {why}");
+                Message::Bad { id, body, why }
+            }
+        };
+        self.batch.push((name, message.id()));
+        Ok(Some(message))
+    }
+
+    /// The command writes no more: an end without an error is a source that has no more.
+    async fn ended(&mut self) -> Result<()> {
+        let status = self.child.wait().await;
+        let status = status.map_err(|error| process::unavailable("the command is lost", error))?;
+        if !status.success() {
+            return Err(process::unavailable(
+                "the command of the source ended",
+                status,
+            ));
+        }
+        if self.has_ended {
+            return Err(process::unavailable(
+                "the command of the source has no more",
+                status,
+            ));
+        }
+        self.has_ended = true;
+        self.lag = Some(0);
+        Ok(())
+    }
+}
+
+fn wrong(why: &str) -> Error {
+    let message = "the command wrote a line that is no message; write {\"name\":..,\"job\":{..}}, \
+                   and anything else to its standard error";
+    Error::new(ErrorKind::EngineUnavailable, message).with("error", why)
+}
+
+#[async_trait]
+impl Source for Running {
+    async fn next(&mut self, at_most: usize) -> Result<Vec<Message>> {
+        self.batch.clear();
+        let mut messages = Vec::new();
+        let mut line = match within(seconds(1), self.lines.recv()).await {
+            Some(Some(line)) => Some(line),
+            Some(None) => {
+                self.ended().await?;
+                return Ok(messages);
+            }
+            None => None,
+        };
+        while let Some(text) = line.take() {
+            messages.extend(self.message(&text?)?);
+            if messages.len() < at_most {
+                line = self.lines.try_recv().ok();
+            }
+        }
+        Ok(messages)
+    }
+
+    async fn accept(&mut self, refused: &[Refused]) -> Result<()> {
+        let mut answers = String::new();
+        for (name, id) in self.batch.drain(..) {
+            let why = refused.iter().find(|one| one.id == id).map(|one| &one.why);
+            let answer = match why {
+                Some(why) => serde_json::json!({"name": name, "refused": why}),
+                None => serde_json::json!({"name": name, "stored": id.to_string()}),
+            };
+            answers += &format!("{answer}\n");
+        }
+        process::write(&mut self.input, &answers).await
+    }
+
+    async fn waiting(&mut self) -> Result<Option<u64>> {
+        Ok(self.lag)
+    }
+
+    fn has_more(&self) -> bool {
+        !self.has_ended
+    }
+
+    fn keeps_refused(&self) -> bool {
+        self.keeps_refused
+    }
+}

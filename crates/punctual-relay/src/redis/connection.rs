@@ -1,0 +1,131 @@
+//! Where a key is, and a connection to there.
+
+use std::fmt;
+use std::time::Duration;
+
+use punctual::time::{seconds, within};
+use punctual::{Error, ErrorKind, Result};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, FromRedisValue};
+
+/// A key on a server.
+#[derive(Clone)]
+pub struct Place {
+    client: Client,
+    host: String,
+    key: String,
+}
+
+/// How long a server may take to answer.
+const ANSWER: Duration = seconds(10);
+const KEY_BYTES_MAX: usize = 1024;
+
+impl Place {
+    /// The key at that address: `HOST:PORT`, or the form with a scheme, a user, a password and a
+    /// database that clients of Redis share. One server, no cluster.
+    pub fn new(address: &str, key: impl Into<String>) -> Result<Self> {
+        let key = key.into();
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            let message = "the key is empty or too long; name one of 1 to 1,024 bytes";
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        let whole = match address.contains("://") {
+            true => address.to_owned(),
+            false => format!("redis://{address}"),
+        };
+        // An error must not repeat the password that is in an address.
+        let client = Client::open(whole).map_err(|_| {
+            let message = "not an address of Redis; write one such as 127.0.0.1:6379";
+            Error::new(ErrorKind::InvalidInput, message)
+        })?;
+        let host = client.get_connection_info().addr().to_string();
+        Ok(Self { client, host, key })
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// A key beside it, in the same slot.
+    pub(super) fn beside(&self, name: &str) -> String {
+        let key = &self.key;
+        match key.contains('{') {
+            true => format!("{key}:punctual:{name}"),
+            false => format!("{{{key}}}:punctual:{name}"),
+        }
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connection> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None);
+        let dialled = self
+            .client
+            .get_multiplexed_async_connection_with_config(&config);
+        let link = match within(ANSWER, dialled).await {
+            Some(Ok(link)) => link,
+            Some(Err(error)) => return Err(self.failed(&error)),
+            None => return Err(self.silent()),
+        };
+        let place = self.clone();
+        Ok(Connection { link, place })
+    }
+
+    fn failed(&self, error: &redis::RedisError) -> Error {
+        let kind = match error.code() {
+            Some("WRONGTYPE" | "NOPERM" | "WRONGPASS" | "NOAUTH") => ErrorKind::InvalidInput,
+            _ => ErrorKind::EngineUnavailable,
+        };
+        let message = match error.code() {
+            Some("WRONGTYPE") => "the key holds another type; choose the relay for its type",
+            Some("NOPERM") => "the user may not use the key; see ACL of the server",
+            _ => "the source on Redis does not answer as it should; is it running?",
+        };
+        Error::new(kind, message)
+            .with("host", &self.host)
+            .with("key", &self.key)
+            .with("error", error)
+    }
+
+    fn silent(&self) -> Error {
+        let message = "the source on Redis did not answer in 10 s; is the way free?";
+        Error::new(ErrorKind::EngineUnavailable, message).with("host", &self.host)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.key, self.host)
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Place({self})")
+    }
+}
+
+/// A connection whose every call is bounded.
+pub(super) struct Connection {
+    link: MultiplexedConnection,
+    pub(super) place: Place,
+}
+
+impl Connection {
+    pub(super) async fn ask<T: FromRedisValue>(&mut self, command: &redis::Cmd) -> Result<T> {
+        match within(ANSWER, command.query_async(&mut self.link)).await {
+            Some(answer) => answer.map_err(|error| self.place.failed(&error)),
+            None => Err(self.place.silent()),
+        }
+    }
+
+    pub(super) async fn ask_all<T: FromRedisValue>(
+        &mut self,
+        calls: &redis::Pipeline,
+    ) -> Result<T> {
+        match within(ANSWER, calls.query_async(&mut self.link)).await {
+            Some(answer) => answer.map_err(|error| self.place.failed(&error)),
+            None => Err(self.place.silent()),
+        }
+    }
+}

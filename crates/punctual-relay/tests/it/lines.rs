@@ -1,0 +1,123 @@
+//! Processes that speak in lines.
+
+use std::sync::Arc;
+
+use punctual::{Engine, JobId, MemoryEngine, Namespace, NewJob, Queue, State, Worker};
+use punctual_relay::Relay;
+use punctual_relay::lines::{LineSink, LineSource, ReadJob};
+
+use crate::support::*;
+
+/// A reader for tests: the job is a text, its payload.
+fn reader() -> ReadJob {
+    Arc::new(|json, id| {
+        let text: String = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        Ok(NewJob::with_id(id, "mail", text))
+    })
+}
+
+fn source(command: &str) -> LineSource {
+    LineSource::new(command, "test", reader())
+}
+
+#[tokio::test]
+async fn each_line_becomes_a_job_and_is_answered_after_its_receipt() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let answers = directory.path().join("answers");
+    // The second is no text: refused, and said so.
+    let command = format!(
+        r#"sh -c 'printf "%s\n%s\n" "{{\"name\":\"1\",\"job\":\"a\"}}" "{{\"name\":\"2\",\"job\":7}}"; head -n 2 > {}'"#,
+        answers.display()
+    );
+    let engine = Arc::new(MemoryEngine::new());
+    let numbers = drained(&engine, source(&command)).await;
+    assert_eq!((numbers.enqueued, numbers.refused), (1, 1));
+    let answers = std::fs::read_to_string(answers).expect("it was written");
+    let answers: Vec<serde_json::Value> = answers
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(answers[0]["name"], "1");
+    assert!(answers[0]["stored"].is_string(), "{answers:?}");
+    assert!(
+        answers[1]["refused"]
+            .as_str()
+            .is_some_and(|why| why.contains("string")),
+        "{answers:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_same_name_again_is_the_same_job() {
+    let engine = Arc::new(MemoryEngine::new());
+    for _ in 0..2 {
+        let command = r#"sh -c 'echo "{\"name\":\"1\",\"job\":\"a\"}"; head -n 1 >/dev/null'"#;
+        drained(&engine, source(command)).await;
+    }
+    assert_eq!(texts(&jobs(&engine).await), ["a"]);
+}
+
+#[tokio::test]
+async fn a_source_that_fails_starts_again() {
+    for command in ["exit 3", "echo debug output; sleep 60"] {
+        let engine = Arc::new(MemoryEngine::new());
+        let relay = Relay::new(&engine, "test").expect("a name");
+        let health = relay.health();
+        let command = format!("sh -c '{command}'");
+        let running = tokio::spawn(relay.run_until(source(&command), std::future::pending()));
+        while health.numbers().restarts < 2 {
+            tokio::task::yield_now().await;
+        }
+        running.abort();
+        assert!(health.numbers().last_error.is_some());
+    }
+}
+
+/// A sink that answers every job, fails those of payload `b`, and refuses `c` for good.
+const SINK: &str = r#"sh -c 'while read -r line; do
+    id=$(printf %s "$line" | cut -d\" -f4)
+    case $line in
+        *\"b\"*) printf "{\"id\":\"%s\",\"error\":\"busy\"}\n" "$id" ;;
+        *\"c\"*) printf "{\"id\":\"%s\",\"error\":\"no route\",\"permanent\":true}\n" "$id" ;;
+        *) printf "{\"id\":\"%s\",\"done\":true}\n" "$id" ;;
+    esac
+done'"#;
+
+#[tokio::test]
+async fn a_sink_completes_fails_and_refuses_jobs() {
+    let engine = Arc::new(MemoryEngine::new());
+    let jobs: Vec<NewJob> = ["a", "b", "c"].map(|text| NewJob::new("out", text)).into();
+    let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+    engine
+        .enqueue(&Namespace::default(), jobs)
+        .await
+        .expect("it takes jobs");
+    let write = |job: &punctual::JobRecord| {
+        serde_json::Value::from(String::from_utf8_lossy(&job.payload)).to_string()
+    };
+    let sink = LineSink::new(SINK, Arc::new(write));
+    let worker = Worker::new(&engine).queues(["out"]).handle_any(
+        move |job: punctual::JobRecord, _: punctual::Context| {
+            let sink = sink.clone();
+            async move { sink.put(&job).await }
+        },
+    );
+    worker.run_until_idle().await.expect("it works");
+    let queue = Queue::new(&engine);
+    let mut states = Vec::new();
+    for id in ids {
+        let got = queue
+            .get(id)
+            .await
+            .expect("it answers")
+            .and_then(|got| got.job().cloned());
+        states.push(got.map(|job| (job.state, job.last_error.unwrap_or_default())));
+    }
+    assert_eq!(states[0], None);
+    let (state, why) = states[1].clone().expect("it is kept");
+    assert_eq!(state, State::Scheduled);
+    assert!(why.contains("busy"), "{why}");
+    let (state, why) = states[2].clone().expect("it is kept");
+    assert_eq!(state, State::Dead);
+    assert!(why.contains("no route"), "{why}");
+}

@@ -1,0 +1,75 @@
+//! Streams with a consumer group.
+
+use std::sync::Arc;
+
+use punctual::{MemoryEngine, State};
+use punctual_relay::redis::StreamSource;
+
+use crate::support::*;
+
+fn source(redis: &Redis) -> StreamSource {
+    StreamSource::new(redis.place("files"), "files").stale_after(AT_ONCE)
+}
+
+#[tokio::test]
+async fn entries_of_a_stream_become_jobs_and_are_acknowledged() {
+    let mut redis = Redis::start().await;
+    redis
+        .run(&["XADD", "files", "1-1", "file", "7", "by", "ann"])
+        .await;
+    redis.run(&["XADD", "files", "1-2", "body", "text"]).await;
+    let engine = Arc::new(MemoryEngine::new());
+    let numbers = drained(&engine, source(&redis)).await;
+    assert_eq!((numbers.enqueued, numbers.lag), (2, Some(0)));
+    let found = jobs(&engine).await;
+    assert_eq!(
+        texts(&found),
+        [r#"{"body":"text"}"#, r#"{"by":"ann","file":"7"}"#]
+    );
+    assert!(found.iter().all(|job| job.headers[0].0 == "stream-entry"));
+    // Another relay of the group has nothing to do.
+    let again = drained(&engine, source(&redis)).await;
+    assert_eq!(again.received, 0);
+}
+
+#[tokio::test]
+async fn a_field_is_the_payload_and_an_entry_without_it_is_dead() {
+    let mut redis = Redis::start().await;
+    redis
+        .run(&["XADD", "files", "1-1", "body", r#"{"n":1}"#, "other", "x"])
+        .await;
+    redis.run(&["XADD", "files", "1-2", "other", "x"]).await;
+    let engine = Arc::new(MemoryEngine::new());
+    let numbers = drained(&engine, source(&redis).field("body").delete()).await;
+    assert_eq!((numbers.enqueued, numbers.refused), (1, 1));
+    let (dead, good): (Vec<_>, Vec<_>) = jobs(&engine)
+        .await
+        .into_iter()
+        .partition(|job| job.state == State::Dead);
+    assert_eq!(texts(&good), [r#"{"n":1}"#]);
+    let why = dead[0].last_error.clone().unwrap_or_default();
+    assert!(why.contains("no field \"body\""), "{why}");
+    assert_eq!(redis.run(&["XLEN", "files"]).await, redis::Value::Int(0));
+}
+
+#[tokio::test]
+async fn killed_at_any_step_a_stream_relay_loses_and_doubles_nothing() {
+    for step in Step::ALL {
+        let mut redis = Redis::start().await;
+        for n in 1..=4 {
+            redis
+                .run(&["XADD", "files", &format!("{n}-0"), "n", &n.to_string()])
+                .await;
+        }
+        let (engine, done) = (Arc::new(MemoryEngine::new()), Done::default());
+        killed_at(step, &engine, source(&redis)).await;
+        done.work(&engine, "files").await;
+        drained(&engine, source(&redis)).await;
+        done.work(&engine, "files").await;
+        let mut counts: Vec<_> = done.counts().into_iter().collect();
+        counts.sort();
+        let wanted: Vec<(String, u32)> =
+            (1..=4).map(|n| (format!(r#"{{"n":"{n}"}}"#), 1)).collect();
+        assert_eq!(counts, wanted, "{step:?}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Sorted sets whose scores are instants.
+
+use std::sync::Arc;
+
+use punctual::time::{Clock, SystemClock, hours};
+use punctual::{ErrorKind, MemoryEngine, State};
+use punctual_relay::Relay;
+use punctual_relay::redis::{Unit, ZsetSource};
+
+use crate::support::*;
+
+fn source(redis: &Redis) -> ZsetSource {
+    ZsetSource::new(redis.place("delayed"), "orders").stale_after(AT_ONCE)
+}
+
+#[tokio::test]
+async fn members_are_due_at_their_scores_in_any_unit() {
+    let due = SystemClock.now() + hours(1);
+    let micros = due.as_micros() / 1_000_000 * 1_000_000;
+    for (unit, score) in [
+        (Unit::Seconds, micros / 1_000_000),
+        (Unit::Millis, micros / 1_000),
+        (Unit::Micros, micros),
+    ] {
+        let mut redis = Redis::start().await;
+        redis
+            .run(&["ZADD", "delayed", &score.to_string(), "order 7"])
+            .await;
+        let guess = source(&redis).guess().await.expect("a guess");
+        assert_eq!(guess.unit, Some(unit));
+        let engine = Arc::new(MemoryEngine::new());
+        drained(&engine, source(&redis)).await;
+        let jobs = jobs(&engine).await;
+        assert_eq!(texts(&jobs), ["order 7"]);
+        assert_eq!(
+            (jobs[0].due.as_micros(), jobs[0].state),
+            (micros, State::Scheduled)
+        );
+        assert_eq!(redis.keys().await, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn scores_that_are_delays_are_refused_and_taken_by_none() {
+    let mut redis = Redis::start().await;
+    redis.run(&["ZADD", "delayed", "3", "order3"]).await;
+    let engine = Arc::new(MemoryEngine::new());
+    let relay = Relay::new(&engine, "test").expect("a name");
+    let refused = relay
+        .run_until(source(&redis), std::future::pending())
+        .await;
+    let error = refused.expect_err("a delay is no instant");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.message().contains("no instant"), "{error}");
+    assert_eq!(redis.keys().await, ["delayed"]);
+}
+
+#[tokio::test]
+async fn scores_of_two_units_need_a_named_one() {
+    let mut redis = Redis::start().await;
+    redis
+        .run(&["ZADD", "delayed", "1795454266", "a", "1795454266026", "b"])
+        .await;
+    let error = source(&redis).guess().await.expect_err("two units");
+    assert!(error.message().contains("several units"), "{error}");
+    let named = source(&redis)
+        .unit(Unit::Millis)
+        .guess()
+        .await
+        .expect("it is named");
+    assert_eq!(named.samples.len(), 2);
+}
+
+#[tokio::test]
+async fn a_delay_among_instants_becomes_a_dead_job() {
+    let mut redis = Redis::start().await;
+    redis.run(&["ZADD", "delayed", "4000000000", "a"]).await;
+    let engine = Arc::new(MemoryEngine::new());
+    killed_at(Step::BeforeTake, &engine, source(&redis)).await;
+    let relay = Relay::new(&engine, "test").expect("a name");
+    let health = relay.health();
+    let running = tokio::spawn(relay.run_until(source(&redis), std::future::pending()));
+    while health.numbers().enqueued == 0 {
+        tokio::task::yield_now().await;
+    }
+    redis.run(&["ZADD", "delayed", "30", "soon"]).await;
+    while health.numbers().refused == 0 {
+        tokio::task::yield_now().await;
+    }
+    running.abort();
+    let dead: Vec<_> = jobs(&engine)
+        .await
+        .into_iter()
+        .filter(|job| job.state == State::Dead)
+        .collect();
+    assert_eq!(texts(&dead), ["soon"]);
+    assert_eq!(dead[0].queue, "relay.test.refused");
+    assert!(
+        dead[0]
+            .last_error
+            .as_ref()
+            .is_some_and(|why| why.contains("no instant"))
+    );
+}
+
+#[tokio::test]
+async fn killed_at_any_step_a_zset_relay_loses_and_doubles_nothing() {
+    for step in Step::ALL {
+        let mut redis = Redis::start().await;
+        let past = (SystemClock.now() - hours(1)).as_millis().to_string();
+        redis
+            .run(&["ZADD", "delayed", &past, "a", &past, "b b", &past, "c"])
+            .await;
+        let (engine, done) = (Arc::new(MemoryEngine::new()), Done::default());
+        killed_at(step, &engine, source(&redis)).await;
+        done.work(&engine, "orders").await;
+        drained(&engine, source(&redis)).await;
+        done.work(&engine, "orders").await;
+        let mut counts: Vec<_> = done.counts().into_iter().collect();
+        counts.sort();
+        assert_eq!(
+            counts,
+            ["a", "b b", "c"].map(|text| (text.into(), 1)),
+            "{step:?}"
+        );
+        assert_eq!(redis.keys().await, [""; 0], "{step:?}");
+    }
+}
