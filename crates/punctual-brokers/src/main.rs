@@ -5,7 +5,6 @@ mod amqp;
 mod host;
 mod sql;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -78,11 +77,11 @@ fn span_of(text: &str) -> Result<Duration, String> {
 }
 
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn main() {
     let cli = Cli::parse();
     let Some(address) = cli.address else {
         eprintln!("error: no address; set PUNCTUAL_RELAY_ADDRESS, or use `punctual relay`");
-        return ExitCode::from(2);
+        std::process::exit(2);
     };
     let ended = match cli.command {
         Command::Outbox {
@@ -106,11 +105,10 @@ async fn main() -> ExitCode {
         }
         Command::AmqpEmit { to, to_type, key } => amqp::emit(&address, to, to_type, key).await,
     };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    // Leaving `main` would wait for the thread that reads standard input.
+    let Err(error) = ended else {
+        std::process::exit(0)
+    };
+    eprintln!("error: {error}");
+    std::process::exit(1)
 }

@@ -36,6 +36,7 @@ type Row = (String, String);
 
 pub(crate) async fn run(address: &str, options: &Options) -> Result<()> {
     let database = Database::open(address).await?;
+    database.lag().await?;
     let mut host = Host::start();
     host.say(serde_json::json!({"keeps_refused": true})).await?;
     let mut span = POLL_FIRST;

@@ -1,0 +1,152 @@
+//! Outboxes of PostgreSQL and MariaDB.
+
+use std::sync::Arc;
+
+use punctual::{MemoryEngine, NewJob};
+use punctual_outbox::{Dialect, ddl};
+use sqlx::{AssertSqlSafe, MySqlPool, PgPool, Row};
+
+use super::address;
+use crate::outbox::{Database, REFUSED, drill, message, refuses};
+use crate::support::*;
+
+/// A database of the test's own on that server.
+async fn postgres(name: &str) -> (Database, PgPool, String) {
+    let server = address("PUNCTUAL_POSTGRES");
+    let pool = PgPool::connect(&server).await.expect("it runs");
+    let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+    sqlx::raw_sql(create)
+        .execute(&pool)
+        .await
+        .expect("it makes one");
+    let address = format!("{}{name}", server.trim_end_matches("shop"));
+    let pool = PgPool::connect(&address).await.expect("it runs");
+    let database = Database::Postgres(pool.clone());
+    database.run(ddl(Dialect::Postgres)).await;
+    (database, pool, address)
+}
+
+async fn mysql(name: &str) -> (Database, MySqlPool, String) {
+    let server = address("PUNCTUAL_MYSQL");
+    let pool = MySqlPool::connect(&server).await.expect("it runs");
+    let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+    sqlx::raw_sql(create)
+        .execute(&pool)
+        .await
+        .expect("it makes one");
+    let address = format!("{}{name}", server.trim_end_matches("shop"));
+    let pool = MySqlPool::connect(&address).await.expect("it runs");
+    let database = Database::Mysql(pool.clone());
+    database.run(ddl(Dialect::Mysql)).await;
+    (database, pool, address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn committed_is_one_job_and_rolled_back_is_none_in_postgres() {
+    let (database, _, address) = postgres("drill").await;
+    drill("outbox-postgres", &database, &address, 3_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn committed_is_one_job_and_rolled_back_is_none_in_mariadb() {
+    let (database, _, address) = mysql("drill").await;
+    drill("outbox-mariadb", &database, &address, 3_000).await;
+}
+
+#[tokio::test]
+async fn rows_that_are_no_jobs_move_to_the_refused_of_postgres() {
+    let (database, _, address) = postgres("refused").await;
+    refuses(&database, &address, REFUSED).await;
+}
+
+#[tokio::test]
+async fn rows_that_are_no_jobs_move_to_the_refused_of_mariadb() {
+    let (database, _, address) = mysql("refused").await;
+    refuses(&database, &address, REFUSED).await;
+}
+
+/// The usual relay remembers the last number. A row whose transaction commits after a later number
+/// was read is behind it, and never read.
+#[tokio::test]
+async fn a_cursor_loses_a_row_that_commits_late_and_the_relay_does_not() {
+    let (database, pool, address) = postgres("late").await;
+    let engine = Arc::new(MemoryEngine::new());
+    let mut late = pool.begin().await.expect("a transaction");
+    punctual_outbox::enqueue(&mut *late, NewJob::new("into", "late"))
+        .await
+        .expect("it inserts");
+    database.enqueue(NewJob::new("into", "early"), true).await;
+
+    // The cursor, on a copy of what it would see.
+    let read = |after: i64| {
+        let read = "SELECT n, job FROM punctual_outbox WHERE n > $1 ORDER BY n";
+        sqlx::query(read).bind(after).fetch_all(&pool)
+    };
+    let first = read(0).await.expect("it reads");
+    let last: i64 = first.last().expect("a row").get("n");
+    drained(&engine, source("outbox --until-idle", &address)).await;
+    late.commit().await.expect("it commits");
+    let second = read(last).await.expect("it reads");
+    assert_eq!(
+        (first.len(), second.len()),
+        (1, 0),
+        "the cursor has seen one of two rows"
+    );
+
+    drained(&engine, source("outbox --until-idle", &address)).await;
+    let mut found: Vec<String> = jobs(&engine)
+        .await
+        .iter()
+        .map(|job| String::from_utf8_lossy(&job.payload).into_owned())
+        .collect();
+    found.sort();
+    assert_eq!(found, ["early", "late"]);
+}
+
+#[tokio::test]
+async fn other_languages_enqueue_by_a_function_of_the_database() {
+    let engine = Arc::new(MemoryEngine::new());
+    let (database, _, address) = postgres("byhand").await;
+    database
+        .run(
+            r#"SELECT punctual_enqueue('orders', '{"order":7}', delay => '30 minutes',
+               options => '{"unique":"order:7"}')"#,
+        )
+        .await;
+    drained(&engine, source("outbox --until-idle", &address)).await;
+    let (database, _, address) = mysql("byhand").await;
+    database
+        .run(r#"CALL punctual_enqueue('orders', '{"order":8}', 1800)"#)
+        .await;
+    drained(&engine, source("outbox --until-idle", &address)).await;
+    let found = jobs(&engine).await;
+    assert_eq!(found.len(), 2, "{found:?}");
+    for job in &found {
+        assert_eq!(job.due - job.enqueued_at, punctual::time::minutes(30));
+    }
+    assert!(found.iter().any(|job| job.unique.is_some()));
+}
+
+/// A server that is killed in the middle: sessions end, transactions roll back, nothing is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn ended_sessions_of_postgres_lose_nothing() {
+    let (database, pool, address) = postgres("sessions").await;
+    let engine = Arc::new(MemoryEngine::new());
+    let running = relay(&engine, source("outbox --poll 20ms --batch 10", &address));
+    for n in 0..200 {
+        database
+            .enqueue(NewJob::new("into", message(n)), true)
+            .await;
+        if n % 50 == 25 {
+            let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                       WHERE datname = 'sessions' AND pid <> pg_backend_pid() \
+                       AND query LIKE '%punctual_outbox AS o%'";
+            sqlx::query(end)
+                .execute(&pool)
+                .await
+                .expect("it ends sessions");
+        }
+    }
+    until(|| running.health.numbers().enqueued >= 200).await;
+    assert_eq!(jobs(&engine).await.len(), 200);
+}
