@@ -29,9 +29,10 @@ Examples:
   punctual relay exec --source ./read-messages.py --into mail
   punctual relay outbox --sql sqlite:shop.db
 
-A message is removed over there only after the engine's receipt. A relay may be killed at any point and
-run twice at once: what comes again within --remember is recognised. Messages that cannot become jobs are
-dead jobs of the queue relay.NAME.refused, with the reason. docs/relay.md says what each system can lose."
+A message is removed over there only after the engine's receipt. A relay may be killed at any
+point, and two may run at once: what comes again within --remember is recognised. Messages that
+cannot become jobs are dead jobs of the queue relay.NAME.refused, with the reason. docs/relay.md
+says what each system can lose."
 )]
 pub(crate) enum Command {
     RedisList(redis::ListArgs),
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Outbox(adapters::OutboxArgs),
     Amqp(adapters::AmqpArgs),
     AmqpDelay(adapters::AmqpDelayArgs),
+    AmqpEmit(adapters::AmqpEmitArgs),
 }
 
 impl Command {
@@ -53,6 +55,7 @@ impl Command {
             Self::Outbox(args) => args.run(global).await,
             Self::Amqp(args) => args.run(global).await,
             Self::AmqpDelay(args) => args.run(global).await,
+            Self::AmqpEmit(args) => args.run(global).await,
         }
     }
 }

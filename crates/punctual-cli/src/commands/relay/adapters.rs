@@ -26,7 +26,7 @@ Examples:
   punctual relay outbox --sql sqlite:shop.db
   PUNCTUAL_SQL=postgres://app@127.0.0.1/shop punctual relay outbox --engine http://127.0.0.1:4180
 
-The relay deletes rows and stores their jobs, then commits. Rows that are no jobs go to the table
+The relay deletes rows, stores their jobs, then commits. Rows that are no jobs go to the table
 punctual_outbox_refused.")]
 pub(crate) struct OutboxArgs {
     /// The database: postgres://.., mysql://.. or sqlite:FILE
@@ -65,13 +65,16 @@ impl OutboxArgs {
 /// Take a queue of RabbitMQ; dead letters become dead jobs with their past
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A message with x-death becomes a dead job: each death is a past attempt, with its cause (expired, rejected,
-maxlen). Any other message becomes a job that is due at once, or after its x-delay.
-A message is acknowledged after the receipt. Without an id of its own, one that RabbitMQ delivers again in
-between becomes a second job: have publishers set message_id, and use --trust-message-id.")]
+A message with x-death becomes a dead job: each death is a past attempt, with its cause (expired,
+rejected, maxlen). Any other message becomes a job that is due at once, or after its x-delay.
+A message is acknowledged after the receipt. Without an id of its own, one that RabbitMQ delivers
+again in between becomes a second job: have publishers set message_id, and use --trust-message-id.")]
 pub(crate) struct AmqpArgs {
     #[command(flatten)]
     broker: Broker,
+
+    #[command(flatten)]
+    identity: Identity,
 
     /// The queue of RabbitMQ
     #[arg(long, value_name = "NAME")]
@@ -88,13 +91,17 @@ pub(crate) struct AmqpArgs {
 /// A delayed exchange: publishers keep x-delay and their routing keys
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Two things change. The old exchange of type x-delayed-message is deleted and declared again as fanout.
-Consumers bind their queues to the target exchange: a queue still bound to the old name gets each message
-at once. The relay emits each message when it is due, with its routing key and properties, persistent and
-mandatory, and waits for the confirm. What no queue takes is tried again and then dead, with the reason.")]
+Two things change. The old exchange of type x-delayed-message is deleted and declared again as
+fanout. Consumers bind their queues to the target exchange: a queue still bound to the old name gets
+each message at once. The relay emits each message when it is due, with its routing key and
+properties, persistent and mandatory, and waits for the confirm. What no queue takes is tried again
+and then dead, with the reason.")]
 pub(crate) struct AmqpDelayArgs {
     #[command(flatten)]
     broker: Broker,
+
+    #[command(flatten)]
+    identity: Identity,
 
     /// The exchange to which publishers send
     #[arg(long, value_name = "NAME")]
@@ -116,6 +123,33 @@ pub(crate) struct AmqpDelayArgs {
     common: Common,
 }
 
+/// Publish the jobs of a queue to RabbitMQ, confirmed
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Jobs that came from RabbitMQ go back to their exchange and routing key, unless --to names another.
+Each is published persistent and mandatory. One that no queue takes fails, and is tried again by its
+policy.")]
+pub(crate) struct AmqpEmitArgs {
+    #[command(flatten)]
+    broker: Broker,
+
+    /// The queue of the jobs
+    #[arg(long, value_name = "QUEUE")]
+    queue: String,
+
+    /// The exchange [default: the one that each message came from]
+    #[arg(long, value_name = "NAME")]
+    to: Option<String>,
+
+    /// The routing key of jobs that came from no broker
+    #[arg(long, value_name = "KEY", default_value = "")]
+    key: String,
+
+    /// End once nothing is due
+    #[arg(long)]
+    until_idle: bool,
+}
+
 #[derive(Debug, clap::Args)]
 struct Broker {
     /// The broker: amqp://USER:PASSWORD@HOST:PORT/VHOST
@@ -126,13 +160,16 @@ struct Broker {
         hide_env_values = true
     )]
     amqp: String,
+}
 
+#[derive(Debug, clap::Args)]
+struct Identity {
     /// Take the message_id of publishers for the identity of a message
     #[arg(long)]
     trust_message_id: bool,
 }
 
-impl Broker {
+impl Identity {
     fn flags(&self) -> &'static str {
         match self.trust_message_id {
             true => " --trust-message-id",
@@ -149,7 +186,7 @@ impl AmqpArgs {
             quoted(&self.queue),
             common.batch
         );
-        command += self.broker.flags();
+        command += self.identity.flags();
         let source = source(&command, &self.broker.amqp, common.name("amqp"), &self.into)?;
         common.relay("amqp", global, source).await
     }
@@ -166,17 +203,15 @@ impl AmqpDelayArgs {
             quoted(&self.exchange),
             common.batch
         );
-        takes += self.broker.flags();
+        takes += self.identity.flags();
         let source = source(&takes, &self.broker.amqp, common.name("amqp-delay"), &queue)?;
         let mut emits = format!("amqp-emit --to {}", quoted(&self.to));
         if let Some(kind) = &self.to_type {
             emits += &format!(" --to-type {}", quoted(kind));
         }
-        let sink = LineSink::new(command(&emits)?, exec::writes())
-            .env(BINARY_VARIABLE, binary()?.to_string_lossy())
-            .env(ADDRESS, &self.broker.amqp);
+        let sink = sink(&emits, &self.broker.amqp)?;
         let session = global.shared_session(Make::IfMissing).await?;
-        let worker = exec::sinks(&session, sink, &queue, 1_000);
+        let worker = exec::sinks(&session, sink, &queue, EMITTED);
         let emitting = worker.run_until(shutdown_signal());
         let relaying = common.relay_into(&session, "amqp-delay", source);
         let (emitted, relayed) = tokio::join!(emitting, relaying);
@@ -186,19 +221,50 @@ impl AmqpDelayArgs {
     }
 }
 
+impl AmqpEmitArgs {
+    pub(super) async fn run(self, global: &Global) -> Result<()> {
+        let mut emits = format!("amqp-emit --key {}", quoted(&self.key));
+        if let Some(exchange) = &self.to {
+            emits += &format!(" --to {}", quoted(exchange));
+        }
+        let sink = sink(&emits, &self.broker.amqp)?;
+        let session = global.shared_session(Make::IfMissing).await?;
+        let worker = exec::sinks(&session, sink, &self.queue, EMITTED);
+        session
+            .out
+            .note("relaying; Ctrl-C stops it, and nothing is lost by that");
+        match self.until_idle {
+            true => drop(worker.run_until_idle().await?),
+            false => worker.run_until(shutdown_signal()).await?,
+        }
+        session.close().await
+    }
+}
+
+/// Messages on their way to the broker at the same time.
+const EMITTED: usize = 1_000;
+
 /// The variable in which the shell finds the binary, whatever its path.
 const BINARY_VARIABLE: &str = "PUNCTUAL_RELAY_BINARY";
 
 fn source(adapter: &str, address: &str, name: &str, queue: &str) -> Result<LineSource> {
-    let source = LineSource::new(command(adapter)?, name, exec::reads_into(queue));
     let path = binary()?;
+    let source = LineSource::new(command(adapter), name, exec::reads_into(queue));
     Ok(source
         .env(BINARY_VARIABLE, path.to_string_lossy())
         .env(ADDRESS, address))
 }
 
-fn command(adapter: &str) -> Result<String> {
-    Ok(format!("\"${BINARY_VARIABLE}\" {adapter}"))
+fn sink(adapter: &str, address: &str) -> Result<LineSink> {
+    let path = binary()?;
+    let sink = LineSink::new(command(adapter), exec::writes());
+    Ok(sink
+        .env(BINARY_VARIABLE, path.to_string_lossy())
+        .env(ADDRESS, address))
+}
+
+fn command(adapter: &str) -> String {
+    format!("\"${BINARY_VARIABLE}\" {adapter}")
 }
 
 /// The second binary: beside this one, or on the path.

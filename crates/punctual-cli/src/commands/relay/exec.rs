@@ -17,11 +17,12 @@ use crate::failure::{Failure, Result};
 #[command(
     group = clap::ArgGroup::new("way").required(true),
     after_help = "\
-A source writes one line per message to its standard output, and may forget it once it reads the answer:
+A source writes one line per message, and may forget it once it reads the answer:
   {\"name\":\"17\",\"job\":{\"queue\":\"mail\",\"payload\":{\"to\":\"ann\"},\"delay\":\"30m\"}}
   {\"name\":\"17\",\"stored\":\"04f9eeb6-3bf7-873f-92c6-5bfedc883a00\"}
   {\"name\":\"18\",\"refused\":\"why\"}
-The same name again is the same job. `job` has the fields of POST /v1/jobs; --into is its queue if it has none.
+The same name again is the same job. `job` has the fields of POST /v1/jobs; --into is its queue if it
+has none.
 
 A sink reads one line per job, and answers each, in any order:
   {\"id\":\"ID\",\"job\":{\"queue\":\"mail\",\"payload\":{\"to\":\"ann\"}}}

@@ -42,8 +42,8 @@ impl From {
 /// Take a list in the place of its BRPOP or BLPOP consumers
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Stop the old consumers first: they and the relay share the list. Each item is parked beside the list
-until its job is stored, in {KEY}:punctual:parked and {KEY}:punctual:bodies.")]
+Stop the old consumers first: they and the relay share the list. Each item is parked beside the
+list until its job is stored, in {KEY}:punctual:parked and {KEY}:punctual:bodies.")]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     from: From,
@@ -76,9 +76,9 @@ impl ListArgs {
 /// Take a sorted set whose scores say when its members are due
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The relay takes all members at once, also those due in months: the engine waits, not the set. So stop the
-old poller first, and cancel by job from then on. The unit of the scores is guessed by their size and
-shown; --dry-run shows it and takes nothing. Scores such as 3, a delay, are refused.")]
+The relay takes all members at once, also those due in months: the engine waits, not the set. So
+stop the old poller first, and cancel by job from then on. The unit of the scores is guessed by
+their size and shown; --dry-run shows it and takes nothing. Scores such as 3, a delay, are refused.")]
 pub(crate) struct ZsetArgs {
     #[command(flatten)]
     from: From,
@@ -138,8 +138,9 @@ impl ZsetArgs {
 /// Read a stream by a consumer group
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The payload of a job is a JSON object of the entry's fields, or one field by --field. The group is made
-from the first entry on if it is missing. Entries are acknowledged once stored, and deleted with --delete.")]
+The payload of a job is a JSON object of the entry's fields, or one field by --field. The group is
+made from the first entry on if it is missing. Entries are acknowledged once stored, and deleted
+with --delete.")]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     from: From,
