@@ -1,4 +1,5 @@
 // A stand-in for an engine: enough of docs/http-api.md for the page, in memory, in no hurry.
+import { FakeFlows } from "./flows.mjs";
 import { STATES, makeId, seed } from "./seed.mjs";
 
 const pending = new Set(["held", "scheduled", "ready"]);
@@ -20,6 +21,7 @@ export class FakeEngine {
     this.watchers = new Set();
     this.broken = [];
     this.settings = new Map();
+    this.flows = new FakeFlows(() => this.now());
     this.audit = auditOf(this.now());
     this.counts = new Map();
     for (const job of this.jobs.values()) this.#count(job, 1);
@@ -46,7 +48,7 @@ export class FakeEngine {
 
   info() {
     return {
-      engine: "memory", version: "0.1.0", durability: "memory", capabilities: ["delay", "priority", "unique_keep", "groups", "effects", "explain", "history", "schedules"], settled_window: "2m", clock_jumps: 0,
+      engine: "memory", version: "0.1.0", durability: "memory", capabilities: ["delay", "priority", "unique_keep", "groups", "effects", "explain", "history", "schedules", "flows"], settled_window: "2m", clock_jumps: 0,
       limits: { payload_bytes: 1_048_576, header_bytes: 8_192, result_bytes: 65_536, batch_items: 10_000, batch_bytes: 4_194_304, wait_for_names: 64, effects: 64 },
       store_bytes: 48_000_000, shards: 1, process: { version: "0.1.0", uptime_ms: 93_600_000, memory_bytes: 71_000_000 },
       health: { ok: !this.broken.length, problems: this.broken, loops: [{ name: "sweep", age_ms: 340, restarts: 0 }, { name: "due", age_ms: 12, restarts: 0 }] },
@@ -283,7 +285,7 @@ export class FakeEngine {
     const queue = this.queues.get(job.queue);
     const workers = this.workers.filter((worker) => worker.queues.includes(job.queue));
     switch (job.state) {
-      case "held": return [{ reason: "waits_for_names", names: job.wait_for ?? [] }];
+      case "held": return job.flow && !job.wait_for ? [{ reason: "waits_for_jobs", waits: 1, jobs: [] }] : [{ reason: "waits_for_names", names: job.wait_for ?? [] }];
       case "scheduled": return [...(queue.paused ? [{ reason: "queue_paused" }] : []), job.failures ? { reason: "waits_for_retry", due: job.due, failures: job.failures } : { reason: "not_due", due: job.due }];
       case "active": return [{ reason: "active", worker: job.worker, since: job.started_at, until: job.lease_until }];
       case "completed": return [{ reason: "completed" }];

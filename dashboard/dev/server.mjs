@@ -87,7 +87,7 @@ function route(state, method, path, params, sent) {
     return many ? ok({ receipts, durability: "memory" }) : [201, JSON.stringify({ ...receipts[0], durability: "memory", now: now() })];
   }
   if (path.startsWith("jobs/")) {
-    const job = engine.jobs.get(path.slice(5));
+    const job = engine.jobs.get(path.slice(5)) ?? engine.flows.jobs.get(path.slice(5));
     if (!job) throw new Refused(404, "not_found", "no such job");
     if (method === "PATCH") {
       admin();
@@ -135,6 +135,12 @@ function route(state, method, path, params, sent) {
     return ok({ queue, version: version + 1 });
   }
   if (path === "queues/settings") return [200, JSON.stringify({ queue: params.get("queue"), on_full: "refuse", version: 0, ...engine.settings.get(params.get("queue")) })];
+  if (path === "flows" || path.startsWith("flows/")) {
+    if (method === "POST") admin();
+    const answer = engine.flows.route(method, path.slice(6), params, body.value);
+    if (answer.refused) throw new Refused(...answer.refused);
+    return ok(answer);
+  }
   if (path === "schedules") return ok({ schedules: engine.schedules() });
   if (path.startsWith("schedules/")) {
     const found = engine.schedules().find(({ name }) => name === decodeURIComponent(path.slice(10)));

@@ -5,6 +5,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style/base.css";
 import "./style/parts.css";
 import "./style/lists.css";
+import "./style/flows.css";
 import { idsEndingIn, info, stats } from "./api/client";
 import { downSince, refused } from "./api/http";
 import { connect, disconnect, liveState } from "./api/live";
@@ -20,6 +21,8 @@ import { AuditPage } from "./pages/audit";
 import { EnginePage } from "./pages/engine";
 import { Enqueue } from "./pages/enqueue";
 import { JobPage } from "./pages/job";
+import { FlowPage } from "./pages/flow";
+import { FlowsPage } from "./pages/flows";
 import { Jobs } from "./pages/jobs";
 import { Login } from "./pages/login";
 import { Overview } from "./pages/overview";
@@ -60,7 +63,7 @@ function Inside() {
   const dead = toJobs({ state: "dead" });
   useKeys({
     "/": () => search.current?.focus(), "?": () => setHelp(true),
-    "g o": () => go("#/"), "g j": () => go("#/jobs"), "g d": () => go(dead), "g w": () => go("#/workers"), "g c": () => go("#/schedules"), "g s": () => go("#/engine"), "g a": () => go("#/audit"), e: () => go("#/enqueue"), "g e": () => go("#/enqueue"), a: toActions,
+    "g o": () => go("#/"), "g j": () => go("#/jobs"), "g d": () => go(dead), "g w": () => go("#/workers"), "g c": () => go("#/schedules"), "g f": () => go("#/flows"), "g s": () => go("#/engine"), "g a": () => go("#/audit"), e: () => go("#/enqueue"), "g e": () => go("#/enqueue"), a: toActions,
   });
   return (
     <>
@@ -83,12 +86,14 @@ function Page() {
   if (first === "queues" && second && (depth === 2 || (depth === 3 && isView(third!)))) return <QueuePage key={second} name={second} view={third as View | undefined} />;
   if (first === "jobs" && second && depth === 2) return <JobPage key={second} id={second} />;
   if (first === "schedules" && second && depth === 2) return <SchedulePage key={second} name={second} />;
+  if (first === "flows" && second && depth === 2) return <FlowPage key={second} name={second} />;
   if (depth > 1) return <Unknown path={path} />;
   switch (first) {
     case undefined: return <Overview />;
     case "jobs": return <Jobs params={query} />;
     case "workers": return <Workers />;
     case "schedules": return <SchedulesPage />;
+    case "flows": return <FlowsPage />;
     case "enqueue": return <Enqueue key={query.toString()} params={query} />;
     case "engine": return <EnginePage />;
     case "audit": return <AuditPage />;
@@ -113,6 +118,7 @@ function Bar({ search, help }: { search: { current: HTMLInputElement | null }; h
         <a href="#/jobs" aria-current={here("jobs")}>{words.nav.jobs}</a>
         <a href={toJobs({ state: "dead" })} aria-current={here("dead")}>{words.nav.dead}{dead ? <b class="many">{short(dead)}</b> : null}</a>
         <a href="#/schedules" aria-current={here("schedules")}>{words.nav.schedules}</a>
+        <a href="#/flows" aria-current={here("flows")}>{words.nav.flows}</a>
         <a href="#/workers" aria-current={here("workers")}>{words.nav.workers}</a>
         {may(about, "enqueue") ? <a href={href(["enqueue"])} aria-current={here("enqueue")}>{words.nav.enqueue}</a> : null}
         <a href="#/engine" aria-current={here("engine")}>{words.nav.engine}</a>
@@ -186,7 +192,7 @@ function Help({ close }: { close(): void }) {
   const { keys, auth } = words;
   const about = useStore(known);
   const rows: [string, string][] = [
-    ["/", keys.search], ["j  k", `${keys.down}, ${keys.up}`], ["Enter", keys.open], ["x", keys.select], ["X", keys.selectAll], ["a", keys.act], ["r", keys.refresh], ["g o", keys.overview], ["g j", keys.jobs], ["g d", keys.dead], ["g w", keys.workers], ["g c", keys.schedules], ["e", keys.enqueue], ["g s", keys.engine], ["g a", keys.audit], ["Esc", keys.close], ["?", keys.help],
+    ["/", keys.search], ["j  k", `${keys.down}, ${keys.up}`], ["Enter", keys.open], ["x", keys.select], ["X", keys.selectAll], ["a", keys.act], ["r", keys.refresh], ["g o", keys.overview], ["g j", keys.jobs], ["g d", keys.dead], ["g w", keys.workers], ["g c", keys.schedules], ["g f", keys.flows], ["e", keys.enqueue], ["g s", keys.engine], ["g a", keys.audit], ["Esc", keys.close], ["?", keys.help],
   ];
   return (
     <Dialog title={keys.title} close={close}>

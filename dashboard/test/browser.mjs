@@ -1,5 +1,5 @@
 // Debian's chromium with a fresh profile, and pages that fail the test when they break the policy.
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
@@ -11,6 +11,7 @@ export async function launch() {
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: FLAGS, headless: true, viewport: { width: 1360, height: 900 }, locale: "en-GB", colorScheme: "dark",
   });
+  if (process.env.PAGE_FILES) await fromFiles(context);
   return {
     context,
     async close() {
@@ -18,6 +19,16 @@ export async function launch() {
       await rm(profile, { recursive: true, force: true });
     },
   };
+}
+
+/** Takes the script and the style of the page from the disk: for a binary that was built before them. */
+async function fromFiles(context) {
+  const assets = join(import.meta.dirname, "../../crates/punctual-gateway/assets");
+  await context.route(/^http:\/\/[^/]+\/app\.(js|css)$/, async (route) => {
+    const response = await route.fetch();
+    const { "content-encoding": _, "content-length": __, etag: ___, ...headers } = response.headers();
+    await route.fulfill({ status: response.status(), headers, body: await readFile(join(assets, new URL(route.request().url()).pathname)) });
+  });
 }
 
 /** A page with its complaints: errors, and whatever the policy refused. */

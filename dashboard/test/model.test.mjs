@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { build } from "esbuild";
 
-const SOURCES = ["json", "search", "time", "history", "problems", "bulk", "headers"];
+const SOURCES = ["json", "search", "time", "history", "problems", "bulk", "headers", "flow"];
 let folder;
 const model = {};
 before(async () => {
@@ -165,4 +165,44 @@ test("trouble is named once, the worst first", () => {
 test("both languages have the same words", () => {
   const shape = (words) => Object.entries(words).map(([name, value]) => (value && typeof value === "object" ? `${name}{${shape(value)}}` : name)).sort().join();
   assert.equal(shape(model.zh), shape(model.en));
+});
+
+const stepOf = (id, state = "held", more = {}) => ({ id, name: id, state, skipped: false, waits: 0, ...more });
+const edgeOf = (from, to, on = "completed", met = false) => ({ from_id: from, to_id: to, on, met });
+
+test("a step is a layer behind the last one that it waits for", () => {
+  const steps = ["a", "b", "c", "d"].map((id) => stepOf(id));
+  assert.deepEqual(model.layersOf(steps, [edgeOf("a", "b"), edgeOf("b", "d"), edgeOf("a", "d"), edgeOf("x", "c")]), [["a", "x"], ["b", "c"], ["d"]]);
+  assert.deepEqual(model.layersOf([], []), []);
+  assert.deepEqual(model.layersOf(steps, []), [["a", "b", "c", "d"]]);
+  // No engine stores a cycle; one does no harm here.
+  assert.equal(model.layersOf(steps, [edgeOf("a", "b"), edgeOf("b", "a")]).flat().length, 4);
+});
+
+test("the longest chain is of steps that are left and may all complete", () => {
+  const steps = [stepOf("done", "completed"), stepOf("a", "active"), stepOf("b"), stepOf("c"), stepOf("late"), stepOf("refund"), stepOf("mail")];
+  const edges = [edgeOf("done", "a", "completed", true), edgeOf("a", "b"), edgeOf("b", "c", "settled"), edgeOf("a", "late"), edgeOf("c", "refund", "failed"), edgeOf("refund", "mail")];
+  assert.deepEqual(model.longestChain(steps, edges), ["a", "b", "c"]);
+  assert.deepEqual(model.longestChain([stepOf("done", "completed")], []), []);
+});
+
+test("a flow is held by what waits for no other step, and by what ended badly", () => {
+  const steps = [stepOf("active", "active"), stepOf("inner", "held", { waits: 1 }), stepOf("outer", "held", { waits: 1 }), stepOf("both", "held", { waits: 2 }), stepOf("named"), stepOf("dead", "dead"), stepOf("over", "cancelled", { skipped: true }), stepOf("done", "completed")];
+  const edges = [edgeOf("active", "inner"), edgeOf("job", "outer"), edgeOf("job", "both"), edgeOf("active", "both")];
+  assert.deepEqual(model.holdsOf(steps, edges).map(({ id }) => id), ["dead", "active", "outer", "named"]);
+});
+
+test("a drawing has no node upon another, and each edge goes to the right", () => {
+  const steps = Array.from({ length: 60 }, (_, n) => stepOf(`s${n}`));
+  const edges = steps.flatMap((_, n) => [2, 3, 7].filter((by) => n >= by).map((by) => edgeOf(`s${n - by}`, `s${n}`, by === 7 ? "failed" : "completed")));
+  const { nodes, lines, width, height } = model.draw(steps, edges);
+  assert.equal(lines.length, edges.length);
+  const at = new Map(nodes.map((node) => [node.id, node]));
+  for (const { edge } of lines) assert.ok(at.get(edge.from_id).x < at.get(edge.to_id).x);
+  for (const one of nodes) {
+    assert.ok(one.x >= 0 && one.y >= 0 && one.x + model.NODE.width <= width && one.y + model.NODE.height <= height + 1, JSON.stringify(one));
+    assert.deepEqual(nodes.filter((other) => other !== one && other.x === one.x && Math.abs(other.y - one.y) < model.NODE.height), []);
+  }
+  assert.ok(lines.every(({ way }) => !/NaN|undefined|Infinity/.test(way)));
+  assert.deepEqual(model.draw([], []).nodes, []);
 });

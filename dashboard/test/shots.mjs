@@ -31,7 +31,7 @@ const countRedrive = async (page) => {
 };
 const openFirst = (page) => page.locator(".worker .fold").first().click();
 const pages = {
-  overview: { path: "#/" }, queue: { path: "#/queues/webhooks" }, jobs: { path: "#/jobs?state=dead", act: chooseSome }, job: { path: `#/jobs/${dead}` }, workers: { path: "#/workers", act: openFirst }, schedules: { path: "#/schedules", looks: ["dark"] },
+  overview: { path: "#/" }, queue: { path: "#/queues/webhooks" }, jobs: { path: "#/jobs?state=dead", act: chooseSome }, job: { path: `#/jobs/${dead}` }, workers: { path: "#/workers", act: openFirst }, schedules: { path: "#/schedules", looks: ["dark"] }, flow: { path: "#/flows/order-7", looks: ["dark"] },
   enqueue: { path: "#/enqueue?queue=orders" }, engine: { path: "#/engine" }, audit: { path: "#/audit" }, bulk: { path: "#/queues/webhooks/dead", act: countRedrive }, login: { path: "#/", token: null }, hostile: { path: `#/jobs/${hostile}`, looks: ["dark"] },
 };
 const looks = {

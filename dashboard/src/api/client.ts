@@ -1,7 +1,8 @@
 // The routes of docs/http-api.md that the page uses.
+import { readJson } from "../model/json";
 import { learnNow } from "../model/time";
 import { query, request, requestText } from "./http";
-import type { Action, AuditEntry, Backfilled, DeadGroups, Edited, Filter, Info, Job, JobDetail, JobEnd, KindLine, Listing, Query, QueueSettings, Receipt, Run, Schedule, ScheduleList, Stats, Target } from "./types";
+import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, Listing, Query, QueueSettings, Receipt, Recount, Run, Schedule, ScheduleList, State, Stats, StepList, StepResult, Target } from "./types";
 
 /** The most jobs that one list, or targets that one edit, may have. */
 export const LIST_MAX = 1_000;
@@ -98,6 +99,33 @@ export const audit = (limit: number, stop?: AbortSignal) => request<{ entries: A
 export const deleteQueue = (queue: string) => request<{ deleted: boolean }>("POST", "queues/delete", { queue });
 export const setSettings = (wanted: QueueSettings) => request<{ version: number }>("PUT", "queues/settings", wanted);
 export const settings = (queue: string, stop?: AbortSignal) => request<QueueSettings>("GET", `queues/settings${query({ queue })}`, undefined, stop);
+
+/** The flows that one list has at most. */
+export const FLOWS_MAX = 100;
+/** The steps that one call answers or examines, and the largest flow whose edges can be read. */
+export const STEPS_MAX = 1_000;
+const ofFlow = (name: string, act = "") => `flows/${encodeURIComponent(name)}${act && `/${act}`}`;
+export const flows = (after: string, stop?: AbortSignal) => request<FlowList>("GET", `flows${query({ after, limit: FLOWS_MAX })}`, undefined, stop);
+export const flow = (name: string, stop?: AbortSignal) => request<Flow>("GET", ofFlow(name), undefined, stop);
+export const steps = (name: string, of: { from: number; limit: number; state?: State | undefined }, stop?: AbortSignal) => request<StepList>("GET", `${ofFlow(name, "steps")}${query(of)}`, undefined, stop);
+/** The same, with each result as the bytes of the answer: numbers beyond 2^53 too. */
+export async function stepsWithResults(name: string, of: { from: number; limit: number; state?: State | undefined }, stop?: AbortSignal): Promise<{ steps: StepResult[]; next?: number }> {
+  const source = await requestText("GET", `${ofFlow(name, "steps")}${query(of)}`, undefined, stop);
+  const answer = JSON.parse(source) as StepList;
+  const root = readJson(source);
+  const list = root?.kind === "object" ? root.entries.find((entry) => entry.name === "steps")?.value : undefined;
+  const steps = answer.steps.map((step, at) => {
+    const node = list?.kind === "array" ? list.items[at] : undefined;
+    const result = node?.kind === "object" ? node.entries.find((entry) => entry.name === "result")?.value : undefined;
+    return result ? { ...step, source: source.slice(result.start, result.end) } : step;
+  });
+  return { ...answer, steps };
+}
+export const edges = async (name: string, stop?: AbortSignal) => (await request<{ edges: Edge[] }>("GET", ofFlow(name, "graph"), undefined, stop)).edges;
+export const cancelFlow = (name: string) => request<Flow>("POST", ofFlow(name, "cancel"));
+/** Runs again what is dead or cancelled, or one step and all that depends on it. */
+export const retryFlow = (name: string, from?: string) => request<{ retried: number }>("POST", ofFlow(name, "retry"), from === undefined ? {} : { from });
+export const recountFlow = (name: string) => request<Recount>("GET", ofFlow(name, "recount"));
 
 /** The schedules that one list has at most. */
 export const SCHEDULES_MAX = 100;

@@ -139,6 +139,26 @@ export type ScheduleList = With<Answer<Described["ScheduleList"], "schedules">, 
 
 export type Run = Answer<Described["RunAnswer"], "id" | "verdict">;
 
+/** A flow with how it stands. */
+export type Flow = With<Answer<Described["Flow"], "name" | "state" | "counts" | "on_failure" | "created_at" | "callbacks">, { state: FlowState }>;
+export type FlowState = "open" | "running" | "done" | "failed" | "cancelled";
+export type FlowCounts = Described["FlowCounts"];
+
+export type FlowList = With<Answer<Described["FlowList"], "flows">, { flows: Flow[] }>;
+
+/** A step of a flow, with how its job stands. */
+export type Step = With<Answer<Described["Step"], "name" | "id" | "state" | "skipped" | "waits">, { state: State }>;
+
+export type StepList = With<Answer<Described["StepList"], "steps">, { steps: Step[] }>;
+
+/** The same with the text of its result. */
+export type StepResult = Step & { source?: string };
+
+/** That a step waits for another one; a job of no step of this flow has no name. */
+export type Edge = With<Answer<Described["FlowEdge"], "from_id" | "to_id" | "on" | "met">, { on: "completed" | "failed" | "settled" }>;
+
+export type Recount = Described["Recount"];
+
 /** What a backfill did, or would, between two instants. */
 export type Backfilled = With<Described["Backfilled"], { runs: Run[] }> & { from: string; to: string };
 

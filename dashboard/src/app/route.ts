@@ -34,6 +34,7 @@ export function href(path: string[], params: Params = {}): string {
 export const toQueue = (queue: string) => href(["queues", queue]);
 export const toJob = (id: string) => href(["jobs", id]);
 export const toSchedule = (name: string) => href(["schedules", name]);
+export const toFlow = (name: string) => href(["flows", name]);
 export const toJobs = (params: Params) => href(["jobs"], params);
 
 export function go(to: string, replace = false) {

@@ -6,7 +6,7 @@ import { type Job, type JobDetail, isPending, isSettled } from "../api/types";
 import { known, may } from "../app/access";
 import { useKeys } from "../app/keys";
 import { useRead } from "../app/query";
-import { href, toJob, toJobs, toQueue } from "../app/route";
+import { href, toFlow, toJob, toJobs, toQueue } from "../app/route";
 import { useStore } from "../app/store";
 import { prepareUndo } from "../model/bulk";
 import { headerPairs, parentOf } from "../model/headers";
@@ -134,8 +134,9 @@ function Related({ job }: { job: Job }) {
       <ul class="running">
         {keyed.map((other) => line(other, isSettled(job.state) || other.state === "active" ? words.job.holder : words.job.follower))}
         {grouped.map((other) => line(other, words.job.sameGroup))}
+        {job.flow ? <li data-flow={job.flow.name}>{words.job.stepOf(visible(job.flow.step))} <a href={toFlow(job.flow.name)}>{visible(job.flow.name)}</a></li> : null}
         {parent ? <Parent key={parent} id={parent} /> : null}
-        {read.data && !keyed.length && !grouped.length && !parent ? <li class="dim">{words.job.noneRelated}</li> : null}
+        {read.data && !keyed.length && !grouped.length && !parent && !job.flow ? <li class="dim">{words.job.noneRelated}</li> : null}
         {job.state === "dead" ? <li><a href={toJobs({ queue: job.queue, state: "dead", kind: job.kind })}>{words.job.sameKind}</a></li> : null}
       </ul>
     </Panel>

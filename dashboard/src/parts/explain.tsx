@@ -1,6 +1,6 @@
 // Why a job stands where it stands, in sentences, with the means to check each.
 import type { Job, Reason } from "../api/types";
-import { toJob, toQueue } from "../app/route";
+import { toFlow, toJob, toQueue } from "../app/route";
 import { engineNow, relative, span } from "../model/time";
 import { useWords, type Words } from "../words";
 import { visible } from "./payload";
@@ -38,6 +38,12 @@ function sentence(reason: Reason, job: Job, words: Words): Said {
     case "not_due": return { text: say.not_due(when("due")) };
     case "waits_for_retry": return { text: say.waits_for_retry(when("due"), number("failures")) };
     case "waits_for_names": return { text: say.waits_for_names(Array.isArray(reason.names) ? visible(reason.names.join(", ")) : "") };
+    case "waits_for_jobs": {
+      const [first] = Array.isArray(reason.jobs) ? reason.jobs : [];
+      return { text: say.waits_for_jobs(number("waits")), ...(first && { link: { href: toJob(first), text: visible(first) } }) };
+    }
+    case "flow_open": return { text: say.flow_open, link: { href: toFlow(String(reason.flow)), text: text("flow") } };
+    case "waits_for_flow": return { text: say.waits_for_flow(number("waits")), link: { href: toFlow(String(reason.flow)), text: text("flow") } };
     case "waits_for_holder": return { text: say.waits_for_holder, link: jobLink("holder") };
     case "queue_paused": return { text: say.queue_paused, link: { href: toQueue(job.queue), text: job.queue } };
     case "group_active": return { text: say.group_active, link: jobLink("by") };

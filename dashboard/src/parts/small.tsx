@@ -82,6 +82,9 @@ export function When({ at, overdue }: { at: string | undefined; overdue?: boolea
   );
 }
 
+/** An error of the server with its remedy. */
+export const errorText = (error: unknown) => [(error as Error).message, (error as ApiError).hint].filter(Boolean).map((text) => visible(text!)).join("; ");
+
 export function Failure({ error, again }: { error: ApiError; again?: () => void }) {
   const words = useWords();
   const text = error.code === "forbidden" ? words.auth.forbidden : words.error.title;
