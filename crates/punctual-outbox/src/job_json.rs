@@ -44,16 +44,21 @@ pub fn job_json(job: &NewJob) -> Result<String> {
             UniquePolicy::Keep => "keep",
             UniquePolicy::Replace => "replace",
             UniquePolicy::After => "after",
+            UniquePolicy::Refresh { .. } => "refresh",
         };
         let hold = match unique.hold {
             Hold::UntilSettled => "settled".into(),
             Hold::UntilStarted => "started".into(),
             Hold::For(span) => exact_span(span),
         };
-        put(
-            "unique",
-            json!({"key": unique.key, "policy": policy, "hold": hold}),
-        );
+        let mut json = json!({"key": unique.key, "policy": policy, "hold": hold});
+        if let UniquePolicy::Refresh { max_wait } = unique.policy {
+            json["max_wait"] = exact_span(max_wait).into();
+        }
+        put("unique", json);
+    }
+    if let Some(share) = &job.share {
+        put("share", share.clone().into());
     }
     if let Some(group) = &job.group {
         let on_retry = match group.on_retry {

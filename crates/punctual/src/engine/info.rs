@@ -103,7 +103,7 @@ pub enum Capability {
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Delay,
         Self::Priority,
         Self::UniqueKeep,
