@@ -5,6 +5,7 @@
 
 mod ahead;
 mod alone;
+mod batch;
 mod claimer;
 mod context;
 mod ending;
@@ -37,6 +38,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
+pub use batch::{Batch, BatchContext};
 pub use context::{Context, Interrupt};
 pub use handler::Handler;
 pub use health::WorkerHealth;
@@ -46,6 +48,7 @@ pub use shutdown::{Shutdown, shutdown_signal};
 pub use state::{FromContext, State, States};
 pub use verdict::{BoxError, HandlerResult, IntoVerdict, Verdict};
 
+use self::batch::Many;
 use self::handler::{AnyHandler, Raw, Typed};
 use self::health::Activity;
 use self::layer::Layer;
@@ -194,6 +197,55 @@ impl Worker {
             self.0.own_queues.push(queue);
         }
         self.register(H::Job::KIND, Arc::new(Typed::new(handler)))
+    }
+
+    /// Runs jobs of a kind many at a time: they are gathered until a batch is full or has lingered,
+    /// and handed over together. Each job keeps its own attempt, lease, outcome and place in its
+    /// group.
+    ///
+    /// What the handler returns is the outcome of each job that it gave none of its own; an error
+    /// fails them. A job that crashed its workers is handed over in a batch of its own.
+    ///
+    /// ```
+    /// use punctual::worker::{Batch, BatchContext, HandlerResult};
+    /// use punctual::{Job, MemoryEngine, Outcome, Queue, Worker, time::millis};
+    /// # use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Index { doc: u64 }
+    /// impl Job for Index { const KIND: &str = "index"; }
+    ///
+    /// async fn index(jobs: Vec<Index>, batch: BatchContext) -> HandlerResult {
+    ///     for (nth, job) in jobs.iter().enumerate() {
+    ///         batch.contexts()[nth].log(format!("one of {}", jobs.len()));
+    ///         if job.doc == 13 {
+    ///             batch.fail(nth, "document is locked"); // the others complete
+    ///         }
+    ///     }
+    ///     Ok(Outcome::Completed)
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let engine = MemoryEngine::new();
+    /// let queue = Queue::new(&engine);
+    /// queue.enqueue_many((10..14).map(|doc| Index { doc })).await?;
+    /// let batch = Batch::of(100).linger(millis(20));
+    /// Worker::new(engine).handle_many(index, batch).run_until_idle().await?;
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn handle_many<J, F, Fut>(mut self, handler: F, batch: Batch) -> Self
+    where
+        J: Job,
+        F: Fn(Vec<J>, BatchContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoVerdict> + Send + 'static,
+    {
+        let queue = J::QUEUE.to_owned();
+        if !self.0.own_queues.contains(&queue) {
+            self.0.own_queues.push(queue);
+        }
+        self.register(J::KIND, Arc::new(Many::new(handler, batch)))
     }
 
     /// Runs jobs of a kind undecoded; name their queues with [`queues`](Self::queues).

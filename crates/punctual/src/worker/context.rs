@@ -220,6 +220,12 @@ impl Context {
         self.0.lock().locks.push(Arc::downgrade(lock));
     }
 
+    /// The slots of the worker, and how long its leases last.
+    pub(super) fn slots(&self) -> (usize, Duration) {
+        let seed = &self.0.held.seed;
+        (seed.slots, seed.lease_duration)
+    }
+
     pub(super) fn shared(&self) -> &Attempt {
         &self.0
     }
@@ -254,6 +260,9 @@ pub(super) struct Seed {
     pub(super) worker: WorkerId,
     pub(super) states: States,
     pub(super) limits: Limits,
+    /// Jobs that it runs at the same time.
+    pub(super) slots: usize,
+    pub(super) lease_duration: Duration,
 }
 
 impl HeldLease {

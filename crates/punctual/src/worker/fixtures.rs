@@ -69,6 +69,8 @@ fn seed() -> Seed {
         worker: WorkerId::random(),
         states: States::default(),
         limits: Limits::default(),
+        slots: 64,
+        lease_duration: crate::time::seconds(10),
     }
 }
 

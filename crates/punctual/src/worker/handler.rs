@@ -89,7 +89,7 @@ impl<H: Handler<Args>, Args: 'static> AnyHandler for Typed<H, Args> {
 
 /// A payload that does not fit is a failure, retried by policy: during a rolling deploy a newer
 /// worker may understand it.
-fn decode<J: Job>(job: &JobRecord) -> Result<J> {
+pub(super) fn decode<J: Job>(job: &JobRecord) -> Result<J> {
     serde_json::from_slice(&job.payload).map_err(|cause| {
         let message = "payload does not fit the type of its handler";
         Error::new(ErrorKind::Codec, message)

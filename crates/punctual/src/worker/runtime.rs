@@ -181,6 +181,8 @@ impl Runtime {
             worker: setup.id,
             states: setup.states.clone(),
             limits: limits.unwrap_or_default(),
+            slots: setup.slots,
+            lease_duration: setup.lease_duration,
         };
         let board = Board::new(setup.slots, setup.abort_grace, seed, limits.is_some());
         Self {

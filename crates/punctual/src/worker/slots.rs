@@ -502,6 +502,8 @@ impl Board {
             worker: self.seed.worker,
             states: self.seed.states.clone(),
             limits,
+            slots: self.seed.slots,
+            lease_duration: self.seed.lease_duration,
         });
         self.knows_limits = true;
     }

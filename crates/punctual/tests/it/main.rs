@@ -12,6 +12,7 @@ mod schedule_oracle;
 mod support;
 mod testing;
 mod worker;
+mod worker_batches;
 mod worker_effects;
 mod worker_faults;
 mod worker_idle;

@@ -1,0 +1,267 @@
+//! Handlers of many jobs at once: jobs of one kind are gathered and handed over together.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tracing::Instrument;
+
+use super::handler::{AnyHandler, decode};
+use super::runtime::panic_text;
+use crate::error::Result;
+use crate::job::Job;
+use crate::sync::Lock;
+use crate::time::{millis, pause};
+use crate::worker::{BoxError, Context, IntoVerdict, States, Verdict};
+
+/// How many jobs of a kind a worker gathers for one call of its handler, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    max: usize,
+    linger: Duration,
+}
+
+impl Batch {
+    /// At most that many jobs, gathered for 50 ms; never more than the worker has slots, as each
+    /// job takes one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use punctual::{time::millis, worker::Batch};
+    ///
+    /// let batch = Batch::of(100).linger(millis(200));
+    /// ```
+    pub const fn of(max: usize) -> Self {
+        Self {
+            max,
+            linger: millis(50),
+        }
+    }
+
+    /// Waits that long after the first job for more; a third of the worker's lease at most.
+    #[must_use]
+    pub const fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+}
+
+/// The attempts of one batch, in the order of its jobs. Cheap to clone.
+///
+/// A job without an outcome of its own ends as the handler does.
+#[derive(Debug, Clone)]
+pub struct BatchContext(Arc<Attempts>);
+
+#[derive(Debug)]
+struct Attempts {
+    contexts: Vec<Context>,
+    verdicts: Mutex<Vec<Option<Verdict>>>,
+}
+
+impl BatchContext {
+    /// The attempts: one for each job, in order.
+    pub fn contexts(&self) -> &[Context] {
+        &self.0.contexts
+    }
+
+    /// Ends the `nth` job with an outcome of its own; one that is not there is ignored.
+    pub fn set(&self, nth: usize, verdict: impl IntoVerdict) {
+        let verdict = verdict.into_verdict();
+        if let Some(own) = self.0.verdicts.locked().get_mut(nth) {
+            *own = Some(verdict);
+        }
+    }
+
+    /// Fails the `nth` job: retried by its policy, or dead if the error is
+    /// [`Error::permanent`](crate::Error::permanent).
+    pub fn fail(&self, nth: usize, error: impl Into<BoxError>) {
+        self.set(nth, Verdict::failed(error));
+    }
+}
+
+/// A handler that takes many jobs at once.
+pub(super) struct Many<F, J> {
+    handler: Arc<F>,
+    batch: Batch,
+    gathering: Arc<Mutex<Gathering<J>>>,
+    job: PhantomData<fn(J)>,
+}
+
+/// What waits for the batch to be full or old enough.
+struct Gathering<J> {
+    /// Counts batches, so that a late timer does not hand over the next one.
+    nth: u64,
+    members: Vec<Member<J>>,
+    task: Arc<Task>,
+}
+
+struct Member<J> {
+    job: J,
+    ctx: Context,
+    end: oneshot::Sender<Verdict>,
+}
+
+/// The task of a batch's handler: aborted with the last run that waits for it.
+#[derive(Default)]
+struct Task(OnceLock<AbortHandle>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(task) = self.0.get() {
+            task.abort();
+        }
+    }
+}
+
+impl<F, Fut, J> Many<F, J>
+where
+    F: Fn(Vec<J>, BatchContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: IntoVerdict> + Send + 'static,
+    J: Job,
+{
+    pub(super) fn new(handler: F, batch: Batch) -> Self {
+        let gathering = Gathering {
+            nth: 0,
+            members: Vec::new(),
+            task: Arc::default(),
+        };
+        Self {
+            handler: Arc::new(handler),
+            batch,
+            gathering: Arc::new(Mutex::new(gathering)),
+            job: PhantomData,
+        }
+    }
+
+    /// Adds a job to the batch that is being gathered, and hands that over if it is full.
+    fn join(&self, member: Member<J>) -> Arc<Task> {
+        let (slots, lease_duration) = member.ctx.slots();
+        let max = self.batch.max.min(slots).max(1);
+        // What crashed workers runs alone: else nobody could tell which of the batch it was.
+        if member.ctx.job().is_suspect() || max == 1 {
+            let task = Arc::default();
+            launch(&self.handler, vec![member], &task);
+            return task;
+        }
+        let mut gathering = self.gathering.locked();
+        gathering.members.push(member);
+        let task = gathering.task.clone();
+        match gathering.members.len() {
+            1 => {
+                let linger = self.batch.linger.min(lease_duration / 3);
+                let (nth, all) = (gathering.nth, self.gathering.clone());
+                let handler = self.handler.clone();
+                tokio::spawn(async move {
+                    pause(linger).await;
+                    let mut gathering = all.locked();
+                    if gathering.nth == nth {
+                        gathering.hand_over(&handler);
+                    }
+                });
+            }
+            n if n >= max => gathering.hand_over(&self.handler),
+            _ => {}
+        }
+        task
+    }
+}
+
+impl<J: Job> Gathering<J> {
+    fn hand_over<F, Fut>(&mut self, handler: &Arc<F>)
+    where
+        F: Fn(Vec<J>, BatchContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoVerdict> + Send + 'static,
+    {
+        self.nth += 1;
+        let members = std::mem::take(&mut self.members);
+        let task = std::mem::take(&mut self.task);
+        launch(handler, members, &task);
+    }
+}
+
+/// Runs the handler in a task of its own: the timeout of one job does not end the others.
+fn launch<F, Fut, J>(handler: &Arc<F>, mut members: Vec<Member<J>>, task: &Arc<Task>)
+where
+    F: Fn(Vec<J>, BatchContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: IntoVerdict> + Send + 'static,
+    J: Job,
+{
+    // Its lease is lost, it was cancelled, or its worker ended.
+    members.retain(|member| !member.end.is_closed() && !member.ctx.is_cancelled());
+    if members.is_empty() {
+        return;
+    }
+    let span = tracing::info_span!(parent: None, "batch", kind = J::KIND, jobs = members.len());
+    let handler = handler.clone();
+    let running = async move {
+        let (mut jobs, mut contexts, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        for Member { job, ctx, end } in members {
+            jobs.push(job);
+            contexts.push(ctx);
+            ends.push(end);
+        }
+        let verdicts = Mutex::new(ends.iter().map(|_| None).collect());
+        let batch = BatchContext(Arc::new(Attempts { contexts, verdicts }));
+        let called = async { handler(jobs, batch.clone()).await.into_verdict() };
+        let whole = AssertUnwindSafe(called).catch_unwind().await;
+        let whole = whole.unwrap_or_else(|panic| {
+            Verdict::retry(format!("handler panicked: {}", panic_text(&*panic)))
+        });
+        let own = std::mem::take(&mut *batch.0.verdicts.locked());
+        for (end, own) in ends.into_iter().zip(own) {
+            // A run that was stopped meanwhile has ended by that.
+            let _ = end.send(own.unwrap_or_else(|| same_as(&whole)));
+        }
+    };
+    let running = tokio::spawn(running.instrument(span));
+    let _ = task.0.set(running.abort_handle());
+}
+
+/// What the handler's own verdict means for one of its jobs.
+fn same_as(whole: &Verdict) -> Verdict {
+    Verdict {
+        outcome: whole.outcome.clone(),
+        error: whole.error_text().map(Into::into),
+        result: whole.result.clone(),
+        stopped: whole.stopped,
+    }
+}
+
+impl<F, Fut, J> AnyHandler for Many<F, J>
+where
+    F: Fn(Vec<J>, BatchContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: IntoVerdict> + Send + 'static,
+    J: Job,
+{
+    fn run(&self, ctx: Context) -> BoxFuture<'static, Verdict> {
+        let job = match decode::<J>(ctx.job()) {
+            Ok(job) => job,
+            Err(error) => return Box::pin(std::future::ready(Verdict::failed(error))),
+        };
+        let (end, ended) = oneshot::channel();
+        let of_stopped = ctx.clone();
+        let task = self.join(Member { job, ctx, end });
+        Box::pin(async move {
+            let verdict = tokio::select! {
+                verdict = ended => verdict,
+                // It is not in a batch yet, or the handler sees to it.
+                _ = of_stopped.cancelled(), if task.0.get().is_none() => {
+                    return Verdict::retry("stopped before its batch was full");
+                }
+            };
+            drop(task);
+            verdict.unwrap_or_else(|_| Verdict::retry("batch of the job was aborted"))
+        })
+    }
+
+    fn check(&self, _: &States) -> Result<()> {
+        Ok(())
+    }
+}
