@@ -57,6 +57,8 @@ pub(crate) struct Host {
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) job: String,
+    /// Why it is no job, if that is known here.
+    pub(crate) bad: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -86,7 +88,10 @@ impl Host {
                 Err(_) => serde_json::Value::from(line.job.as_str()).to_string(),
             };
             let name = serde_json::Value::from(line.name.as_str());
-            text += &format!("{{\"name\":{name},\"job\":{job}}}\n");
+            let bad = line.bad.as_ref().map_or(String::new(), |why| {
+                format!(",\"bad\":{}", serde_json::Value::from(why.as_str()))
+            });
+            text += &format!("{{\"name\":{name},\"job\":{job}{bad}}}\n");
         }
         self.write(&text).await?;
         let mut refused = HashMap::new();

@@ -140,6 +140,7 @@ async fn hand_over(host: &mut Host, rows: &[Row]) -> Result<HashMap<String, Stri
         lines.push(Line {
             name: id.clone(),
             job,
+            bad: None,
         });
     }
     refused.extend(host.hand_over(&lines).await?);

@@ -10,7 +10,8 @@
 //!
 //! It may forget a message once it is stored or refused, and not before: what it sends again under
 //! the same name is recognised. A source may also write `{"lag":3}`, how many messages wait, and
-//! `{"keeps_refused":true}`, that it keeps refused messages itself.
+//! `{"keeps_refused":true}`, that it keeps refused messages itself. A message with
+//! `"bad":"why"` is refused for that reason.
 //!
 //! A sink reads a line per job, and writes an answer per job, in any order:
 //!

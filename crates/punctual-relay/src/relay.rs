@@ -129,6 +129,7 @@ impl Relay {
     async fn relay(&self, open: &impl Open) -> Result<()> {
         self.health.is(RelayState::Connecting);
         let mut source = open.open().await?;
+        let limits = self.queue.engine().info().await?.limits;
         loop {
             self.health.is(RelayState::Running);
             let batch = source.next(self.at_most).await?;
@@ -143,7 +144,9 @@ impl Relay {
             let taken = Stopwatch::start();
             self.health
                 .turn(|numbers| numbers.received += batch.len() as u64);
-            let refused = self.store(batch, source.keeps_refused(), taken).await?;
+            let refused = self
+                .store(batch, source.keeps_refused(), &limits, taken)
+                .await?;
             source.accept(&refused).await?;
             self.health
                 .turn(|numbers| numbers.refused += refused.len() as u64);
@@ -156,15 +159,15 @@ impl Relay {
         &self,
         batch: Vec<Message>,
         source_keeps: bool,
+        limits: &Limits,
         taken: Stopwatch,
     ) -> Result<Vec<Refused>> {
-        let limits = self.queue.engine().info().await?.limits;
         let mut left = Batch::default();
         for message in batch {
             match message {
                 Message::Job(mut job) => {
                     job.remember.get_or_insert(self.remember);
-                    match job.check(&limits) {
+                    match job.check(limits) {
                         Ok(()) => left.jobs.push(*job),
                         Err(error) => left.refuse(job.id, job.payload, error.to_string()),
                     }
@@ -186,7 +189,7 @@ impl Relay {
             }
         }
         if !source_keeps {
-            self.quarantine(&left, &limits, taken).await?;
+            self.quarantine(&left, limits, taken).await?;
         }
         Ok(left
             .refused

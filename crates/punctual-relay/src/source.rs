@@ -33,8 +33,8 @@ pub trait Source: Send {
         Ok(None)
     }
 
-    /// Whether more messages may come although none waits now; a relay that shall end when idle goes
-    /// on then.
+    /// Whether more messages may come although none waits now. A relay that shall end when idle
+    /// goes on then.
     fn has_more(&self) -> bool {
         false
     }

@@ -116,10 +116,24 @@ async fn consume(channel: &Channel, queue: &str, options: &Options) -> Result<()
     }
 }
 
+/// A message with a larger body is refused here: a line of the relay has a bound.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// As much of it is kept.
+const BODY_BYTES_KEPT: usize = 128 << 10;
+
 /// A message, by the id of its publisher, or a name of its own: a broker gives none.
 fn line(delivery: &Delivery, trusts: bool) -> Line {
     let id = delivery.properties.message_id().as_ref().filter(|_| trusts);
     let name = id.map_or_else(|| uuid::Uuid::new_v4().to_string(), ToString::to_string);
+    if delivery.data.len() > BODY_BYTES_MAX {
+        let text = BASE64_STANDARD.encode(&delivery.data[..BODY_BYTES_KEPT]);
+        let bytes = delivery.data.len();
+        return Line {
+            name,
+            job: json!({"payload_base64": text}).to_string(),
+            bad: Some(format!("the body has {bytes} bytes; at most 1 MiB is read")),
+        };
+    }
     let mut job = Map::new();
     match serde_json::from_slice::<Value>(&delivery.data) {
         // Numbers and blanks may be written otherwise: only text without either stays as it is.
@@ -148,13 +162,14 @@ fn line(delivery: &Delivery, trusts: bool) -> Line {
         // What is no span is refused with its text.
         let delay = match whole(delay) {
             Some(ms) => format!("{ms}ms"),
-            None => format!("{delay:?}"),
+            None => format!("{delay:?}").chars().take(64).collect(),
         };
         job.insert("delay".into(), delay.into());
     }
     Line {
         name,
         job: Value::Object(job).to_string(),
+        bad: None,
     }
 }
 

@@ -32,14 +32,14 @@ fn reader() -> ReadJob {
 
 /// A source that runs the binary with these arguments against that address.
 pub(crate) fn source(arguments: &str, address: &str) -> LineSource {
-    let command = format!("'{BINARY}' {arguments}");
+    let command = format!("exec '{BINARY}' {arguments}");
     LineSource::new(command, "test", reader()).env("PUNCTUAL_RELAY_ADDRESS", address)
 }
 
 /// A sink that runs the binary.
 pub(crate) fn sink(arguments: &str, address: &str) -> LineSink {
     let write = |job: &JobRecord| serde_json::to_string(&JobJson::from(job)).expect("JSON");
-    let command = format!("'{BINARY}' {arguments}");
+    let command = format!("exec '{BINARY}' {arguments}");
     LineSink::new(command, Arc::new(write)).env("PUNCTUAL_RELAY_ADDRESS", address)
 }
 

@@ -12,7 +12,7 @@ use punctual_relay::{Open, Relay, RelayHealth, RelayNumbers};
 
 use crate::args::{Global, Session, span_of};
 use crate::connect::Make;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::{Output, count, object};
 use crate::signals::Signals;
 
@@ -87,6 +87,15 @@ struct Common {
 impl Common {
     fn name<'a>(&'a self, kind: &'a str) -> &'a str {
         self.name.as_deref().unwrap_or(kind)
+    }
+
+    /// A broker does not say that a queue has no more.
+    fn refuse_until_idle(&self) -> Result<()> {
+        if !self.until_idle {
+            return Ok(());
+        }
+        let failure = Failure::usage("a queue of a broker is never known to be idle");
+        Err(failure.hint("leave --until-idle out, and end the relay by Ctrl-C"))
     }
 
     /// Relays from a source until it ends.

@@ -40,6 +40,8 @@ mod queues;
 /// The same on a server.
 mod redis;
 mod refused;
+/// Relays, killed.
+mod relay;
 /// The server ended and started again under load.
 mod restarts;
 mod schedules;

@@ -1,9 +1,10 @@
 //! A process at whose ends lines come and go.
 
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 
 use punctual::{Error, ErrorKind, Result};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 /// Bytes that one line may have: a payload in base64, and what belongs to it.
@@ -12,25 +13,46 @@ const LINE_BYTES_MAX: usize = 4 << 20;
 /// Variables that a command gets besides those of this process.
 pub(super) type Environment = Vec<(&'static str, String)>;
 
-/// A command that runs, its input and its output.
-type Started = (Child, ChildStdin, Lines<BufReader<ChildStdout>>);
+/// A command that runs. Dropping it kills it, and every process of its group.
+pub(super) struct Process(Child);
 
-/// Starts a command, run by `sh -c`. It ends when the child is dropped.
-pub(super) fn start(command: &str, environment: &Environment) -> Result<Started> {
+impl Process {
+    /// Its end.
+    pub(super) async fn wait(&mut self) -> Result<ExitStatus> {
+        let status = self.0.wait().await;
+        status.map_err(|error| unavailable("the command is lost", error))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // There is no id once its end was seen.
+        let id = self.0.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        if let Some(id) = id {
+            let _ = kill_process_group(id, Signal::KILL);
+        }
+    }
+}
+
+/// Starts a command, run by `sh -c`; answers it with its input and its output.
+pub(super) fn start(
+    command: &str,
+    environment: &Environment,
+) -> Result<(Process, ChildStdin, LineReader)> {
     let mut child = Command::new("sh")
         .arg("-c")
-        // The shell becomes the command, so that a kill reaches it.
-        .arg(format!("exec {command}"))
+        .arg(command)
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| unavailable("the command does not start", error))?;
     let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Error::new(ErrorKind::Internal, "the command has no pipes"));
     };
-    Ok((child, input, BufReader::new(output).lines()))
+    Ok((Process(child), input, LineReader(BufReader::new(output))))
 }
 
 pub(super) async fn write(input: &mut ChildStdin, lines: &str) -> Result<()> {
@@ -38,18 +60,35 @@ pub(super) async fn write(input: &mut ChildStdin, lines: &str) -> Result<()> {
     written.map_err(|error| unavailable("the command reads no more", error))
 }
 
-/// The next line; `None` once the command writes no more.
-pub(super) async fn read(output: &mut Lines<BufReader<ChildStdout>>) -> Result<Option<String>> {
-    let line = output.next_line().await;
-    let line = line.map_err(|error| unavailable("the command cannot be read", error))?;
-    if line
-        .as_ref()
-        .is_some_and(|line| line.len() > LINE_BYTES_MAX)
-    {
-        let message = "the command wrote a line of over 4 MiB; a payload is smaller";
-        return Err(Error::new(ErrorKind::EngineUnavailable, message));
+/// Reads lines of a bounded length.
+pub(super) struct LineReader(BufReader<ChildStdout>);
+
+impl LineReader {
+    /// The next line; `None` once the command writes no more.
+    pub(super) async fn next(&mut self) -> Result<Option<String>> {
+        let mut line = Vec::new();
+        loop {
+            let found = self.0.fill_buf().await;
+            let found = found.map_err(|error| unavailable("the command cannot be read", error))?;
+            let end = found.iter().position(|byte| *byte == b'\n');
+            line.extend_from_slice(&found[..end.unwrap_or(found.len())]);
+            let (read, is_over) = (end.map_or(found.len(), |end| end + 1), found.is_empty());
+            self.0.consume(read);
+            if line.len() > LINE_BYTES_MAX {
+                let message = "the command wrote a line of over 4 MiB; a payload is smaller";
+                return Err(Error::new(ErrorKind::EngineUnavailable, message));
+            }
+            if end.is_some() || is_over && !line.is_empty() {
+                let text = String::from_utf8(line);
+                let text =
+                    text.map_err(|error| unavailable("the command wrote no UTF-8", error))?;
+                return Ok(Some(text));
+            }
+            if is_over {
+                return Ok(None);
+            }
+        }
     }
-    Ok(line)
 }
 
 pub(super) fn unavailable(what: &'static str, error: impl std::fmt::Display) -> Error {

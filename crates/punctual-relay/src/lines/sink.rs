@@ -9,10 +9,10 @@ use punctual::sync::Lock;
 use punctual::time::pause;
 use punctual::{Error, ErrorKind, JobId, JobRecord, Result};
 use serde::Deserialize;
-use tokio::process::{Child, ChildStdin};
+use tokio::process::ChildStdin;
 use tokio::sync::{Mutex as AsyncMutex, oneshot};
 
-use super::process::{self, Environment};
+use super::process::{self, Environment, Process};
 
 /// Writes a job as JSON.
 pub type WriteJob = Arc<dyn Fn(&JobRecord) -> String + Send + Sync>;
@@ -35,7 +35,7 @@ type Waiting = Arc<Mutex<Option<HashMap<JobId, oneshot::Sender<Answer>>>>>;
 struct Running {
     input: ChildStdin,
     waiting: Waiting,
-    _child: Child,
+    _process: Process,
 }
 
 #[derive(Debug, Deserialize)]
@@ -127,11 +127,11 @@ impl LineSink {
     }
 
     fn start(&self) -> Result<Running> {
-        let (child, input, mut output) = process::start(&self.0.command, &self.0.environment)?;
+        let (process, input, mut output) = process::start(&self.0.command, &self.0.environment)?;
         let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
         let answered = waiting.clone();
         tokio::spawn(async move {
-            while let Ok(Some(line)) = process::read(&mut output).await {
+            while let Ok(Some(line)) = output.next().await {
                 let answer: Answer = match serde_json::from_str(&line) {
                     Ok(answer) => answer,
                     Err(error) => {
@@ -152,7 +152,7 @@ impl LineSink {
         Ok(Running {
             input,
             waiting,
-            _child: child,
+            _process: process,
         })
     }
 }

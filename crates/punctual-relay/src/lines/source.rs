@@ -9,10 +9,10 @@ use punctual::time::{seconds, within};
 use punctual::{Error, ErrorKind, JobId, NewJob, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::process::{Child, ChildStdin};
+use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 
-use super::process::{self, Environment};
+use super::process::{self, Environment, Process};
 use crate::message::{Message, foreign_id};
 use crate::source::{Open, Refused, Source};
 
@@ -63,17 +63,18 @@ struct Line {
     job: Option<Box<RawValue>>,
     lag: Option<u64>,
     keeps_refused: Option<bool>,
+    bad: Option<String>,
 }
 
 #[async_trait]
 impl Open for LineSource {
     async fn open(&self) -> Result<Box<dyn Source>> {
-        let (child, input, mut output) = process::start(&self.command, &self.environment)?;
+        let (process, input, mut output) = process::start(&self.command, &self.environment)?;
         let (sender, lines) = mpsc::channel(LINES);
         // Apart from the source: a call that is dropped loses no half of a line.
         tokio::spawn(async move {
             loop {
-                let line = process::read(&mut output).await.transpose();
+                let line = output.next().await.transpose();
                 let Some(line) = line else { break };
                 let is_last = line.is_err();
                 if sender.send(line).await.is_err() || is_last {
@@ -83,7 +84,7 @@ impl Open for LineSource {
         });
         Ok(Box::new(Running {
             settings: self.clone(),
-            child,
+            process,
             input,
             lines,
             batch: Vec::new(),
@@ -96,7 +97,7 @@ impl Open for LineSource {
 
 struct Running {
     settings: LineSource,
-    child: Child,
+    process: Process,
     input: ChildStdin,
     lines: mpsc::Receiver<Result<String>>,
     /// Names and ids of the last batch.
@@ -118,22 +119,24 @@ impl Running {
             _ => return Err(wrong("a message has a name and a job")),
         };
         let id = foreign_id(&format!("lines {}", self.settings.name), &name);
-        let message = match (self.settings.read_job)(job.get(), id) {
-            Ok(job) => Message::from(job),
-            Err(why) => {
-                let body = Bytes::copy_from_slice(job.get().as_bytes());
-                let why = format!("the job {why}");
-                Message::Bad { id, body, why }
-            }
+        let read = match line.bad {
+            Some(why) => Err(why),
+            None => (self.settings.read_job)(job.get(), id).map_err(|why| format!("the job {why}")),
         };
+        let message = read.map_or_else(
+            |why| {
+                let body = Bytes::copy_from_slice(job.get().as_bytes());
+                Message::Bad { id, body, why }
+            },
+            Message::from,
+        );
         self.batch.push((name, message.id()));
         Ok(Some(message))
     }
 
     /// The command writes no more: an end without an error is a source that has no more.
     async fn ended(&mut self) -> Result<()> {
-        let status = self.child.wait().await;
-        let status = status.map_err(|error| process::unavailable("the command is lost", error))?;
+        let status = self.process.wait().await?;
         if !status.success() {
             return Err(process::unavailable(
                 "the command of the source ended",

@@ -181,6 +181,7 @@ impl Identity {
 impl AmqpArgs {
     pub(super) async fn run(self, global: &Global) -> Result<()> {
         let common = &self.common;
+        common.refuse_until_idle()?;
         let mut command = format!(
             "amqp --queue {} --batch {}",
             quoted(&self.queue),
@@ -195,6 +196,7 @@ impl AmqpArgs {
 impl AmqpDelayArgs {
     pub(super) async fn run(self, global: &Global) -> Result<()> {
         let common = &self.common;
+        common.refuse_until_idle()?;
         let queue = self
             .into
             .unwrap_or_else(|| format!("amqp.{}", self.exchange));
@@ -264,14 +266,12 @@ fn sink(adapter: &str, address: &str) -> Result<LineSink> {
 }
 
 fn command(adapter: &str) -> String {
-    format!("\"${BINARY_VARIABLE}\" {adapter}")
+    format!("exec \"${BINARY_VARIABLE}\" {adapter}")
 }
 
-/// The second binary: beside this one, or on the path.
+/// The second binary: the one that a variable names, else beside this one, or on the path.
 fn binary() -> Result<PathBuf> {
-    let beside = std::env::current_exe()
-        .ok()
-        .map(|path| path.with_file_name(BINARY));
+    let beside = || Some(std::env::current_exe().ok()?.with_file_name(BINARY));
     let answers = |path: &PathBuf| {
         let mut command = std::process::Command::new(path);
         command
@@ -281,10 +281,11 @@ fn binary() -> Result<PathBuf> {
             .stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     };
-    let found = beside
-        .into_iter()
-        .chain([PathBuf::from(BINARY)])
-        .find(answers);
+    let places = match std::env::var_os(BINARY_VARIABLE) {
+        Some(path) => vec![PathBuf::from(path)],
+        None => beside().into_iter().chain([BINARY.into()]).collect(),
+    };
+    let found = places.into_iter().find(answers);
     found.ok_or_else(|| {
         let message =
             format!("{BINARY} is not installed; it has the clients of brokers and databases");

@@ -1,0 +1,218 @@
+//! Relays, as processes that are killed.
+
+use std::process::{Child, Stdio};
+
+use punctual::time::{millis, pause};
+use punctual_redis::testing::TestServer;
+
+use crate::support::{Punctual, text};
+
+/// A relay that is killed when this is dropped.
+struct Relay(Child);
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(punctual: &Punctual, args: &[&str]) -> Relay {
+    let mut command = punctual.command(args);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    Relay(child.expect("it starts"))
+}
+
+async fn client(server: &TestServer) -> redis::aio::MultiplexedConnection {
+    let client = redis::Client::open(server.address()).expect("an address");
+    client
+        .get_multiplexed_async_connection()
+        .await
+        .expect("it runs")
+}
+
+async fn length(client: &mut redis::aio::MultiplexedConnection, key: &str) -> u64 {
+    redis::cmd("LLEN")
+        .arg(key)
+        .query_async(client)
+        .await
+        .expect("it answers")
+}
+
+#[tokio::test]
+async fn a_list_relay_that_is_killed_loses_and_doubles_nothing() {
+    let server = TestServer::start();
+    let mut redis = client(&server).await;
+    let items: Vec<String> = (0..400).map(|n| n.to_string()).collect();
+    let () = redis::cmd("LPUSH")
+        .arg("mail")
+        .arg(&items)
+        .query_async(&mut redis)
+        .await
+        .expect("it answers");
+    let punctual = Punctual::with_data();
+    let address = server.address();
+    let args = [
+        "relay",
+        "redis-list",
+        "--redis",
+        &address,
+        "--key",
+        "mail",
+        "--into",
+        "mail",
+        "--batch",
+        "10",
+    ];
+    for left in [390, 300, 150] {
+        let relay = start(&punctual, &args);
+        while length(&mut redis, "mail").await > left {
+            pause(millis(1)).await;
+        }
+        drop(relay);
+    }
+    punctual
+        .run(&[&args[..], &["--until-idle"]].concat())
+        .exits(0);
+    let exported = punctual.run(&["export"]).exits(0).documents();
+    let number = |job: &serde_json::Value| job["payload"].as_u64();
+    let mut seen: Vec<u64> = exported.iter().filter_map(number).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..400).collect::<Vec<u64>>());
+}
+
+#[tokio::test]
+async fn a_dry_run_shows_the_unit_of_scores_and_takes_nothing() {
+    let server = TestServer::start();
+    let mut redis = client(&server).await;
+    let add = |score: &'static str, member: &'static str| {
+        let mut add = redis::cmd("ZADD");
+        add.arg("delayed").arg(score).arg(member);
+        add
+    };
+    let () = add("1795454266026", "a")
+        .query_async(&mut redis)
+        .await
+        .expect("it answers");
+    let punctual = Punctual::new();
+    let address = server.address();
+    let args = [
+        "relay",
+        "redis-zset",
+        "--redis",
+        &address,
+        "--key",
+        "delayed",
+        "--into",
+        "orders",
+        "--dry-run",
+    ];
+    let shown = punctual.one(&args);
+    assert_eq!(
+        (text(&shown["unit"]), text(&shown["due"][0])),
+        ("ms".into(), "2026-11-23T17:17:46.026Z".into())
+    );
+    let () = add("3", "b")
+        .query_async(&mut redis)
+        .await
+        .expect("it answers");
+    let refused = punctual.run(&args).exits(2);
+    assert!(refused.stderr.contains("no instant"), "{refused:?}");
+}
+
+#[test]
+fn what_needs_the_second_binary_says_how_to_build_it() {
+    let punctual = Punctual::new();
+    for args in [
+        &["relay", "outbox", "--sql", "sqlite:x"][..],
+        &[
+            "relay", "amqp", "--amqp", "amqp://x", "--queue", "q", "--into", "q",
+        ],
+    ] {
+        let mut command = punctual.command(args);
+        // The binary beside the tests is not on the way.
+        let ran = command
+            .env("PUNCTUAL_RELAY_BINARY", "none")
+            .output()
+            .expect("it runs");
+        let text = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(3), "{text}");
+        assert!(
+            text.contains("cargo install --path crates/punctual-brokers"),
+            "{text}"
+        );
+    }
+    for name in [
+        "outbox",
+        "amqp",
+        "amqp-delay",
+        "amqp-emit",
+        "exec",
+        "redis-list",
+    ] {
+        punctual.run(&["relay", name, "--help"]).exits(0);
+    }
+}
+
+#[test]
+fn the_tables_of_an_outbox_are_printed_for_each_database() {
+    let punctual = Punctual::new();
+    for dialect in ["postgres", "mysql", "sqlite"] {
+        let ran = punctual
+            .run(&["outbox", "ddl", "--dialect", dialect])
+            .exits(0);
+        assert!(
+            ran.stdout.contains("CREATE TABLE punctual_outbox_refused"),
+            "{ran:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn files_become_jobs_by_the_example_in_python() {
+    let punctual = Punctual::with_data();
+    std::fs::create_dir(punctual.path("inbox")).expect("a directory");
+    for n in 0..3 {
+        punctual.write(&format!("inbox/{n}.txt"), format!("file {n}"));
+    }
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/relay-exec/source.py"
+    );
+    let source = format!("python3 {example} inbox");
+    let relay = start(
+        &punctual,
+        &["relay", "exec", "--source", &source, "--into", "files"],
+    );
+    while std::fs::read_dir(punctual.path("inbox"))
+        .expect("a directory")
+        .count()
+        > 0
+    {
+        pause(millis(5)).await;
+    }
+    drop(relay);
+    let listed = punctual.json(&["jobs", "list", "--queue", "files"]);
+    assert_eq!(listed.len(), 3, "{listed:?}");
+}
+
+#[test]
+fn a_sink_gets_the_jobs_of_a_queue() {
+    let punctual = Punctual::new();
+    let id = punctual.enqueue(&["out", r#"{"to":"ann"}"#]);
+    let sink = r#"sh -c 'read -r line; echo "$line" > got; echo "{\"id\":\"$(printf %s "$line" | cut -d\" -f4)\",\"done\":true}"; cat'"#;
+    punctual
+        .run(&[
+            "relay",
+            "exec",
+            "--sink",
+            sink,
+            "--queue",
+            "out",
+            "--until-idle",
+        ])
+        .exits(0);
+    let got: serde_json::Value = serde_json::from_str(&punctual.read("got")).expect("JSON");
+    assert_eq!(text(&got["job"]["payload"]["to"]), "ann");
+    assert_eq!(punctual.state(&id), "completed");
+}
