@@ -141,6 +141,14 @@ function route(state, method, path, params, sent) {
     if (answer.refused) throw new Refused(...answer.refused);
     return ok(answer);
   }
+  const limited = /^queues\/([^/]+)\/limits$/.exec(path)?.[1];
+  if (limited) {
+    if (method !== "GET") admin();
+    const queue = decodeURIComponent(limited);
+    const answer = engine.limits.route(method, queue, body.value, engine.counts.get(queue)?.active ?? 0);
+    if (answer.refused) throw new Refused(...answer.refused);
+    return ok(answer);
+  }
   if (path === "schedules") return ok({ schedules: engine.schedules() });
   if (path.startsWith("schedules/")) {
     const found = engine.schedules().find(({ name }) => name === decodeURIComponent(path.slice(10)));

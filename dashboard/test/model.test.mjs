@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { build } from "esbuild";
 
-const SOURCES = ["json", "search", "time", "history", "problems", "bulk", "headers", "flow"];
+const SOURCES = ["json", "search", "time", "history", "problems", "bulk", "headers", "flow", "limits"];
 let folder;
 const model = {};
 before(async () => {
@@ -205,4 +205,25 @@ test("a drawing has no node upon another, and each edge goes to the right", () =
   }
   assert.ok(lines.every(({ way }) => !/NaN|undefined|Infinity/.test(way)));
   assert.deepEqual(model.draw([], []).nodes, []);
+});
+
+test("limits are checked by their bounds before they are sent", () => {
+  const form = { concurrency: "", starts: "", per: "", kind: "window", burst: "" };
+  const wrong = (fields) => model.checkLimits({ ...form, ...fields });
+  assert.deepEqual(wrong({}), {});
+  assert.deepEqual(wrong({ concurrency: "1000000", starts: "1000000", per: "365d" }), {});
+  for (const concurrency of ["0", "1000001", "-1", "1.5", "x"]) assert.deepEqual(wrong({ concurrency }), { concurrency: "count" });
+  for (const per of ["0ms", "366d", "1us", "5", "5 minutes"]) assert.deepEqual(wrong({ starts: "1", per }), { per: "span" }, per);
+  assert.deepEqual(wrong({ starts: "5" }), { per: "noSpan" });
+  assert.deepEqual(wrong({ per: "1s" }), { starts: "noStarts" });
+  assert.deepEqual(wrong({ starts: "1001", per: "1ms", kind: "smooth" }), { starts: "fast" });
+  assert.deepEqual(wrong({ starts: "1001", per: "1ms" }), {});
+  assert.deepEqual(wrong({ starts: "10", per: "1s", kind: "smooth", burst: "11" }), { burst: "burst" });
+  assert.deepEqual(wrong({ starts: "10", per: "1s", kind: "smooth", burst: "0" }), {});
+  assert.equal(model.limitsOf(form), null);
+  assert.deepEqual(model.limitsOf({ ...form, concurrency: "5" }), { concurrency: 5 });
+  assert.deepEqual(model.limitsOf({ ...form, starts: "10", per: "1h 30m", burst: "3" }), { rate: { kind: "window", starts: 10, per: "1h30m" } });
+  assert.deepEqual(model.limitsOf({ ...form, starts: "10", per: "1s", kind: "smooth", burst: "0" }), { rate: { kind: "smooth", starts: 10, per: "1s", burst: 0 } });
+  const stand = { concurrency: 5, rate: { kind: "smooth", starts: 10, per: "1s", burst: 0 }, closed: "rate" };
+  assert.deepEqual(model.limitsOf(model.formOf(stand)), { concurrency: 5, rate: stand.rate });
 });

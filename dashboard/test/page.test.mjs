@@ -400,7 +400,7 @@ test("settings of a queue are changed, and a change by another is not written ov
     await page.waitForFunction(() => document.querySelector("[name=max_pending]").value === "7");
     await page.locator("dialog [name=max_pending]").fill("");
     await page.getByRole("button", { name: "Save" }).click();
-    await page.getByText("no limit of its own").waitFor();
+    await page.getByText("pending without limit").waitFor();
     assert.deepEqual(own.engine.settings.get("mail"), { on_full: "refuse", version: 3 });
   }, );
   await own.stop();

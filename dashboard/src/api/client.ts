@@ -2,7 +2,7 @@
 import { readJson } from "../model/json";
 import { learnNow } from "../model/time";
 import { query, request, requestText } from "./http";
-import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, Listing, Query, QueueSettings, Receipt, Recount, Run, Schedule, ScheduleList, State, Stats, StepList, StepResult, Target } from "./types";
+import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, LimitsRequest, Listing, Query, QueueLimits, QueueSettings, Receipt, Recount, Run, Schedule, ScheduleList, State, Stats, StepList, StepResult, Target } from "./types";
 
 /** The most jobs that one list, or targets that one edit, may have. */
 export const LIST_MAX = 1_000;
@@ -99,6 +99,11 @@ export const audit = (limit: number, stop?: AbortSignal) => request<{ entries: A
 export const deleteQueue = (queue: string) => request<{ deleted: boolean }>("POST", "queues/delete", { queue });
 export const setSettings = (wanted: QueueSettings) => request<{ version: number }>("PUT", "queues/settings", wanted);
 export const settings = (queue: string, stop?: AbortSignal) => request<QueueSettings>("GET", `queues/settings${query({ queue })}`, undefined, stop);
+
+const ofLimits = (queue: string) => `queues/${encodeURIComponent(queue)}/limits`;
+export const limits = (queue: string, stop?: AbortSignal) => request<QueueLimits>("GET", ofLimits(queue), undefined, stop);
+export const setLimits = (queue: string, wanted: LimitsRequest) => request<QueueLimits>("PUT", ofLimits(queue), wanted);
+export const removeLimits = (queue: string) => request<QueueLimits>("DELETE", ofLimits(queue));
 
 /** The flows that one list has at most. */
 export const FLOWS_MAX = 100;

@@ -159,6 +159,11 @@ export type Edge = With<Answer<Described["FlowEdge"], "from_id" | "to_id" | "on"
 
 export type Recount = Described["Recount"];
 
+/** The limits of a queue, how they stand, and how many of its jobs are active. */
+export type QueueLimits = Limits & { queue: string; active: number };
+
+export type LimitsRequest = Described["LimitsRequest"];
+
 /** What a backfill did, or would, between two instants. */
 export type Backfilled = With<Described["Backfilled"], { runs: Run[] }> & { from: string; to: string };
 

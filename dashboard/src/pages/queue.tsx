@@ -2,14 +2,14 @@
 
 import { useState } from "preact/hooks";
 import { deleteQueue, purge, purgeCount, setPaused, settings, stats } from "../api/client";
-import { type Limits, type QueueNow, STATES, type State } from "../api/types";
+import { type QueueNow, STATES, type State } from "../api/types";
 import { known, may } from "../app/access";
 import { useRead } from "../app/query";
 import { go, href, toJobs } from "../app/route";
 import { useStore } from "../app/store";
 import { problemsOf, recent, sortProblems } from "../model/problems";
 import { expected, isState, plan } from "../model/search";
-import { relative, span } from "../model/time";
+import { span } from "../model/time";
 import { Charts, type Range } from "../parts/charts";
 import { Dialog, tell } from "../parts/dialog";
 import { JobList } from "../parts/joblist";
@@ -19,8 +19,9 @@ import { DeadGroups } from "../parts/deadgroups";
 import { Ends } from "../parts/ends";
 import { Heading } from "../parts/heading";
 import { Kinds } from "../parts/kinds";
+import { LimitsEdit, LimitsNow } from "../parts/limits";
 import { Settings } from "../parts/settings";
-import { Failure, count, inView, useTick } from "../parts/small";
+import { Failure, count, inView } from "../parts/small";
 import { WorkerTable } from "../parts/workertable";
 import { useWords } from "../words";
 
@@ -36,6 +37,7 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
   const told = useRead(`settings ${name}`, (stop) => settings(name, stop));
   const limit = told.data;
   const [setting, setSetting] = useState(false);
+  const [limiting, setLimiting] = useState(false);
   const [purging, setPurging] = useState(false);
   const [deleting, setDeleting] = useState(false);
   const [range, setRange] = useState<Range>("hour");
@@ -70,6 +72,7 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
           {may(access, "enqueue") ? <a class="button" href={href(["enqueue"], { queue: name })}>{words.nav.enqueue}</a> : null}
           {admin ? <button data-action="pause" class={queue.paused ? "main" : ""} onClick={() => pause(!queue.paused)}>{queue.paused ? words.queue.resume : words.queue.pause}</button> : null}
           {admin ? <button data-action="settings" onClick={() => setSetting(true)}>{words.settings.open}</button> : null}
+          {admin ? <button data-action="limits" onClick={() => setLimiting(true)}>{words.limits.open}</button> : null}
           {admin ? <button data-action="purge" class="danger" onClick={() => setPurging(true)}>{words.queue.purge}</button> : null}
           {admin ? <button data-action="delete-queue" class="danger" onClick={() => setDeleting(true)}>{words.deleteQueue.open}</button> : null}
         </span>
@@ -93,24 +96,11 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
       {chosen === "dead" ? <DeadGroups queue={name} /> : null}
       {query ? <JobList query={query} plan={plan(query, [queue])} total={expected(query, [queue])} withQueue={false} /> : null}
       {setting ? <Settings queue={name} close={() => (setSetting(false), told.again())} /> : null}
+      {limiting ? <LimitsEdit queue={name} close={() => (setLimiting(false), read.again())} /> : null}
       {deleting ? <Delete queue={queue} close={() => setDeleting(false)} /> : null}
       {purging ? <Purge queue={name} close={() => (setPurging(false), read.again())} /> : null}
     </>
   );
-}
-
-/** The limits of a queue, and until when one of them lets nothing start. */
-function LimitsNow({ limits, active }: { limits: Limits; active: number }) {
-  useTick();
-  const words = useWords();
-  const say = words.limits;
-  const { concurrency, rate, closed, opens_at } = limits;
-  const parts = [
-    concurrency === undefined ? null : say.active(active, concurrency),
-    rate ? say.rate(rate.starts, rate.per, rate.kind === "smooth") : null,
-    closed === "rate" && opens_at ? say.opens(relative(opens_at, words)) : closed ? say.full : null,
-  ];
-  return <span class={`badge ${closed ? "" : "dim"}`} data-limit={closed ?? "open"}>{parts.filter(Boolean).join(" · ")}</span>;
 }
 
 /** The view that says most: what is wrong or waits before what is done; without a job, which jobs there were. */

@@ -59,14 +59,19 @@ export const en = {
   },
   queue: {
     pause: "Pause", resume: "Resume", purge: "Purge…", missing: "No such queue, or it never had a job.", pausedNote: "Paused: nothing is claimed until it is resumed.",
-    settings: "Limit", noLimit: "no limit of its own", maxPending: (count: number) => `at most ${n(count)} pending`,
+    settings: "Limit", noLimit: "pending without limit", maxPending: (count: number) => `at most ${n(count)} pending`,
     purgeTitle: (queue: string) => `Purge ${queue}`, purgeText: "Cancels every held, scheduled and ready job of this queue. Running jobs continue. Purged jobs are kept for a day as cancelled: purged.",
     purgeDo: (count: number) => `Cancel ${jobs(count)}`, seeAll: "All jobs of this queue", oldestFirst: "due first",
   },
   limits: {
     active: (active: number, most: number) => `${n(active)} of ${n(most)} active`,
     rate: (starts: number, per: string, smooth: boolean) => (smooth ? `${n(starts)} evenly in ${per}` : `${n(starts)} in any ${per}`),
-    opens: (when: string) => `rate used up, opens ${when}`, full: "all slots in use",
+    opens: (when: string) => `rate used up, opens ${when}`, full: "all slots in use", waits: (span: string) => `the oldest due job waits ${span}`, burstOf: (many: number) => `burst ${n(many)}`,
+    open: "Limits…", title: (queue: string) => `Limits of ${queue}`, none: "No limits: jobs start as workers claim them.", noLimit: "no limit", unsupported: "This engine keeps no limits, or its namespace has several shards, each of which would let as many jobs start.",
+    concurrency: "Concurrency: active jobs at most", concurrencyMeans: "1 to 1,000,000. Empty: no limit.", starts: "Rate: starts at most", startsMean: "1 to 1,000,000. Empty: no limit.", per: "in a span of", perMeans: "1ms to 365d, such as 1s or 1m",
+    kind: "How the rate lets jobs start", window: "window: as soon as they fit, never more in any span", smooth: "smooth: evenly spaced, with a burst after a quiet time", burst: "Burst", burstMeans: "Starts that may come early, 0 to the starts", burstDefault: "a tenth of the starts",
+    problem: { count: "Write an integer from 1 to 1,000,000.", span: "Write a span from 1ms to 365d, such as 1m or 90s.", burst: "Write an integer from 0 to the starts.", fast: "A smooth rate starts at most one job a microsecond.", noStarts: "Say how many may start in that span.", noSpan: "Say in which span." },
+    saved: "limits set", remove: "Take limits off", removed: "no limits any more",
   },
   list: {
     id: "id", queue: "queue", kind: "kind", state: "state", due: "due", attempt: "attempt", about: "about", when: "when",

@@ -69,7 +69,12 @@ export const zh: Words = {
   limits: {
     active: (active, most) => `执行中 ${n(active)} / ${n(most)}`,
     rate: (starts, per, smooth) => (smooth ? `每 ${per} 均匀 ${n(starts)} 个` : `任意 ${per} 内 ${n(starts)} 个`),
-    opens: (when) => `速率已用完，${when}开放`, full: "名额已满",
+    opens: (when) => `速率已用完，${when}开放`, full: "名额已满", waits: (span) => `最早到期的任务已等 ${span}`, burstOf: (many) => `突发 ${n(many)}`,
+    open: "限制…", title: (queue) => `${queue} 的限制`, none: "没有限制：工作进程领取多少，就开始多少。", noLimit: "不限", unsupported: "这个引擎不支持限制，或者命名空间有多个分片，每个分片都会放行同样多的任务。",
+    concurrency: "并发：同时执行的任务上限", concurrencyMeans: "1 到 1,000,000。留空：不限。", starts: "速率：最多开始", startsMean: "1 到 1,000,000。留空：不限。", per: "时间跨度", perMeans: "1ms 到 365d，例如 1s 或 1m",
+    kind: "速率如何放行", window: "窗口（window）：放得下就开始，任意跨度内不超过上限", smooth: "平滑（smooth）：间隔均匀，空闲后可突发", burst: "突发", burstMeans: "可以提前开始的个数，0 到上限", burstDefault: "上限的十分之一",
+    problem: { count: "请写 1 到 1,000,000 的整数。", span: "请写 1ms 到 365d 的时间跨度，例如 1m 或 90s。", burst: "请写 0 到上限的整数。", fast: "平滑速率每微秒最多开始一个任务。", noStarts: "请写明这段时间里最多开始多少个。", noSpan: "请写明时间跨度。" },
+    saved: "已设置限制", remove: "取消限制", removed: "不再有限制",
   },
   list: {
     id: "id", queue: "队列", kind: "种类", state: "状态", due: "到期", attempt: "尝试", about: "说明", when: "时间",

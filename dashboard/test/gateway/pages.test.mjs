@@ -434,3 +434,33 @@ test("a schedule shows its next runs, is paused with a note, run, skipped, backf
   assert.deepEqual((await own.call("GET", "schedules")).schedules, []);
   await own.stop();
 });
+
+test("limits of a queue hold as the page says, until they are taken off", async () => {
+  const own = await serve();
+  await own.enqueue([1, 2, 3].map((n) => ({ queue: "mail/eu", payload: { n } })));
+  await visit(browser, own, "#/queues/mail%2Feu", async (page) => {
+    await page.locator("[data-action=limits]").click();
+    await page.fill("dialog [name=concurrency]:enabled", "2");
+    await page.getByRole("button", { name: "Save" }).click();
+    await notice(page, "mail/eu: limits set");
+    await own.claim("mail/eu", { limit: 10 });
+    await page.locator(".title [data-limit=concurrency]").getByText("2 of 2 active · all slots in use").waitFor();
+    await page.locator("[data-action=limits]").click();
+    await page.locator("dialog [data-limit=concurrency]").waitFor();
+    await page.fill("dialog [name=concurrency]", "");
+    await page.fill("dialog [name=starts]", "1");
+    await page.fill("dialog [name=per]", "10m");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.locator(".title [data-limit=open]").getByText("1 in any 10m").waitFor();
+    await own.claim("mail/eu", { limit: 10 });
+    await own.enqueue({ queue: "mail/eu", payload: {} });
+    await page.locator(".title [data-limit=rate]").getByText(/rate used up, opens in \d+m/).waitFor();
+    await page.locator("[data-action=limits]").click();
+    await page.waitForFunction(() => document.querySelector("dialog [name=per]")?.value === "10m");
+    await page.locator("[data-action=remove-limits]").click();
+    await notice(page, "mail/eu: no limits any more");
+  });
+  const { concurrency, rate } = await own.call("GET", "queues/mail%2Feu/limits");
+  assert.deepEqual([concurrency, rate], [undefined, undefined]);
+  await own.stop();
+});

@@ -1,0 +1,51 @@
+// The limits of a queue as a form, checked by the bounds of docs/limits.md before they are sent.
+import type { Limits, LimitsRequest } from "../api/types";
+import { readSpan } from "./time";
+
+export interface LimitsForm {
+  concurrency: string;
+  starts: string;
+  per: string;
+  kind: "window" | "smooth";
+  burst: string;
+}
+
+export type LimitsProblem = "count" | "span" | "burst" | "fast" | "noStarts" | "noSpan";
+
+const COUNT_MAX = 1_000_000;
+const SPAN_MS_MIN = 1;
+const SPAN_MS_MAX = 365 * 86_400_000;
+
+const isCount = (text: string, least: number) => /^\d{1,7}$/.test(text) && Number(text) >= least && Number(text) <= COUNT_MAX;
+
+export const formOf = ({ concurrency, rate }: Limits): LimitsForm => ({
+  concurrency: concurrency === undefined ? "" : String(concurrency),
+  starts: rate ? String(rate.starts) : "",
+  per: rate?.per ?? "",
+  kind: rate?.kind ?? "window",
+  burst: rate?.burst === undefined ? "" : String(rate.burst),
+});
+
+/** What is wrong with each field. */
+export function checkLimits({ concurrency, starts, per, kind, burst }: LimitsForm): Partial<Record<keyof LimitsForm, LimitsProblem>> {
+  const wrong: Partial<Record<keyof LimitsForm, LimitsProblem>> = {};
+  if (concurrency && !isCount(concurrency, 1)) wrong.concurrency = "count";
+  if (!starts && !per) return wrong;
+  const span = readSpan(per);
+  if (!starts) wrong.starts = "noStarts";
+  else if (!isCount(starts, 1)) wrong.starts = "count";
+  else if (kind === "smooth" && span !== null && Number(starts) > span * 1_000) wrong.starts = "fast";
+  if (!per) wrong.per = "noSpan";
+  else if (span === null || span < SPAN_MS_MIN || span > SPAN_MS_MAX) wrong.per = "span";
+  if (kind === "smooth" && burst && (!isCount(burst, 0) || Number(burst) > Number(starts))) wrong.burst = "burst";
+  return wrong;
+}
+
+/** What a form without a problem sends; null if it sets no limit. */
+export function limitsOf({ concurrency, starts, per, kind, burst }: LimitsForm): LimitsRequest | null {
+  if (!concurrency && !starts) return null;
+  return {
+    ...(concurrency && { concurrency: Number(concurrency) }),
+    ...(starts && { rate: { kind, starts: Number(starts), per: per.replaceAll(" ", ""), ...(kind === "smooth" && burst && { burst: Number(burst) }) } }),
+  };
+}

@@ -1,0 +1,101 @@
+// The limits of a queue: how they stand, and a dialog that sets them or takes them off.
+import { useEffect, useState } from "preact/hooks";
+import { limits as getLimits, removeLimits, setLimits } from "../api/client";
+import type { Limits } from "../api/types";
+import { known } from "../app/access";
+import { useRead } from "../app/query";
+import { useStore } from "../app/store";
+import { type LimitsForm, checkLimits, formOf, limitsOf } from "../model/limits";
+import { relative, span } from "../model/time";
+import { useWords } from "../words";
+import { Dialog, tell } from "./dialog";
+import { visible } from "./payload";
+import { Failure, errorText, useTick } from "./small";
+
+/** The limits of a queue, and until when one of them lets nothing start. */
+export function LimitsNow({ limits, active }: { limits: Limits; active: number }) {
+  useTick();
+  const words = useWords();
+  const say = words.limits;
+  const { concurrency, rate, closed, opens_at, waits_ms: waits } = limits;
+  const parts = [
+    concurrency === undefined ? null : say.active(active, concurrency),
+    rate ? say.rate(rate.starts, rate.per, rate.kind === "smooth") : null,
+    rate?.burst ? say.burstOf(rate.burst) : null,
+    closed === "rate" && opens_at ? say.opens(relative(opens_at, words)) : closed ? say.full : null,
+    closed && waits ? say.waits(span(waits)) : null,
+  ];
+  return <span class={`badge ${closed ? "" : "dim"}`} data-limit={closed ?? "open"}>{parts.filter(Boolean).join(" · ")}</span>;
+}
+
+const EMPTY: LimitsForm = { concurrency: "", starts: "", per: "", kind: "window", burst: "" };
+
+export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
+  const words = useWords();
+  const say = words.limits;
+  const about = useStore(known);
+  const lacks = about?.capabilities !== undefined && !about.capabilities.includes("queue_limits");
+  const read = useRead(`limits ${queue}`, (stop) => getLimits(queue, stop), { every: 2_000 });
+  const [form, setForm] = useState<LimitsForm>(EMPTY);
+  const [error, setError] = useState<string | null>(null);
+  const [busy, setBusy] = useState(false);
+  const now = read.data;
+  const isRead = now !== null;
+  // Once: what is typed is not written over by the next read.
+  useEffect(() => void (now && setForm(formOf(now))), [isRead]);
+  const wrong = checkLimits(form);
+  const wanted = limitsOf(form);
+  const isGood = !Object.keys(wrong).length;
+  const hasLimits = now?.concurrency !== undefined || now?.rate !== undefined;
+  const write = async (act: () => Promise<unknown>, done: string) => {
+    setBusy(true);
+    setError(null);
+    try {
+      await act();
+      tell({ text: `${visible(queue)}: ${done}` });
+      close();
+    } catch (failure) {
+      setError(errorText(failure));
+      setBusy(false);
+    }
+  };
+  const remove = () => write(() => removeLimits(queue), say.removed);
+  const save = (event: Event) => {
+    event.preventDefault();
+    if (isGood && isRead) void (wanted ? write(() => setLimits(queue, wanted), say.saved) : remove());
+  };
+  const text = (name: Exclude<keyof LimitsForm, "kind">, label: string, hint: string, placeholder: string) => (
+    <label class="field">
+      <span>{label}</span>
+      <input name={name} autocomplete="off" inputMode={name === "per" ? "text" : "numeric"} placeholder={placeholder} value={form[name]} aria-invalid={wrong[name] !== undefined} disabled={!isRead} onInput={(event) => setForm({ ...form, [name]: event.currentTarget.value.trim() })} />
+      <small class={wrong[name] ? "bad-text" : "dim"}>{wrong[name] ? say.problem[wrong[name]] : hint}</small>
+    </label>
+  );
+  return (
+    <Dialog title={say.title(visible(queue))} close={close}>
+      {lacks ? <p class="note warn" role="status">{say.unsupported}</p> : read.error && !now ? <Failure error={read.error} again={read.again} /> : null}
+      {now && !lacks ? <p>{hasLimits ? <LimitsNow limits={now} active={now.active} /> : <span class="dim">{say.none}</span>}</p> : null}
+      <form class="settings" onSubmit={save}>
+        {text("concurrency", say.concurrency, say.concurrencyMeans, say.noLimit)}
+        <div class="grid">
+          {text("starts", say.starts, say.startsMean, say.noLimit)}
+          {text("per", say.per, say.perMeans, "1m")}
+        </div>
+        <label class="field">
+          <span>{say.kind}</span>
+          <select name="kind" value={form.kind} disabled={!isRead} onChange={(event) => setForm({ ...form, kind: event.currentTarget.value as LimitsForm["kind"] })}>
+            <option value="window">{say.window}</option>
+            <option value="smooth">{say.smooth}</option>
+          </select>
+        </label>
+        {form.kind === "smooth" ? text("burst", say.burst, say.burstMeans, say.burstDefault) : null}
+        {error ? <p class="bad-text" role="alert">{error}</p> : null}
+        <footer>
+          {hasLimits ? <button type="button" class="danger" data-action="remove-limits" disabled={busy} onClick={remove}>{say.remove}</button> : null}
+          <button type="button" onClick={close}>{words.bulk.cancel}</button>
+          <button class="main" type="submit" disabled={!isRead || !isGood || busy || lacks || (!wanted && !hasLimits)}>{words.settings.save}</button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,85 @@
+// The limits of a queue, in a real browser against the stand-in for the gateway.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { start, stopAll } from "../dev/server.mjs";
+import { launch, open } from "./browser.mjs";
+
+let browser;
+before(async () => (browser = await launch()));
+after(async () => {
+  await browser?.close();
+  await stopAll();
+});
+
+async function visit(own, path, options, work) {
+  const { page, complaints } = await open(browser, own.url, { path, ...options });
+  try {
+    await work(page);
+    assert.deepEqual(complaints, [], "errors, or what the policy refused");
+  } finally {
+    await page.close();
+  }
+}
+
+const notice = (page, text) => page.locator(".notices").getByText(text).waitFor();
+
+test("limits of a queue are set, checked, shown as they stand, and taken off", async () => {
+  const own = await start({ jobs: 0, queues: 8, live: false });
+  const limits = own.engine.limits.of;
+  await visit(own, "#/queues/mail", { width: 390, height: 844 }, async (page) => {
+    const isDisabled = () => page.getByRole("button", { name: "Save" }).isDisabled();
+    const edit = () => page.locator("[data-action=limits]").click();
+    await edit();
+    await page.getByText("No limits: jobs start as workers claim them.").waitFor();
+    assert.ok(await isDisabled(), "there is nothing to save");
+    await page.fill("dialog [name=concurrency]", "1000001");
+    await page.getByText("Write an integer from 1 to 1,000,000.").waitFor();
+    assert.ok(await isDisabled());
+    await page.fill("dialog [name=concurrency]", "30");
+    await page.fill("dialog [name=starts]", "100");
+    await page.getByText("Say in which span.").waitFor();
+    await page.fill("dialog [name=per]", "1d1d");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.locator("dialog [role=alert]").getByText(`rate.per is "1d1d": not a span; write a number`).waitFor();
+    await page.fill("dialog [name=per]", "1m");
+    await page.selectOption("dialog [name=kind]", "smooth");
+    await page.fill("dialog [name=burst]", "101");
+    assert.ok(await isDisabled());
+    await page.fill("dialog [name=burst]", "");
+    await page.getByRole("button", { name: "Save" }).click();
+    await notice(page, "mail: limits set");
+    assert.deepEqual(limits.get("mail"), { concurrency: 30, rate: { kind: "smooth", starts: 100, per: "1m", burst: 10 } });
+    limits.set("mail", { ...limits.get("mail"), closed: "rate", opens_at: new Date(Date.now() + 90_000).toISOString(), waits_ms: 5_200 });
+    await page.reload();
+    await page.locator(".title [data-limit=rate]").getByText(/0 of 30 active · 100 evenly in 1m · burst 10 · rate used up, opens in 1m \d+s · the oldest due job waits 5\.2 s/).waitFor();
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0, "pixels wider than the phone");
+    await edit();
+    await page.waitForFunction(() => document.querySelector("dialog [name=burst]")?.value === "10");
+    await page.locator("dialog [data-limit=rate]").waitFor();
+    await page.locator("[data-action=remove-limits]").click();
+    await notice(page, "mail: no limits any more");
+    await page.waitForFunction(() => !document.querySelector(".title [data-limit]"));
+    assert.equal(limits.has("mail"), false);
+  });
+  await own.stop();
+});
+
+test("a token that only reads sees limits and no dialog; an engine without them says so", async () => {
+  const own = await start({ jobs: 0, queues: 8, live: false, scopes: ["read"] });
+  own.engine.limits.of.set("mail", { concurrency: 5, closed: "concurrency" });
+  await visit(own, "#/queues/mail", {}, async (page) => {
+    await page.locator("[data-limit=concurrency]").getByText("0 of 5 active · all slots in use").waitFor();
+    assert.equal(await page.locator("[data-action=limits]").count(), 0);
+  });
+  await own.stop();
+  const lacking = await start({ jobs: 0, queues: 8, live: false });
+  const info = lacking.engine.info.bind(lacking.engine);
+  lacking.engine.info = () => ({ ...info(), capabilities: ["delay"] });
+  await visit(lacking, "#/queues/mail", {}, async (page) => {
+    await page.locator("[data-action=limits]").click();
+    await page.getByText("This engine keeps no limits").waitFor();
+    await page.fill("dialog [name=concurrency]", "5");
+    assert.ok(await page.getByRole("button", { name: "Save" }).isDisabled());
+  });
+  await lacking.stop();
+});
