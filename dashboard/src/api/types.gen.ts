@@ -1552,7 +1552,7 @@ export interface components {
             note?: string;
         };
         /** @enum {string} */
-        PolicyLine: "keep" | "replace" | "after";
+        PolicyLine: "keep" | "replace" | "after" | "refresh";
         /** @description An error as it is written. */
         Problem: {
             /** @description What the engine said; only for a token of scope `operator`. */
@@ -1732,7 +1732,7 @@ export interface components {
             id: string;
             /** @description Whether the instant asked for had passed already. */
             late: boolean;
-            /** @description `created`, `duplicate`, `merged`, `replaced`, `id_conflict`, `unique_active` or `full`. */
+            /** @description `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active` or `full`. */
             verdict: string;
         };
         /** @description What happened to a queue in the last five full minutes and the one that runs. */
@@ -2026,6 +2026,7 @@ export interface components {
         UniqueLine: string | {
             hold?: components["schemas"]["HoldLine"];
             key: string;
+            max_wait?: components["schemas"]["Span"] | null;
             policy?: components["schemas"]["PolicyLine"];
         };
         /** @description A worker as it describes itself. */
