@@ -106,7 +106,9 @@ test("what holds a flow is named with its reason, and callbacks say whether they
     assert.match(plain(await page.locator('tr[data-step="ship"]').innerText()), /^ship passed over/);
   });
   await visit("#/flows/import-2026-11", {}, async (page) => {
-    await page.getByText("nothing of it runs until it is sealed").waitFor();
+    await page.locator(".note").getByText("nothing of it runs until it is sealed").waitFor();
+    await page.locator(".holds").getByText("nothing of it runs until it is sealed").waitFor();
+    assert.equal(await page.locator("[data-hold]").count(), 0);
   });
 });
 

@@ -20,6 +20,8 @@ const EXAMINED_MAX = 10_000;
 
 /** `kept` are all steps of a flow that is small; of a large one they are searched. */
 export function Holds({ flow, kept }: { flow: Flow; kept: { steps: Step[]; edges: Edge[] } | null }) {
+  // Of a plan that is not sealed no step is at fault: all of them wait for its seal.
+  if (flow.state === "open") return <HoldsPanel flow={flow} holds={[]} edges={[]} />;
   return kept ? <HoldsPanel flow={flow} holds={holdsOf(kept.steps, kept.edges)} edges={kept.edges} /> : <Searched flow={flow} />;
 }
 
@@ -62,8 +64,8 @@ function HoldsPanel({ flow, holds, edges, children }: { flow: Flow; holds: Step[
   return (
     <Panel title={settled ? say.failedBy : say.holds} hint={settled ? "" : say.holdsMean} class="holds">
       <ul>
-        {holds.slice(0, SHOWN_MAX).map((step, at) => <Hold key={step.id} step={step} outside={outsideOf(edges, step.id)} explained={at < EXPLAINED_MAX && flow.state !== "open"} />)}
-        {holds.length ? null : <li class="dim">{settled ? say.nothingFailed : say.nothingHolds}</li>}
+        {holds.slice(0, SHOWN_MAX).map((step, at) => <Hold key={step.id} step={step} outside={outsideOf(edges, step.id)} explained={at < EXPLAINED_MAX} />)}
+        {holds.length ? null : <li class="dim">{flow.state === "open" ? say.openNote : settled ? say.nothingFailed : say.nothingHolds}</li>}
       </ul>
       {holds.length > SHOWN_MAX ? <p class="dim">{say.moreHolds(holds.length - SHOWN_MAX)}</p> : null}
       {children}
