@@ -165,6 +165,14 @@ pub const SENT: &[Field] = &[
         ..NONE
     },
     Field {
+        name: "share",
+        json: &["share"],
+        cli: &["--share"],
+        default: "none: jobs without a share are one share of their own",
+        bounds: "a key of 1 to 256 bytes",
+        ..NONE
+    },
+    Field {
         name: "max_attempts",
         json: &["max_attempts"],
         cli: &["--max-attempts"],

@@ -15,6 +15,7 @@ mod metrics;
 mod others;
 mod queues;
 mod schedules;
+mod shares;
 mod stats;
 
 use axum::Router;
@@ -88,6 +89,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(delete::delete))
         .routes(routes!(queues::settings, queues::set_settings))
         .routes(routes!(limits::get, limits::put, limits::delete))
+        .routes(routes!(shares::get))
+        .routes(routes!(shares::block))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get, schedules::put, schedules::delete))
         .routes(routes!(schedules::pause))

@@ -82,6 +82,10 @@ pub struct JobJson {
     unique: Option<UniqueLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<GroupLine>,
+    /// The key (a tenant, a customer) whose jobs take turns with those of other keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 256)]
+    share: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>, minimum = 1, maximum = 4294967295i64, default = 20)]
     max_attempts: Option<u32>,
@@ -224,6 +228,7 @@ impl JobJson {
         let unique = self.unique.map(UniqueLine::into_unique).transpose()?;
         set_some(&mut job.unique, unique);
         set_some(&mut job.group, self.group.map(GroupLine::into_group));
+        set_some(&mut job.share, self.share);
         set(&mut job.max_attempts, self.max_attempts);
         set_some(&mut job.max_crashes, self.max_crashes);
         set(&mut job.retry, self.retry.map(RetryLine::into_policy));

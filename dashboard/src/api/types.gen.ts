@@ -539,6 +539,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/queues/{queue}/block": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Starts no job of a share for a while; no attempt is counted */
+        post: operations["block_share"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/queues/{queue}/limits": {
         parameters: {
             query?: never;
@@ -553,6 +570,23 @@ export interface paths {
         post?: never;
         /** Takes the limits of a queue off */
         delete: operations["delete_limits"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{queue}/shares": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the shares of a queue with the most ready jobs */
+        get: operations["get_shares"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -786,6 +820,20 @@ export interface components {
             instants: components["schemas"]["Instant"][];
             /** @description One for each instant; none for a dry run. */
             runs: components["schemas"]["RunAnswer"][];
+        };
+        /** @description What a block changed. */
+        BlockAnswer: {
+            /** @description Whether that changed anything. */
+            changed: boolean;
+            queue: string;
+            share: string;
+        };
+        /** @description A share to block for a while. */
+        BlockRequest: {
+            /** @description The share. */
+            share: string;
+            /** @description How long, up to 365d; `0s` ends a block. */
+            span: components["schemas"]["Span"];
         };
         /** @description The answer to a claim. */
         ClaimAnswer: {
@@ -1184,6 +1232,8 @@ export interface components {
              */
             retry?: components["schemas"]["RetryLine"] | null;
             schedule?: components["schemas"]["Run"] | null;
+            /** @description The key (a tenant, a customer) whose jobs take turns with those of other keys. */
+            share?: string | null;
             started_at?: components["schemas"]["Instant"] | null;
             state?: string | null;
             stopped?: string | null;
@@ -1301,6 +1351,10 @@ export interface components {
             /** @description Since when they let jobs start, before this claim. */
             open_since: string;
             queue: string;
+            /** @description The same by share, where the limits of a share kept a job of this claim for longer. */
+            shares?: {
+                [key: string]: string;
+            };
         };
         /** @description The limits of a queue and how they stand. */
         Limits: {
@@ -1325,6 +1379,7 @@ export interface components {
             /** @description Jobs that are active now. */
             active: components["schemas"]["Count"];
             queue: string;
+            shares?: components["schemas"]["Shares"] | null;
         };
         /** @description Limits that concern senders. */
         LimitsLine: {
@@ -1344,6 +1399,7 @@ export interface components {
              */
             concurrency?: number | null;
             rate?: components["schemas"]["RateRequest"] | null;
+            shares?: components["schemas"]["SharesRequest"] | null;
         };
         /** @description One job of a list. */
         ListedJob: components["schemas"]["Job"] & {
@@ -1711,6 +1767,7 @@ export interface components {
             rate?: string | null;
             /** @description Its name, such as `not_due`. */
             reason: string;
+            share?: string | null;
             since?: string | null;
             state?: string | null;
             /** @description A sentence for a person. */
@@ -1957,6 +2014,55 @@ export interface components {
             result_base64?: string | null;
             /** @description How a cancel was obeyed: `token`, `aborted` or `killed`. */
             stopped?: string | null;
+        };
+        /** @description A share of a queue and how it stands. */
+        Share: {
+            /** Format: int64 */
+            active: number;
+            /** @description Which limit lets none of its jobs start: `concurrency`, `rate` or `blocked`. */
+            closed?: string | null;
+            /** @description When time opens it. */
+            opens_at?: string | null;
+            /**
+             * Format: int64
+             * @description Ready jobs; those of a serial group that wait behind its first one are not counted.
+             */
+            ready: number;
+            share: string;
+            /** Format: int32 */
+            weight: number;
+        };
+        /** @description What the shares of a queue are told. */
+        Shares: {
+            /**
+             * Format: int64
+             * @description Jobs of one share that may be active at once.
+             */
+            concurrency?: number | null;
+            rate?: components["schemas"]["Rate"] | null;
+            /** @description Weights by share; every other share has 1. */
+            weights?: {
+                [key: string]: number;
+            };
+        };
+        /** @description The largest shares of a queue. */
+        SharesAnswer: {
+            queue: string;
+            /** @description Those with the most ready jobs first, then those with the most active ones. */
+            shares: components["schemas"]["Share"][];
+        };
+        /** @description What the shares of a queue are told; what is omitted is none. */
+        SharesRequest: {
+            /**
+             * Format: int64
+             * @description Jobs of one share that may be active at once, 1 to 1,000,000.
+             */
+            concurrency?: number | null;
+            rate?: components["schemas"]["RateRequest"] | null;
+            /** @description Weights by share, 1 to 1,000; every other share has 1. At most 1,000. */
+            weights?: {
+                [key: string]: number;
+            };
         };
         /**
          * @description a number and a unit of d, h, m, s, ms or us
@@ -3627,6 +3733,47 @@ export interface operations {
             };
         };
     };
+    block_share: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BlockRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlockAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     get_limits: {
         parameters: {
             query?: never;
@@ -3722,6 +3869,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LimitsAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_shares: {
+        parameters: {
+            query?: {
+                /** @description how many, 1 to 100; 20 by default */
+                top?: number;
+            };
+            header?: never;
+            path: {
+                queue: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SharesAnswer"];
                 };
             };
             "4XX": {

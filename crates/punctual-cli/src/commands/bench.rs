@@ -1,6 +1,7 @@
 //! `punctual bench`: the numbers of the README, each with one command, on any engine.
 
 mod cpu;
+mod fairness;
 mod flows;
 mod footprint;
 mod job;
@@ -24,7 +25,7 @@ use crate::args::{Global, Session};
 use crate::connect::{Address, Connection, Make, Mode};
 use crate::failure::{Exit, Failure, Result};
 
-/// Measure an engine: throughput and CPU, lateness, bytes per job, neighbours, limits
+/// Measure an engine: throughput and CPU, lateness, bytes per job, neighbours, limits, fairness
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Without --engine the bench uses a temporary directory in the current one and removes it. With it the
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Footprint(footprint::Args),
     Neighbours(neighbours::Args),
     Limits(limits::Args),
+    Fairness(fairness::Args),
     Flows(flows::Args),
     Schedules(schedules::Args),
 }
@@ -52,6 +54,7 @@ impl Command {
             Self::Footprint(args) => args.run(&place).await,
             Self::Neighbours(args) => args.run(&place).await,
             Self::Limits(args) => args.run(&place).await,
+            Self::Fairness(args) => args.run(&place).await,
             Self::Flows(args) => args.run(&place).await,
             Self::Schedules(args) => args.run(&place).await,
         };

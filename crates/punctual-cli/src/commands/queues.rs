@@ -1,9 +1,11 @@
 //! `punctual queues`: counts, pause, resume, limits, purge, delete.
 
+mod block;
 mod clean;
 mod delete;
 pub(crate) mod limit;
 mod purge;
+mod top;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -52,6 +54,8 @@ Examples:
         queues: Vec<String>,
     },
     Limit(limit::Args),
+    Block(block::Args),
+    Top(top::Args),
     /// Cancel every held, scheduled and ready job of a queue
     #[command(after_help = "\
 Examples:
@@ -99,6 +103,7 @@ impl Command {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let make = match &self {
             Self::Limit(args) if args.sets_any() => Make::IfMissing,
+            Self::Block(_) => Make::IfMissing,
             _ => Make::Never,
         };
         let session = global.session(make).await?;
@@ -118,6 +123,8 @@ impl Command {
                 .await
             }
             Self::Limit(args) => args.run(&session).await,
+            Self::Block(args) => args.run(&session).await,
+            Self::Top(args) => args.run(&session).await,
             Self::Delete { queue, purge, yes } => delete::run(&session, &queue, purge, yes).await,
             Self::Purge {
                 queue,

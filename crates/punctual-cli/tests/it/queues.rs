@@ -258,3 +258,44 @@ fn a_queue_is_limited_and_says_how_its_limits_stand() {
         assert!(refused.stderr.contains(remedy), "{args:?}: {refused:?}");
     }
 }
+
+#[test]
+fn shares_of_a_queue_are_limited_blocked_and_shown() {
+    let punctual = Punctual::with_data();
+    let limit = |args: &[&str]| punctual.run(&[&["queues", "limit", "mail"], args].concat());
+    limit(&["--share-concurrency", "4", "--share-rate", "10/1s"]).exits(0);
+    let set = limit(&["--weight", "acme=5"]).exits(0);
+    for told in ["at most 4", "10/1s window", "5 for acme"] {
+        assert!(set.stdout.contains(told), "{set:?}");
+    }
+    for share in ["acme", "acme", "small"] {
+        punctual.enqueue(&["mail", "{}", "--share", share]);
+    }
+    let block = ["queues", "block", "mail", "--share", "acme", "60s"];
+    let blocked = punctual.run(&block).exits(0);
+    assert_eq!(blocked.stdout, "no job of acme in mail starts for 1m\n");
+    let top = punctual.run(&["queues", "top", "mail"]).exits(0).stdout;
+    assert!(
+        top.contains("acme") && top.contains("blocked, opens in"),
+        "{top}"
+    );
+    let work = ["work", "mail", "--exec", "true", "--until-idle"];
+    punctual.run(&work).exits(0);
+    assert_eq!(punctual.one(&["queues", "list", "mail"])["ready"], 2);
+    let open = ["queues", "block", "mail", "--share", "acme", "0s"];
+    assert_eq!(
+        punctual.run(&open).exits(0).stdout,
+        "acme in mail is open\n"
+    );
+    punctual.run(&work).exits(0);
+    assert_eq!(punctual.one(&["queues", "list", "mail"])["ready"], 0);
+    // A weight of 1 takes it off; the limits stay.
+    limit(&["--weight", "acme=1"]).exits(0);
+    let told = punctual.one(&["queues", "limit", "mail"]);
+    assert_eq!(told["shares"]["weights"], json!({}));
+    assert_eq!(told["shares"]["concurrency"], 4);
+    let refused = limit(&["--weight", "acme"]).exits(2);
+    assert!(refused.stderr.contains("acme=5"), "{refused:?}");
+    let off = limit(&["--none"]).exits(0);
+    assert_eq!(off.stdout, "mail has no limit any more\n");
+}

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::queues::{record_of, strange};
 use crate::auth::{Administering, Allowed, Reading};
 use crate::http::{Caller, ErrorAnswer, Result};
-use crate::json::limits::{LimitsLine, LimitsRequest};
+use crate::json::limits::{LimitsLine, LimitsRequest, SharesLine};
 use crate::json::words::{Count, Name};
 use crate::request::{Answer, Read};
 use crate::service;
@@ -28,6 +28,9 @@ pub(super) struct LimitsAnswer {
     active: u64,
     #[serde(flatten)]
     limits: LimitsLine,
+    /// Limits of each share, and weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shares: Option<SharesLine>,
 }
 
 /// Returns the limits of a queue and how they stand
@@ -82,7 +85,9 @@ async fn answer(shared: &Shared, caller: &Caller, queue: String) -> Answer<Limit
     let stats = shared.engine.stats(&caller.namespace, request).await?;
     let of_queue = stats.queues.first();
     let limits = of_queue.and_then(|stats| stats.limits.as_ref());
+    let (settings, _) = settings_of(shared, caller, &queue).await?;
     Ok(Json(LimitsAnswer {
+        shares: settings.shares.as_deref().map(Into::into),
         queue,
         active: of_queue.map_or(0, |stats| stats.counts.of(JobState::Active)),
         limits: limits.map(Into::into).unwrap_or_default(),

@@ -70,6 +70,7 @@ impl JobJson {
             priority: Some(job.priority),
             unique: job.unique.as_ref().map(Into::into),
             group: job.group.as_ref().map(Into::into),
+            share: job.share.clone(),
             max_attempts: Some(job.max_attempts),
             max_crashes: job.max_crashes,
             retry: RetryLine::of(&job.retry),

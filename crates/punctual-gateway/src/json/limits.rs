@@ -1,6 +1,8 @@
 //! The limits of a queue as JSON: what a `PUT` sends, and how they stand.
 
-use punctual::engine::{LimitStats, QueueSettings, Rate};
+use std::collections::BTreeMap;
+
+use punctual::engine::{LimitStats, QueueSettings, Rate, ShareSettings, ShareStats};
 use punctual::time::{exact_span, parse_span};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -42,6 +44,34 @@ pub(crate) struct LimitsRequest {
     #[schema(minimum = 1, maximum = 1_000_000)]
     concurrency: Option<u64>,
     rate: Option<RateRequest>,
+    /// Limits of each share, and weights.
+    shares: Option<SharesRequest>,
+}
+
+/// What the shares of a queue are told; what is omitted is none.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct SharesRequest {
+    /// Jobs of one share that may be active at once, 1 to 1,000,000.
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    concurrency: Option<u64>,
+    rate: Option<RateRequest>,
+    /// Weights by share, 1 to 1,000; every other share has 1. At most 1,000.
+    #[serde(default)]
+    weights: BTreeMap<String, u32>,
+}
+
+impl SharesRequest {
+    fn settings(&self) -> Result<ShareSettings> {
+        let mut shares = ShareSettings::new();
+        shares.concurrency = self.concurrency;
+        shares.rate = self.rate.as_ref().map(RateRequest::rate).transpose()?;
+        let weights = self.weights.iter();
+        shares.weights = weights
+            .map(|(share, weight)| (share.clone(), *weight))
+            .collect();
+        Ok(shares)
+    }
 }
 
 impl LimitsRequest {
@@ -49,7 +79,8 @@ impl LimitsRequest {
     pub(crate) fn set(&self, mut settings: QueueSettings) -> Result<QueueSettings> {
         settings.concurrency = self.concurrency;
         settings.rate = self.rate.as_ref().map(RateRequest::rate).transpose()?;
-        Ok(settings)
+        let shares = self.shares.as_ref().map(SharesRequest::settings);
+        Ok(settings.shares(shares.transpose()?.unwrap_or_default()))
     }
 }
 
@@ -99,6 +130,71 @@ impl From<&Rate> for RateLine {
             starts: rate.starts(),
             per: exact_span(rate.per()),
             burst,
+        }
+    }
+}
+
+/// What the shares of a queue are told.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Shares)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SharesLine {
+    /// Jobs of one share that may be active at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    concurrency: Option<u64>,
+    /// How many of one share may start in a span of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate: Option<RateLine>,
+    /// Weights by share; every other share has 1.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    weights: BTreeMap<String, u32>,
+}
+
+impl From<&ShareSettings> for SharesLine {
+    fn from(shares: &ShareSettings) -> Self {
+        Self {
+            concurrency: shares.concurrency,
+            rate: shares.rate.as_ref().map(Into::into),
+            weights: shares.weights.iter().cloned().collect(),
+        }
+    }
+}
+
+/// The settings of a line.
+pub(crate) fn shares_of(line: SharesLine) -> Result<ShareSettings> {
+    let mut shares = ShareSettings::new();
+    shares.concurrency = line.concurrency;
+    shares.rate = line.rate.as_ref().map(rate_of).transpose()?;
+    shares.weights = line.weights.into_iter().collect();
+    Ok(shares)
+}
+
+/// A share of a queue and how it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = Share)]
+pub(crate) struct ShareLine {
+    share: String,
+    /// Ready jobs; those of a serial group that wait behind its first one are not counted.
+    ready: u64,
+    active: u64,
+    weight: u32,
+    /// Which limit lets none of its jobs start: `concurrency`, `rate` or `blocked`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    closed: Option<&'static str>,
+    /// When time opens it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opens_at: Option<String>,
+}
+
+impl From<&ShareStats> for ShareLine {
+    fn from(share: &ShareStats) -> Self {
+        Self {
+            share: share.share.clone(),
+            ready: share.ready,
+            active: share.active,
+            weight: share.weight,
+            closed: share.closed.map(|closed| closed.name()),
+            opens_at: share.opens_at.map(|at| at.to_string()),
         }
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct ReasonLine {
     jobs: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     flow: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<String>,
 }
 
 impl ReasonLine {
@@ -83,6 +85,7 @@ impl ReasonLine {
             waits: None,
             jobs: None,
             flow: None,
+            share: None,
         };
         match reason {
             Reason::NotDue { due } => line.due = Some(due.to_string()),
@@ -131,6 +134,28 @@ impl ReasonLine {
                 line.rate = Some(rate.to_string());
                 line.until = Some(until.to_string());
             }
+            Reason::ShareBlocked { share, until } => {
+                line.share = Some(share.clone());
+                line.until = Some(until.to_string());
+            }
+            Reason::ShareConcurrencyReached {
+                share,
+                limit,
+                active,
+            } => {
+                line.share = Some(share.clone());
+                line.limit = Some(*limit);
+                line.active = Some(*active);
+            }
+            Reason::ShareRateReached { share, rate, until } => {
+                line.share = Some(share.clone());
+                line.rate = Some(rate.to_string());
+                line.until = Some(until.to_string());
+            }
+            Reason::ShareTurn { share, ahead } => {
+                line.share = Some(share.clone());
+                line.ahead = Some(*ahead);
+            }
             Reason::NeverReleased { by, state } => {
                 line.by = Some(by.to_string());
                 line.state = Some(state.name());
@@ -158,6 +183,10 @@ fn name_of(reason: &Reason) -> &'static str {
         Reason::NoWorkerForKind { .. } => "no_worker_for_kind",
         Reason::ConcurrencyReached { .. } => "concurrency_reached",
         Reason::RateReached { .. } => "rate_reached",
+        Reason::ShareBlocked { .. } => "share_blocked",
+        Reason::ShareConcurrencyReached { .. } => "share_concurrency_reached",
+        Reason::ShareRateReached { .. } => "share_rate_reached",
+        Reason::ShareTurn { .. } => "share_turn",
         Reason::InLine { .. } => "in_line",
         Reason::Active { .. } => "active",
         Reason::Completed => "completed",
@@ -230,6 +259,32 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
              `punctual queues limit {queue}` shows and changes that",
             when(*until)
         ),
+        Reason::ShareBlocked { share, until } => format!(
+            "its share {share} is blocked and opens {}, at {until}; \
+             `punctual queues block {queue} --share {share} 0s` opens it now",
+            when(*until)
+        ),
+        Reason::ShareConcurrencyReached {
+            share,
+            limit,
+            active,
+        } => format!(
+            "{active} jobs of its share {share} are active and the limit of a share is {limit}; it \
+             goes on when one ends, `punctual queues limit {queue}` shows and changes that"
+        ),
+        Reason::ShareRateReached { share, rate, until } => format!(
+            "its share {share} has used up its rate, {rate}; the next job may start {}, at {until}, \
+             `punctual queues limit {queue}` shows and changes that",
+            when(*until)
+        ),
+        Reason::ShareTurn { share, ahead } => {
+            let others = if *ahead == 1 {
+                "other share has"
+            } else {
+                "other shares have"
+            };
+            format!("{ahead} {others} a turn before the next one of its share {share}")
+        }
         Reason::InLine { ahead } => {
             let others = if *ahead == 1 { "other" } else { "others" };
             format!("it waits its turn behind {ahead} {others}; more workers shorten that")

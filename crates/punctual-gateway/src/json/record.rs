@@ -5,7 +5,7 @@ use punctual::engine::{QueueSettings, RecordValue, SETTINGS_PREFIX};
 use punctual::schedule::{SCHEDULE_PREFIX, Schedule};
 use serde::{Deserialize, Serialize};
 
-use super::limits::{RateLine, rate_of};
+use super::limits::{RateLine, SharesLine, rate_of, shares_of};
 use super::queue::OnFullLine;
 use super::schedule::ScheduleLine;
 use crate::decode::{self, DecodeError};
@@ -24,6 +24,8 @@ struct SettingsOf {
     concurrency: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate: Option<RateLine>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shares: Option<SharesLine>,
 }
 
 /// A line of an export that is no job. It begins with `{"record"`.
@@ -50,6 +52,7 @@ impl RecordJson {
                 on_full: settings.on_full.into(),
                 concurrency: settings.concurrency,
                 rate: settings.rate.as_ref().map(Into::into),
+                shares: settings.shares.as_deref().map(Into::into),
             }),
             paused,
             schedule: None,
@@ -105,6 +108,8 @@ impl RecordJson {
                 value.concurrency = settings.concurrency;
                 let rate = settings.rate.as_ref().map(rate_of).transpose();
                 value.rate = rate.map_err(told)?;
+                let shares = settings.shares.map(shares_of).transpose();
+                let value = value.shares(shares.map_err(told)?.unwrap_or_default());
                 Ok(Some(RecordValue::Queue(value)))
             }
             (None, Some(line)) if is_schedule => {

@@ -185,3 +185,46 @@ async fn limits_out_of_range_name_the_remedy() {
         .await;
     assert_eq!(with_slash.json()["queue"], "a/b");
 }
+
+#[tokio::test]
+async fn shares_are_limited_shown_and_blocked() {
+    let under = serve().await;
+    let shares = json!({"concurrency": 2, "weights": {"acme": 5}});
+    let told = set(&under, &json!({"shares": shares})).await;
+    assert_eq!(told["shares"], shares);
+    for share in ["acme", "acme", "acme", "small"] {
+        let job = json!({"queue": "mail", "payload": {}, "share": share});
+        let sent = under.send("POST", "/v1/jobs", job.to_string()).await;
+        assert_eq!(sent.status, 200, "{sent:?}");
+    }
+    assert_eq!(claim(&under, 10).await, 3);
+    let top = under.get("/v1/queues/mail/shares?top=1").await.json();
+    let acme =
+        json!({"share": "acme", "ready": 1, "active": 2, "weight": 5, "closed": "concurrency"});
+    assert_eq!(top, json!({"queue": "mail", "shares": [acme]}));
+    let block = json!({"share": "acme", "span": "1m"}).to_string();
+    let blocked = under.send("POST", "/v1/queues/mail/block", block).await;
+    assert_eq!(
+        (blocked.status, blocked.json()["changed"].clone()),
+        (200, json!(true))
+    );
+    let listed = under.get("/v1/jobs?queue=mail&state=ready").await.json();
+    let id = listed["jobs"][0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(listed["jobs"][0]["share"], "acme");
+    let told = under
+        .get(&format!("/v1/jobs/{id}?explain=true"))
+        .await
+        .json();
+    assert!(told.to_string().contains("share_blocked"), "{told}");
+    for (body, remedy) in [
+        (json!({"shares": {"weights": {"acme": 0}}}), "1 to 1,000"),
+        (json!({"shares": {"concurrency": 0}}), "1 to 1,000,000"),
+        (json!({"shares": {"weight": 3}}), "weights"),
+    ] {
+        let refused = under.send("PUT", LIMITS, body.to_string()).await;
+        assert_eq!(refused.status, 422, "{refused:?}");
+        assert!(refused.json().to_string().contains(remedy), "{refused:?}");
+    }
+    let many = under.get("/v1/queues/mail/shares?top=101").await;
+    assert_eq!(many.status, 422, "{many:?}");
+}

@@ -46,6 +46,8 @@ const TABLE: [(&str, &str, &str, &str, &str); 56] = [
     ("PUT", "/v1/queues/{queue}/limits", "", r#"{"concurrency":5}"#, "admin"),
     ("GET", "/v1/queues/{queue}/limits", "", "", "read admin"),
     ("DELETE", "/v1/queues/{queue}/limits", "", "", "admin"),
+    ("GET", "/v1/queues/{queue}/shares", "", "", "read admin"),
+    ("POST", "/v1/queues/{queue}/block", "", r#"{"share":"a","span":"1s"}"#, "admin"),
     ("PUT", "/v1/schedules/{name}", "", r#"{"every":["1h"],"job":{"queue":"p"}}"#, "admin"),
     ("GET", "/v1/schedules", "", "", "read admin"),
     ("GET", "/v1/schedules/{name}", "", "", "read admin"),

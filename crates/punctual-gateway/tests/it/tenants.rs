@@ -59,6 +59,8 @@ async fn fill(under: &Under) -> Shop {
     let limits = json!({"concurrency": 3, "rate": {"starts": 5, "per": "1h"}}).to_string();
     let set = under.send("PUT", "/v1/queues/busy/limits", limits).await;
     assert_eq!(set.status, 200, "{set:?}");
+    let block = json!({"share": "customer:3", "span": "300d"});
+    post("/v1/queues/busy/block", block).await;
     let schedule = json!({"at": ["2090-01-01T00:00:00Z"], "job": {"queue": "mail"}}).to_string();
     let set = under.send("PUT", "/v1/schedules/beat", schedule).await;
     assert_eq!(set.status, 200, "{set:?}");
@@ -77,6 +79,7 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
         "/v1/queues",
         "/v1/queues/settings?queue=mail",
         "/v1/queues/busy/limits",
+        "/v1/queues/busy/shares",
         "/v1/schedules",
         "/v1/flows",
         "/v1/flows/beat/steps",
@@ -105,6 +108,7 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
             told["jobs"],
             told["max_pending"],
             told["concurrency"],
+            told["shares"],
             told["rate"],
             told["entries"],
             schedules,
@@ -278,7 +282,11 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
             vec![
                 json!({"concurrency": 1}),
                 json!({"rate": {"starts": 1, "per": "1h"}}),
+                json!({"shares": {"concurrency": 1, "weights": {"customer:3": 2}}}),
             ]
+        }
+        ("post", "/v1/queues/{queue}/block") => {
+            vec![json!({"share": "customer:3", "span": "1h"})]
         }
         ("put", "/v1/schedules/{name}") => {
             vec![json!({"every": ["1h"], "job": {"queue": "mail"}})]

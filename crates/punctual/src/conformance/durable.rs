@@ -8,7 +8,7 @@ use super::schedules::{cron, every, minute};
 use super::wake::{SOON, assert_claims_at, expiring, in_group, with_key};
 use crate::engine::{
     Action, Claim, Control, Controlled, EnqueueVerdict, Filter, ListBy, QueueSettings, Rate,
-    RecordValue, SettleVerdict,
+    RecordValue, SettleVerdict, ShareSettings,
 };
 use crate::job::{
     Due, Effect, Group, Hold, JobId, JobRecord, NewJob, OnRetry, Outcome, State, Unique,
@@ -240,6 +240,36 @@ pub(super) async fn limits_outlive_a_crash(mut case: Case) {
     assert_eq!(attempts(&case.claim_as(claim).await).len(), 2);
     case.crash().await;
     assert_eq!(case.claim_ids(9).await, [], "both are leased");
+}
+
+/// Turns, weights, limits and blocks of shares outlive a crash.
+pub(super) async fn shares_outlive_a_crash(mut case: Case) {
+    let shares = ShareSettings::new().concurrency(2).weight("a", 3);
+    case.configure(QueueSettings::new().shares(shares), 0).await;
+    for share in ["a", "b", "c"] {
+        case.many_of(share, 9).await;
+    }
+    case.block("c", hours(1)).await;
+    let claim = Claim {
+        in_process: false,
+        ..case.wants(9)
+    };
+    let running = attempts(&case.claim_as(claim).await);
+    assert_eq!(running.len(), 4, "two of each that is open");
+    let before = case.top(10).await;
+    case.crash().await;
+    assert_eq!(case.top(10).await, before);
+    assert_eq!(case.claim_ids(9).await, [], "both are full");
+    case.complete(&running[0]).await;
+    let next = case.claim_one().await;
+    assert_eq!(next.job.share, running[0].job.share);
+    assert_eq!(case.wake_at().await.map(|at| at > case.clock()), Some(true));
+    case.advance(hours(1)).await;
+    let opened = case.claim(9).await;
+    let of_c = opened
+        .iter()
+        .filter(|one| one.job.share.as_deref() == Some("c"));
+    assert_eq!(of_c.count(), 2, "its block is over");
 }
 
 /// Engine time does not step back over a crash, though the clock does.

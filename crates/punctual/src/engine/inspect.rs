@@ -270,8 +270,9 @@ pub struct List {
 #[non_exhaustive]
 pub enum ListBy {
     /// Jobs of one queue in one state. Scheduled jobs come by due; ready ones line by line, those
-    /// without a group by priority (suspects after the others), then group by group; settled ones
-    /// by the instant they settled, the latest first.
+    /// without a group or a share by priority (suspects after the others), then those with a share
+    /// by priority and share, then group by group; settled ones by the instant they settled, the
+    /// latest first.
     State {
         /// The queue.
         queue: String,

@@ -26,6 +26,9 @@ pub(super) const LOOKED_AT: usize = 250;
 const FORGOTTEN: usize = 16;
 /// A share of at least two to the power of this many jobs is in the order of the largest.
 const CROWD: u8 = 4;
+/// What shares are told that nobody told anything.
+static EQUAL: ShareSettings = ShareSettings::new();
+
 /// The shares of a queue, in memory.
 #[derive(Debug)]
 pub(super) struct Shares {
@@ -174,14 +177,16 @@ impl Machine {
     ) -> Result<()> {
         let now = self.now;
         let before = self.share_row(id, share)?;
-        let queue = self.queue_mut(id)?;
-        let limits = queue.settings.shares.clone().unwrap_or_default();
-        let is_new = queue.shares.is_none();
+        let super::Queue {
+            settings, shares, ..
+        } = self.queue_mut(id)?;
+        let limits = settings.shares.as_deref().unwrap_or(&EQUAL);
+        let is_new = shares.is_none();
         let fresh = || Shares {
             row: SharesRow::new(),
             changed: true,
         };
-        let all = queue.shares.get_or_insert_with(|| Box::new(fresh()));
+        let all = shares.get_or_insert_with(|| Box::new(fresh()));
         all.changed = true;
         let all = &mut all.row;
         let was = before.clone().unwrap_or_else(ShareRow::empty);
@@ -191,7 +196,7 @@ impl Machine {
         change(&mut row, all);
         row.lanes.retain(|(_, (_, places))| *places > 0);
         row.blocked_until = row.blocked_until.filter(|until| *until > now);
-        file(&mut row, &limits, limits.weight_of(share), now);
+        file(&mut row, limits, limits.weight_of(share), now);
         all.count(&row, true);
         all.lanes.retain(|(_, lane)| lane.places > 0);
         all.active = all.active + row.active - was_active;
@@ -200,7 +205,7 @@ impl Machine {
         all.shares = all.shares + u64::from(!is_gone) - u64::from(before.is_some());
         let none_left = all.shares == 0;
         if none_left {
-            queue.shares = None;
+            *shares = None;
         }
         self.derived.shared += usize::from(is_new);
         if none_left {
@@ -258,14 +263,15 @@ impl Machine {
                 self.rows.crowds.put(&mut self.journal, key(class), ());
             }
         }
-        let opens = was.round.is_none() && row.round.is_some();
+        let more = row.ready() > was.ready();
+        let opens = row.round.is_some() && (was.round.is_none() || more);
         let is_earlier = |until: Timestamp| was.parked.is_none_or(|(_, was)| until < was);
         let waits = row
             .parked
             .is_some_and(|(is_idle, until)| is_idle == 0 && is_earlier(until));
         // A worker is to learn of work, or of the instant at which there will be some.
         if opens || waits {
-            self.notify_work(id, opens && was.ready() < row.ready())?;
+            self.notify_work(id, opens && more)?;
         }
         Ok(())
     }

@@ -64,6 +64,10 @@ pub(super) struct Options {
     #[arg(long, value_name = "hold|pass", requires = "group")]
     group_on_retry: Option<GroupRetry>,
 
+    /// Its share, such as a customer: shares take turns
+    #[arg(long, value_name = "KEY")]
+    share: Option<String>,
+
     /// Failures after which it is dead [default: 20]
     #[arg(long, value_name = "N", value_parser = attempts_of)]
     max_attempts: Option<u32>,
@@ -183,6 +187,7 @@ impl Options {
                 Some(GroupRetry::Pass) => OnRetry::Pass,
             })
         });
+        job.share.clone_from(&self.share);
         job.max_attempts = self.max_attempts.unwrap_or(job.max_attempts);
         job.max_crashes = self.max_crashes;
         if let Some(retry) = &self.retry {

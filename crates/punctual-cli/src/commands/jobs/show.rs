@@ -109,6 +109,7 @@ fn fields(job: &JobRecord, now: Timestamp) -> Vec<(&'static str, String)> {
         job.unique.as_ref().map(|unique| unique.key.clone()),
     );
     add("group", job.group.as_ref().map(|group| group.key.clone()));
+    add("share", job.share.clone());
     add(
         "waits for",
         (!job.wait_for.is_empty()).then(|| job.wait_for.join(", ")),

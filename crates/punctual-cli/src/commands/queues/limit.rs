@@ -1,9 +1,10 @@
 //! `punctual queues limit`: how many jobs of a queue are active, and how many start in a span.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use punctual::engine::{ClosedLimit, LimitStats, Rate};
+use punctual::engine::{ClosedLimit, LimitStats, Rate, ShareSettings};
 use punctual::queue::QueueLimits;
 use punctual::time::{Timestamp, exact_span, format_span, parse_span};
 use punctual::{Queue, State};
@@ -22,6 +23,8 @@ Examples:
   punctual queues limit mail --rate 1000/1m                  at most 1,000 starts in any minute
   punctual queues limit mail --rate 10/1s --kind smooth      one start each 100ms, and a burst of 1
   punctual queues limit mail --rate none                     no rate any more; the concurrency stays
+  punctual queues limit mail --share-concurrency 4           at most 4 active of each share (customer)
+  punctual queues limit mail --share-rate 10/1s --weight acme=5   acme gets 5 turns for one of another
   punctual queues limit mail --none                          no limit any more
 
 A job that waits at a limit counts no attempt and is not late. A lower limit stops new starts only.")]
@@ -45,8 +48,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "rate")]
     burst: Option<u64>,
 
-    /// Take all limits off
-    #[arg(long, visible_alias = "remove", conflicts_with_all = ["concurrency", "rate"])]
+    /// Jobs of one share that may be active at once, or none
+    #[arg(long, value_name = "N", value_parser = concurrency_of)]
+    share_concurrency: Option<Choice<u64>>,
+
+    /// Jobs of one share that may start in a span, such as 10/1s, or none
+    #[arg(long, value_name = "N/SPAN", value_parser = rate_of)]
+    share_rate: Option<Choice<(u64, Duration)>>,
+
+    /// How the rate of a share lets jobs start; window by default
+    #[arg(long, value_name = "KIND", requires = "share_rate")]
+    share_kind: Option<Kind>,
+
+    /// Turns that a share gets for one of a share without a weight, 1 to 1000; 1 takes it off
+    #[arg(long, value_name = "SHARE=N", value_parser = weight_of)]
+    weight: Vec<(String, u32)>,
+
+    /// Take all limits and weights off
+    #[arg(long, visible_alias = "remove", conflicts_with_all = ["concurrency", "rate", "share_concurrency", "share_rate", "weight"])]
     none: bool,
 }
 
@@ -76,6 +95,14 @@ fn rate_of(text: &str) -> std::result::Result<Choice<(u64, Duration)>, String> {
         "none" => Ok(Choice(None)),
         text => starts_of(text).map(|rate| Choice(Some(rate))),
     }
+}
+
+/// Reads a weight such as `acme=5`.
+fn weight_of(text: &str) -> std::result::Result<(String, u32), String> {
+    let wrong = || "use a share and 1 to 1000, such as acme=5".to_owned();
+    let (share, weight) = text.rsplit_once('=').ok_or_else(wrong)?;
+    let weight = weight.parse().map_err(|_| wrong())?;
+    Ok((share.to_owned(), weight))
 }
 
 /// Reads a rate such as `20/1s`.
@@ -128,11 +155,12 @@ impl Args {
                 Some(Choice(None)) => None,
                 Some(Choice(Some(starts))) => Some(self.rate(starts)?),
             };
-            if concurrency.is_none() && rate.is_none() {
+            let shares = self.shares(limits().share_settings().await?)?;
+            if concurrency.is_none() && rate.is_none() && shares == ShareSettings::new() {
                 let removed = limits().remove().await?;
                 return self.removed(session, removed);
             }
-            set(limits(), concurrency, rate).await?;
+            set(limits().per_share(shares), concurrency, rate).await?;
             let durability = session.durability().await?;
             session.tell_durability(durability);
         }
@@ -141,7 +169,25 @@ impl Args {
 
     /// Whether it sets a limit.
     pub(super) fn sets_any(&self) -> bool {
-        self.concurrency.is_some() || self.rate.is_some()
+        let shares = self.share_concurrency.is_some() || self.share_rate.is_some();
+        shares || !self.weight.is_empty() || self.concurrency.is_some() || self.rate.is_some()
+    }
+
+    /// What shares are to be told, from what they are told now.
+    fn shares(&self, mut shares: ShareSettings) -> Result<ShareSettings> {
+        if let Some(Choice(concurrency)) = self.share_concurrency {
+            shares.concurrency = concurrency;
+        }
+        if let Some(Choice(starts)) = self.share_rate {
+            let kind = self.share_kind.unwrap_or(Kind::Window);
+            let rate = starts.map(|starts| kind.rate(starts, None)).transpose();
+            shares.rate = rate.map_err(Failure::usage)?;
+        }
+        for (share, weight) in &self.weight {
+            shares = shares.weight(share, *weight);
+        }
+        shares.weights.retain(|(_, weight)| *weight != 1);
+        Ok(shares)
     }
 
     fn rate(&self, starts: (u64, Duration)) -> Result<Rate> {
@@ -168,15 +214,21 @@ impl Args {
         let of_queue = stats.first();
         let active = of_queue.map_or(0, |stats| stats.counts.of(State::Active));
         let limits = of_queue.and_then(|stats| stats.limits);
+        let handle = Queue::new(&session.engine).namespace(session.namespace.clone());
+        let shares = handle.limits(&self.queue).share_settings().await?;
         if session.out.is_json() {
             let mut line = object!({ "queue": self.queue, "active": active });
             line.0.extend(object_of(&limits.unwrap_or_default()).0);
+            let told = shares != ShareSettings::new();
+            let shares = object!({ "shares": told.then(|| shares_object(&shares)) });
+            line.0.extend(shares.0);
             return session.out.json(&line);
         }
-        let Some(limits) = limits else {
+        if limits.is_none() && shares == ShareSettings::new() {
             let queue = &self.queue;
             return session.out.line(format!("{queue} has no limit"));
-        };
+        }
+        let limits = limits.unwrap_or_default();
         let now = session.engine.info().await?.now;
         let mut card = vec![("queue", self.queue.clone())];
         card.push((
@@ -188,6 +240,15 @@ impl Args {
         ));
         if let Some(rate) = limits.rate {
             card.push(("rate", rate.to_string()));
+        }
+        if let Some(most) = shares.concurrency {
+            card.push(("active of a share", format!("at most {most}")));
+        }
+        if let Some(rate) = shares.rate {
+            card.push(("rate of a share", rate.to_string()));
+        }
+        for (share, weight) in &shares.weights {
+            card.push(("weight", format!("{weight} for {share}")));
         }
         card.push((
             "now",
@@ -224,6 +285,15 @@ pub(super) fn object_of(limits: &LimitStats) -> Object {
         "closed": limits.closed.map(ClosedLimit::name),
         "opens_at": limits.opens_at.map(|at| at.to_string()),
         "waits_ms": limits.waits.map(|span| span.as_millis()),
+    })
+}
+
+fn shares_object(shares: &ShareSettings) -> Object {
+    let weights: BTreeMap<_, _> = shares.weights.iter().cloned().collect();
+    object!({
+        "concurrency": shares.concurrency,
+        "rate": shares.rate.as_ref().map(rate_object),
+        "weights": weights,
     })
 }
 

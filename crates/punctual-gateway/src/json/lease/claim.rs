@@ -1,5 +1,6 @@
 //! Claims, and the leases that answer them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use punctual::engine::{Claim, ClaimOrder, Claimed, LimitedQueue, WorkerId, WorkerRecord};
@@ -158,6 +159,9 @@ struct LimitedLine {
     queue: String,
     /// Since when they let jobs start, before this claim.
     open_since: String,
+    /// The same by share, where the limits of a share kept a job of this claim for longer.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    shares: BTreeMap<String, String>,
 }
 
 impl ClaimAnswer {
@@ -184,6 +188,9 @@ impl LimitedLine {
         Self {
             queue: limited.queue.clone(),
             open_since: limited.open_since.to_string(),
+            shares: (limited.shares.iter())
+                .map(|(share, at)| (share.clone(), at.to_string()))
+                .collect(),
         }
     }
 }

@@ -1,0 +1,107 @@
+//! `/v1/queues/{queue}/shares`: the largest shares of a queue, and blocks of some.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use punctual::engine::{Control, Controlled, StatsRequest, TOP_SHARES_MAX};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::queues::strange;
+use crate::auth::{Administering, Allowed, Reading};
+use crate::http::{ErrorAnswer, Problem};
+use crate::job_json::SpanText;
+use crate::json::limits::ShareLine;
+use crate::json::words::Name;
+use crate::request::{Answer, Pairs, Read};
+use crate::service;
+use crate::state::Shared;
+
+/// The largest shares of a queue.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SharesAnswer {
+    queue: String,
+    /// Those with the most ready jobs first, then those with the most active ones.
+    shares: Vec<ShareLine>,
+}
+
+/// Returns the shares of a queue with the most ready jobs
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}/shares", operation_id = "get_shares", tag = "queues",
+    params(("queue" = Name, Path), ("top" = Option<u64>, Query, description = "how many, 1 to 100; 20 by default")),
+    responses((status = 200, body = SharesAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn get(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Path(queue): Path<String>,
+    pairs: Pairs,
+) -> Answer<SharesAnswer> {
+    pairs.only(&["top"])?;
+    punctual::job::check_name("queue", &queue)?;
+    let top = match pairs.one("top")? {
+        None => 20,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|top| (1..=TOP_SHARES_MAX).contains(top))
+            .ok_or_else(|| Problem::invalid("top is out of range").hint("use 1 to 100"))?,
+    };
+    let request = StatsRequest {
+        queues: vec![queue.clone()],
+        shares: top,
+        ..StatsRequest::default()
+    };
+    let stats = shared.engine.stats(&caller.namespace, request).await?;
+    let shares = stats.queues.first().map(|queue| &queue.shares);
+    Ok(Json(SharesAnswer {
+        queue,
+        shares: shares.into_iter().flatten().map(Into::into).collect(),
+    }))
+}
+
+/// A share to block for a while.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BlockRequest {
+    /// The share.
+    #[schema(min_length = 1, max_length = 256)]
+    share: String,
+    /// How long, up to 365d; `0s` ends a block.
+    span: SpanText,
+}
+
+/// What a block changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BlockAnswer {
+    queue: String,
+    share: String,
+    /// Whether that changed anything.
+    changed: bool,
+}
+
+/// Starts no job of a share for a while; no attempt is counted
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/block", operation_id = "block_share", tag = "queues", params(("queue" = Name, Path)),
+    request_body = BlockRequest,
+    responses((status = 200, body = BlockAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn block(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Path(queue): Path<String>,
+    Read(request): Read<BlockRequest>,
+) -> Answer<BlockAnswer> {
+    let block = Control::BlockShare {
+        queue: queue.clone(),
+        share: request.share.clone(),
+        span: request.span.0,
+    };
+    let Controlled::Done(changed) = service::control(&shared, &caller, block).await? else {
+        return Err(strange().into());
+    };
+    Ok(Json(BlockAnswer {
+        queue,
+        share: request.share,
+        changed,
+    }))
+}
