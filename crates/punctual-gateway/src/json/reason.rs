@@ -134,35 +134,42 @@ impl ReasonLine {
                 line.rate = Some(rate.to_string());
                 line.until = Some(until.to_string());
             }
+            Reason::NeverReleased { by, state } => {
+                line.by = Some(by.to_string());
+                line.state = Some(state.name());
+            }
+            other => line.of_share(other),
+        }
+        line
+    }
+
+    /// What the share of a job says.
+    fn of_share(&mut self, reason: &Reason) {
+        match reason {
             Reason::ShareBlocked { share, until } => {
-                line.share = Some(share.clone());
-                line.until = Some(until.to_string());
+                self.share = Some(share.clone());
+                self.until = Some(until.to_string());
             }
             Reason::ShareConcurrencyReached {
                 share,
                 limit,
                 active,
             } => {
-                line.share = Some(share.clone());
-                line.limit = Some(*limit);
-                line.active = Some(*active);
+                self.share = Some(share.clone());
+                self.limit = Some(*limit);
+                self.active = Some(*active);
             }
             Reason::ShareRateReached { share, rate, until } => {
-                line.share = Some(share.clone());
-                line.rate = Some(rate.to_string());
-                line.until = Some(until.to_string());
+                self.share = Some(share.clone());
+                self.rate = Some(rate.to_string());
+                self.until = Some(until.to_string());
             }
             Reason::ShareTurn { share, ahead } => {
-                line.share = Some(share.clone());
-                line.ahead = Some(*ahead);
-            }
-            Reason::NeverReleased { by, state } => {
-                line.by = Some(by.to_string());
-                line.state = Some(state.name());
+                self.share = Some(share.clone());
+                self.ahead = Some(*ahead);
             }
             _ => {}
         }
-        line
     }
 }
 
@@ -259,32 +266,6 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
              `punctual queues limit {queue}` shows and changes that",
             when(*until)
         ),
-        Reason::ShareBlocked { share, until } => format!(
-            "its share {share} is blocked and opens {}, at {until}; \
-             `punctual queues block {queue} --share {share} 0s` opens it now",
-            when(*until)
-        ),
-        Reason::ShareConcurrencyReached {
-            share,
-            limit,
-            active,
-        } => format!(
-            "{active} jobs of its share {share} are active and the limit of a share is {limit}; it \
-             goes on when one ends, `punctual queues limit {queue}` shows and changes that"
-        ),
-        Reason::ShareRateReached { share, rate, until } => format!(
-            "its share {share} has used up its rate, {rate}; the next job may start {}, at {until}, \
-             `punctual queues limit {queue}` shows and changes that",
-            when(*until)
-        ),
-        Reason::ShareTurn { share, ahead } => {
-            let others = if *ahead == 1 {
-                "other share has"
-            } else {
-                "other shares have"
-            };
-            format!("{ahead} {others} a turn before the next one of its share {share}")
-        }
         Reason::InLine { ahead } => {
             let others = if *ahead == 1 { "other" } else { "others" };
             format!("it waits its turn behind {ahead} {others}; more workers shorten that")
@@ -311,6 +292,40 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
             "nothing will release it: job {by}, for which it waits, is {state} and did not clear it; \
              `punctual jobs run-now ID` lets it run, `punctual jobs cancel ID` ends it"
         ),
+        other => of_share_in_words(other, queue, now),
+    }
+}
+
+/// What the share of a job says, for a person.
+fn of_share_in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
+    let when = |at: Timestamp| relative(at, now);
+    match reason {
+        Reason::ShareBlocked { share, until } => format!(
+            "its share {share} is blocked and opens {}, at {until}; \
+             `punctual queues block {queue} --share {share} 0s` opens it now",
+            when(*until)
+        ),
+        Reason::ShareConcurrencyReached {
+            share,
+            limit,
+            active,
+        } => format!(
+            "{active} jobs of its share {share} are active and the limit of a share is {limit}; it \
+             goes on when one ends, `punctual queues limit {queue}` shows and changes that"
+        ),
+        Reason::ShareRateReached { share, rate, until } => format!(
+            "its share {share} has used up its rate, {rate}; the next job may start {}, at {until}, \
+             `punctual queues limit {queue}` shows and changes that",
+            when(*until)
+        ),
+        Reason::ShareTurn { share, ahead } => {
+            let others = if *ahead == 1 {
+                "other share has"
+            } else {
+                "other shares have"
+            };
+            format!("{ahead} {others} a turn before the next one of its share {share}")
+        }
         other => format!("{other:?}"),
     }
 }

@@ -195,7 +195,7 @@ async fn shares_are_limited_shown_and_blocked() {
     for share in ["acme", "acme", "acme", "small"] {
         let job = json!({"queue": "mail", "payload": {}, "share": share});
         let sent = under.send("POST", "/v1/jobs", job.to_string()).await;
-        assert_eq!(sent.status, 200, "{sent:?}");
+        assert_eq!(sent.status, 201, "{sent:?}");
     }
     assert_eq!(claim(&under, 10).await, 3);
     let top = under.get("/v1/queues/mail/shares?top=1").await.json();

@@ -218,6 +218,7 @@ fn parameter(shop: &Shop, name: &str) -> String {
         "limit" => "10",
         "from" => "0",
         "minutes" => "60",
+        "top" => "5",
         "older_than" => "1ms",
         "preview" => "40",
         "wait" => "1s",
