@@ -1,7 +1,7 @@
 //! A message of another system, and the id of its job.
 
 use bytes::Bytes;
-use punctual::{JobId, NewJob};
+use punctual::{JobId, Limits, NewJob, Result};
 use sha2::{Digest, Sha256};
 
 /// The form of an id of version 8, in its first byte: derived from the name of a foreign message.
@@ -63,6 +63,11 @@ pub fn foreign_id(source: &str, name: &str) -> JobId {
     bytes.copy_from_slice(&digest[..16]);
     bytes[0] = FORM_FOREIGN;
     JobId::from_uuid(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+/// Checks the name of a queue before the first message: else every message would be refused for it.
+pub(crate) fn check_queue(queue: &str) -> Result<()> {
+    NewJob::new(queue, "").check(&Limits::default())
 }
 
 /// What bytes without a type are: JSON, text, or bytes.

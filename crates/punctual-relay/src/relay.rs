@@ -93,6 +93,9 @@ impl Relay {
         open: impl Open,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<()> {
+        let mut usual = NewJob::new(queue_of(&self.name), "");
+        usual.remember = Some(self.remember);
+        usual.check(&Limits::default())?;
         let mut shutdown = std::pin::pin!(shutdown);
         let mut backoff = Backoff::engine();
         loop {
@@ -276,10 +279,12 @@ impl Batch {
         }
     }
 
+    /// A job without a receipt is not stored: it stays.
     fn take(&mut self, receipts: &[Receipt], health: &RelayHealth) {
         let jobs = std::mem::take(&mut self.jobs);
-        for (job, receipt) in jobs.into_iter().zip(receipts) {
-            self.take_one(job, std::slice::from_ref(receipt), health);
+        for (at, job) in jobs.into_iter().enumerate() {
+            let receipt = receipts.get(at..=at).unwrap_or_default();
+            self.take_one(job, receipt, health);
         }
     }
 

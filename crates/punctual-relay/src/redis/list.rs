@@ -7,7 +7,7 @@ use punctual::{NewJob, Result};
 
 use super::connection::Place;
 use super::parked::{Parked, STALE};
-use crate::message::{Message, content_type_of};
+use crate::message::{Message, check_queue, content_type_of};
 use crate::source::{Open, Refused, Source};
 
 /// The items of a list become jobs that are due at once, in the place of `BRPOP` consumers.
@@ -58,6 +58,7 @@ impl ListSource {
 #[async_trait]
 impl Open for ListSource {
     async fn open(&self) -> Result<Box<dyn Source>> {
+        check_queue(&self.queue)?;
         let take = match self.end {
             End::Right => "RPOP",
             End::Left => "LPOP",

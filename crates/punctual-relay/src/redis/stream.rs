@@ -10,7 +10,7 @@ use redis::Value;
 
 use super::connection::{Connection, Place};
 use super::parked::STALE;
-use crate::message::{Message, content_type_of, foreign_id};
+use crate::message::{Message, check_queue, content_type_of, foreign_id};
 use crate::source::{Open, Refused, Source};
 
 /// The entries of a stream become jobs that are due at once.
@@ -75,6 +75,7 @@ impl StreamSource {
 #[async_trait]
 impl Open for StreamSource {
     async fn open(&self) -> Result<Box<dyn Source>> {
+        check_queue(&self.queue)?;
         let mut connection = self.place.connect().await?;
         let mut create = redis::cmd("XGROUP");
         create

@@ -10,7 +10,7 @@ use punctual::{Due, Error, ErrorKind, JobId, NewJob, Result};
 use super::connection::{Connection, Place};
 use super::parked::{Parked, STALE};
 use super::unit::Unit;
-use crate::message::{Message, content_type_of};
+use crate::message::{Message, check_queue, content_type_of};
 use crate::source::{Open, Refused, Source};
 
 /// The members of a sorted set become jobs that are due at their scores. The relay takes all of
@@ -114,6 +114,7 @@ fn no_instant(score: f64) -> Error {
 #[async_trait]
 impl Open for ZsetSource {
     async fn open(&self) -> Result<Box<dyn Source>> {
+        check_queue(&self.queue)?;
         let mut parked = Parked::open(&self.place, "zset", self.stale).await?;
         self.guess_by(parked.connection()).await?;
         Ok(Box::new(Zset {

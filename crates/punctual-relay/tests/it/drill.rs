@@ -80,7 +80,7 @@ async fn drill<O: Open + Clone + 'static>(name: &str, open: O, send: impl Future
             while health.numbers().received < enough && arrivals.total() < MESSAGES as usize
                 || kills >= KILLS && arrivals.total() < MESSAGES as usize
             {
-                tokio::task::yield_now().await;
+                punctual::time::pause(punctual::time::millis(1)).await;
             }
             // Wherever it is.
             running.abort();

@@ -66,7 +66,7 @@ async fn a_source_that_fails_starts_again() {
         let command = format!("sh -c '{command}'");
         let running = tokio::spawn(relay.run_until(source(&command), std::future::pending()));
         while health.numbers().restarts < 2 {
-            tokio::task::yield_now().await;
+            punctual::time::pause(punctual::time::millis(1)).await;
         }
         running.abort();
         assert!(health.numbers().last_error.is_some());

@@ -118,7 +118,7 @@ async fn a_relay_goes_on_after_its_server_was_restarted() {
     let running = tokio::spawn(relay.run_until(source(&redis), std::future::pending()));
     redis.server.kill();
     while health.numbers().restarts == 0 {
-        tokio::task::yield_now().await;
+        punctual::time::pause(punctual::time::millis(1)).await;
     }
     redis.server.restart();
     let client = redis::Client::open(redis.server.address()).expect("an address");
@@ -128,7 +128,7 @@ async fn a_relay_goes_on_after_its_server_was_restarted() {
         .expect("it runs");
     redis.run(&["LPUSH", "mail", "a"]).await;
     while health.numbers().enqueued == 0 {
-        tokio::task::yield_now().await;
+        punctual::time::pause(punctual::time::millis(1)).await;
     }
     running.abort();
     assert_eq!(texts(&jobs(&engine).await), ["a"]);

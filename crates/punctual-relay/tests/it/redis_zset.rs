@@ -81,11 +81,11 @@ async fn a_delay_among_instants_becomes_a_dead_job() {
     let health = relay.health();
     let running = tokio::spawn(relay.run_until(source(&redis), std::future::pending()));
     while health.numbers().enqueued == 0 {
-        tokio::task::yield_now().await;
+        punctual::time::pause(punctual::time::millis(1)).await;
     }
     redis.run(&["ZADD", "delayed", "30", "soon"]).await;
     while health.numbers().refused == 0 {
-        tokio::task::yield_now().await;
+        punctual::time::pause(punctual::time::millis(1)).await;
     }
     running.abort();
     let dead: Vec<_> = jobs(&engine)

@@ -57,7 +57,7 @@ async fn a_full_queue_leaves_messages_in_the_source() {
     let health = relay.health();
     let running = tokio::spawn(relay.run_until(source(&redis), std::future::pending()));
     while health.numbers().state.name() != "engine_refuses" {
-        tokio::task::yield_now().await;
+        punctual::time::pause(punctual::time::millis(1)).await;
     }
     // The first batch is taken; the rest is not touched.
     assert_eq!(redis.run(&["LLEN", "mail"]).await, redis::Value::Int(30));
@@ -86,6 +86,14 @@ async fn bad_settings_are_errors_that_name_the_remedy() {
     assert!(error.message().contains("another type"), "{error}");
 
     assert!(Relay::new(&engine, "no blanks please").is_err());
+    let relay = Relay::new(&engine, "test").expect("a name");
+    let long = relay.remember(punctual::time::days(8));
+    let error = long.run_until(source(&redis), std::future::pending()).await;
+    assert!(error.expect_err("8 days").message().contains("remember"));
+    let queue = ListSource::new(redis.place("other"), "no queue");
+    let relay = Relay::new(&engine, "test").expect("a name");
+    let error = relay.run_until(queue, std::future::pending()).await;
+    assert!(error.expect_err("a blank").message().contains("queue"));
     for (address, key) in [("127.0.0.1:1", ""), ("http://x", "mail"), ("::::", "mail")] {
         assert!(Place::new(address, key).is_err(), "{address} {key}");
     }

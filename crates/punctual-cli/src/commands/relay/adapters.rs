@@ -57,7 +57,7 @@ impl OutboxArgs {
         if common.until_idle {
             command += " --until-idle";
         }
-        let source = source(&command, &self.sql, common.name("outbox"), "outbox")?;
+        let source = source(&command, &self.sql, "outbox", "outbox")?;
         common.relay("outbox", global, source).await
     }
 }
@@ -188,7 +188,8 @@ impl AmqpArgs {
             common.batch
         );
         command += self.identity.flags();
-        let source = source(&command, &self.broker.amqp, common.name("amqp"), &self.into)?;
+        let identity = format!("amqp {}", self.queue);
+        let source = source(&command, &self.broker.amqp, &identity, &self.into)?;
         common.relay("amqp", global, source).await
     }
 }
@@ -206,7 +207,8 @@ impl AmqpDelayArgs {
             common.batch
         );
         takes += self.identity.flags();
-        let source = source(&takes, &self.broker.amqp, common.name("amqp-delay"), &queue)?;
+        let identity = format!("amqp-delay {}", self.exchange);
+        let source = source(&takes, &self.broker.amqp, &identity, &queue)?;
         let mut emits = format!("amqp-emit --to {}", quoted(&self.to));
         if let Some(kind) = &self.to_type {
             emits += &format!(" --to-type {}", quoted(kind));
@@ -249,9 +251,10 @@ const EMITTED: usize = 1_000;
 /// The variable in which the shell finds the binary, whatever its path.
 const BINARY_VARIABLE: &str = "PUNCTUAL_RELAY_BINARY";
 
-fn source(adapter: &str, address: &str, name: &str, queue: &str) -> Result<LineSource> {
+/// Ids of messages come from `identity`, the same for every relay of the source.
+fn source(adapter: &str, address: &str, identity: &str, queue: &str) -> Result<LineSource> {
     let path = binary()?;
-    let source = LineSource::new(command(adapter), name, exec::reads_into(queue));
+    let source = LineSource::new(command(adapter), identity, exec::reads_into(queue));
     Ok(source
         .env(BINARY_VARIABLE, path.to_string_lossy())
         .env(ADDRESS, address))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual::worker::shutdown_signal;
-use punctual::{Context, JobId, JobRecord, NewJob, Worker};
+use punctual::{Context, JobId, JobRecord, Limits, NewJob, Worker};
 use punctual_gateway::JobJson;
 use punctual_relay::lines::{LineSink, LineSource, ReadJob};
 
@@ -56,6 +56,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(super) async fn run(self, global: &Global) -> Result<()> {
+        NewJob::new(self.into.clone(), "").check(&Limits::default())?;
         if let Some(command) = &self.source {
             let name = self.common.name("exec");
             let source = LineSource::new(command, name, reads_into(&self.into));
