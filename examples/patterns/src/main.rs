@@ -1,4 +1,4 @@
-//! `cargo run --release -p patterns`: every pattern by hand and on Punctual, with a table at the end.
+//! `cargo run --release -p patterns`: every pattern by hand and on Punctual, as a table.
 
 use clap::{Parser, ValueEnum};
 use patterns::{Figures, Pattern};

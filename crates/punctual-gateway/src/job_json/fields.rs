@@ -176,7 +176,7 @@ pub(crate) enum UniqueLine {
         policy: PolicyLine,
         #[serde(default)]
         hold: HoldLine,
-        /// Only with `refresh`, which needs it: how long after the first the job runs at the latest.
+        /// Only with `refresh`, which needs it: how long after the first the job runs at most.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_wait: Option<Span>,
     },

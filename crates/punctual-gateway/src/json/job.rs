@@ -92,7 +92,8 @@ impl JobAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReceiptLine {
     pub(crate) id: String,
-    /// `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active` or `full`.
+    /// `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active` or
+    /// `full`.
     pub(crate) verdict: &'static str,
     /// The other job that a verdict names.
     #[serde(skip_serializing_if = "Option::is_none")]

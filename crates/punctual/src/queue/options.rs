@@ -52,7 +52,8 @@ macro_rules! options {
             /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
             /// let queue = Queue::new(MemoryEngine::new());
             /// let change = |content: &str| {
-            ///     NewJob::new("index", content.to_owned()).debounce("doc:7", seconds(5), minutes(1))
+            ///     let job = NewJob::new("index", content.to_owned());
+            ///     job.debounce("doc:7", seconds(5), minutes(1))
             /// };
             /// let first = queue.enqueue_job(change("1")).await?;
             /// let second = queue.enqueue_job(change("2")).await?;
@@ -71,8 +72,8 @@ macro_rules! options {
                     .unique_with(key, policy, Hold::UntilSettled)
             }
 
-            /// Throttle: runs at most once per span for the same key; later jobs within the span are
-            /// merged into the first, even after it settled.
+            /// Throttle: runs at most once per span for the same key; later jobs within the span
+            /// are merged into the first, even after it settled.
             pub fn throttle(self, key: impl Into<String>, per: Duration) -> Self {
                 self.unique_with(key, UniquePolicy::Keep, Hold::For(per))
             }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::{connect, processes, send_each};
 use crate::ledger::Ledger;
 
-const TODO: &str = "todo";
+const PENDING: &str = "todo";
 const DOING: &str = "doing";
 
 /// `LPUSH` and `BRPOP`.
@@ -27,7 +27,7 @@ fn consume(address: String, ledger: &Arc<Ledger>, tasks: &mut JoinSet<()>) {
         async move {
             let mut redis = connect(&address).await;
             loop {
-                let popped: redis::RedisResult<(String, u32)> = redis.brpop(TODO, 0.0).await;
+                let popped: redis::RedisResult<(String, u32)> = redis.brpop(PENDING, 0.0).await;
                 let Ok((_, id)) = popped else { return };
                 if !ledger.works(id).await {
                     return;
@@ -43,7 +43,7 @@ async fn push_each(server: &TestServer, ledger: &Ledger) {
 }
 
 async fn push(mut redis: MultiplexedConnection, id: u32) {
-    let _: i64 = redis.lpush(TODO, id).await.expect("it is stored");
+    let _: i64 = redis.lpush(PENDING, id).await.expect("it is stored");
 }
 
 /// The same, where a connection that was idle has been cut by something on the way: Redis hands the
@@ -79,14 +79,14 @@ pub(super) async fn reliable(server: &TestServer, ledger: &Arc<Ledger>, tasks: &
             let mut redis = connect(&address).await;
             // What the one before it was doing when it died; and what others are doing now.
             loop {
-                let back = redis.lmove(DOING, TODO, Direction::Right, Direction::Right);
+                let back = redis.lmove(DOING, PENDING, Direction::Right, Direction::Right);
                 let Ok(Some(_)) = back.await as redis::RedisResult<Option<u32>> else {
                     break;
                 };
             }
             loop {
                 let moved = redis.blmove::<_, _, Option<u32>>(
-                    TODO,
+                    PENDING,
                     DOING,
                     Direction::Right,
                     Direction::Left,
@@ -115,7 +115,7 @@ pub(super) async fn doing_hash(server: &TestServer, ledger: &Arc<Ledger>, tasks:
             let mut redis = connect(&address).await;
             let mut clock = connect(&address).await;
             loop {
-                let popped: redis::RedisResult<(String, u32)> = redis.brpop(TODO, 0.0).await;
+                let popped: redis::RedisResult<(String, u32)> = redis.brpop(PENDING, 0.0).await;
                 let Ok((_, id)) = popped else { return };
                 let now = now_ms(&mut clock).await;
                 let _: i64 = redis.hset(DOING, id, now).await.expect("it is stored");

@@ -33,8 +33,8 @@ async fn add_all(server: &TestServer, ledger: &Ledger) {
     adds.exec_async(&mut redis).await.expect("they are stored");
 }
 
-/// `ZRANGEBYSCORE`, then work, then `ZREM`: what is removed first is lost with its worker, so people
-/// remove it last.
+/// `ZRANGEBYSCORE`, then work, then `ZREM`: what is removed first is lost with its worker, so
+/// people remove it last.
 pub(super) async fn poll(server: &TestServer, ledger: &Arc<Ledger>, tasks: &mut JoinSet<()>) {
     add_all(server, ledger).await;
     let (address, seen, count) = (server.address(), ledger.clone(), ledger.work.workers);
