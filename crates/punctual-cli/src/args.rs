@@ -181,6 +181,7 @@ pub(crate) enum Command {
     Work(work::Args),
     #[command(subcommand)]
     Jobs(jobs::Command),
+    Signal(jobs::Signal),
     #[command(subcommand)]
     Queues(queues::Command),
     #[command(subcommand)]
@@ -222,6 +223,7 @@ impl Command {
             Self::Enqueue(args) => args.run(global).await,
             Self::Work(args) => args.run(global).await,
             Self::Jobs(command) => command.run(global).await,
+            Self::Signal(args) => args.run(global).await,
             Self::Queues(command) => command.run(global).await,
             Self::Schedules(command) => command.run(global).await,
             Self::Flows(command) => command.run(global).await,

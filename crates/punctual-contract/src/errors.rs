@@ -70,6 +70,8 @@ pub const ERRORS: &[Code] = &[
     code("unique_held", 409, Gateway, ""),
     code("job_active", 409, Gateway, ""),
     code("wrong_state", 409, Gateway, ""),
+    code("wait_ended", 409, Gateway, ""),
+    code("signals_full", 409, Gateway, ""),
     code("lease_lost", 409, Kind, ""),
     code(
         "version_conflict",

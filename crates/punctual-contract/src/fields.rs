@@ -298,6 +298,7 @@ pub const KEPT: &[&[&str]] = &[
     &["lease_until"],
     &["attempts"],
     &["log"],
+    &["memos"],
 ];
 
 /// The field of that name.

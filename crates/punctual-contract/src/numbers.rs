@@ -299,6 +299,11 @@ const HAS: &[Number] = &[
         "`effects u16`, each `kind u8`, `len u32, bytes`",
     ),
     both("HAS_LOG", 32, "`len u32`, a mp list of lines to log"),
+    both(
+        "HAS_NAMES",
+        64,
+        "`len u32`, a mp list of the names that a hold waits for",
+    ),
 ];
 
 const VERDICTS: &[Number] = &[

@@ -77,6 +77,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(bulk::bulk))
         .routes(routes!(dead::groups))
         .routes(routes!(edits::edit))
+        .routes(routes!(jobs::signal))
         .routes(routes!(claims::claim))
         .routes(routes!(claims::extend))
         .routes(routes!(claims::settle))

@@ -25,7 +25,7 @@ pub(crate) use after::OnLine;
 use fields::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
 pub(crate) use fields::{Instant as InstantText, Span as SpanText};
 pub use fields::{base64_of, hold_of};
-use imported_history::{LoggedLine, PastLine, RunLine, StepOfLine};
+use imported_history::{LoggedLine, MemoLine, PastLine, RunLine, StepOfLine};
 pub use stored_job::is_hostile;
 pub(crate) use stored_job::json_or_base64;
 
@@ -172,6 +172,9 @@ pub struct JobJson {
     /// The last lines that its attempts logged, the oldest first: 100 lines and 16 KiB at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<Vec<LoggedLine>>,
+    /// What its steps kept, the signals it got and the waits that timed out, the oldest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memos: Option<Vec<MemoLine>>,
 }
 
 /// Why a line is no job, in words for the person who wrote it.
@@ -254,6 +257,7 @@ impl JobJson {
     /// Without what only its sender and its readers may see.
     pub(crate) fn without_payload(&mut self) {
         (self.payload, self.payload_base64, self.headers) = (None, None, None);
+        self.memos = None;
     }
 
     fn payload_bytes(&self) -> Result<Option<Bytes>, LineError> {

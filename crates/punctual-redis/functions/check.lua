@@ -121,7 +121,7 @@ end
 
 local function is_past_attempt(v)
   return type(v) == 'table' and is_whole(v[1], 0, 1e9) and is_number(v[2], 0, INSTANT_MAX) and is_number(v[3], 0, INSTANT_MAX)
-    and is_whole(v[4], 1, 6) and is_string(v[5]) and (#v[5] == 0 or #v[5] == 16) and (v[6] == nil or is_text(v[6], %ATTEMPT_ERROR_BYTES%))
+    and is_whole(v[4], 1, 7) and is_string(v[5]) and (#v[5] == 0 or #v[5] == 16) and (v[6] == nil or is_text(v[6], %ATTEMPT_ERROR_BYTES%))
 end
 
 local function is_count(v) return is_whole(v, 0, 1e9) end
@@ -135,10 +135,15 @@ local function is_log_line(v)
 end
 
 -- What an import tells of a job's past; `st`, `du` and `en` are always there.
+-- Source, name, value, instant.
+function Check.is_memo(v)
+  return type(v) == 'table' and is_whole(v[1], 0, 2) and is_key(v[2]) and is_string(v[3]) and #v[3] <= %MEMO_BYTES_MAX% and is_number(v[4], 0, INSTANT_MAX)
+end
+
 local PAST = {st = up_to(6), du = is_instant8, en = is_instant8, a = is_count, f = is_count, c = is_count, s = is_instant,
   fi = is_instant, er = function(v) return is_text(v, 4194304) end, re = is_string, po = is_string, cr = is_flag, cd = up_to(5),
   dr = up_to(3), sp = up_to(3), w = are_keys, at = function(v) return is_list(v, %ATTEMPTS_KEPT%, is_past_attempt) end,
-  lg = function(v) return is_list(v, LOG_LINES_MAX, is_log_line) end, ex = function(v) return v == '' or is_instant8(v) end}
+  lg = function(v) return is_list(v, LOG_LINES_MAX, is_log_line) end, me = function(v) return is_list(v, 2 * %MEMOS_MAX%, Check.is_memo) end, ex = function(v) return v == '' or is_instant8(v) end}
 
 -- The first field of a map, by name, that does not pass; keys of later versions are kept as they
 -- are.
@@ -172,6 +177,13 @@ function Check.lines(bytes)
   for i = 1, #lines do total = total + #lines[i] end
   if total > LOG_BYTES_MAX then refuse('payload_too_large', 'lines to log are over 16 KiB; send the last ones') end
   return lines
+end
+
+-- The names of a packed list that a hold waits for.
+function Check.names(bytes)
+  local names = read_map(bytes)
+  if not names or #names == 0 or #names > %WAIT_FOR_MAX% or not are_keys(names) then refuse('invalid_input', 'a hold waits for 1 to 64 names') end
+  return names
 end
 
 -- Opts that were checked before: those without a key of the second group; and the maps of those

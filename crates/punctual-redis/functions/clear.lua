@@ -7,6 +7,10 @@ function Settle.clear(id, name)
   local raw = Job.raw(id)
   local j = raw and byte(raw) < %TAG_TOMBSTONE% and Job.parse(id, raw)
   if not j or j.tag ~= %TAG_HELD% or Settled.expire_if_late(j) then return raw and true end
+  if Settle.holds(j) then
+    Edit.signal(j, HELD, name, '', false)
+    return true
+  end
   local left, found = {}, false
   for _, waits in ipairs(j.ext.w or {}) do
     if waits == name then found = true else left[#left + 1] = waits end

@@ -79,6 +79,7 @@ function Edit.one(id, action, map, dry)
   elseif j.tag == %TAG_HELD% then
     state = HELD
   end
+  if action == 7 then return Edit.signal(j, state, map.na, map.p, dry) end
   if state == ACTIVE then
     if action ~= 0 then return JOB_ACTIVE end
     if not dry then Edit.ask_cancel(j, p) end
@@ -100,6 +101,7 @@ function Edit.one(id, action, map, dry)
     if not dry and state ~= READY then
       move(j, function()
         if j.due > S.now then set_due(j, u8(S.now)) end
+        Settle.end_wait(j)
         j.tag, j.ext.w, j.ext.fr = 2, nil, nil
       end)
     end
@@ -185,6 +187,11 @@ function Edit.call(base, blob)
   end
   if action == 6 and (type(map.p) ~= 'string' or not map.t) then
     refuse('invalid_input', 'a payload update needs a payload and names its jobs')
+  end
+  if action == 7 then
+    Check.key('name of the signal', map.na)
+    if type(map.p) ~= 'string' or not map.t then refuse('invalid_input', 'a signal needs a payload and names its jobs') end
+    if #map.p > %MEMO_BYTES_MAX% then refuse('payload_too_large', 'payload of the signal is over the limit; send a reference') end
   end
   Sweep.run()
   local out, examined, matched, cursor = {}, 0, 0, nil

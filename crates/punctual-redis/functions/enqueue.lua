@@ -97,7 +97,7 @@ local function import(j, past)
   if past.st == ACTIVE and below(u8(S.now), due8) then due8 = u8(S.now) end -- it ran already
   if due8 ~= j.due8 then e.rd = j.due8 end
   j.due8, j.due = due8, unp('>I8', due8)
-  for _, key in ipairs({'a', 'f', 'c', 's', 'fi', 'er', 're', 'po', 'cd', 'dr', 'sp', 'en', 'at', 'lg'}) do e[key] = past[key] end
+  for _, key in ipairs({'a', 'f', 'c', 's', 'fi', 'er', 're', 'po', 'cd', 'dr', 'sp', 'en', 'at', 'lg', 'me'}) do e[key] = past[key] end
   if type(e.s) == 'string' then e.s = at8(e.s) end
   if type(e.fi) == 'string' then e.fi = at8(e.fi) end
   e.fi = j.tag > %TAG_HELD% and min(e.fi or S.now, S.now) or nil
@@ -137,7 +137,8 @@ local function store(j, late, follows)
     r.c[READY] = r.c[READY] + 1
     changed(j.id, j.q, READY)
   end
-  Settled.expire_if_late(j)
+  if Settled.expire_if_late(j) then return end
+  if past then Settle.waited(j) end -- it may wait for a signal, or have waited long enough
 end
 
 -- One job's enqueue; effects are not bounded by max_pending. Answers verdict, due, late, other id.

@@ -127,6 +127,7 @@ function Explain.reasons(j, state)
       for i = 1, #names do reason[i + 1] = names[i] end
       out[#out + 1] = reason
     end
+    if Settle.holds(j) then out[#out + 1] = {0, j.due8} end
   elseif (j.ext.a or 0) > 0 then
     out[1] = {1, j.due8, j.ext.f or 0}
   else

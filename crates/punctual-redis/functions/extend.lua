@@ -15,8 +15,10 @@ local function read_extends(blob)
       local id, length = unp('>c16I4', blob, at)
       local is_log = length >= 2147483648
       if is_log then length = length - 2147483648 end
+      local is_memo = length >= 1073741824
+      if is_memo then length = length - 1073741824 end
       local note_ = sub(blob, at + 20, at + 19 + length)
-      p.notes[i], at = {id, is_log and Check.lines(note_) or note_, is_log}, at + 20 + length
+      p.notes[i], at = {id, is_log and Check.lines(note_) or note_, is_log, is_memo and Check.memo(note_)}, at + 20 + length
     end
     jobs, at = unp('>I2', blob, at)
     Check.count(notes + jobs)
@@ -51,7 +53,7 @@ local function extend_one(extend, blob)
   for _, note_ in ipairs(extend.notes) do
     local j = Lease.place(p, note_[1]) and Job.load(note_[1])
     if j then
-      if note_[3] then Job.log(j, (j.ext.a or 0) + 1, note_[2]) else j.ext.po = note_[2] end
+      if note_[4] then Job.keep(j, note_[4]) elseif note_[3] then Job.log(j, (j.ext.a or 0) + 1, note_[2]) else j.ext.po = note_[2] end
       Job.save(j)
       Lease.spoil(p)
     end
@@ -70,6 +72,7 @@ end
 function Lease.extend(blob)
   local leases, out = reading(read_extends, blob), {}
   Settle.flush()
+  Lease.check_memos(leases)
   for k, extend in ipairs(leases) do out[k] = extend_one(extend, blob) end
   return u8(S.now) .. concat(out)
 end

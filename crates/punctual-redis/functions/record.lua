@@ -245,15 +245,16 @@ function Job.load(id)
   if raw and byte(raw) < %TAG_TOMBSTONE% then return Job.parse(id, raw) end
 end
 
-local SNOOZE, RELEASED, CRASHED = 2, 5, 6
+local SNOOZE, RELEASED, CRASHED, HOLD = 2, 5, 6, 7
 local ATTEMPTS_KEPT, ATTEMPT_ERROR_BYTES = %ATTEMPTS_KEPT%, %ATTEMPT_ERROR_BYTES%
 
 -- Keeps how an attempt that did not complete its job ended: the first and the last nine; of snoozes
--- in a row, or releases, the last. Each is attempt, started, ended, outcome, worker, error.
+-- in a row, or releases, or holds, the last. Each is attempt, started, ended, outcome, worker,
+-- error.
 function Job.remember(j, p, ended, outcome, error_text)
   local past = j.ext.at or {}
   local last = past[#past]
-  if last and last[4] == outcome and (outcome == SNOOZE or outcome == RELEASED) then
+  if last and last[4] == outcome and (outcome == SNOOZE or outcome == RELEASED or outcome == HOLD) then
     past[#past] = nil
   elseif #past >= ATTEMPTS_KEPT then
     table.remove(past, 2)

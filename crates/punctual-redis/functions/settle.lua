@@ -1,15 +1,15 @@
 -- settle: how the attempts of leased jobs ended.
 do
 
-local OUTCOMES = {[0] = 'completed', 'retry', 'snooze', 'cancelled', 'dead', 'released'}
+local OUTCOMES = {[0] = 'completed', 'retry', 'snooze', 'cancelled', 'dead', 'released', 'hold'}
 -- What a settlement has, by the byte that says it: 1 span, 2 result, 4 error, 8 stopped, 16
 -- effects, 32 lines to log.
 local HAS = {}
-for has = 0, 63 do
+for has = 0, 127 do
   local function bit(n) return has % (2 * n) >= n end
-  HAS[has] = {span = bit(%HAS_SPAN%), result = bit(%HAS_RESULT%), error = bit(%HAS_ERROR%), stopped = bit(%HAS_STOPPED%), effects = bit(%HAS_EFFECTS%), log = bit(%HAS_LOG%)}
+  HAS[has] = {span = bit(%HAS_SPAN%), result = bit(%HAS_RESULT%), error = bit(%HAS_ERROR%), stopped = bit(%HAS_STOPPED%), effects = bit(%HAS_EFFECTS%), log = bit(%HAS_LOG%), names = bit(%HAS_NAMES%)}
 end
-local NUMBERS = {retry = 1, snooze = 2, cancelled = 3, dead = 4, released = 5}
+local NUMBERS = {retry = 1, snooze = 2, cancelled = 3, dead = 4, released = 5, hold = 7}
 
 -- Refuses an effect that could not be caused.
 local function check_effect(kind, bytes, index)
@@ -94,6 +94,11 @@ local function read_leases(blob)
           local length = unp('>I4', blob, at)
           s.log, at = Check.lines(sub(blob, at + 4, at + 3 + length)), at + 4 + length
         end
+        if is.names then
+          local length = unp('>I4', blob, at)
+          s.names, at = Check.names(sub(blob, at + 4, at + 3 + length)), at + 4 + length
+        end
+        if s.outcome == 'hold' and not (s.names and s.span8) then refuse('invalid_input', 'a hold has no names or no limit index=' .. jobs + i - 1) end
         p.items[i] = s
       end
     end
@@ -240,6 +245,7 @@ local function end_attempt(j, p, s)
     e.cd = 1
     return Settled.as(j, CANCELLED)
   end
+  if outcome == 'hold' then return Settle.hold(j, s.names, s.span8) end
   if outcome == 'released' then return Lease.return_to_front(j) end
   if not e.rd then e.rd = j.due8 end
   if s.span8 then

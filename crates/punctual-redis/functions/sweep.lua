@@ -11,6 +11,7 @@ local function expire(limit)
       expired = expired + 1
     else
       call('ZREM', key, ids[i]) -- active: looked at again when its attempt ends
+      if j then Settle.waited(j) end
     end
   end
   return expired

@@ -6,7 +6,7 @@ local STATES = {[0] = 'held', 'scheduled', 'ready', 'active', 'completed', 'canc
 local CANCELLED_FOR = {[0] = 'requested', 'expired', 'replaced', 'purged', 'skipped', 'missed'}
 local DEAD_FOR = {[0] = 'exhausted', 'permanent', 'poison', 'overflow'}
 local STOPPED = {[0] = 'before_start', 'token', 'aborted', 'killed'}
-local OUTCOMES = {'retry', 'snooze', 'cancelled', 'dead', 'released', 'crashed'}
+local OUTCOMES = {'retry', 'snooze', 'cancelled', 'dead', 'released', 'crashed', 'hold'}
 local POLICIES = {[0] = 'keep', 'replace', 'after', 'refresh'}
 
 local ESCAPES = {['"'] = '\\"', ['\\'] = '\\\\', ['\n'] = '\\n', ['\r'] = '\\r', ['\t'] = '\\t'}
@@ -151,6 +151,18 @@ local function unique(o)
   return object({{'key', quote(o.u)}, {'policy', quote(POLICIES[o.up or 0])}, {'hold', hold}, {'max_wait', o.um and number(o.um / 1000)}})
 end
 
+local SOURCES = {[0] = 'step', 'signal', 'timed_out'}
+
+local function memos(list)
+  local out = {}
+  for i, memo in ipairs(list) do
+    local fields = {{'name', quote(memo[2])}, {'source', quote(SOURCES[memo[1]])}, {'at', instant(memo[4])}}
+    if memo[3] ~= '' then bytes_field(fields, 'value', memo[3]) end
+    out[i] = object(fields)
+  end
+  return array(out)
+end
+
 local function log_lines(list)
   local out = {}
   for i, line in ipairs(list) do
@@ -215,6 +227,7 @@ local function job(id, raw, state, lease)
     {'lease_ended', lease and lease.deadline <= S.now and 'true'},
     {'attempts', e.at and past_attempts(e.at)},
     {'log', e.lg and log_lines(e.lg)},
+    {'memos', e.me and memos(e.me)},
   }) do fields[#fields + 1] = one end
   return object(fields), j
 end

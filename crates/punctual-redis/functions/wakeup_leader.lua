@@ -34,7 +34,7 @@ local function is_of_period(field, own) return own[sub(field, 1, find(field, '\0
 -- One that cannot be read may be of any queue: who comes too early for it goes again.
 local function is_of_job(id, own)
   local ok, j = pcall(Job.load, id)
-  return not ok or j ~= nil and own[j.q] and (j.opts.g or j.opts.u)
+  return not ok or j ~= nil and own[j.q] and (j.opts.g or j.opts.u or j.tag == %TAG_HELD%)
 end
 
 -- The same of queues whose limits are open.

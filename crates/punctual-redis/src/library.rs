@@ -40,6 +40,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/wakeup_leader.lua"),
     include_str!("../functions/claim.lua"),
     include_str!("../functions/claim_call.lua"),
+    include_str!("../functions/hold.lua"),
     include_str!("../functions/clear.lua"),
     include_str!("../functions/complete.lua"),
     include_str!("../functions/settle.lua"),

@@ -51,6 +51,7 @@ mod lease;
 mod limits;
 mod list;
 mod log;
+mod memos;
 mod names;
 mod namespaces;
 mod order;

@@ -63,6 +63,8 @@ pub enum Bug {
     HalfPlanRuns,
     /// A share that has had its turn stands where it stood.
     PassNotRaised,
+    /// An extend keeps memos without looking who holds the lease.
+    MemoWithoutToken,
 }
 
 impl Bug {
@@ -71,7 +73,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -98,6 +100,7 @@ impl Bug {
         Self::CountByClient,
         Self::HalfPlanRuns,
         Self::PassNotRaised,
+        Self::MemoWithoutToken,
     ];
 }
 

@@ -8,6 +8,7 @@ mod build;
 mod id;
 mod limits;
 mod log;
+mod memo;
 mod past;
 mod record;
 mod spec;
@@ -15,7 +16,8 @@ mod state;
 
 pub use bounds::{
     ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, CLAIM_QUEUES_MAX, KEY_BYTES_MAX, LOG_BYTES_KEPT,
-    LOG_LINES_KEPT, NAME_BYTES_MAX, PRIORITY_MAX, RECORD_BYTES_MAX, RETRY_SPANS_MAX, WAIT_JOBS_MAX,
+    LOG_LINES_KEPT, MEMO_BYTES_MAX, MEMOS_BYTES_MAX, MEMOS_MAX, NAME_BYTES_MAX, PRIORITY_MAX,
+    RECORD_BYTES_MAX, RETRY_SPANS_MAX, WAIT_JOBS_MAX,
 };
 pub use id::JobId;
 #[cfg(feature = "schedules")]
@@ -26,10 +28,13 @@ pub use limits::{
 };
 pub(crate) use log::append_log;
 pub use log::{LogLine, check_log};
+pub(crate) use memo::append_memo;
+pub use memo::{Memo, MemoSource, check_memos, too_many_memos};
 pub(crate) use past::remember;
 pub use past::{PastAttempt, PastOutcome};
 pub(crate) use record::suspect_after;
 pub use record::{CancelReason, DeadReason, JobRecord, Stop};
+pub(crate) use spec::check_held_names;
 pub use spec::{
     Due, Group, Hold, NewJob, OnRetry, PARENT_HEADER, Unique, UniquePolicy, content_headers,
 };
@@ -84,6 +89,15 @@ pub enum Outcome {
     Dead,
     /// Handed back unrun: ready at the front of its line; counts as nothing.
     Released,
+    /// Waits for signals, held, and frees its slot; counts as nothing. It comes back once each of
+    /// the names was signalled, or when the limit has passed: then the names that are left are kept
+    /// as [`MemoSource::TimedOut`].
+    Hold {
+        /// The names: 1 to 64.
+        names: Vec<String>,
+        /// The longest wait: over 0 to 365 days.
+        limit: Duration,
+    },
 }
 
 /// What a settle causes besides its outcome, in the same step.

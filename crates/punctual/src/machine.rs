@@ -28,6 +28,7 @@ mod inspect;
 mod jobs;
 mod lanes;
 mod lease;
+mod memos;
 mod rare;
 mod rate;
 mod record_row;

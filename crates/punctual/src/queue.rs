@@ -100,6 +100,11 @@ impl Queue {
         &self.0.engine
     }
 
+    /// The namespace.
+    pub(crate) fn of_namespace(&self) -> &Namespace {
+        &self.0.namespace
+    }
+
     /// A typed job, sent when awaited; the options come in between.
     ///
     /// Awaiting answers a receipt for a job that is stored, or that another one serves for

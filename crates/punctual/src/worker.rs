@@ -25,6 +25,7 @@ mod settler;
 mod shutdown;
 mod slots;
 mod state;
+mod steps;
 mod suspects;
 mod upstream;
 mod verdict;

@@ -17,6 +17,7 @@ use punctual::time::Timestamp;
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
+pub(crate) use edit::Signal;
 use select::Named;
 
 /// Show and change jobs

@@ -15,7 +15,7 @@ use crate::decode;
 use crate::http::{Caller, Scope};
 use crate::http::{ErrorAnswer, Problem, Result};
 use crate::job_json::JobJson;
-use crate::json::edit::{OneEdited, Patch, state_of};
+use crate::json::edit::{OneEdited, Patch, SignalRequest, state_of};
 use crate::json::job::{JobAnswer, ManyEnqueued, OneEnqueued};
 use crate::json::new_job::new_job;
 use crate::json::words::{Id, Name};
@@ -241,6 +241,20 @@ pub(super) async fn delete(
     edit_target(&shared, &caller, id_of(&id)?.into(), action).await
 }
 
+/// Signals a job that waits, or will
+#[utoipa::path(
+    post, path = "/v1/signals", tag = "jobs", request_body = SignalRequest,
+    responses((status = 200, body = OneEdited), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn signal(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Read(request): Read<SignalRequest>,
+) -> Answer<OneEdited> {
+    let target = request.target()?;
+    edit_target(&shared, &caller, target, request.action()?).await
+}
+
 async fn edit_target(
     shared: &Shared,
     caller: &Caller,
@@ -281,6 +295,14 @@ async fn edit_target(
             let message = format!("{holder} holds the job's unique key now");
             conflict(&message, "cancel that one, or wait until it is settled")
         }
+        EditVerdict::WaitEnded => conflict(
+            "a wait of the job for that name has ended before",
+            "an earlier signal ended it, this one if you send it again, or its limit passed",
+        ),
+        EditVerdict::SignalsFull => conflict(
+            "the job has 64 signals, or 64 KiB of them",
+            "signal a job that it enqueues",
+        ),
         _ => Err(unknown()),
     }
 }

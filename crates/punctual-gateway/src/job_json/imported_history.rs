@@ -2,13 +2,14 @@
 
 use punctual::engine::WorkerId;
 use punctual::flow::StepOf;
-use punctual::job::{LogLine, PastAttempt, PastOutcome};
+use punctual::job::{LogLine, Memo, MemoSource, PastAttempt, PastOutcome};
 use punctual::schedule::Occurrence;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::LineError;
 use super::fields::Instant;
+use super::{LineError, either, raw};
 
 /// Which run of which schedule a job is.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -113,6 +114,56 @@ impl PastLine {
             outcome,
             worker,
             error: self.error,
+        })
+    }
+}
+
+/// A result of a step, a signal, or a wait that timed out.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Memo)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemoLine {
+    name: String,
+    /// `step`, `signal` or `timed_out`.
+    source: String,
+    at: Instant,
+    /// If it is JSON, byte for byte.
+    #[serde(
+        default,
+        deserialize_with = "raw",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = serde_json::Value, required = false)]
+    value: Option<Box<RawValue>>,
+    /// If it is no JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value_base64: Option<String>,
+}
+
+impl MemoLine {
+    /// A memo with its value as JSON or base64; neither if it is empty.
+    pub(super) fn of(memo: &Memo, value: (Option<Box<RawValue>>, Option<String>)) -> Self {
+        let (value, value_base64) = value;
+        Self {
+            name: memo.name.clone(),
+            source: memo.source.name().into(),
+            at: memo.at.into(),
+            value,
+            value_base64,
+        }
+    }
+
+    pub(super) fn into_memo(self) -> Result<Memo, LineError> {
+        let known = MemoSource::ALL.into_iter();
+        let source = (known.clone().find(|one| one.name() == self.source)).ok_or_else(|| {
+            let names: Vec<_> = known.map(MemoSource::name).collect();
+            format!("has a memo whose source is not one of {}", names.join(", "))
+        })?;
+        Ok(Memo {
+            name: self.name,
+            source,
+            value: either(&self.value, &self.value_base64, "value")?.unwrap_or_default(),
+            at: self.at.0,
         })
     }
 }

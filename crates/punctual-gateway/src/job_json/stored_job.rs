@@ -1,14 +1,14 @@
 //! Between a line and a job as the engine keeps it.
 
 use punctual::engine::WorkerId;
-use punctual::job::{CancelReason, DeadReason, LogLine, PastAttempt, Stop};
+use punctual::job::{CancelReason, DeadReason, LogLine, Memo, PastAttempt, Stop};
 use punctual::schedule::{Occurrence, Template};
 use punctual::time::Timestamp;
 use punctual::{Due, JobRecord, NewJob, State};
 use serde_json::value::RawValue;
 
 use super::fields::{Headers, base64_of};
-use super::imported_history::{LoggedLine, PastLine, RunLine};
+use super::imported_history::{LoggedLine, MemoLine, PastLine, RunLine};
 use super::{JobJson, LineError, RetryLine, either};
 
 impl From<&JobRecord> for JobJson {
@@ -103,6 +103,14 @@ impl JobJson {
             attempts: (!job.attempts.is_empty())
                 .then(|| job.attempts.iter().map(Into::into).collect()),
             log: (!job.log.is_empty()).then(|| job.log.iter().map(Into::into).collect()),
+            memos: (!job.memos.is_empty()).then(|| {
+                let value = |memo: &Memo| {
+                    let has = (!memo.value.is_empty()).then_some(&memo.value[..]);
+                    json_or_base64(has, fit)
+                };
+                let line = |memo| MemoLine::of(memo, value(memo));
+                job.memos.iter().map(line).collect()
+            }),
         }
     }
 }
@@ -121,6 +129,7 @@ impl JobJson {
         let enqueued_at = self.enqueued_at.ok_or_else(|| missing("enqueued_at"))?.0;
         let attempts = self.attempts.take().unwrap_or_default();
         let log = self.log.take().unwrap_or_default();
+        let memos = self.memos.take().unwrap_or_default();
         let past = Past {
             schedule: self.schedule.take().map(RunLine::into_occurrence),
             state,
@@ -147,6 +156,9 @@ impl JobJson {
                 .map(PastLine::into_past)
                 .collect::<Result<_, _>>()?,
             log: log.into_iter().map(LoggedLine::into_line).collect(),
+            memos: (memos.into_iter())
+                .map(MemoLine::into_memo)
+                .collect::<Result<_, _>>()?,
         };
         let follows = self.unique.is_some();
         let waits_for_names = self
@@ -192,6 +204,7 @@ struct Past {
     stopped: Option<Stop>,
     attempts: Vec<PastAttempt>,
     log: Vec<LogLine>,
+    memos: Vec<Memo>,
 }
 
 impl Past {
@@ -213,6 +226,7 @@ impl Past {
         record.stopped = self.stopped;
         record.attempts = self.attempts;
         record.log = self.log;
+        record.memos = self.memos;
         // A lease does not travel: an active job arrives ready.
         record
     }

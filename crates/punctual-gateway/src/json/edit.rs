@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual::engine::{Action, EditVerdict, Edited, Filter, Target};
 use punctual::job::check_name;
-use punctual::{Due, State};
+use punctual::{Due, JobId, State};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -80,6 +80,76 @@ pub(crate) enum ActionLine {
     Reprioritise(u8),
     /// Only for jobs by id or unique key, not with a filter.
     UpdatePayload(NewPayload),
+    /// Only for jobs by id or unique key, not with a filter.
+    Signal(NewSignal),
+}
+
+/// A signal: its name, and a payload or none.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct NewSignal {
+    name: String,
+    /// Any JSON, 8 KiB at most.
+    #[serde(deserialize_with = "raw")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    payload: Option<Box<RawValue>>,
+    /// If that is no JSON.
+    payload_base64: Option<String>,
+}
+
+impl NewSignal {
+    fn action(&self) -> Result<Action> {
+        let bytes = either(&self.payload, &self.payload_base64, "payload");
+        let bytes = bytes.map_err(|why| Problem::invalid(format!("the signal {why}")))?;
+        Ok(Action::Signal {
+            name: self.name.clone(),
+            payload: bytes.unwrap_or_default(),
+        })
+    }
+}
+
+/// A signal to one job: by its id, by the unique key that it holds, or as a step of a flow.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SignalRequest {
+    name: String,
+    #[schema(value_type = Option<Id>)]
+    id: Option<String>,
+    #[schema(value_type = Option<Name>)]
+    queue: Option<String>,
+    unique: Option<String>,
+    flow: Option<String>,
+    step: Option<String>,
+    /// Any JSON, 8 KiB at most.
+    #[serde(deserialize_with = "raw")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    payload: Option<Box<RawValue>>,
+    /// If that is no JSON.
+    payload_base64: Option<String>,
+}
+
+impl SignalRequest {
+    pub(crate) fn target(&self) -> Result<Target> {
+        match (&self.id, &self.queue, &self.unique, &self.flow, &self.step) {
+            (Some(id), None, None, None, None) => Ok(Target::Id(id.parse()?)),
+            (None, Some(queue), Some(key), None, None) => Ok(Target::Unique {
+                queue: queue.clone(),
+                key: key.clone(),
+            }),
+            (None, None, None, Some(flow), Some(step)) => Ok(Target::Id(JobId::step(flow, step))),
+            _ => Err(Problem::invalid("a signal needs exactly one job")
+                .hint("send id, or queue and unique, or flow and step")),
+        }
+    }
+
+    pub(crate) fn action(self) -> Result<Action> {
+        let signal = NewSignal {
+            name: self.name,
+            payload: self.payload,
+            payload_base64: self.payload_base64,
+        };
+        signal.action()
+    }
 }
 
 /// A payload: one of these.
@@ -115,6 +185,7 @@ impl ActionLine {
                     Problem::invalid("update_payload needs payload or payload_base64")
                 })?
             }
+            Self::Signal(signal) => signal.action()?,
             Self::Reschedule(due) => match (due.delay, due.at) {
                 (Some(span), None) => Action::Reschedule(Due::After(span.0)),
                 (None, Some(at)) => Action::Reschedule(Due::At(at.0)),

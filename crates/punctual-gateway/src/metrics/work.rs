@@ -17,13 +17,14 @@ pub(super) struct Work {
     run_time: Histogram,
 }
 
-const OUTCOMES: [&str; 6] = [
+const OUTCOMES: [&str; 7] = [
     "completed",
     "retry",
     "snooze",
     "cancelled",
     "dead",
     "released",
+    "hold",
 ];
 
 impl Work {
@@ -55,6 +56,7 @@ impl Work {
             Outcome::Cancelled => 3,
             Outcome::Dead => 4,
             Outcome::Released => 5,
+            Outcome::Hold { .. } => 6,
             _ => return,
         };
         self.settled[at].increment(1);

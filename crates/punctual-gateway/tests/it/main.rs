@@ -30,6 +30,7 @@ mod queue_limits;
 mod refusals;
 mod schedules;
 mod scopes;
+mod signals;
 mod standin;
 mod stats;
 mod streams;

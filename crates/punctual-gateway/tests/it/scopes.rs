@@ -25,7 +25,7 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `nobody` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 56] = [
+const TABLE: [(&str, &str, &str, &str, &str); 59] = [
     ("GET", "/healthz", "", "", "nobody"),
     ("GET", "/readyz", "", "", "nobody"),
     ("GET", "/openapi.json", "", "", "nobody"),
@@ -77,6 +77,7 @@ const TABLE: [(&str, &str, &str, &str, &str); 56] = [
     ("PATCH", "/v1/jobs/by-unique", "?queue=mail&key=u", r#"{"priority":2}"#, "admin"),
     ("POST", "/v1/edits", "", r#"{"action":"cancel","ids":[],"dry_run":true}"#, "read admin"),
     ("POST", "/v1/edits", "", r#"{"action":"cancel","ids":[]}"#, "admin"),
+    ("POST", "/v1/signals", "", r#"{"queue":"mail","unique":"u","name":"a"}"#, "admin"),
     ("POST", "/v1/claims", "", r#"{"queues":["none"]}"#, "work admin"),
     ("POST", "/v1/locks", "", r#"{"name":"of-{scope}"}"#, "work admin"),
     ("POST", "/v1/locks/{name}/release", "", r#"{"token":"1-00000000000000aa"}"#, "work admin"),

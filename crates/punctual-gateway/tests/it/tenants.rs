@@ -263,6 +263,10 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
             }
             edits
         }
+        ("post", "/v1/signals") => vec![
+            json!({"id": WAITS, "name": "a"}),
+            json!({"queue": "mail", "unique": "u", "name": "b", "payload": 1}),
+        ],
         ("post", "/v1/claims") => vec![json!({"queues": ["busy"]})],
         ("post", "/v1/extensions") => vec![json!({"leases": [lease]})],
         ("post", "/v1/locks") => vec![json!({"name": "beat"})],

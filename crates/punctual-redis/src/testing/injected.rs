@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 19] = [
+const INJECTED: [Inject; 20] = [
     // What was settled stays in its lease, and is rescued with it.
     ("RescueWithoutStateCheck", "  Lease.depart(p, place)\n", ""),
     (
@@ -107,6 +107,14 @@ const INJECTED: [Inject; 19] = [
         "ClaimedAheadOfLimit",
         "  return min(room, max(0, Gate.slots(call_) - n))\n",
         "  return room\n",
+    ),
+    (
+        "MemoWithoutToken",
+        "  if not p then return '\\0' end\n  local deadline",
+        "  for _, note_ in ipairs(extend.notes) do\n    \
+         local j = note_[4] and Job.load(note_[1])\n    \
+         if j then\n      Job.keep(j, note_[4])\n      Job.save(j)\n    end\n  end\n  \
+         if not p then return '\\0' end\n  local deadline",
     ),
 ];
 

@@ -45,6 +45,10 @@ fn of_action(edit: &Edit) -> MapWriter {
             map.put("p", payload.as_ref());
             6
         }
+        Action::Signal { name, payload } => {
+            map.put("na", name).put("p", payload.as_ref());
+            7
+        }
         // The last that there is: the contract and this crate are of one version.
         _ => 5,
     };
@@ -82,6 +86,8 @@ fn verdict(value: &Mp) -> Result<(Option<JobId>, EditVerdict)> {
         4 => EditVerdict::WrongState(inspect::state(at(2)?)?),
         5 => EditVerdict::UniqueHeld(inspect::id(at(2)?)?),
         6 => EditVerdict::AlreadyCancelled,
+        7 => EditVerdict::WaitEnded,
+        8 => EditVerdict::SignalsFull,
         _ => return Err(damaged()),
     };
     Ok((id, verdict))

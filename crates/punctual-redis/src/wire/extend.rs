@@ -9,6 +9,9 @@ use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
 /// In the length of a note: it is lines to log, as a packed list.
 const LINES: usize = 1 << 31;
 
+/// In the same: it is a memo, as a packed list of its name and value.
+const MEMO: usize = 1 << 30;
+
 /// Lines to log, as a list.
 pub(super) fn packed_lines(lines: &[String]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -21,13 +24,18 @@ pub(crate) fn request(instance: Instance, leases: &[&Extend]) -> Vec<u8> {
     out.bytes(&instance).u16(leases.len());
     for lease in leases {
         out.token(lease.token).u64(micros(lease.lease_duration));
-        out.u16(lease.progress.len() + lease.log.len());
+        out.u16(lease.progress.len() + lease.log.len() + lease.memos.len());
         for (id, progress) in &lease.progress {
             out.id(*id).long(progress);
         }
         for (id, lines) in &lease.log {
             let lines = packed_lines(lines);
             out.id(*id).u32(LINES | lines.len()).bytes(&lines);
+        }
+        for (id, name, value) in &lease.memos {
+            let mut memo = Vec::new();
+            Mp::List(vec![name.into(), Mp::from(value.as_ref())]).write(&mut memo);
+            out.id(*id).u32(MEMO | memo.len()).bytes(&memo);
         }
         out.u16(lease.jobs.len());
         for id in &lease.jobs {
@@ -40,7 +48,8 @@ pub(crate) fn request(instance: Instance, leases: &[&Extend]) -> Vec<u8> {
 /// About how long the call keeps the server, in microseconds.
 pub(crate) fn cost_us(leases: &[&Extend]) -> usize {
     let cost = |lease: &&Extend| {
-        CALL_US + 20 * (lease.progress.len() + lease.log.len()) + lease.jobs.len()
+        let notes = lease.progress.len() + lease.log.len() + lease.memos.len();
+        CALL_US + 20 * notes + lease.jobs.len()
     };
     leases.iter().map(cost).sum()
 }

@@ -69,6 +69,8 @@ pub(crate) const HAS_STOPPED: u8 = 8;
 pub(crate) const HAS_EFFECTS: u8 = 16;
 /// `len u32`, a mp list of lines to log.
 pub(crate) const HAS_LOG: u8 = 32;
+/// `len u32`, a mp list of the names that a hold waits for.
+pub(crate) const HAS_NAMES: u8 = 64;
 /// A clear of a job that this shard does not know.
 pub(crate) const VERDICT_NOT_HERE: u8 = 253;
 /// It is in the outbox for another shard.

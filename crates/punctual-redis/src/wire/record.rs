@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::engine::{Got, WorkerId};
-use punctual::job::{CancelReason, DeadReason, LogLine, PastAttempt, PastOutcome, Stop};
+use punctual::job::{
+    CancelReason, DeadReason, LogLine, Memo, MemoSource, PastAttempt, PastOutcome, Stop,
+};
 use punctual::schedule::Occurrence;
 use punctual::time::Timestamp;
 use punctual::{
@@ -143,6 +145,7 @@ pub(crate) fn read_record(
     record.lease_until = holder.map(|holder| holder.deadline);
     record.attempts = past_attempts(ext.get("at"))?;
     record.log = log_lines(ext.get("lg"))?;
+    record.memos = memos(ext.get("me"))?;
     if let Some(name) = options.get("sc").some(Mp::text)? {
         let at = options.get("oc").some(read_instant)?;
         let at = at.unwrap_or_else(|| run_instant(id));
@@ -190,6 +193,20 @@ fn past_attempts(value: &Mp) -> Result<Vec<PastAttempt>> {
         })
     });
     attempts.collect()
+}
+
+/// `[source, name, value, at]` of each
+fn memos(value: &Mp) -> Result<Vec<Memo>> {
+    let memos = value.list()?.iter().map(|memo| match memo.list()? {
+        [source, name, value, at] => Ok(Memo {
+            name: name.text()?,
+            source: one_of(source, &MemoSource::ALL)?,
+            value: note(value)?,
+            at: read_instant(at)?,
+        }),
+        _ => Err(damaged()),
+    });
+    memos.collect()
 }
 
 /// `[at, attempt, text]` of each

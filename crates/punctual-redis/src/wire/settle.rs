@@ -10,7 +10,7 @@ use punctual::{Effect, Outcome, Result, State};
 use super::enqueue::verdict_of;
 use super::extend::packed_lines;
 use super::numbers::{
-    HAS_EFFECTS, HAS_ERROR, HAS_LOG, HAS_RESULT, HAS_SPAN, HAS_STOPPED, VERDICT_CLEARED,
+    HAS_EFFECTS, HAS_ERROR, HAS_LOG, HAS_NAMES, HAS_RESULT, HAS_SPAN, HAS_STOPPED, VERDICT_CLEARED,
     VERDICT_POSTED,
 };
 use super::outbox::EntryId;
@@ -127,16 +127,22 @@ fn write_settlement(
     whither: impl Fn(&Effect) -> Whither,
     effects: &mut usize,
 ) {
-    let (outcome, span) = match one.outcome {
+    let (outcome, span) = match &one.outcome {
         Outcome::Completed => (0, None),
-        Outcome::Retry { after } => (1, after),
-        Outcome::Snooze { after } => (2, Some(after)),
+        Outcome::Retry { after } => (1, *after),
+        Outcome::Snooze { after } => (2, Some(*after)),
+        Outcome::Hold { limit, .. } => (6, Some(*limit)),
         Outcome::Cancelled => (3, None),
         Outcome::Dead => (4, None),
         // The last that there is: the contract and this crate are of one version.
         _ => (5, None),
     };
+    let names = match &one.outcome {
+        Outcome::Hold { names, .. } => names.as_slice(),
+        _ => &[],
+    };
     let has = [
+        (!names.is_empty(), HAS_NAMES),
         (span.is_some(), HAS_SPAN),
         (one.result.is_some(), HAS_RESULT),
         (one.error.is_some(), HAS_ERROR),
@@ -167,6 +173,9 @@ fn write_settlement(
     }
     if !one.log.is_empty() {
         out.long(&packed_lines(&one.log));
+    }
+    if !names.is_empty() {
+        out.long(&packed_lines(names));
     }
 }
 

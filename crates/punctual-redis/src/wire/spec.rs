@@ -1,7 +1,7 @@
 //! A job as sent.
 
 use bytes::Bytes;
-use punctual::job::{LogLine, PastAttempt, content_headers};
+use punctual::job::{LogLine, Memo, PastAttempt, content_headers};
 use punctual::time::Timestamp;
 use punctual::{
     Due, Group, Hold, JobId, JobRecord, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
@@ -270,6 +270,19 @@ fn history(past: &JobRecord) -> Mp {
             Mp::List(vec![at.into(), line.attempt.into(), (&line.text).into()])
         };
         put("lg", Mp::List(past.log.iter().map(line).collect()));
+    }
+    if !past.memos.is_empty() {
+        let memo = |memo: &Memo| {
+            let at = memo.at.as_micros();
+            let source = Mp::from(memo.source as u8);
+            Mp::List(vec![
+                source,
+                (&memo.name).into(),
+                memo.value.as_ref().into(),
+                at.into(),
+            ])
+        };
+        put("me", Mp::List(past.memos.iter().map(memo).collect()));
     }
     if !past.attempts.is_empty() {
         put(

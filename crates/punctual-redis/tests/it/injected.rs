@@ -3,22 +3,23 @@
 use std::process::Command;
 
 /// A bug, and a law that it breaks.
-const FOUND: [(&str, &str); 4] = [
-    ("SlotLeftBehind", "a_lost_lease_frees_its_slot"),
-    ("TokenAtEnqueue", "a_retry_takes_a_token_anew"),
-    ("WindowAligned", "no_window_has_more_than_the_rate"),
+const FOUND: [(&str, &str); 5] = [
+    ("SlotLeftBehind", "limits::a_lost_lease_frees_its_slot"),
+    ("TokenAtEnqueue", "limits::a_retry_takes_a_token_anew"),
+    ("WindowAligned", "limits::no_window_has_more_than_the_rate"),
     (
         "ClaimedAheadOfLimit",
-        "a_limited_queue_is_not_claimed_ahead",
+        "limits::a_limited_queue_is_not_claimed_ahead",
     ),
+    ("MemoWithoutToken", "memos::an_old_token_keeps_nothing"),
 ];
 
 /// Each in a process of its own, as the environment names the bug.
 #[test]
-fn laws_of_limits_find_each_injected_bug() {
+fn laws_find_each_injected_bug() {
     let program = std::env::current_exe().expect("the tests");
     for (bug, law) in FOUND {
-        let name = format!("conformance::limits::{law}");
+        let name = format!("conformance::{law}");
         let kept = |bug: Option<&str>| {
             let mut run = Command::new(&program);
             run.args([&*name, "--exact"]);

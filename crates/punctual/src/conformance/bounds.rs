@@ -367,6 +367,7 @@ pub(super) async fn an_extend_out_of_range_is_refused(case: Case) {
         token: attempt.token,
         lease_duration,
         log: Vec::new(),
+        memos: Vec::new(),
         progress: vec![(attempt.id(), vec![b'.'; progress].into())],
         jobs: vec![],
     };

@@ -167,6 +167,16 @@ async fn call_that_needs(case: &Case, capability: Capability) -> Option<Result<(
                 .await
                 .map(drop)
         }
+        Memos => {
+            case.send(job()).await;
+            let attempt = case.claim_one().await;
+            let memo = (attempt.id(), "a".to_owned(), bytes("b"));
+            let extend = crate::engine::Extend::new(attempt.token, LEASE_DURATION);
+            let extend = extend.memos(vec![memo]);
+            let engine = case.engine();
+            let kept = engine.extend(&case.namespace, vec![extend]).await;
+            kept.map(drop)
+        }
         Flows => {
             let alone = case
                 .try_enqueue(vec![job().step("order-7", "charge")])

@@ -108,6 +108,7 @@ fn untouched() -> JobRecord {
         lease_until: None,
         attempts: Vec::new(),
         log: Vec::new(),
+        memos: Vec::new(),
     }
 }
 

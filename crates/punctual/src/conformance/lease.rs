@@ -47,6 +47,7 @@ pub(super) async fn an_extension_never_shortens(case: Case) {
         token: attempt.token,
         lease_duration: millis(1),
         log: Vec::new(),
+        memos: Vec::new(),
         progress: vec![],
         jobs: vec![],
     };
@@ -166,6 +167,7 @@ pub(super) async fn progress_is_kept(case: Case) {
         token: attempt.token,
         lease_duration: LEASE_DURATION,
         log: Vec::new(),
+        memos: Vec::new(),
         progress: vec![(attempt.id(), bytes("40 %"))],
         jobs: vec![],
     };

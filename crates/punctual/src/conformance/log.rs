@@ -15,6 +15,7 @@ fn extend(attempt: &Attempt, log: Vec<String>) -> Extend {
         token: attempt.token,
         lease_duration: LEASE_DURATION,
         log: vec![(attempt.id(), log)],
+        memos: Vec::new(),
         progress: Vec::new(),
         jobs: Vec::new(),
     }
@@ -95,6 +96,7 @@ pub(super) async fn an_old_token_logs_nothing(case: Case) {
     let other = case.claim_one().await;
     let strange = Extend {
         log: vec![(now.id(), lines(&["strange"]))],
+        memos: Vec::new(),
         ..extend(&other, Vec::new())
     };
     case.extend_as(strange).await;

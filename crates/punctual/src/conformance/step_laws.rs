@@ -1,11 +1,11 @@
-//! The table of the laws of debounce.
+//! The table of the laws of debounce and of durable steps.
 
 use futures_util::FutureExt;
 
 use super::laws::Law;
 use crate::engine::Capability;
 
-/// The laws of debounce; they are among those of every engine.
+/// The laws of debounce and of durable steps; they are among those of every engine.
 pub(super) const STEP_LAWS: &[Law] = crate::__step_laws!(__table);
 
 /// Hands the list of these laws to another macro.
@@ -24,6 +24,20 @@ macro_rules! __step_laws {
                 a_refresh_keeps_the_due_of_a_retry[Debounce, Delay],
                 a_settled_holder_is_not_refreshed[Debounce, UniqueKeep],
                 a_max_wait_out_of_range_is_refused[Debounce, Delay],
+            }
+            memos {
+                a_kept_step_is_not_lost_with_its_worker[Memos],
+                a_redrive_keeps_memos[Memos],
+                an_old_token_keeps_nothing[Memos],
+                memos_are_bounded[Memos],
+                a_held_attempt_comes_back_with_its_signal[Memos, UniqueKeep],
+                a_signal_before_the_wait_counts[Memos, Delay],
+                a_wait_ends_at_its_instant[Memos],
+                a_hold_counts_as_nothing[Memos, Groups],
+                a_signal_that_cannot_count_says_so[Memos, Delay],
+                a_waiting_attempt_obeys_edits[Memos, Expiry, CancelActive],
+                explain_names_the_signal[Memos, Explain],
+                an_import_brings_memos_and_waits[Memos, Import],
             }
         }
     };

@@ -126,6 +126,7 @@ impl Case {
             token,
             lease_duration: LEASE_DURATION,
             log: Vec::new(),
+            memos: Vec::new(),
             progress: Vec::new(),
             jobs: jobs.to_vec(),
         })

@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{EDGES_PER_CALL, check_after};
 use crate::job::bounds::{LEASE_MAX_MS, LEASE_MIN_MS, TEXT_LEASE_DURATION};
 use crate::job::{
-    CLAIM_QUEUES_MAX, Due, Effect, Limits, NewJob, Outcome, RECORD_BYTES_MAX, check_key, check_log,
-    check_name, check_priority,
+    CLAIM_QUEUES_MAX, Due, Effect, Limits, MAX_WAIT_MAX, NewJob, Outcome, RECORD_BYTES_MAX,
+    check_held_names, check_key, check_log, check_memos, check_name, check_priority,
 };
 use crate::schedule::SCHEDULE_PREFIX;
 use crate::time::{Timestamp, millis};
@@ -79,6 +79,8 @@ impl<'a> Checks<'a> {
         for lease in leases {
             lease_duration(lease.lease_duration)?;
             let notes = lease.progress.len().max(lease.log.len());
+            let notes = notes.max(lease.memos.len());
+            check_memos_of(lease)?;
             self.batch(lease.jobs.len().max(notes))?;
             for (id, lines) in &lease.log {
                 check_log(lines.iter().map(String::as_str)).map_err(|e| e.with("id", id))?;
@@ -143,6 +145,16 @@ impl<'a> Checks<'a> {
         {
             self.span("span", span)?;
         }
+        if let Outcome::Hold { names, limit } = &settlement.outcome {
+            check_held_names(names, self.limits)?;
+            if names.is_empty() {
+                return refuse("hold waits for nothing; name 1 to 64 signals");
+            }
+            if limit.is_zero() || *limit > MAX_WAIT_MAX {
+                return refuse("limit of a hold is out of range; use over 0 to 365 days");
+            }
+            self.span("limit", *limit)?;
+        }
         if settlement.effects.len() > self.limits.effects {
             let message = "settlement carries too many effects";
             return Err(Error::new(ErrorKind::BatchTooLarge, message)
@@ -187,6 +199,7 @@ impl<'a> Checks<'a> {
     /// Checks an edit: its action and what it selects.
     pub fn edit(&self, edit: &Edit) -> Result<()> {
         edit.check_payload(self.limits)?;
+        edit.check_signal()?;
         match &edit.action {
             Action::Reprioritise(priority) => check_priority(*priority)?,
             Action::Reschedule(due) => self.due(*due)?,
@@ -363,6 +376,16 @@ impl<'a> Checks<'a> {
             .with("items", items)
             .with("limit", self.limits.batch_items))
     }
+}
+
+/// Checks what an extend keeps of each job.
+fn check_memos_of(lease: &Extend) -> Result<()> {
+    for (id, ..) in &lease.memos {
+        let own = lease.memos.iter().filter(|(other, ..)| other == id);
+        check_memos(own.map(|(_, name, value)| (name.as_str(), value)))
+            .map_err(|error| error.with("id", id))?;
+    }
+    Ok(())
 }
 
 fn payload_bytes(effect: &Effect) -> usize {

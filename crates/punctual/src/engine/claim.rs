@@ -272,6 +272,11 @@ pub struct Extend {
     /// as many as a job [keeps](crate::job::LOG_LINES_KEPT).
     #[serde(default)]
     pub log: Vec<(JobId, Vec<String>)>,
+    /// What steps of jobs keep: job, name of the step, value. Kept once the extend is answered, and
+    /// for good: a name that is kept stays as it is. An extend that would go over a
+    /// [bound](crate::job::MEMOS_MAX) is refused whole.
+    #[serde(default)]
+    pub memos: Vec<(JobId, String, Bytes)>,
     /// The jobs the worker still works on; answers name those it lost. Empty asks about none.
     pub jobs: Vec<JobId>,
 }
@@ -284,6 +289,7 @@ impl Extend {
             lease_duration,
             progress: Vec::new(),
             log: Vec::new(),
+            memos: Vec::new(),
             jobs: Vec::new(),
         }
     }
@@ -299,6 +305,13 @@ impl Extend {
     #[must_use]
     pub fn log(mut self, log: Vec<(JobId, Vec<String>)>) -> Self {
         self.log = log;
+        self
+    }
+
+    /// Keeps results of steps of jobs.
+    #[must_use]
+    pub fn memos(mut self, memos: Vec<(JobId, String, Bytes)>) -> Self {
+        self.memos = memos;
         self
     }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Cursor, Filter, Target};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{Due, JobId, Limits, State, check_payload};
+use crate::job::{Due, JobId, Limits, MEMO_BYTES_MAX, State, check_key, check_payload};
 use crate::time::Timestamp;
 
 /// A change to jobs that are named or found.
@@ -71,6 +71,14 @@ pub enum Action {
         /// The new payload, bounded as in an enqueue.
         Bytes,
     ),
+    /// Signal a job that has not settled: the signal is kept with it, and ends its wait for that
+    /// name, now or when it comes to it. For jobs that are named, not for a filter.
+    Signal {
+        /// What it may wait for: 1 to 256 bytes of printable text, once per job.
+        name: String,
+        /// What comes with the signal: 8 KiB at most.
+        payload: Bytes,
+    },
 }
 
 /// The answer to an edit.
@@ -115,6 +123,11 @@ pub enum EditVerdict {
     ),
     /// Cancel: it was settled as cancelled before.
     AlreadyCancelled,
+    /// Signal: a wait for that name has ended before, by an earlier signal (this one, if it is sent
+    /// again) or by its limit.
+    WaitEnded,
+    /// Signal: the job has 64 signals, or 64 KiB of them.
+    SignalsFull,
 }
 
 impl Action {
@@ -128,6 +141,7 @@ impl Action {
             Self::Redrive => "redrive",
             Self::Delete => "delete",
             Self::UpdatePayload(_) => "update_payload",
+            Self::Signal { .. } => "signal",
         }
     }
 }
@@ -154,6 +168,29 @@ impl Edit {
     }
 }
 
+impl Edit {
+    /// Checks a signal; engines call it for each edit.
+    pub fn check_signal(&self) -> Result<()> {
+        let Action::Signal { name, payload } = &self.action else {
+            return Ok(());
+        };
+        check_key("name of the signal", name)?;
+        if payload.len() > MEMO_BYTES_MAX {
+            let message = "payload of the signal is over the limit; send a reference";
+            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+                .with("bytes", payload.len())
+                .with("limit", MEMO_BYTES_MAX));
+        }
+        match &self.select {
+            Select::Targets(_) => Ok(()),
+            Select::Filter { .. } => {
+                let message = "a filter cannot signal; name the jobs by id or unique key";
+                Err(Error::new(ErrorKind::InvalidInput, message))
+            }
+        }
+    }
+}
+
 impl EditVerdict {
     /// The name on the wire, in the shell and on the screen.
     pub const fn name(self) -> &'static str {
@@ -165,6 +202,8 @@ impl EditVerdict {
             Self::WrongState(_) => "wrong_state",
             Self::UniqueHeld(_) => "unique_held",
             Self::AlreadyCancelled => "already_cancelled",
+            Self::WaitEnded => "wait_ended",
+            Self::SignalsFull => "signals_full",
         }
     }
 

@@ -99,11 +99,12 @@ pub enum Capability {
     Flows,
     Debounce,
     Shares,
+    Memos,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Delay,
         Self::Priority,
         Self::UniqueKeep,
@@ -131,6 +132,7 @@ impl Capability {
         Self::Flows,
         Self::Debounce,
         Self::Shares,
+        Self::Memos,
     ];
 
     /// Those that need no part which this build lacks: schedules need calendars.

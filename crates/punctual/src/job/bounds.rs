@@ -61,6 +61,12 @@ pub(crate) const LEASE_MAX_MS: u64 = 86_400_000;
 pub const LOG_LINES_KEPT: usize = 100;
 /// Bytes of these lines.
 pub const LOG_BYTES_KEPT: usize = 16_384;
+/// Memos of the steps of one job, and again of its signals and waits.
+pub const MEMOS_MAX: usize = 64;
+/// Bytes of the value of one memo.
+pub const MEMO_BYTES_MAX: usize = 8192;
+/// Bytes of all names and values of the memos of one job's steps, and again of its signals.
+pub const MEMOS_BYTES_MAX: usize = 65_536;
 /// Past attempts of one job that are kept: the first and the last ones.
 pub const ATTEMPTS_KEPT: usize = 10;
 /// Bytes of the error of a past attempt.

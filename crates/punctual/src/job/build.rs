@@ -127,6 +127,7 @@ impl JobRecord {
             lease_until: None,
             attempts: Vec::new(),
             log: Vec::new(),
+            memos: Vec::new(),
         }
     }
 }

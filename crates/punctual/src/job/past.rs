@@ -44,17 +44,20 @@ pub enum PastOutcome {
     Released = 5,
     /// Its lease ran out.
     Crashed = 6,
+    /// It waits for signals.
+    Hold = 7,
 }
 
 impl PastOutcome {
     /// Every outcome, in the order of its number.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Retry,
         Self::Snooze,
         Self::Cancelled,
         Self::Dead,
         Self::Released,
         Self::Crashed,
+        Self::Hold,
     ];
 
     /// The name on the wire and on the screen.
@@ -66,6 +69,7 @@ impl PastOutcome {
             Self::Dead => "dead",
             Self::Released => "released",
             Self::Crashed => "crashed",
+            Self::Hold => "hold",
         }
     }
 
@@ -78,12 +82,13 @@ impl PastOutcome {
             Outcome::Cancelled => Some(Self::Cancelled),
             Outcome::Dead => Some(Self::Dead),
             Outcome::Released => Some(Self::Released),
+            Outcome::Hold { .. } => Some(Self::Hold),
         }
     }
 
     /// Whether another one of it right after it says all that it said.
     fn is_replaced_by_the_next(self) -> bool {
-        matches!(self, Self::Snooze | Self::Released)
+        matches!(self, Self::Snooze | Self::Released | Self::Hold)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Group, JobId, LogLine, PastAttempt, State, Unique};
+use super::{Group, JobId, LogLine, Memo, PastAttempt, State, Unique};
 use crate::flow::StepOf;
 use crate::retry::RetryPolicy;
 use crate::schedule::Occurrence;
@@ -105,6 +105,9 @@ pub struct JobRecord {
     /// The last lines that its handlers logged, the oldest first.
     #[serde(default)]
     pub log: Vec<LogLine>,
+    /// What its steps kept, the signals it got and the waits that timed out, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memos: Vec<Memo>,
 }
 
 impl JobRecord {

@@ -342,7 +342,7 @@ pub(crate) fn check_payload(payload: &Bytes, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-fn check_held_names(names: &[String], limits: &Limits) -> Result<()> {
+pub(crate) fn check_held_names(names: &[String], limits: &Limits) -> Result<()> {
     if names.len() > limits.wait_for_names {
         return Err(out_of_range("wait_for", names.len(), "at most 64 names"));
     }
@@ -370,6 +370,11 @@ fn check_past(past: &JobRecord, limits: &Limits) -> Result<()> {
         }
     }
     check_log(past.log.iter().map(|line| line.text.as_str()))?;
+    for is_step in [true, false] {
+        let alike = |memo: &&super::Memo| (memo.source == super::MemoSource::Step) == is_step;
+        let memos = past.memos.iter().filter(alike);
+        super::check_memos(memos.map(|memo| (memo.name.as_str(), &memo.value)))?;
+    }
     if past.attempts.len() > ATTEMPTS_KEPT {
         return Err(out_of_range(
             "number of attempts of the history",

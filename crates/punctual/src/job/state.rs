@@ -109,6 +109,8 @@ pub enum Event {
     Fail,
     /// The worker snoozed it: delayed, without a failure.
     Snooze,
+    /// The worker settled it as one that waits for signals.
+    Hold,
     /// The worker handed it back unrun.
     Release,
     /// Its lease ran out.
@@ -197,6 +199,8 @@ pub const TRANSITIONS: &[Transition] = {
         counted(Active, Fail, Dead, &["failures"]),
         step(Active, Snooze, Scheduled),
         step(Active, Snooze, Ready),
+        step(Active, Hold, Held),
+        step(Active, Hold, Ready),
         step(Active, Release, Ready),
         counted(Active, Rescue, Ready, &["crashes"]),
         counted(Active, Poison, Dead, &["crashes"]),

@@ -142,6 +142,9 @@ impl Machine {
             return self.edit_one(key, action, dry_run);
         }
         let state = job.status.state(self.now);
+        if let Action::Signal { name, payload } = action {
+            return self.signal(job, name, payload, dry_run);
+        }
         if state == State::Active {
             return self.edit_active(job, action, dry_run);
         }
@@ -264,6 +267,9 @@ impl Machine {
     fn run_now(&mut self, job: Loaded, dry_run: bool) -> Result<EditVerdict> {
         if !dry_run && job.status.state(self.now) != State::Ready {
             self.move_job(job, |status, now| {
+                if status.holds() {
+                    status.end_wait(now);
+                }
                 status.place = State::Scheduled;
                 status.wait_for.clear();
                 status.due = status.due.min(now);

@@ -49,6 +49,9 @@ impl Checked {
     }
 }
 
+/// Jobs that wait for signals and are passed over in search of the oldest one.
+const HOLDS_PASSED: usize = 64;
+
 impl Machine {
     /// Enqueues jobs; see [`Engine::enqueue`](crate::Engine::enqueue).
     pub fn enqueue(
@@ -245,7 +248,8 @@ impl Machine {
             }
         }
         if found.is_none() {
-            let due = self.rows.due.page(queue, None, look)?.into_iter();
+            let due = self.rows.due.page(queue, None, look + HOLDS_PASSED)?;
+            let due = self.without_holds(namespace, due)?.into_iter();
             let lines = self.lines_of(queue, look)?.into_iter();
             let shares = self.share_places_after(queue, None, look)?.into_iter();
             let shares = shares.filter_map(|(_, place)| place.job());
@@ -255,6 +259,22 @@ impl Machine {
         found
             .map(|id| self.load_indexed(&JobKey { namespace, id }))
             .transpose()
+    }
+
+    /// Of places in the due index those of jobs that are not held until then.
+    pub(super) fn without_holds(
+        &self,
+        namespace: u32,
+        mut found: Vec<(DueKey, JobId)>,
+    ) -> Result<Vec<(DueKey, JobId)>> {
+        let mut held = Vec::new();
+        for (_, id) in &found {
+            let status = self.rows.status.get(&JobKey { namespace, id: *id })?;
+            held.push(status.is_some_and(|status| status.place == State::Held));
+        }
+        let mut held = held.into_iter();
+        found.retain(|_| !held.next().unwrap_or(false));
+        Ok(found)
     }
 
     fn store(
@@ -433,6 +453,7 @@ fn import(status: &mut Status, past: &JobRecord, now: Timestamp) {
     status.stopped = past.stopped;
     status.attempts = past.attempts.clone();
     status.log = past.log.clone();
+    status.memos = past.memos.clone();
 }
 
 /// The hash of what makes two sends of one id the same, with the payload that was sent first.

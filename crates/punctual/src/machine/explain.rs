@@ -180,6 +180,11 @@ impl Machine {
                 names: job.status.wait_for.clone(),
             });
         }
+        if job.holds() {
+            reasons.push(Reason::NotDue {
+                due: job.status.due,
+            });
+        }
         Ok(reasons)
     }
 

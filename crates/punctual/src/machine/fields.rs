@@ -11,8 +11,8 @@ use super::table::Value;
 use crate::engine::Rate;
 use crate::error::Result;
 use crate::job::{
-    CancelReason, DeadReason, Group, Hold, JobId, LogLine, OnRetry, PastAttempt, PastOutcome,
-    State, Stop, Unique, UniquePolicy,
+    CancelReason, DeadReason, Group, Hold, JobId, LogLine, Memo, MemoSource, OnRetry, PastAttempt,
+    PastOutcome, State, Stop, Unique, UniquePolicy,
 };
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
@@ -170,7 +170,7 @@ macro_rules! numbered_fields {
         }
     )*};
 }
-numbered_fields!(State: "state", CancelReason: "cancel reason", DeadReason: "dead reason", Stop: "stop", PastOutcome: "outcome");
+numbered_fields!(State: "state", CancelReason: "cancel reason", DeadReason: "dead reason", Stop: "stop", PastOutcome: "outcome", MemoSource: "source of a memo");
 
 impl Field for PastAttempt {
     fn write(&self, to: &mut Writer) {
@@ -211,6 +211,26 @@ impl Field for LogLine {
     }
     fn heap(&self) -> usize {
         self.text.len()
+    }
+}
+
+impl Field for Memo {
+    fn write(&self, to: &mut Writer) {
+        self.source.write(to);
+        to.time(self.at);
+        to.text(&self.name);
+        to.bytes(&self.value);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            source: Field::read(from)?,
+            at: from.time()?,
+            name: from.text()?,
+            value: from.bytes()?,
+        })
+    }
+    fn heap(&self) -> usize {
+        self.name.len() + self.value.len()
     }
 }
 

@@ -90,6 +90,7 @@ impl Machine {
         for job in &found.jobs {
             let mut record = self.record(job)?;
             if !list.payloads {
+                record.memos.clear();
                 record.payload = Bytes::new();
             }
             jobs.push(record);
@@ -244,9 +245,11 @@ impl Machine {
                     self.rows
                         .due
                         .page(queue, after.map(|key| (key.due, key.seq)), limit)?;
+                let scheduled = self.are_scheduled(queue, &found)?;
                 Ok(found
                     .into_iter()
-                    .map(|(key, id)| (Some(id), fixed.write(&key)))
+                    .zip(scheduled)
+                    .map(|((key, id), is)| (is.then_some(id), fixed.write(&key)))
                     .collect())
             }
             State::Ready => self.ready_jobs(queue, cursor, limit),
@@ -319,6 +322,17 @@ impl Machine {
         Ok(found)
     }
 
+    /// Which places in the due index are of scheduled jobs: others are held until then.
+    fn are_scheduled(&self, queue: u32, found: &[(DueKey, JobId)]) -> Result<Vec<bool>> {
+        let namespace = self.queue_state(queue)?.namespace;
+        let of = |id: &JobId| JobKey { namespace, id: *id };
+        let is = |(_, id): &(DueKey, JobId)| {
+            let status = self.rows.status.get(&of(id))?;
+            Ok(status.is_none_or(|status| status.place != State::Held))
+        };
+        found.iter().map(is).collect()
+    }
+
     fn lane_jobs(
         &self,
         queue: u32,
@@ -376,8 +390,12 @@ impl Machine {
             .rows
             .due
             .page(queue, after.map(|key| (key.due, key.seq)), limit)?;
-        let due = found.into_iter().take_while(|(key, _)| key.due <= self.now);
-        Ok(due.map(|(key, id)| (Some(id), fixed.write(&key))).collect())
+        let scheduled = self.are_scheduled(queue, &found)?;
+        let found = found.into_iter().zip(scheduled);
+        let due = found.take_while(|((key, _), _)| key.due <= self.now);
+        Ok(due
+            .map(|((key, id), is)| (is.then_some(id), fixed.write(&key)))
+            .collect())
     }
 
     /// Active jobs, lease by lease in the order of their fences.

@@ -127,6 +127,11 @@ impl Machine {
                     seq: job.spec.seq,
                 };
                 self.rows.held.put(&mut self.journal, key, job.key.id);
+                if job.holds() {
+                    let due = job.due_key();
+                    self.rows.due.insert(&mut self.journal, due, job.key.id);
+                    self.due_head_at_most(queue, job.status.due)?;
+                }
                 self.count(queue, State::Held, true)
             }
             State::Scheduled => self.wait_for_due(job),
@@ -159,6 +164,10 @@ impl Machine {
                 seq: job.spec.seq,
             };
             self.rows.held.remove(&mut self.journal, &key);
+            if job.holds() {
+                self.rows.due.remove(&mut self.journal, &job.due_key())?;
+                self.refresh_due_head(queue, job.status.due)?;
+            }
             return self.count(queue, State::Held, false);
         }
         debug_assert!(job.status.is_waiting(), "only pending jobs have a place");
@@ -254,6 +263,7 @@ impl Machine {
             lease_until: lease.map(|open| open.deadline),
             attempts: status.attempts.clone(),
             log: status.log.clone(),
+            memos: status.memos.clone(),
         })
     }
 }

@@ -22,14 +22,23 @@ impl Machine {
         self.checks(now).extends(&leases)?;
         self.begin(now)?;
         let namespace = self.namespace(namespace);
+        self.check_memos(namespace, &leases)?;
         leases
             .into_iter()
             .map(|lease| self.extend_lease(namespace, lease))
             .collect()
     }
 
-    fn extend_lease(&mut self, namespace: Option<u32>, extend: Extend) -> Result<ExtendVerdict> {
+    fn extend_lease(
+        &mut self,
+        namespace: Option<u32>,
+        mut extend: Extend,
+    ) -> Result<ExtendVerdict> {
         let fence = extend.token.fence;
+        let memos = std::mem::take(&mut extend.memos);
+        if is_injected(Bug::MemoWithoutToken) {
+            self.keep_memos(namespace, fence, memos.clone())?;
+        }
         let Some(lease) = self.lease(namespace, extend.token)? else {
             return Ok(ExtendVerdict::LeaseLost);
         };
@@ -54,6 +63,7 @@ impl Machine {
                 self.save(&job);
             }
         }
+        self.keep_memos(namespace, fence, memos)?;
         let now = self.now;
         for (id, lines) in extend.log {
             if let Some(mut job) = self.leased(lease.namespace, id, fence)? {

@@ -12,7 +12,7 @@ use super::table::Value;
 use crate::engine::Token;
 use crate::error::Result;
 use crate::job::{
-    CancelReason, DeadReason, Group, JobId, LogLine, PastAttempt, State, Stop, Unique,
+    CancelReason, DeadReason, Group, JobId, LogLine, Memo, PastAttempt, State, Stop, Unique,
 };
 use crate::retry::RetryPolicy;
 use crate::schedule::PlannedRun;
@@ -98,6 +98,10 @@ row!(
         /// Whether other jobs wait for it.
         watched: bool
     }
+    then {
+        /// What its steps kept, its signals and the waits that timed out.
+        memos: Vec<Memo>
+    }
 );
 
 impl Status {
@@ -131,6 +135,7 @@ impl Status {
             attempts: Vec::new(),
             log: Vec::new(),
             watched: false,
+            memos: Vec::new(),
         }
     }
 

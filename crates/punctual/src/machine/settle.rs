@@ -1,5 +1,7 @@
 //! Settle: how attempts ended, with what they cause.
 
+use bytes::Bytes;
+
 use super::Machine;
 use super::enqueue::Checked;
 use super::jobs::Loaded;
@@ -208,7 +210,7 @@ impl Machine {
                 Some(after.unwrap_or_else(|| spec.retry.span(id, status.failures)))
             }
             Outcome::Snooze { after } => Some(after),
-            Outcome::Released => None,
+            Outcome::Released | Outcome::Hold { .. } => None,
         };
         if status.cancel_requested {
             status.cancelled = Some(CancelReason::Requested);
@@ -222,6 +224,9 @@ impl Machine {
         if status.expires_at.is_some_and(|at| at <= now) {
             status.cancelled = Some(CancelReason::Expired);
             return self.settle_as(job, State::Cancelled);
+        }
+        if let Outcome::Hold { names, limit } = settlement.outcome {
+            return self.hold(job, names, limit);
         }
         match again {
             None => self.return_to_front(job),
@@ -296,6 +301,9 @@ impl Machine {
         };
         if job.status.place != State::Held || self.expire_if_late(job.clone())? {
             return Ok(());
+        }
+        if job.holds() {
+            return self.signal(job, name, &Bytes::new(), false).map(drop);
         }
         if !job.status.wait_for.iter().any(|waits| waits == name) {
             return Ok(());

@@ -198,6 +198,10 @@ impl Machine {
                     runs.push(job);
                     continue;
                 }
+                if job.status.place == State::Held {
+                    self.wait_timed_out(job)?;
+                    continue;
+                }
                 self.line_up(&job)?;
                 self.count(queue, State::Scheduled, false)?;
                 self.count(queue, State::Ready, true)?;

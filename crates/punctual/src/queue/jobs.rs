@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::Serialize;
 
 use crate::engine::{Action, Edit, EditVerdict, Explanation, Got, Select, Target, WaitFor, Waited};
 use crate::error::{Error, ErrorKind, Result};
@@ -89,6 +90,33 @@ impl Queue {
     ) -> Result<EditVerdict> {
         let action = Action::UpdatePayload(payload.into());
         self.edit(target.into(), action).await
+    }
+
+    /// Signals a job that has not settled: the payload, written as JSON, is kept with it, and ends
+    /// its [wait](crate::Context::wait_for) for that name, now or when it comes to it. A step of a
+    /// flow is named by [`JobId::step`].
+    ///
+    /// `WaitEnded` says that an earlier signal (this one, if it is sent again) or the limit ended
+    /// that wait.
+    ///
+    /// # Errors
+    /// `payload_too_large` over 8 KiB, `codec` for a payload that cannot be written as JSON.
+    pub async fn signal(
+        &self,
+        target: impl Into<Target>,
+        name: impl Into<String>,
+        payload: &(impl Serialize + ?Sized),
+    ) -> Result<EditVerdict> {
+        let payload = serde_json::to_vec(payload).map_err(|cause| {
+            Error::new(
+                ErrorKind::Codec,
+                "payload of the signal cannot be written as JSON",
+            )
+            .source(cause)
+        })?;
+        let (name, payload) = (name.into(), payload.into());
+        self.edit(target.into(), Action::Signal { name, payload })
+            .await
     }
 
     /// Removes a settled job and its tombstone.

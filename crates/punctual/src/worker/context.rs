@@ -1,5 +1,6 @@
 //! `Context`: one attempt as its handler sees it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -305,6 +306,8 @@ pub(super) struct Output {
     progress_sent: bool,
     pub(super) log: Unsent,
     locks: Vec<Weak<Held>>,
+    /// Of steps and waits that this attempt has come to.
+    names: HashSet<String>,
 }
 
 impl Attempt {
@@ -369,6 +372,11 @@ impl Attempt {
             4 => Some(Interrupt::ShuttingDown),
             _ => None,
         }
+    }
+
+    /// Takes the name of a step or wait; `false` if it was taken before.
+    pub(super) fn take_name(&self, name: String) -> bool {
+        self.lock().names.insert(name)
     }
 
     /// The last progress note, once.

@@ -56,7 +56,9 @@ pub(super) fn settlement(
     let error_bytes_max = attempt.limits().result_bytes;
     settlement.error = verdict.error_text().map(|text| cut(text, error_bytes_max));
     settlement.stopped = verdict.stopped;
-    if is_whole {
+    // An attempt that waits brings nothing along either: the next one runs through that again.
+    let waits = matches!(verdict.outcome, Outcome::Hold { .. });
+    if is_whole && !waits {
         let output = attempt.take_output();
         settlement.effects = output.effects;
         if verdict.outcome == Outcome::Completed {

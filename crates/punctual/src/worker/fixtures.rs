@@ -59,6 +59,7 @@ pub(crate) fn record() -> JobRecord {
         worker: None,
         attempts: Vec::new(),
         log: Vec::new(),
+        memos: Vec::new(),
         lease_until: None,
     }
 }

@@ -124,6 +124,7 @@ impl Board {
                 progress: Vec::new(),
                 jobs: Vec::new(),
                 log: Vec::new(),
+                memos: Vec::new(),
             })
             .collect();
         for waiting in &self.ahead {

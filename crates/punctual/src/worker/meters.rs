@@ -34,13 +34,14 @@ struct Cell {
     run_time: Histogram,
 }
 
-const OUTCOMES: [&str; 6] = [
+const OUTCOMES: [&str; 7] = [
     "completed",
     "retry",
     "snooze",
     "cancelled",
     "dead",
     "released",
+    "hold",
 ];
 const OTHER: &str = "other";
 
@@ -103,6 +104,7 @@ impl Meters {
             Outcome::Cancelled => 3,
             Outcome::Dead => 4,
             Outcome::Released => 5,
+            Outcome::Hold { .. } => 6,
         };
         cell.outcomes[at].increment(1);
         if at == 1 {

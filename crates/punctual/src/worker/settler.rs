@@ -113,6 +113,7 @@ async fn send_notes(rt: &Runtime, ended: &[Ended]) -> Result<()> {
                 progress: vec![note],
                 jobs: Vec::new(),
                 log: Vec::new(),
+                memos: Vec::new(),
             }),
         }
     }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::error::{Error, ErrorKind};
 use crate::job::{Outcome, Stop};
 use crate::lock::PutOff;
+use crate::worker::steps::Suspended;
 
 /// Any error; every error type, text, and the boxes of error crates turn into it by `?`.
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
@@ -76,6 +77,13 @@ impl Verdict {
         let error = error.into();
         if let Some(after) = put_off(error.as_ref()) {
             return Self::new(Outcome::Snooze { after });
+        }
+        let waits = causes(error.as_ref()).find_map(|cause| cause.downcast_ref::<Suspended>());
+        if let Some(Suspended { names, limit }) = waits {
+            return Self::new(Outcome::Hold {
+                names: names.clone(),
+                limit: *limit,
+            });
         }
         if is_permanent(error.as_ref()) {
             Self::dead(error)

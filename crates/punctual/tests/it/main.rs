@@ -21,5 +21,6 @@ mod worker_meters;
 #[cfg(feature = "otel")]
 mod worker_otel;
 mod worker_shutdown;
+mod worker_steps;
 mod worker_suspects;
 mod worker_trace;

@@ -7,7 +7,7 @@ use punctual::conformance::{Harness, LAWS, Subject, first_broken};
 use punctual::engine::{
     Action, Capability, Checks, Claim, Claimed, Control, Controlled, Edit, Edited, Enqueued,
     Extend, Extended, Got, Info, List, Listing, Maintained, Namespace, QueueSettings, RecordValue,
-    Select, Settle, Settled, Stats, StatsRequest, Target, WaitFor, Waited,
+    Select, Settle, Settled, Settlement, Stats, StatsRequest, Target, WaitFor, Waited,
 };
 use punctual::job::{Due, Effect, NewJob, State, UniquePolicy};
 use punctual::time::Timestamp;
@@ -76,12 +76,16 @@ impl Engine for Reduced {
     }
 
     async fn extend(&self, namespace: &Namespace, leases: Vec<Extend>) -> Result<Extended> {
+        let keeps = leases.iter().any(|lease| !lease.memos.is_empty());
+        self.needs(Capability::Memos, keeps)?;
         self.inner.extend(namespace, leases).await
     }
 
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
         self.check(|checks| checks.settle(&settle)).await?;
         let settlements = settle.leases.iter().flat_map(|lease| &lease.settlements);
+        let holds = |one: &Settlement| matches!(one.outcome, punctual::Outcome::Hold { .. });
+        self.needs(Capability::Memos, settlements.clone().any(holds))?;
         for effect in settlements.flat_map(|settlement| &settlement.effects) {
             self.needs(Capability::Effects, true)?;
             if let Effect::Enqueue(job) = effect {
@@ -121,6 +125,8 @@ impl Engine for Reduced {
         self.check(|checks| checks.edit(&edit)).await?;
         let by_filter = matches!(edit.select, Select::Filter { .. });
         self.needs(Capability::EditByFilter, by_filter)?;
+        let is_signal = matches!(edit.action, Action::Signal { .. });
+        self.needs(Capability::Memos, is_signal)?;
         if let (Action::Cancel, Select::Targets(targets)) = (&edit.action, &edit.select) {
             let jobs = self.inner.get(namespace, targets.clone(), false).await?;
             let is_active =

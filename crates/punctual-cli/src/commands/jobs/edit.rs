@@ -8,10 +8,12 @@ use punctual::engine::{Action, Edit, EditVerdict, Edited, Select};
 use punctual::time::Timestamp;
 use punctual::{Due, JobId, State};
 
+use super::endings::IdOrEnd;
 use super::name_of;
 use super::select::{Named, Where};
-use crate::args::{Session, instant_of, span_of};
+use crate::args::{Global, Session, instant_of, span_of};
 use crate::commands::enqueue::payload;
+use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Columns, count, counted, object};
 
@@ -156,6 +158,58 @@ impl Redrive {
 impl RunNow {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
         self.which.edit(session, &Action::RunNow, "run now").await
+    }
+}
+
+/// Signal a job that waits for it, or will
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual signal approved ID
+  punctual signal approved ID --payload '{\"by\":\"ann\"}'
+  punctual signal approved --queue orders --unique order:7
+  punctual signal approved --flow order-7 --step charge")]
+pub(crate) struct Signal {
+    /// What the job waits for
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    #[command(flatten)]
+    named: Named,
+
+    /// The step of a flow, instead of an id
+    #[arg(long, value_name = "FLOW", requires = "step", conflicts_with = "ids")]
+    flow: Option<String>,
+
+    /// The name of the step
+    #[arg(long, value_name = "STEP", requires = "flow")]
+    step: Option<String>,
+
+    /// Any JSON that comes with the signal; - reads it from standard input
+    #[arg(long, value_name = "PAYLOAD")]
+    payload: Option<String>,
+}
+
+impl Signal {
+    pub(crate) async fn run(mut self, global: &Global) -> Result<()> {
+        let session = &global.session(Make::Never).await?;
+        if let (Some(flow), Some(step)) = (&self.flow, &self.step) {
+            self.named.ids.push(IdOrEnd::Id(JobId::step(flow, step)));
+        }
+        let payload = match self.payload {
+            Some(given) => payload(Some(given))?,
+            None => bytes::Bytes::new(),
+        };
+        let which = Which {
+            named: self.named,
+            filter: Where::default(),
+            yes: false,
+            dry_run: false,
+        };
+        let name = self.name;
+        let action = Action::Signal { name, payload };
+        let verdicts = which.edit_named(session, &action).await?;
+        which.tell(session, &action, &verdicts).await
     }
 }
 
@@ -343,6 +397,10 @@ fn in_words(verdict: EditVerdict) -> String {
             format!("refused: {holder} holds its unique key; cancel that one first, or wait")
         }
         EditVerdict::AlreadyCancelled => "was cancelled before".into(),
+        EditVerdict::WaitEnded => {
+            "refused: a wait for that name has ended before, by a signal or its limit".into()
+        }
+        EditVerdict::SignalsFull => "refused: it has 64 signals, or 64 KiB of them".into(),
         other => other.name().into(),
     }
 }

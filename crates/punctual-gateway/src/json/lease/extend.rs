@@ -32,6 +32,14 @@ impl ExtendRequest {
                 .progress
                 .into_iter()
                 .map(|(id, note)| Ok((id.parse()?, String::from(Box::<str>::from(note)).into())));
+            let mut memos = Vec::new();
+            for (id, kept) in line.memos {
+                let id: JobId = id.parse()?;
+                for (name, value) in kept {
+                    let value = String::from(Box::<str>::from(value)).into();
+                    memos.push((id, name, value));
+                }
+            }
             let log = line.log.into_iter();
             let log = log.map(|(id, lines)| Ok((id.parse()?, lines)));
             Ok(Extend::new(
@@ -40,6 +48,7 @@ impl ExtendRequest {
             )
             .log(log.collect::<punctual::Result<_>>()?)
             .progress(progress.collect::<punctual::Result<_>>()?)
+            .memos(memos)
             .jobs(jobs?))
         };
         let leases = self.leases.into_iter().enumerate();
@@ -68,6 +77,11 @@ struct ExtendLine {
     /// By job, lines to append to its log: at most 100 lines and 16 KiB each.
     #[serde(default)]
     log: BTreeMap<String, Vec<String>>,
+    /// By job and step, results that are kept once this is answered: any JSON, 8 KiB each, 64 and
+    /// 64 KiB a job.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, BTreeMap<String, serde_json::Value>>)]
+    memos: BTreeMap<String, BTreeMap<String, Box<RawValue>>>,
 }
 
 /// The answer to an extension, one per lease in order.

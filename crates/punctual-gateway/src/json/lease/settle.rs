@@ -78,8 +78,11 @@ struct SettlementLine {
     #[schema(value_type = u64, maximum = 4294967295i64)]
     attempt: u32,
     outcome: OutcomeLine,
-    /// For retry (else by policy) and snooze.
+    /// For retry (else by policy), snooze, and hold: its limit.
     after: Option<SpanText>,
+    /// For hold: the signals that the job waits for, 1 to 64.
+    #[serde(default)]
+    names: Option<Vec<String>>,
     /// A small result, any JSON.
     #[serde(default, deserialize_with = "raw")]
     #[schema(value_type = serde_json::Value, required = false)]
@@ -98,7 +101,18 @@ struct SettlementLine {
 impl SettlementLine {
     fn settlement(self, guard: &Guard, header_bytes_max: usize) -> Result<Settlement> {
         let settled: JobId = self.id.parse()?;
+        let names = self.names;
+        if names.is_some() && self.outcome != OutcomeLine::Hold {
+            return Err(Problem::invalid("names belongs to hold only"));
+        }
         let outcome = match (self.outcome, self.after) {
+            (OutcomeLine::Hold, Some(limit)) => Outcome::Hold {
+                names: names.unwrap_or_default(),
+                limit: limit.0,
+            },
+            (OutcomeLine::Hold, None) => {
+                return Err(Problem::invalid("hold needs after, its limit").hint("such as \"7d\""));
+            }
             (OutcomeLine::Completed, None) => Outcome::Completed,
             (OutcomeLine::Retry, after) => Outcome::Retry {
                 after: after.map(|span| span.0),
@@ -111,7 +125,9 @@ impl SettlementLine {
             (OutcomeLine::Dead, None) => Outcome::Dead,
             (OutcomeLine::Released, None) => Outcome::Released,
             (_, Some(_)) => {
-                return Err(Problem::invalid("after belongs to retry and snooze only"));
+                return Err(Problem::invalid(
+                    "after belongs to retry, snooze and hold only",
+                ));
             }
         };
         let stopped = self.stopped.as_deref().map(|name| {
@@ -146,7 +162,7 @@ impl SettlementLine {
     }
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum OutcomeLine {
     Completed,
@@ -155,6 +171,7 @@ enum OutcomeLine {
     Cancelled,
     Dead,
     Released,
+    Hold,
 }
 
 /// An effect of an outcome.

@@ -125,6 +125,7 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
         stopped: is(State::Cancelled).then_some(Stop::Token),
         worker: None,
         lease_until: None,
+        memos: Vec::new(),
         log: (0..u32::from(past.attempt).min(3))
             .map(|nth| LogLine {
                 at: Timestamp::from_micros(u64::from(nth)),

@@ -98,6 +98,7 @@ impl Replay {
             token,
             lease_duration: plan.lease_duration,
             log: Vec::new(),
+            memos: Vec::new(),
             progress: (plan.progress.into_iter())
                 .zip(ids.clone())
                 .map(|(n, id)| (id, vec![n].into()))

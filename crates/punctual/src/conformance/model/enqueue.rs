@@ -368,6 +368,7 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         lease_until: None,
         attempts: Vec::new(),
         log: Vec::new(),
+        memos: Vec::new(),
     }
 }
 

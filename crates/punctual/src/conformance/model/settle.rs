@@ -105,6 +105,7 @@ impl Space {
             Outcome::Cancelled => Some(PastOutcome::Cancelled),
             Outcome::Dead => Some(PastOutcome::Dead),
             Outcome::Released => Some(PastOutcome::Released),
+            Outcome::Hold { .. } => Some(PastOutcome::Hold),
         };
         if let Some(past) = past {
             let error = settlement.error.as_ref().and(record.last_error.clone());
@@ -136,7 +137,8 @@ impl Space {
                 }
             }
             Outcome::Snooze { after } => self.delay(job, now, settlement, Some(now + after)),
-            Outcome::Released => self.delay(job, now, settlement, None),
+            // Histories have no holds.
+            Outcome::Released | Outcome::Hold { .. } => self.delay(job, now, settlement, None),
         }
     }
 

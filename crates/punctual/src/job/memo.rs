@@ -1,0 +1,95 @@
+//! Memos of a job: what its steps kept, the signals that it got, and the waits that timed out.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{MEMO_BYTES_MAX, MEMOS_BYTES_MAX, MEMOS_MAX};
+use super::limits::check_key;
+use crate::error::{Error, ErrorKind, Result};
+use crate::time::Timestamp;
+
+/// A result under a name that outlives the attempt, until the record of its job goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memo {
+    /// Its name, once per source.
+    pub name: String,
+    /// Where it came from.
+    pub source: MemoSource,
+    /// What was kept; empty for a wait that timed out.
+    pub value: Bytes,
+    /// When the engine took it.
+    pub at: Timestamp,
+}
+
+/// Where a memo came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum MemoSource {
+    /// An attempt kept it, under its token.
+    Step = 0,
+    /// Somebody signalled the job.
+    Signal = 1,
+    /// The job waited for a signal, or slept, and the limit passed.
+    TimedOut = 2,
+}
+
+impl MemoSource {
+    /// Every source, in the order of its number.
+    pub const ALL: [Self; 3] = [Self::Step, Self::Signal, Self::TimedOut];
+
+    /// The name on the wire and on the screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Signal => "signal",
+            Self::TimedOut => "timed_out",
+        }
+    }
+}
+
+/// Checks the memos of one job in a call: names, sizes, and that they fit at all.
+pub fn check_memos<'a>(memos: impl IntoIterator<Item = (&'a str, &'a Bytes)>) -> Result<()> {
+    let (mut count, mut bytes) = (0, 0);
+    for (name, value) in memos {
+        check_key("name of a step", name)?;
+        if value.len() > MEMO_BYTES_MAX {
+            let message = "result of a step is over the limit; store it elsewhere and keep a \
+                           reference";
+            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+                .with("step", name)
+                .with("bytes", value.len())
+                .with("limit", MEMO_BYTES_MAX));
+        }
+        count += 1;
+        bytes += name.len() + value.len();
+    }
+    match count > MEMOS_MAX || bytes > MEMOS_BYTES_MAX {
+        true => Err(too_many_memos()),
+        false => Ok(()),
+    }
+}
+
+/// The error for one memo more than a job may have; engines answer it.
+pub fn too_many_memos() -> Error {
+    let message = "steps of the job keep more than 64 results or 64 KiB; keep references, or let a \
+                   follow-up do the rest";
+    Error::new(ErrorKind::PayloadTooLarge, message)
+}
+
+/// Appends a memo. One of that name and source stays as it is; `false` if there is no room.
+pub(crate) fn append_memo(memos: &mut Vec<Memo>, memo: Memo) -> bool {
+    let is_step = |one: &Memo| one.source == MemoSource::Step;
+    let alike = |one: &&Memo| is_step(one) == is_step(&memo);
+    if memos.iter().filter(alike).any(|one| one.name == memo.name) {
+        return true;
+    }
+    let size = |one: &Memo| one.name.len() + one.value.len();
+    let bytes: usize = memos.iter().filter(alike).map(size).sum();
+    let fits =
+        memos.iter().filter(alike).count() < MEMOS_MAX && bytes + size(&memo) <= MEMOS_BYTES_MAX;
+    if fits {
+        memos.push(memo);
+    }
+    fits
+}
