@@ -216,6 +216,14 @@ pub const LIMITS: &[Limit] = &[
         "bytes of one opaque record",
     ),
     fixed(
+        "FLOW_EDGES_MAX",
+        "",
+        10_000,
+        "10,000",
+        Some(("FLOW_EDGES_MAX", "10000")),
+        "jobs that one call may say a job waits for",
+    ),
+    fixed(
         "CALL_JOBS_MAX",
         "",
         10_000,

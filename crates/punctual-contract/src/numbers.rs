@@ -115,6 +115,7 @@ pub const GROUPS: &[Group] = &[
         "settlement-flags",
         HAS,
     ),
+    plain("Kinds of effects.", EFFECTS),
     plain("Verdicts of effects that no enqueue has.", VERDICTS),
     plain("Flags of a queue's row.", ROW),
     plain("Flags of a lease.", LEASE),
@@ -238,6 +239,11 @@ const ENQUEUE: &[Number] = &[
         "*uniform*: due, priority and queue of all jobs are the same",
     ),
     both("ENQUEUE_BUNDLES", 4, "the jobs come in bundles"),
+    both(
+        "ENQUEUE_LINKED",
+        8,
+        "*linked*: jobs of flows, or that wait for others; their links are a second argument",
+    ),
 ];
 
 const CLAIM: &[Number] = &[
@@ -305,6 +311,12 @@ const HAS: &[Number] = &[
         "`len u32`, a mp list of the names that a hold waits for",
     ),
 ];
+
+const EFFECTS: &[Number] = &[both(
+    "EFFECT_LINKED",
+    4,
+    "an enqueue of a job with its link",
+)];
 
 const VERDICTS: &[Number] = &[
     both(

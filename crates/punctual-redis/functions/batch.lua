@@ -159,7 +159,7 @@ local SHAPES = 8
 local function read_jobs(args, at, k, last)
   local blob = args[at]
   local flags, n = unp('>BI2', blob, 9)
-  if flags > %ENQUEUE_TWICE% + %ENQUEUE_UNIFORM% and flags ~= %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then refuse('invalid_input', 'flags are out of range; use 0 to 3, or 6') end
+  if flags > %ENQUEUE_TWICE% + %ENQUEUE_UNIFORM% and flags ~= %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then refuse('invalid_input', 'flags are out of range; use 0 to 3, 6, 8 or 9') end
   Check.count(n)
   if flags == %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then return read_bundles(args, at, k, n) end
   if flags == %ENQUEUE_UNIFORM% then return read_uniform(blob, k, n, last) end
@@ -170,7 +170,8 @@ local function read_jobs(args, at, k, last)
     return one
   end
   local ids, kv, dues, dues8, lates, looks, keys, ends, groups, due_of = batch.ids, batch.kv, {}, {}, {}, {}, {}, {}, {}, Enqueue.due_of
-  batch.dues, batch.dues8, batch.lates, batch.looks, batch.keys, batch.ends, batch.groups = dues, dues8, lates, looks, keys, ends, groups
+  local flows = {}
+  batch.dues, batch.dues8, batch.lates, batch.looks, batch.keys, batch.ends, batch.groups, batch.flows = dues, dues8, lates, looks, keys, ends, groups, flows
   local now, now8, size = S.now, u8(S.now), #blob
   at = 12
   local stamp = now8 .. S.sub
@@ -186,7 +187,7 @@ local function read_jobs(args, at, k, last)
       if due > now ~= later then last_lane, later = nil, due > now end
       if late then batch.plain = false end
     end
-    local lane, o, key, ex, group, held = last_lane, nil, nil, nil, nil, nil
+    local lane, o, key, ex, group, held, flow = last_lane, nil, nil, nil, nil, nil, nil
     local value = shape and lane and at + 38 + shape.all <= last and Job.value_in(shape, blob, at + 39)
     if value then
       o = shape_opts
@@ -198,13 +199,13 @@ local function read_jobs(args, at, k, last)
       if front > last + 1 then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
       lane = sub(blob, at + 39, front - 1)
       if lane ~= last_lane then
-        from, o, key, ex, group = Check.front(blob, at + 39, last, i - 1)
+        from, o, key, ex, group, flow = Check.front(blob, at + 39, last, i - 1)
         flags_of = byte(lane, 2)
       elseif %flags_of has SPEC_OPTS% then
-        from, o, key, ex, group = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
+        from, o, key, ex, group, flow = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
       end
       shape = nil
-      if o and shapes < SHAPES then
+      if o and not flow and shapes < SHAPES then
         shape, shapes = Job.shape(blob, at + 39, front + 4, from - 1, key, ex, group), shapes + 1
         shape_opts = o
       end
@@ -221,6 +222,7 @@ local function read_jobs(args, at, k, last)
       if key then keys[i] = key end
       if ex then ends[i] = ex end
       if group then groups[i] = group end
+      if flow then flows[i] = flow end
       kv[2 * i] = held and Enqueue.held_record(prefix, sub(blob, at + 29, at + 40), o, sub(blob, at + 41, last))
         or prefix .. sub(blob, at + 29, at + 40) .. '\0\0\0\1\128' .. sub(blob, at + 41, last)
     else
@@ -252,8 +254,25 @@ local function read_jobs(args, at, k, last)
   return batch
 end
 
+-- Reads a call of jobs that wait for others, or are steps: its second argument has their links.
+local function read_linked(args, at, k)
+  local blob, bytes, from = args[at], args[at + 1], 1
+  local batch = read_jobs({sub(blob, 1, 8) .. char(byte(blob, 9) % 8) .. sub(blob, 10)}, 1, k)
+  batch.plain, batch.links = false, {}
+  for i = 1, batch.n do
+    batch.links[i], from = Flow.read_sent(bytes, from, i - 1)
+    if batch.links[i] and not batch.flows[i] then refuse('invalid_input', 'a link is not that of a step index=' .. i - 1) end
+  end
+  return batch
+end
+
 -- The same; what is no such call is refused in words.
 local function read_call(args, at, k, last)
+  local flags = byte(args[at], 9)
+  if flags >= %ENQUEUE_LINKED% then
+    if flags > %ENQUEUE_LINKED% + %ENQUEUE_TWICE% then refuse('invalid_input', 'flags are out of range; use 0 to 3, 6, 8 or 9') end
+    return reading(read_linked, args, at, k)
+  end
   return reading(read_jobs, args, at, k, last)
 end
 
@@ -397,7 +416,8 @@ end
 
 -- The queue of the first job, to read its row with the shard.
 local function first_queue(blob)
-  local at = byte(blob, 9) >= 2 and 22 or 53
+  local flags = byte(blob, 9)
+  local at = flags >= 2 and flags < %ENQUEUE_LINKED% and 22 or 53
   local length = byte(blob, at)
   return length and sub(blob, at + 1, at + length) or nil
 end
@@ -410,12 +430,14 @@ end
 
 -- How many arguments a call is that begins with this one.
 function Enqueue.length(blob)
-  if byte(blob, 9) ~= 6 then return 1 end
+  local flags = byte(blob, 9) or 0
+  if flags >= %ENQUEUE_LINKED% then return 2 end
+  if flags ~= 6 then return 1 end
   return 1 + 2 * (byte(blob, 23 + (byte(blob, 22) or 0)) or 0)
 end
 
 -- enqueue. Key: base. Arguments: instance 8 | flags 1 | count 2 | jobs, or with flags 6 their
--- bundles behind it. Reply: now 8 | instance 8 | form 1 | receipts.
+-- bundles behind it, with 8 their links. Reply: now 8 | instance 8 | form 1 | receipts.
 function Enqueue.call(base, args)
   local blob = args[1]
   local known = #args == 1 and Lone.enqueue(base, blob)

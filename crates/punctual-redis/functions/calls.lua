@@ -69,6 +69,7 @@ function Calls.call(base, args)
     end
   end
   Settle.flush()
+  if S.flows then Flow.finish() end -- what came free is there for these claims
   if #claims > 0 then Claim.run(claims, places, replies) end
   Shard.commit()
   return Calls.answer(replies)

@@ -141,7 +141,7 @@ function Check.is_memo(v)
 end
 
 local PAST = {st = up_to(6), du = is_instant8, en = is_instant8, a = is_count, f = is_count, c = is_count, s = is_instant,
-  fi = is_instant, er = function(v) return is_text(v, 4194304) end, re = is_string, po = is_string, cr = is_flag, cd = up_to(5),
+  fi = is_instant, er = function(v) return is_text(v, 4194304) end, re = is_string, po = is_string, cr = is_flag, cd = up_to(6),
   dr = up_to(3), sp = up_to(3), w = are_keys, at = function(v) return is_list(v, %ATTEMPTS_KEPT%, is_past_attempt) end,
   lg = function(v) return is_list(v, LOG_LINES_MAX, is_log_line) end, me = function(v) return is_list(v, 2 * %MEMOS_MAX%, Check.is_memo) end, ex = function(v) return v == '' or is_instant8(v) end}
 
@@ -160,7 +160,7 @@ end
 local FIRST = {ct = function(v) return is_header(v) and #v > 0 and #v <= 128 end, hd = are_headers,
   ma = function(v) return is_whole(v, 1, COUNT_MAX) end, rt = is_retry, to = function(v) return is_number(v, 1, 31536000e6) end}
 local SECOND = {ex = is_instant8, u = is_key, up = up_to(3), um = function(v) return is_number(v, 1, 31536000e6) end, uh = function(v) return is_number(v, 0, INSTANT_MAX + 1) end,
-  g = is_key, gp = function(v) return v == 1 end, sc = is_name, oc = is_instant8, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
+  g = is_key, gp = function(v) return v == 1 end, sc = is_name, oc = is_instant8, fl = function(v) return is_list(v, 2, is_name) and #v ~= 1 end, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
 
 -- One MessagePack map and nothing behind it; nil if the bytes are none.
 local function read_map(bytes)
@@ -228,22 +228,33 @@ function Check.own(name, value, index)
   if name ~= 'ex' then check_key(name, value, index) elseif not is_instant8(value) then refuse_opts(name, index) end
 end
 
--- Checks opts that are looked into: the map, the unique key, the instant of expiry and the group,
--- which may stand only here.
+local last_flow = '' -- mostly all of a call are of one
+
+-- Checks the names of a flow and a step.
+local function check_flow(bytes)
+  local flow, step = Job.names(bytes)
+  if #bytes == 1 then return end
+  if flow ~= last_flow then last_flow = Check.name('flow', flow) end
+  if #step > NAME_MAX or find(step, '[^%w_:-]') or step == '' then Check.name('step', step) end
+end
+
+-- Checks opts that are looked into: the map, the unique key, the instant of expiry, the group and
+-- the place in a flow, which may stand only here.
 local function check_looked(bytes, from, last, index)
   if last_map and sub(bytes, from, last) == last_opts then return last_map end
   last_map = nil
-  local head, rest, key, ex, group = Job.split_opts(bytes, from, last)
+  local head, rest, key, ex, group, flow = Job.split_opts(bytes, from, last)
   local map = head and (good_maps and good_maps[head][rest] or check_map(char(head) .. rest, true, index))
-  if map and map.u == nil and map.ex == nil and map.g == nil then
+  if map and map.u == nil and map.ex == nil and map.g == nil and map.fl == nil then
     if key then check_key('u', key, index) end
     if ex and not is_instant8(ex) then refuse_opts('ex', index) end
     if group then check_key('g', group, index) end
-    if not key and not ex and not group then last_opts, last_map = sub(bytes, from, last), map end
-    return map, key, ex, group
+    if flow then check_flow(flow) end
+    if not key and not ex and not group and not flow then last_opts, last_map = sub(bytes, from, last), map end
+    return map, key, ex, group, flow
   end
   map = check_map(sub(bytes, from, last), true, index)
-  return map, map.u, map.ex, map.g
+  return map, map.u, map.ex, map.g, map.fl
 end
 
 local function cut_short(index) refuse('invalid_input', 'a job is cut short index=' .. index) end
@@ -328,6 +339,7 @@ local LIMITS_OF = {sweep = is_limit, tombstone_bytes = is_span, retained = is_sp
 
 local function is_instants(v) return is_string(v) and #v <= 8000 and #v % 8 == 0 end
 local function is_tz(v) return is_text(v, 32) end
+local function is_edges(v) return is_string(v) and #v % 17 == 0 and #v <= 17 * %FLOW_EDGES_MAX% end
 
 -- The fields of each verb's map.
 local MAPS = {
@@ -338,7 +350,8 @@ local MAPS = {
   stats = {q = many(is_name), af = is_string, li = is_limit, h = is_flag, du = is_flag, en = is_flag, any = is_flag},
   control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2),
     dy = is_flag, fo = is_flag, ac = up_to(3), at = is_instants, af = is_string, ot = is_span,
-    se = is_bytes8, co = is_flag, ne = is_instants, tz = is_tz},
+    se = is_bytes8, co = is_flag, ne = is_instants, tz = is_tz, fa = up_to(8), sp = is_span, pf = up_to(2), to = is_id, id = is_id, nu = is_span,
+    ed = is_edges, t = many(is_id)},
   maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag, tz = is_tz},
   info = {any = is_flag},
   listen = {q = many(is_name), any = is_flag},
@@ -405,6 +418,20 @@ end
 
 end
 
+-- Refuses a control of flows that lacks what it needs.
+function Check.flows(map)
+  if map.c == 30 and map.af ~= nil and map.af ~= '' then Check.name('flow', map.af) end
+  if map.c ~= 31 then return end
+  Check.name('flow', map.na)
+  local act = map.fa
+  if act == nil or act == 1 and not (map.sp and map.pf) or act == 2 and not (map.to and map.ed) or act == 6 and not map.t then
+    refuse('invalid_input', 'a flow is asked with `fa` and what that needs; see docs/wire-protocol.md')
+  end
+  for at = 17, #(map.ed or ''), 17 do
+    if byte(map.ed, at) > 2 then refuse('invalid_input', 'a link is out of range') end
+  end
+end
+
 -- Refuses a control that lacks what it needs; nothing of `v` is looked at but what the functions
 -- read of it.
 function Check.control(map)
@@ -424,7 +451,7 @@ function Check.control(map)
   end
   if c == 5 and sub(map.na, 1, 6) == 'queue/' then Check.name('queue', sub(map.na, 7)) end
   if c == 5 and sub(map.na, 1, 9) == 'schedule/' then Check.name('schedule', sub(map.na, 10)) end
-  if c >= 20 then Check.schedules(map) end
+  if c >= 30 then Check.flows(map) elseif c >= 20 then Check.schedules(map) end
   if c == 6 and v ~= nil and (type(v) ~= 'table' or wrong_in(v, LIMITS_OF)) then refuse('invalid_input', 'limits are out of range') end
 end
 

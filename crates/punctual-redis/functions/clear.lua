@@ -16,7 +16,7 @@ function Settle.clear(id, name)
     if waits == name then found = true else left[#left + 1] = waits end
   end
   if not found then return true end
-  local runs = #left == 0 and not j.ext.fo
+  local runs = #left == 0 and not j.ext.fo and not (j.opts.fl and Flow.holds(j))
   if runs then Place.out(j) end
   j.ext.w = #left > 0 and left or nil
   if runs then j.tag = %TAG_WAITING% end
@@ -54,9 +54,9 @@ function Settle.clear_together(effects)
   for k = 1, #ids do
     local id, raw = ids[k], raws[k]
     if raw and byte(raw) == %TAG_HELD% and seen[id] == 1 then
-      local e, o, _, ex, group, q, _, from = Job.parts(raw)
+      local e, o, _, ex, group, q, _, from, flow = Job.parts(raw)
       local w = e.w or {}
-      if #w == 1 and w[1] == sub(effects[at[k]][2], 17) and next(e, (next(e))) == nil and not group and o.mc == nil and not (ex and at8(ex) <= S.now) then
+      if #w == 1 and w[1] == sub(effects[at[k]][2], 17) and next(e, (next(e))) == nil and not group and not flow and o.mc == nil and not (ex and at8(ex) <= S.now) then
         local due, lane = at8(raw, %REC_DUE_AT%), byte(raw, %REC_PRIORITY%)
         local later = due > S.now
         if not list or list.r.name ~= q or list.later ~= later or not later and list.lane ~= lane then

@@ -169,6 +169,7 @@ local ACTIONS = {
   set_clock_back,
 }
 ACTIONS[20], ACTIONS[21], ACTIONS[22], ACTIONS[23] = Schedule.list, Schedule.act, Schedule.refill, Schedule.count
+ACTIONS[30], ACTIONS[31] = Flow.list, Flow.act
 
 -- control. Key: base. Argument: instance, map {c, ...}. Reply: map.
 function Control.call(base, blob)

@@ -23,24 +23,36 @@ local function edit_tombstone(id, raw, action, dry)
   return DONE, state
 end
 
-local function redrive(j, dry)
-  local o, e = j.opts, j.ext
-  if o.u then
-    local holder = Unique.holder(j.q, o.u)
-    if holder and holder.id ~= j.id then return UNIQUE_HELD, holder.id end
-  end
-  if dry then return DONE, READY end
+-- Lets a settled job run again, or wait for other jobs again.
+function Edit.run_again(j, waits)
+  local e = j.ext
+  local never_ran = waits and not e.a -- it waits for all that it was sent with
   Settled.unkeep(j)
   if not e.rd then e.rd = j.due8 end
-  j.tag, j.due8, j.due = 2, u8(S.now), S.now
+  j.tag = waits and %TAG_HELD% or %TAG_WAITING%
+  if not never_ran or j.due < S.now then j.due8, j.due = u8(S.now), S.now end
   if Job.has_expired(j) then e.ex = '' end
-  e.f, e.c, e.fi, e.er, e.re, e.dr, e.cr, e.w = nil, nil, nil, nil, nil, nil, nil, nil
-  e.cd, e.sp, e.fo = nil, nil, nil
+  e.f, e.c, e.fi, e.er, e.re, e.dr, e.cr, e.cd, e.sp, e.fo = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
+  if not never_ran then e.w = nil end
   Job.save(j)
   Unique.take(j)
   Place.watch_expiry(j)
   Place.put(j)
-  return DONE, READY
+end
+
+local function redrive(j, dry)
+  local o = j.opts
+  if o.u then
+    local holder = Unique.holder(j.q, o.u)
+    if holder and holder.id ~= j.id then return UNIQUE_HELD, holder.id end
+  end
+  local waits = o.fl and Flow.may_run_again(j)
+  if o.fl and waits == nil then return WRONG_STATE, j.tag end
+  if not dry then
+    if o.fl then Flow.runs_again(j, false) end
+    Edit.run_again(j, waits)
+  end
+  return DONE, waits and HELD or READY
 end
 
 local function set_due(j, due8)
@@ -97,7 +109,7 @@ function Edit.one(id, action, map, dry)
       set_due(j, due8)
       j.is_put_off = true
     end)
-  elseif action == 2 and pending and not j.ext.fo then
+  elseif action == 2 and pending and not j.ext.fo and not (j.opts.fl and Flow.holds(j)) then
     if not dry and state ~= READY then
       move(j, function()
         if j.due > S.now then set_due(j, u8(S.now)) end

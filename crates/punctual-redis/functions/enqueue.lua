@@ -107,10 +107,10 @@ local function import(j, past)
 end
 
 -- Stores a job that nothing refuses.
-local function store(j, late, follows)
+local function store(j, late, follows, sent)
   local r, o, past = Row.of(j.q), j.opts, j.opts.hi
   if late then j.ext.la = 1 end
-  if follows or (o.w and #o.w > 0) then
+  if sent and Flow.add(j.id, o.fl[1] or '', o.fl[2] or '', j.due8, sent) or follows or (o.w and #o.w > 0) then
     j.tag, j.ext.fo, j.ext.w = 3, follows, o.w
   end
   note(r, 1, 1)
@@ -141,8 +141,14 @@ local function store(j, late, follows)
   if past then Settle.waited(j) end -- it may wait for a signal, or have waited long enough
 end
 
--- One job's enqueue; effects are not bounded by max_pending. Answers verdict, due, late, other id.
-function Enqueue.one(id, due8, late, spec, bounded)
+-- One job's enqueue; effects are not bounded by max_pending. `sent`: its link, if it waits for
+-- others or is a step. Answers verdict, due, late, other id.
+function Enqueue.one(id, due8, late, spec, bounded, sent)
+  if sent then
+    local known, first_due = Flow.known_as(id, sent)
+    if known == 1 then return known, first_due end
+    if known then return known, due8, late end
+  end
   local raw = Job.raw(id)
   if raw and byte(raw) >= %TAG_TOMBSTONE% then
     raw = Settled.tombstone(id, raw)
@@ -164,6 +170,11 @@ function Enqueue.one(id, due8, late, spec, bounded)
     return 1, first_due, first_late
   end
   local j = Job.parse(id, '\%TAG_PLAIN%' .. u8(S.now) .. S.sub .. due8 .. spec)
+  sent = j.opts.fl and sent
+  if sent then
+    local refusal, of = Flow.refusal(j.opts.fl[1] or '', sent)
+    if refusal then return refusal, due8, late, of end
+  end
   local r = Row.of(j.q)
   local past = j.opts.hi
   local verdict, other, holder = 'free', nil, nil
@@ -188,16 +199,16 @@ function Enqueue.one(id, due8, late, spec, bounded)
     Unique.replace(other, holder)
     answer = 3
   end
-  store(j, late, verdict == 'follows' and other or nil)
+  store(j, late, verdict == 'follows' and other or nil, sent)
   return answer, due8, late, answer == 3 and other.id or nil
 end
 
 Enqueue.plus, Enqueue.due_of = plus, due_of
 
 -- One job of a text or an effect: id | due kind | due | spec. Answers as Enqueue.one.
-function Enqueue.effect(bytes)
+function Enqueue.effect(bytes, sent)
   local due8, late = due_of(byte(bytes, 17), sub(bytes, 18, 25), u8(S.now), 0)
-  return Enqueue.one(sub(bytes, 1, 16), due8, late, sub(bytes, 26), false)
+  return Enqueue.one(sub(bytes, 1, 16), due8, late, sub(bytes, 26), false, sent)
 end
 
 end

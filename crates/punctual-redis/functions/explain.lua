@@ -122,6 +122,7 @@ function Explain.reasons(j, state)
     local names = j.ext.w or {}
     never_released(names, out)
     if j.ext.fo then out[#out + 1] = {3, j.ext.fo} end
+    Flow.why(j, out)
     if #names > 0 then
       local reason = {2}
       for i = 1, #names do reason[i + 1] = names[i] end

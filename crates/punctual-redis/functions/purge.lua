@@ -35,8 +35,8 @@ local function cancel_plain(r, ids, records)
 end
 
 -- Options of which other keys know: expiry, unique key, group, names to wait for, history, crash
--- limit.
-local ENTANGLED = {'ex', 'u', 'g', 'w', 'hi', 'mc', 'sc'}
+-- limit, schedule, flow.
+local ENTANGLED = {'ex', 'u', 'g', 'w', 'hi', 'mc', 'sc', 'fl'}
 
 local function is_entangled(bytes)
   local opts = mp.unpack(bytes)

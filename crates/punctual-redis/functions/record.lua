@@ -83,9 +83,18 @@ end
 local NOTHING = {} -- an ext, or opts, with nothing in it; it never changes
 local last_front, last_queue, last_kind = '\0', '', '' -- of the record that was taken apart last: most are of one queue
 
--- Opts as most jobs have them, in bytes from a place on: an instant of expiry, a unique key and a
--- group, if there are any, in this order, and then what many jobs share. Answers the head and the
--- rest of a map without the three, and these; nothing if they begin otherwise.
+-- Where a text of at most 255 bytes ends that begins at a place; nil if there is none.
+local function end_of_text(bytes, at)
+  local head, length = byte(bytes, at, at + 1)
+  if not head then return nil end
+  if head == 217 then return at + 1 + (length or 0) end
+  return head >= 160 and head < 192 and at + head - 160 or nil
+end
+
+-- Opts as most jobs have them, in bytes from a place on: an instant of expiry, a unique key, a
+-- group and the place in a flow, if there are any, in this order, and then what many jobs share.
+-- Answers the head and the rest of a map without the four, and these; nothing if they begin
+-- otherwise.
 function Job.split_opts(bytes, from, last)
   local head, a, b, c, d = byte(bytes, from, from + 4)
   if not c or head < 128 or head > 143 or from + 3 > last then return nil end
@@ -114,9 +123,25 @@ function Job.split_opts(bytes, from, last)
     end
     at, head = start + n, head - 1
     group = sub(bytes, start, at - 1)
+    a, b, c, d = byte(bytes, at, at + 3)
+  end
+  local flow
+  if a == 162 and b == 102 and c == 108 then -- fl, a list of none or two texts
+    local start, ends = at + 3, at + 3
+    for _ = 1, (d or 0) - 144 do ends = ends and end_of_text(bytes, ends + 1) end
+    if not ends or d ~= 144 and d ~= 146 then return nil end
+    at, head, flow = ends + 1, head - 1, sub(bytes, start, ends)
   end
   if at > last + 1 or head < 128 then return nil end
-  return head, sub(bytes, at, last), key, ex, group
+  return head, sub(bytes, at, last), key, ex, group, flow
+end
+
+-- The names of flow and step that opts have, a list or its bytes.
+function Job.names(flow)
+  if type(flow) == 'table' then return flow[1] or '', flow[2] or '' end
+  if #flow == 1 then return '', '' end
+  local first = end_of_text(flow, 2)
+  return sub(flow, byte(flow, 2) == 217 and 4 or 3, first), sub(flow, byte(flow, first + 1) == 217 and first + 3 or first + 2)
 end
 
 local TAGS = {u = '\161u', g = '\161g', ex = '\162ex'}
@@ -148,9 +173,9 @@ local rests, rest_count = {}, 0 -- those that were read last, by head and bytes
 for head = 128, 143 do rests[head] = {} end
 
 -- Opts of a record from a place on: a map, which never changes; the unique key, the instant of
--- expiry and the group, which may stand only here.
+-- expiry, the group and the place in a flow, which may stand only here.
 local function read_opts(raw, from, last)
-  local head, rest, key, ex, group = Job.split_opts(raw, from, last)
+  local head, rest, key, ex, group, flow = Job.split_opts(raw, from, last)
   local map = head and rests[head][rest]
   if head and not map then
     map = mp.unpack(char(head) .. rest)
@@ -160,9 +185,9 @@ local function read_opts(raw, from, last)
     end
     if #rest < 256 then rests[head][rest], rest_count = map, rest_count + 1 end
   end
-  if map and map.u == nil and map.ex == nil and map.g == nil then return map, key, ex, group end
+  if map and map.u == nil and map.ex == nil and map.g == nil and map.fl == nil then return map, key, ex, group, flow end
   map = mp.unpack(sub(raw, from, last))
-  return map, map.u, map.ex, map.g
+  return map, map.u, map.ex, map.g, map.fl
 end
 
 local exts, ext_count = {}, 0 -- those that were read last: jobs that failed together say the same
@@ -179,12 +204,12 @@ local function read_ext(raw, length)
   return ext
 end
 
--- The parts of a record that is one of many: ext, opts (of which key, expiry and group may stand
--- only in what follows), key, expiry, group, queue, kind, where what follows the ext begins.
--- None is to be changed.
+-- The parts of a record that is one of many: ext, opts (of which key, expiry, group and the place
+-- in a flow may stand only in what follows), key, expiry, group, queue, kind, where what follows
+-- the ext begins, the place in a flow. None is to be changed.
 Job.read_opts, Job.read_ext, Job.NOTHING = read_opts, read_ext, NOTHING
 function Job.parts(raw)
-  local at, ext, opts, key, ex, group = 32, NOTHING, NOTHING, nil, nil, nil
+  local at, ext, opts, key, ex, group, flow = 32, NOTHING, NOTHING, nil, nil, nil, nil
   if byte(raw) > %TAG_PLAIN% then
     local length = unp('>I4', raw, 32)
     at = 36 + length
@@ -200,9 +225,9 @@ function Job.parts(raw)
   end
   if byte(raw, 31) % 2 == 1 then
     local length = unp('>I4', raw, from)
-    opts, key, ex, group = read_opts(raw, from + 4, from + 3 + length)
+    opts, key, ex, group, flow = read_opts(raw, from + 4, from + 3 + length)
   end
-  return ext, opts, key, ex, group, last_queue, last_kind, at
+  return ext, opts, key, ex, group, last_queue, last_kind, at, flow
 end
 
 -- What there is under an id, a record or a tombstone, be it in a bundle; false if nothing.

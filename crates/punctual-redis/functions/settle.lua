@@ -11,11 +11,21 @@ for has = 0, 127 do
 end
 local NUMBERS = {retry = 1, snooze = 2, cancelled = 3, dead = 4, released = 5, hold = 7}
 
+-- A linked job of an effect: length 4 | link | job. Answers the link and the job.
+local function read_linked(bytes, index)
+  local job = 5 + unp('>I4', bytes)
+  return Flow.read_sent(sub(bytes, 5, job - 1), 1, index), sub(bytes, job)
+end
+
 -- Refuses an effect that could not be caused.
 local function check_effect(kind, bytes, index)
   if kind == 0 then return Check.job(bytes, index) end
+  if kind == %EFFECT_LINKED% then
+    local _, job = read_linked(bytes, index)
+    return Check.job(job, index)
+  end
   if kind == 1 or kind == 3 then return Check.clear(bytes, index) end
-  if kind ~= 2 then refuse('invalid_input', 'no such effect; use 0 to 3 index=' .. index) end
+  if kind ~= 2 then refuse('invalid_input', 'no such effect; use 0 to 4 index=' .. index) end
   local length = byte(bytes) or 0
   Check.shard(sub(bytes, 2, 1 + length))
   Check.job(sub(bytes, 2 + length), index)
@@ -197,8 +207,10 @@ end
 -- Brings one effect about, here or by the outbox; answers its verdict and an id.
 local function bring_about(token, effect)
   local kind, bytes = effect[1], effect[2]
-  if kind == 0 then
-    local verdict, _, _, other = Enqueue.effect(bytes)
+  if kind == 0 or kind == %EFFECT_LINKED% then
+    local sent
+    if kind > 0 then sent, bytes = read_linked(bytes, 0) end
+    local verdict, _, _, other = Enqueue.effect(bytes, sent)
     return char(verdict) .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
   elseif kind == 2 then
     local length = byte(bytes)

@@ -8,9 +8,9 @@ local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
 
 -- Jobs of a queue that are settled together as lists: all ids; ids and cores of those that leave a
 -- tombstone like others; of those that leave one of their own, and of those that are kept; fields
--- of unique keys; who expires; groups.
+-- of unique keys; who expires; groups; jobs of flows, or that waited for others, and their results.
 local function new_list(r, state)
-  return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, runs = {}, run = -1}
+  return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, runs = {}, run = -1}
 end
 
 -- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
@@ -26,7 +26,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
     local raw = raws[i]
     local tag = raw and (places == true or places[i]) and byte(raw) or 0
     if tag == %TAG_PLAIN% or tag == %TAG_WAITING% then
-      local at, e, from, o, key, ex, group = 32, NOTHING, nil, NOTHING, nil, nil, nil
+      local at, e, from, o, key, ex, group, flow = 32, NOTHING, nil, NOTHING, nil, nil, nil, nil
       local value = shape and tag == %TAG_WAITING% and Job.value_in(shape, raw, %REC_FLAGS%)
       if value then
         at, o, from = 37, shape_opts, %REC_FLAGS% + shape.all
@@ -54,14 +54,14 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
         from = at + width
         if byte(raw, 31) % 2 == 1 then
           local length = unp('>I4', raw, from)
-          o, key, ex, group = Job.read_opts(raw, from + 4, from + 3 + length)
-          if at == 37 and e == NOTHING and shapes < SHAPES then
+          o, key, ex, group, flow = Job.read_opts(raw, from + 4, from + 3 + length)
+          if at == 37 and e == NOTHING and not flow and shapes < SHAPES then
             shape, shape_opts, shapes = Job.shape(raw, %REC_FLAGS%, from + 4, from + 3 + length, key, ex, group), o, shapes + 1
           end
           from = from + 4 + length
         end
       end
-      if (not group or attempt) and not o.rm and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex)) then
+      if (not group or attempt) and not o.rm and not e.wd and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex)) then
         local id, n = ids[i], list.n + 1
         list.n, list.ids[n], taken[i] = n, id, list
         if kind == list.kind then
@@ -79,6 +79,10 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           list.groups[k], list.members[k] = group, id
         end
         if ex then list.expiring[#list.expiring + 1] = id end
+        if flow then
+          local k = #list.linked + 1
+          list.linked[k], list.results[k] = id, results and results[i] or false
+        end
         local retention = bound or o.rn or 0
         if retention > 0 then
           list.kept[#list.kept + 1] = {id, raw, e, retention, at, results and results[i]}
@@ -193,6 +197,7 @@ function Settled.many(list, said)
   if #list.own > 0 then leave_own(list.own, list.state, said) end
   if #list.kept > 0 then keep(list, said) end
   count_ends(list)
+  if list.linked[1] then Flow.settled_many(list.linked, list.results, list.state) end
 end
 
 end

@@ -416,11 +416,13 @@ function Settled.as(j, state)
   changed(j.id, j.q, state)
   S.settled = S.settled or {}
   S.settled[#S.settled + 1] = j.id
+  if j.opts.fl or e.wd then Flow.settled(j, state) end
   Settled.keep(j, S.now)
   if j.opts.sc then Schedule.settled(j, state) end
 end
 
--- Settles a pending job as cancelled: 0 requested, 1 expired, 2 replaced, 3 purged, 4 skipped.
+-- Settles a pending job as cancelled: 0 requested, 1 expired, 2 replaced, 3 purged, 4 skipped, 6
+-- upstream.
 function Settled.cancel_waiting(j, reason)
   Place.out(j)
   j.ext.cd = reason

@@ -180,7 +180,7 @@ local function not_ours(key)
 end
 
 -- Every command of this library that takes a key.
-local COMMANDS = {'APPEND', 'DEL', 'EXISTS', 'EXPIRE', 'GET', 'HDEL', 'HGET', 'HGETALL', 'HINCRBY', 'HKEYS', 'HMGET', 'HSCAN', 'HSET',
+local COMMANDS = {'APPEND', 'DEL', 'EXISTS', 'EXPIRE', 'GET', 'GETRANGE', 'HDEL', 'HGET', 'HGETALL', 'HINCRBY', 'HKEYS', 'HLEN', 'HMGET', 'HSCAN', 'HSET',
   'LINDEX', 'LLEN', 'LPOP', 'LPUSH', 'LRANGE', 'LREM', 'LSET', 'LTRIM', 'RPUSH', 'ZADD', 'ZCOUNT', 'ZLEXCOUNT', 'ZRANGE',
   'ZRANGEBYLEX', 'ZRANGEBYSCORE', 'ZREM', 'ZREMRANGEBYRANK', 'ZSCORE'}
 
@@ -523,6 +523,7 @@ end
 
 -- Writes what the call has changed, and sends wakeups.
 function Shard.commit()
+  if S.flows then Flow.commit() end
   if S.open_chunks then Line.let_go() end
   if S.departing then Lease.settle_all_departed() end
   if S.small then Settle.flush() end

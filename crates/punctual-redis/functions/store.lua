@@ -261,17 +261,23 @@ function Enqueue.each(batch)
   local ends, groups, fields, taken, seen, out, all, form = batch.ends or {}, batch.groups or {}, {}, {}, {}, {}, nothing_yet(), 0
   if rows and batch.keys then fields, taken = fields_of(batch.keys, rows, n) end
   S.sub = batch.sub
+  if batch.links then Flow.read_links(ids) end
   for i = 1, n do
-    local id, o, field, late = ids[i], looks[i], fields[i], batch.late or lates[i]
+    local id, o, field, late, sent = ids[i], looks[i], fields[i], batch.late or lates[i], batch.links and batch.links[i]
+    local flow, step
+    if sent then flow, step = Job.names(batch.flows[i]) end
     local due8 = batch.due8 or batch.dues8[i]
-    if rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and (not o or Enqueue.goes_along(o)) and not (ends[i] and at8(ends[i]) <= S.now) then
-      gather(all, rows[i], id, kv[2 * i], batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i], groups[i])
+    if rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and (not o or Enqueue.goes_along(o)) and not (ends[i] and at8(ends[i]) <= S.now)
+      and (not sent or Flow.is_new(id, flow, sent)) then
+      local raw = kv[2 * i]
+      if sent and Flow.add(id, flow, step, due8, sent) then raw = '\%TAG_HELD%' .. sub(raw, 2) end
+      gather(all, rows[i], id, raw, batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i], groups[i])
       out[i] = false
     else
       store_gathered(all)
       all = nothing_yet()
       local verdict, other
-      verdict, due8, late, other = Enqueue.one(id, due8, late, spec_of(kv[2 * i]), true)
+      verdict, due8, late, other = Enqueue.one(id, due8, late, spec_of(kv[2 * i]), true, sent)
       if verdict > 0 or late then form = 1 end
       out[i] = char(verdict) .. due8 .. (late and '\1' or '\0') .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
     end

@@ -123,6 +123,8 @@ function Sweep.run(all)
     m.kept = NEVER
     pruned = pruned + Settled.prune_kept(min(limit, BESIDE))
     schedule_first('kept', ':kp')
+    -- Also by `kept`: flows that are to be forgotten, and what is left to do for others.
+    if Flow.sweep() then schedule_first('kept', ':ft') end
   end
   if S.changed_groups then Group.flush() end -- what the call itself does finds them where they belong
   return moved, expired, rescued, pruned

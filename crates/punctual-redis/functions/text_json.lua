@@ -3,7 +3,7 @@
 do
 
 local STATES = {[0] = 'held', 'scheduled', 'ready', 'active', 'completed', 'cancelled', 'dead'}
-local CANCELLED_FOR = {[0] = 'requested', 'expired', 'replaced', 'purged', 'skipped', 'missed'}
+local CANCELLED_FOR = {[0] = 'requested', 'expired', 'replaced', 'purged', 'skipped', 'missed', 'upstream'}
 local DEAD_FOR = {[0] = 'exhausted', 'permanent', 'poison', 'overflow'}
 local STOPPED = {[0] = 'before_start', 'token', 'aborted', 'killed'}
 local OUTCOMES = {'retry', 'snooze', 'cancelled', 'dead', 'released', 'crashed', 'hold'}
@@ -205,6 +205,7 @@ local function job(id, raw, state, lease)
     {'remember_ms', o.rm and number(o.rm / 1000)},
     {'wait_for', state == HELD and strings(e.w or {})},
     {'schedule', o.sc and object({{'name', quote(o.sc)}, {'at', instant(Schedule.instant(id, o))}})},
+    {'flow', o.fl and o.fl[1] and object({{'name', quote(o.fl[1])}, {'step', quote(o.fl[2])}})},
     {'state', quote(STATES[state])},
     {'due', instant(j.due)},
     {'attempt', number((e.a or 0) + (lease and 1 or 0))},

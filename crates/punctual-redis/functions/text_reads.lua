@@ -59,6 +59,13 @@ local REASONS = {
   function(r)
     return 'rate_reached', 'its queue has used up its rate; the next job may start in ' .. span(at8(r[3]) - S.now), {'until', Text.instant(at8(r[3]))}
   end,
+  function(r)
+    return 'waits_for_jobs', fmt('it waits for %.0f other jobs to settle', r[2]), {'waits', Text.number(r[2])}
+  end,
+  function(r) return 'flow_open', 'its flow was not sent to its end: seal it', {'flow', Text.quote(r[2])} end,
+  function(r)
+    return 'waits_for_flow', fmt('it runs when its flow has settled, of which %.0f steps have not', r[3]), {'open', Text.number(r[3])}
+  end,
 }
 
 local function reasons_json(reasons, j, lease)

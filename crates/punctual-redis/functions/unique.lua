@@ -38,7 +38,7 @@ local function release_follower(id)
   if not j or not j.ext.fo then return end
   Place.out(j)
   j.ext.fo = nil
-  if #(j.ext.w or {}) == 0 then
+  if #(j.ext.w or {}) == 0 and not (j.opts.fl and Flow.holds(j)) then
     j.tag, j.ext.w = 2, nil
   end
   Job.save(j)

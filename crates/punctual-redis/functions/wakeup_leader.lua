@@ -77,6 +77,7 @@ local SLEEP = 0.5e6
 -- all that calls: while leases of its queues last it comes before half of the shortest has passed,
 -- so that its sleep is no pause of the engine.
 function Leader.soon_enough(flags, rows, wake)
+  if M.kept <= S.now and Flow.is_behind() then return S.now + 1000 end
   if wake <= S.now or M.lease_duration == 0 or %flags has CLAIM_READS% then return wake end
   for _, r in ipairs(rows) do
     if r.c[ACTIVE] > 0 then return min(wake, S.now + max(floor(M.lease_duration / 3), SLEEP)) end

@@ -7,8 +7,8 @@
 pub const ACL_RULES: &str = "~punctual:* resetchannels -@all \
      +info +select +role +config|get +bgrewriteaof +cluster|slots +function|load +fcall +fcall_ro \
      +bzpopmin +zmpop +pexpire +sadd +smembers +wait +hmget +zadd \
-     +append +del +exists +expire +get +hdel +hget +hgetall +hincrby +hkeys +hscan +hset +lindex +llen \
-     +lpop +lpush +lrange +lrem +lset +ltrim +rpush +time +zcount +zlexcount +zrange \
+     +append +del +exists +expire +get +getrange +hdel +hget +hgetall +hincrby +hkeys +hlen +hscan +hset \
+     +lindex +llen +lpop +lpush +lrange +lrem +lset +ltrim +rpush +time +zcount +zlexcount +zrange \
      +zrangebylex +zrangebyscore +zrem +zremrangebyrank +zscore";
 
 #[cfg(test)]

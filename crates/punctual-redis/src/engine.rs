@@ -12,6 +12,7 @@ use punctual::sync::Lock;
 use punctual::time::Timestamp;
 use punctual::{Error, Namespace, NewJob, Result};
 
+use crate::health;
 use crate::library::Library;
 use crate::options::Options;
 use crate::policy::server_info::ServerInfo;
@@ -22,7 +23,7 @@ use crate::session::shards::Shard;
 use crate::verbs::clock::ShardClock;
 use crate::wakeup::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
-use crate::{flows, health, shares};
+use crate::shares;
 
 /// Jobs on Redis or Valkey: one server, one with replicas and sentinels, or a cluster.
 ///
@@ -303,7 +304,6 @@ impl Engine for RedisEngine {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
         self.checks()
             .jobs(&jobs)
-            .and_then(|()| flows::refuse_jobs(&jobs))
             .and_then(|()| shares::refuse_jobs(&jobs))
             .map_err(|error| error.operation("enqueue"))?;
         self.calls.enqueue(namespace, jobs, self.durability).await
@@ -333,7 +333,6 @@ impl Engine for RedisEngine {
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
         self.checks()
             .settle(&settle)
-            .and_then(|()| flows::refuse_effects(&settle))
             .and_then(|()| shares::refuse_effects(&settle))
             .map_err(|error| error.operation("settle"))?;
         self.calls.settle(namespace, settle).await
@@ -383,7 +382,6 @@ impl Engine for RedisEngine {
     async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
         self.checks()
             .control(&control)
-            .and_then(|()| flows::refuse_control(&control))
             .and_then(|()| shares::refuse_control(&control))
             .map_err(|error| error.operation("control"))?;
         let controlled = self.calls.control(namespace, &control).await;
@@ -439,11 +437,11 @@ impl Engine for RedisEngine {
             now.unwrap_or_else(|| self.calls.clock.now()),
         );
         if self.calls.shards.most() > 1 {
-            // Each shard would let as many jobs start.
-            (info.capabilities).retain(|capability| *capability != Capability::QueueLimits);
+            // Each shard would let as many jobs start, and jobs that wait for each other are in one.
+            let of_one = [Capability::QueueLimits, Capability::Flows];
+            info.capabilities.retain(|one| !of_one.contains(one));
         }
-        let missing = [Capability::Flows, Capability::Shares];
-        info.capabilities.retain(|one| !missing.contains(one));
+        info.capabilities.retain(|one| *one != Capability::Shares);
         info.limits = *self.calls.limits();
         info.settled_window = self.calls.limits().settled_window;
         info.resend_window = resend_window.unwrap_or(info.settled_window);

@@ -1,36 +1,77 @@
-//! What the functions do not know yet: flows, and jobs that wait for others.
+//! Flows: which calls of them an engine refuses, and their controls.
 
-use punctual::engine::{Control, Settle};
-use punctual::{Effect, Error, ErrorKind, NewJob, Result};
+use std::sync::Arc;
 
-pub(crate) fn refuse_control(control: &Control) -> Result<()> {
-    match control {
-        Control::Flows { .. } | Control::Flow { .. } => Err(unsupported()),
-        _ => Ok(()),
-    }
-}
+use punctual::engine::{Control, Controlled};
+use punctual::flow::FlowStatus;
+use punctual::{Effect, Error, ErrorKind, Namespace, NewJob, Result};
 
-pub(crate) fn refuse_jobs(jobs: &[NewJob]) -> Result<()> {
-    match jobs.iter().any(waits) {
+use crate::session::calls::Calls;
+use crate::session::shards::Shard;
+use crate::transport::servers::Kind;
+use crate::wire::flow::{self, is_linked};
+
+/// Refuses jobs that wait for others where a namespace is cut into shards: those that wait for each
+/// other are to be in one.
+pub(crate) fn may_link<'a>(jobs: impl IntoIterator<Item = &'a NewJob>, count: usize) -> Result<()> {
+    match count > 1 && jobs.into_iter().any(is_linked) {
         true => Err(unsupported()),
         false => Ok(()),
     }
 }
 
-pub(crate) fn refuse_effects(settle: &Settle) -> Result<()> {
-    let settlements = settle.leases.iter().flat_map(|lease| &lease.settlements);
-    let mut effects = settlements.flat_map(|one| &one.effects);
-    match effects.any(|effect| matches!(effect, Effect::Enqueue(job) if waits(job))) {
-        true => Err(unsupported()),
-        false => Ok(()),
-    }
+/// The jobs that effects enqueue.
+pub(crate) fn of_effects(effects: &[Effect]) -> impl Iterator<Item = &NewJob> {
+    effects.iter().filter_map(|effect| match effect {
+        Effect::Enqueue(job) => Some(&**job),
+        _ => None,
+    })
 }
 
-fn waits(job: &NewJob) -> bool {
-    job.flow.is_some() || !job.after.is_empty()
+impl Calls {
+    /// A control of flows; `None` if it is another.
+    pub(crate) async fn control_flows(
+        &self,
+        namespace: &Namespace,
+        asked: &Control,
+    ) -> Result<Option<Controlled>> {
+        let Some(map) = flow::request(asked) else {
+            return Ok(None);
+        };
+        let shards = self.shards_of(namespace).await?;
+        if shards.len() > 1 {
+            return Err(unsupported());
+        }
+        if let Control::Flows { after, limit } = asked {
+            let found = self.list_flows(&shards[0], after, *limit).await?;
+            return Ok(Some(Controlled::Flows(found)));
+        }
+        let told = self.change(&shards[0], "control", Kind::Changes, &map);
+        Ok(Some(flow::reply(asked, &told.await?)?))
+    }
+
+    /// A call answers a part of a long list.
+    async fn list_flows(
+        &self,
+        shard: &Arc<Shard>,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<FlowStatus>> {
+        let (mut found, mut after) = (Vec::new(), after.to_owned());
+        loop {
+            let map = flow::list(&after, limit - found.len());
+            let reply = self.change(shard, "control", Kind::Changes, &map).await?;
+            found.extend(flow::listed(&reply)?);
+            match flow::more(&reply)?.filter(|_| found.len() < limit) {
+                Some(last) => after = last,
+                None => return Ok(found),
+            }
+        }
+    }
 }
 
 fn unsupported() -> Error {
-    let message = "the Redis engine has no flows yet; keep them on `file:` or `memory:`";
+    let message = "a namespace that is cut into shards has no flows, as jobs that wait for each \
+                   other are to be in one shard; use one without shards for them";
     Error::new(ErrorKind::Unsupported, message)
 }

@@ -6,6 +6,7 @@
 //! whatever ended it. Producers use [`Queue::flow`](crate::Queue::flow).
 
 mod plan;
+mod sent;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,6 +20,7 @@ use crate::job::{JobId, NewJob, State, check_name};
 use crate::time::{Timestamp, hours};
 
 pub use plan::{Parts, Plan, Upstream};
+pub use sent::sent_hash;
 
 /// The most jobs that one call may say others wait for; [`FlowAct::Wait`] adds more.
 ///
@@ -211,6 +213,18 @@ impl FlowState {
         }
     }
 
+    /// How a flow stands that is as told.
+    pub fn of(status: &FlowStatus) -> Self {
+        let failed = status.counts.dead + status.counts.cancelled > 0;
+        match (status.settled_at.is_some(), status.cancelled) {
+            (false, false) if status.sealed_at.is_none() => Self::Open,
+            (false, _) => Self::Running,
+            (true, true) => Self::Cancelled,
+            (true, false) if failed => Self::Failed,
+            (true, false) => Self::Done,
+        }
+    }
+
     /// Whether nothing of it is left to run.
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
@@ -273,6 +287,25 @@ pub struct FlowStatus {
     pub changes: u64,
 }
 
+impl FlowStatus {
+    /// An open flow without steps; engines fill in the rest.
+    pub fn new(name: impl Into<String>, created_at: Timestamp) -> Self {
+        Self {
+            name: name.into(),
+            state: FlowState::Open,
+            counts: FlowCounts::default(),
+            on_failure: OnFailure::default(),
+            cancelled: false,
+            created_at,
+            sealed_at: None,
+            settled_at: None,
+            until: None,
+            callbacks: Vec::new(),
+            changes: 0,
+        }
+    }
+}
+
 /// A job that runs when a flow has settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Callback {
@@ -304,6 +337,21 @@ pub struct StepStatus {
     pub number: u32,
 }
 
+impl StepStatus {
+    /// A step that waits for nothing; engines fill in the rest.
+    pub fn new(name: impl Into<String>, id: JobId, state: State, number: u32) -> Self {
+        Self {
+            name: name.into(),
+            id,
+            state,
+            skipped: false,
+            waits: 0,
+            result: None,
+            number,
+        }
+    }
+}
+
 /// That a job waits for another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge {
@@ -330,6 +378,18 @@ pub struct Recount {
     /// The flow, as it stands now: if its `changes` differ from those of an earlier part, steps
     /// ended in the meantime.
     pub flow: FlowStatus,
+}
+
+impl Recount {
+    /// A part that has examined nothing; engines fill in the rest.
+    pub fn new(flow: FlowStatus) -> Self {
+        Self {
+            counts: FlowCounts::default(),
+            differ: Vec::new(),
+            next: None,
+            flow,
+        }
+    }
 }
 
 macro_rules! display_by_name {

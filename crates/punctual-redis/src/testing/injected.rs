@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 20] = [
+const INJECTED: [Inject; 23] = [
     // What was settled stays in its lease, and is rescued with it.
     ("RescueWithoutStateCheck", "  Lease.depart(p, place)\n", ""),
     (
@@ -115,6 +115,21 @@ const INJECTED: [Inject; 20] = [
          local j = note_[4] and Job.load(note_[1])\n    \
          if j then\n      Job.keep(j, note_[4])\n      Job.save(j)\n    end\n  end\n  \
          if not p then return '\\0' end\n  local deadline",
+    ),
+    (
+        "WatchOnlyOnCompleted",
+        "  if is_watched then Flow.push('fire', id, state",
+        "  if is_watched and state == COMPLETED then Flow.push('fire', id, state",
+    ),
+    (
+        "CountByClient",
+        "  if link.role == STEP then\n    local count = class(state, skipped)\n    row.open, row[count], row.changes = max(0, row.open - 1)",
+        "  if link.role == STEP and state == COMPLETED then\n    local count = class(state, skipped)\n    row.open, row[count], row.changes = max(0, row.open - 1)",
+    ),
+    (
+        "HalfPlanRuns",
+        "  return link.unmet > 0 or not runs or link.role ~= STEP\n",
+        "  return link.unmet > 0 or link.role ~= STEP\n",
     ),
 ];
 

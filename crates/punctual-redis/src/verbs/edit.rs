@@ -124,6 +124,9 @@ impl Calls {
         if let Some(told) = self.control_schedules(namespace, asked).await? {
             return Ok(told);
         }
+        if let Some(told) = self.control_flows(namespace, asked).await? {
+            return Ok(told);
+        }
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         match asked {

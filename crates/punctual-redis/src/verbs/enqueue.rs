@@ -6,6 +6,7 @@ use punctual::time::Timestamp;
 use punctual::{Error, Namespace, NewJob, Result};
 
 use super::{all, by_shard, put_back};
+use crate::flows::may_link;
 use crate::session::calls::Calls;
 use crate::session::shards::of_job;
 use crate::wire::{Instance, enqueue};
@@ -19,6 +20,7 @@ impl Calls {
     ) -> Result<Enqueued> {
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
+        may_link(&jobs, count)?;
         let mut receipts = vec![None; jobs.len()];
         let mut now = Timestamp::ZERO;
         // An empty call goes to one shard all the same, for its time.

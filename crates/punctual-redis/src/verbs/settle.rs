@@ -9,6 +9,7 @@ use punctual::time::{Timestamp, millis, within};
 use punctual::{Effect, Error, ErrorKind, Namespace, Result};
 
 use super::{all, by_shard, put_back};
+use crate::flows::{may_link, of_effects};
 use crate::session::calls::Calls;
 use crate::session::shards::{Shard, of_job, of_token};
 use crate::wire::settle::{self, Posted, Whither};
@@ -24,6 +25,8 @@ impl Calls {
     ) -> Result<Settled> {
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
+        let sent = settle.leases.iter().flat_map(|lease| &lease.settlements);
+        may_link(sent.flat_map(|one| of_effects(&one.effects)), count)?;
         let mut verdicts = vec![None; settle.leases.len()];
         let mut now = Timestamp::ZERO;
         let mut parts = by_shard(&settle.leases, count, |lease: &&LeaseReport| {

@@ -5,9 +5,9 @@ use punctual::time::Timestamp;
 use punctual::{Due, JobId, NewJob, Result};
 
 use super::bundle::{self, Sent};
-use super::numbers::{ENQUEUE_BUNDLES, ENQUEUE_TWICE, ENQUEUE_UNIFORM};
+use super::numbers::{ENQUEUE_BUNDLES, ENQUEUE_LINKED, ENQUEUE_TWICE, ENQUEUE_UNIFORM};
 use super::spec::{due_of, is_plain, write_spec};
-use super::{CALL_US, Instance, Packed, Reader, Writer, damaged};
+use super::{CALL_US, Instance, Packed, Reader, Writer, damaged, flow};
 
 /// `flags | count | (len | id | due | spec)*`; what all jobs share stands once in front of them,
 /// and `bundle_min` of them and more that are alike stand in bundles behind.
@@ -20,9 +20,11 @@ pub(crate) fn request(instance: Instance, jobs: &[&NewJob], bundle_min: usize) -
     }
     let mut out = Writer::default();
     let uniform = are_uniform(jobs);
+    let is_linked = jobs.iter().any(|job| flow::is_linked(job));
     let flags = [
         (has_twice(jobs), ENQUEUE_TWICE),
         (uniform.is_some(), ENQUEUE_UNIFORM),
+        (is_linked, ENQUEUE_LINKED),
     ];
     let flags = flags
         .iter()
@@ -45,7 +47,14 @@ pub(crate) fn request(instance: Instance, jobs: &[&NewJob], bundle_min: usize) -
         let length = (out.0.len() - at - 4) as u32;
         out.0[at..at + 4].copy_from_slice(&length.to_be_bytes());
     }
-    out.0.into()
+    if !is_linked {
+        return out.0.into();
+    }
+    let mut links = Writer::default();
+    for job in jobs {
+        flow::write_link(&mut links, job);
+    }
+    Packed(vec![out.0, links.0])
 }
 
 fn in_bundles(instance: Instance, jobs: &[&NewJob], bundles: Vec<Sent>) -> Packed {
@@ -72,7 +81,11 @@ pub(crate) fn cost_us(jobs: &[&NewJob]) -> usize {
             (false, _, None) => 6,
             (false, _, Some(_)) => 12,
         };
-        look + job.payload.len() / 128
+        let links = match flow::is_linked(job) {
+            true => 10 + 5 * job.after.len(),
+            false => 0,
+        };
+        look + links + job.payload.len() / 128
     };
     jobs.iter().map(cost).sum::<usize>() + CALL_US
 }
@@ -159,6 +172,8 @@ pub(super) fn verdict_of(number: u8, other: JobId) -> Result<EnqueueVerdict> {
         5 => EnqueueVerdict::UniqueActive(other),
         6 => EnqueueVerdict::Full,
         9 => EnqueueVerdict::Refreshed(other),
+        7 => EnqueueVerdict::ParentUnknown(other),
+        8 => EnqueueVerdict::FlowClosed,
         _ => return Err(damaged()),
     })
 }

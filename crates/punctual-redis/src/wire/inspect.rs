@@ -106,6 +106,17 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
             rate: rate(at(0)?)?,
             until: read_instant(at(1)?)?,
         },
+        18 => Reason::WaitsForJobs {
+            waits: number_32(at(0)?)?,
+            some: told[1..].iter().map(id).collect::<Result<_>>()?,
+        },
+        19 => Reason::FlowOpen {
+            flow: at(0)?.text()?,
+        },
+        20 => Reason::WaitsForFlow {
+            flow: at(0)?.text()?,
+            open: at(1)?.number()?,
+        },
         15 => Reason::NeverReleased {
             by: id(at(0)?)?,
             state: state_of(at(1)?.number()? as usize)?,

@@ -31,6 +31,8 @@ pub(crate) const ENQUEUE_TWICE: u8 = 1;
 pub(crate) const ENQUEUE_UNIFORM: u8 = 2;
 /// The jobs come in bundles.
 pub(crate) const ENQUEUE_BUNDLES: u8 = 4;
+/// *linked*: jobs of flows, or that wait for others; their links are a second argument.
+pub(crate) const ENQUEUE_LINKED: u8 = 8;
 /// The worker runs nothing else now.
 pub(crate) const CLAIM_ALONE: u8 = 1;
 /// Queues in turns.
@@ -71,6 +73,8 @@ pub(crate) const HAS_EFFECTS: u8 = 16;
 pub(crate) const HAS_LOG: u8 = 32;
 /// `len u32`, a mp list of the names that a hold waits for.
 pub(crate) const HAS_NAMES: u8 = 64;
+/// An enqueue of a job with its link.
+pub(crate) const EFFECT_LINKED: u8 = 4;
 /// A clear of a job that this shard does not know.
 pub(crate) const VERDICT_NOT_HERE: u8 = 253;
 /// It is in the outbox for another shard.

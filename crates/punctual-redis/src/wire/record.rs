@@ -7,6 +7,7 @@ use punctual::engine::{Got, WorkerId};
 use punctual::job::{
     CancelReason, DeadReason, LogLine, Memo, MemoSource, PastAttempt, PastOutcome, Stop,
 };
+use punctual::flow::StepOf;
 use punctual::schedule::Occurrence;
 use punctual::time::Timestamp;
 use punctual::{
@@ -150,6 +151,10 @@ pub(crate) fn read_record(
         let at = options.get("oc").some(read_instant)?;
         let at = at.unwrap_or_else(|| run_instant(id));
         record.schedule = Some(Occurrence { name, at });
+    }
+    if let [flow, step] = options.get("fl").list()? {
+        let (flow, step) = (flow.text()?, step.text()?);
+        record.flow = Some(StepOf { flow, step });
     }
     Ok(record)
 }

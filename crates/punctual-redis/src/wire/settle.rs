@@ -10,13 +10,13 @@ use punctual::{Effect, Outcome, Result, State};
 use super::enqueue::verdict_of;
 use super::extend::packed_lines;
 use super::numbers::{
-    HAS_EFFECTS, HAS_ERROR, HAS_LOG, HAS_NAMES, HAS_RESULT, HAS_SPAN, HAS_STOPPED, VERDICT_CLEARED,
+    EFFECT_LINKED, HAS_EFFECTS, HAS_ERROR, HAS_LOG, HAS_NAMES, HAS_RESULT, HAS_SPAN, HAS_STOPPED, VERDICT_CLEARED,
     VERDICT_POSTED,
 };
 use super::outbox::EntryId;
 use super::record::state_of;
 use super::spec::write_job;
-use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
+use super::{CALL_US, Instance, Reader, Writer, damaged, flow, micros};
 
 /// Where an effect goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -187,6 +187,12 @@ fn write_effect(out: &mut Writer, effect: &Effect, whither: Whither, index: usiz
                 Whither::Shard(target) => {
                     body.name(&target);
                     2
+                }
+                _ if flow::is_linked(job) => {
+                    let mut link = Writer::default();
+                    flow::write_link(&mut link, job);
+                    body.long(&link.0);
+                    EFFECT_LINKED
                 }
                 _ => 0,
             };

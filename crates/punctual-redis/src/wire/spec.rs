@@ -12,7 +12,7 @@ use super::numbers::{
     CONTENT_TYPE_DEFAULT, DUE_AFTER, DUE_AT, DUE_NOW, MAX_ATTEMPTS_DEFAULT, SPEC_EXAMINED,
     SPEC_OPTS,
 };
-use super::{Writer, micros};
+use super::{Writer, flow, micros};
 
 /// `id | due kind | due | spec`
 pub(crate) fn write_job(out: &mut Writer, index: usize, job: &NewJob) {
@@ -40,6 +40,7 @@ pub(super) fn is_plain(job: &NewJob) -> bool {
         && job.max_crashes.is_none()
         && job.remember.is_none()
         && job.history.is_none()
+        && !flow::is_linked(job)
 }
 
 /// Writes the spec of a run from its priority on: the functions read each.
@@ -104,6 +105,7 @@ fn own(options: &mut MapWriter, job: &NewJob) {
     options.put_some("ex", job.expires_at.map(instant));
     options.put_some("u", job.unique.as_ref().map(|unique| &unique.key));
     options.put_some("g", job.group.as_ref().map(|group| &group.key));
+    options.put_some("fl", flow::place(job));
 }
 
 /// What only the worker reads.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// A bug, and a law that it breaks.
-const FOUND: [(&str, &str); 5] = [
+const FOUND: [(&str, &str); 8] = [
     ("SlotLeftBehind", "limits::a_lost_lease_frees_its_slot"),
     ("TokenAtEnqueue", "limits::a_retry_takes_a_token_anew"),
     ("WindowAligned", "limits::no_window_has_more_than_the_rate"),
@@ -12,6 +12,12 @@ const FOUND: [(&str, &str); 5] = [
         "limits::a_limited_queue_is_not_claimed_ahead",
     ),
     ("MemoWithoutToken", "memos::an_old_token_keeps_nothing"),
+    (
+        "WatchOnlyOnCompleted",
+        "flow_ends::a_cancelled_parent_is_known_to_its_watchers",
+    ),
+    ("CountByClient", "flows::counts_are_those_of_a_recount"),
+    ("HalfPlanRuns", "flow_plans::a_plan_sent_in_part_never_runs"),
 ];
 
 /// Each in a process of its own, as the environment names the bug.

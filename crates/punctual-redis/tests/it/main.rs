@@ -38,6 +38,8 @@ mod failover;
 mod faults;
 /// How many commands a call takes.
 mod few_commands;
+/// Steps that wait for each other.
+mod flows;
 /// Functions that go while many call.
 mod flushes;
 /// Workers that are gone.

@@ -169,11 +169,15 @@ impl Model {
         for nth in 0..self.edges.len() {
             let (from, to, _, edge) = self.edges[nth];
             let was_skipped = matches!(self.nodes[to], Is::Ended { skipped: true, .. });
-            let waits = self.nodes[to] == Is::Waiting;
+            // One that is free to run waits again, too: none is active between two actions.
+            let waits = matches!(self.nodes[to], Is::Waiting | Is::Free);
             if from != node || edge == Edge::Waiting || !(was_skipped || waits) {
                 continue;
             }
             self.edges[nth].3 = Edge::Waiting;
+            if waits {
+                self.nodes[to] = Is::Waiting;
+            }
             if was_skipped && !self.has(to, Edge::Broken) {
                 self.nodes[to] = Is::Waiting;
                 self.reopen(to);

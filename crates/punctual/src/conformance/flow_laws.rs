@@ -43,8 +43,10 @@ macro_rules! __flow_laws {
                 a_plan_sent_in_part_never_runs[Flows, Explain],
                 the_same_plan_again_is_a_duplicate[Flows],
                 another_plan_under_its_name_is_refused[Flows],
+                a_plan_that_differs_in_an_option_is_another_one[Flows],
                 the_id_of_a_step_is_reserved[Flows],
                 a_flow_grows_while_it_runs[Flows, Effects],
+                a_flow_whose_rest_is_cancelled_does_not_grow[Flows],
                 a_flow_is_forgotten_after_its_time[Flows],
             }
             flow_retries {
@@ -53,6 +55,8 @@ macro_rules! __flow_laws {
                 a_step_that_waits_again_keeps_what_it_waits_for[Flows, HeldJobs, Delay],
                 a_redrive_ends_the_cascade_of_before[Flows],
                 a_flow_outlives_what_waits_for_its_callback[Flows],
+                a_freed_step_is_held_again_with_its_parent[Flows],
+                a_deleted_callback_does_not_read_as_fired[Flows],
             }
             flow_ends {
                 a_cancelled_parent_is_known_to_its_watchers[Flows, CancelActive],

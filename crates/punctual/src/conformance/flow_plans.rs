@@ -6,7 +6,7 @@ use super::flow_calls::*;
 use crate::engine::{Action, EnqueueVerdict, FlowAct, Reason};
 use crate::error::ErrorKind;
 use crate::flow::{After, FlowState, On, OnFailure, Role, SEND_TIMEOUT};
-use crate::job::{CancelReason, Effect, NewJob, Outcome, State};
+use crate::job::{CancelReason, Effect, NewJob, Outcome, State, Unique};
 use crate::time::minutes;
 
 const DONE: On = On::Completed;
@@ -104,6 +104,50 @@ pub(super) async fn another_plan_under_its_name_is_refused(case: Case) {
         answer.map_err(|error| error.kind()),
         Err(ErrorKind::Conflict)
     );
+}
+
+/// A step with another option is that of another plan; the order of what it waits for is none.
+pub(super) async fn a_plan_that_differs_in_an_option_is_another_one(case: Case) {
+    let first = || step("c", &[("a", DONE), ("b", On::Settled)]);
+    case.send_plan(vec![step("a", &[]), step("b", &[]), first()])
+        .await;
+    let turned = step("c", &[("b", On::Settled), ("a", DONE)]);
+    assert_eq!(case.verdict(turned).await, EnqueueVerdict::Duplicate);
+    let mut named = first();
+    named.wait_for = vec!["approved".into()];
+    let keyed = NewJob {
+        unique: Some(Unique::new("order:7")),
+        ..first()
+    };
+    let others = [
+        first().priority(9),
+        first().delay(minutes(1)),
+        first().max_attempts(7),
+        named,
+        keyed,
+    ];
+    for other in others {
+        assert_eq!(case.verdict(other).await, EnqueueVerdict::IdConflict);
+    }
+}
+
+/// After a failure that cancels the rest a flow takes no step but one that waits for a failure.
+pub(super) async fn a_flow_whose_rest_is_cancelled_does_not_grow(case: Case) {
+    let plan = vec![
+        step("a", &[]),
+        step("mend", &[("a", On::Failed)]),
+        step("b", &[]),
+    ];
+    case.plan(plan, OnFailure::CancelRest).await;
+    let failed = case.claim_one().await;
+    case.end(&failed, Outcome::Dead).await;
+    assert_eq!(
+        case.verdict(grown("more")).await,
+        EnqueueVerdict::FlowClosed
+    );
+    let mends = grown("mend-too").after(id("a"), On::Failed);
+    assert_eq!(case.verdict(mends).await, EnqueueVerdict::Created);
+    assert_eq!(case.drain().await, [id("mend"), id("mend-too")]);
 }
 
 /// Only a step has the id of a step.

@@ -101,3 +101,28 @@ pub(super) async fn a_flow_outlives_what_waits_for_its_callback(case: Case) {
     case.pass(hours(2)).await;
     assert_eq!(case.find_flow(FLOW).await, None);
 }
+
+/// A step that was free to run, and does not yet, waits again with the one that it waits for.
+pub(super) async fn a_freed_step_is_held_again_with_its_parent(case: Case) {
+    let plan = vec![step("a", &[]), step("b", &[("a", On::Settled)])];
+    case.send_plan(plan).await;
+    assert_eq!(case.run_steps(Outcome::Dead).await, ["a"]);
+    assert_eq!(case.state(id("b")).await, State::Ready);
+    case.edit(id("a"), Action::Redrive).await;
+    assert_eq!(case.states(&["a", "b"]).await, [State::Ready, State::Held]);
+    assert_eq!(case.drain().await, [id("a"), id("b")]);
+    assert_eq!(case.flow().await.state, FlowState::Done);
+}
+
+/// A callback that is not there any more was not released.
+pub(super) async fn a_deleted_callback_does_not_read_as_fired(case: Case) {
+    let on_settled = callback_id(Role::OnSettled);
+    case.send_plan(vec![step("a", &[]), callback(Role::OnSettled)])
+        .await;
+    case.cancel(on_settled).await;
+    case.edit(on_settled, Action::Delete).await;
+    assert_eq!(case.run_steps(Outcome::Completed).await, ["a"]);
+    let status = case.flow().await;
+    assert_eq!(status.state, FlowState::Done);
+    assert!(!status.callbacks[0].fired);
+}

@@ -10,7 +10,7 @@ use crate::job::{JobId, Limits, NewJob, check_name};
 /// The jobs that one step waits for in the call that sends it; a call of its own brings more.
 const EDGES_INLINE: usize = 1_000;
 /// The jobs to wait for that one such call brings.
-const EDGES_PER_WAIT: usize = 5_000;
+const EDGES_PER_WAIT: usize = 1_000;
 /// Steps that an error about a cycle names.
 const NAMED: usize = 5;
 

@@ -207,6 +207,8 @@ pub const TRANSITIONS: &[Transition] = {
         step(Active, Cancel, Cancelled),
         counted(Active, Rescue, Cancelled, &["crashes"]),
         step(Active, Expire, Cancelled),
+        step(Scheduled, Redrive, Held),
+        step(Ready, Redrive, Held),
         step(Completed, Redrive, Ready),
         step(Completed, Redrive, Held),
         step(Cancelled, Redrive, Ready),

@@ -11,6 +11,7 @@ use super::rows::*;
 use super::unique::KeyVerdict;
 use crate::engine::{EnqueueVerdict, Namespace, OnFull, Receipt};
 use crate::error::Result;
+use crate::flow::sent_hash;
 use crate::job::{DeadReason, Due, JobId, JobRecord, NewJob, State, content_headers};
 use crate::schedule::Occurrence;
 use crate::time::Timestamp;
@@ -165,7 +166,7 @@ impl Machine {
             false => None,
         };
         let (same, due, late) = if let Some(link) = link {
-            (link.sent == sent_of(job), link.due, false)
+            (link.sent == RandomBits(sent_hash(job)), link.due, false)
         } else if let Some(spec) = self.rows.specs.get(key)? {
             (self.same_content(&spec, job)?, spec.due, spec.late)
         } else if let Some(tombstone) = self.rows.tombstones.get(key)? {
@@ -288,8 +289,7 @@ impl Machine {
     ) -> Result<()> {
         let history = job.history.take();
         let takes_key = !waits_as_run(occurrence.as_ref(), due, history.as_deref(), self.now);
-        let sent = sent_of(&job);
-        let links = NewLinks::of(&mut job, sent, due);
+        let links = NewLinks::of(&mut job, due);
         let mut spec = self.new_spec(queue, job, occurrence, due)?;
         let link = links.as_ref().map(NewLinks::step_of);
         spec.rare = spec.rare.with_link(link);
@@ -468,21 +468,6 @@ pub(super) fn content_of(queue: &str, spec: &Spec) -> RandomBits {
         )
     };
     spec.rare.sent().unwrap_or_else(as_it_is)
-}
-
-/// The same for a job with what it waits for.
-fn sent_of(job: &NewJob) -> RandomBits {
-    let content = content_of_new(job);
-    if job.after.is_empty() {
-        return content;
-    }
-    let mut hash = Fnv::default();
-    hash.word(content.0);
-    for one in &job.after {
-        hash.part(one.job.as_bytes());
-        hash.word(one.on as u64);
-    }
-    RandomBits(hash.0)
 }
 
 fn content_of_new(job: &NewJob) -> RandomBits {

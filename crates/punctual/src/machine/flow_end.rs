@@ -52,11 +52,14 @@ impl Machine {
             if callback.fired {
                 continue;
             }
-            match runs && row.sealed.is_some() {
+            // One that was cancelled or deleted before does not run.
+            let job = self.load(&job_key(key, callback.id))?;
+            let waits = job.is_some_and(|job| job.status.place.is_pending());
+            callback.fired = runs && row.sealed.is_some() && waits;
+            match callback.fired {
                 true => fired.push(callback.id),
                 false => passed.push(callback.id),
             }
-            callback.fired = runs && row.sealed.is_some();
         }
         self.put_flow(key, &row);
         for id in fired {

@@ -257,30 +257,20 @@ fn found_next(next: Option<u32>, last: Option<&StepStatus>) -> Option<u32> {
 }
 
 fn status_of(key: &RecordKey, row: &FlowRow) -> FlowStatus {
-    let failed = row.counts.dead + row.counts.cancelled > 0;
-    let state = match (row.settled.is_some(), row.cancelled) {
-        (false, _) if row.sealed.is_none() && !row.cancelled => FlowState::Open,
-        (false, _) => FlowState::Running,
-        (true, true) => FlowState::Cancelled,
-        (true, false) if failed => FlowState::Failed,
-        (true, false) => FlowState::Done,
-    };
     let callback = |one: &CallbackRow| Callback {
         role: one.role,
         id: one.id,
         fired: one.fired,
     };
-    FlowStatus {
-        name: key.name.clone(),
-        state,
-        counts: row.counts,
-        on_failure: row.on_failure,
-        cancelled: row.cancelled,
-        created_at: row.created,
-        sealed_at: row.sealed,
-        settled_at: row.settled,
-        until: row.until,
-        callbacks: row.callbacks.iter().map(callback).collect(),
-        changes: row.changes,
-    }
+    let mut status = FlowStatus::new(&key.name, row.created);
+    status.counts = row.counts;
+    status.on_failure = row.on_failure;
+    status.cancelled = row.cancelled;
+    status.sealed_at = row.sealed;
+    status.settled_at = row.settled;
+    status.until = row.until;
+    status.callbacks = row.callbacks.iter().map(callback).collect();
+    status.changes = row.changes;
+    status.state = FlowState::of(&status);
+    status
 }

@@ -562,13 +562,14 @@ impl Machine {
             return Ok(());
         };
         let job = self.load(&child)?;
-        let place = job.map(|job| job.status.place);
+        let place = job.as_ref().map(|job| job.status.place);
         let was_skipped = link.ended.is_some_and(|end| end.skipped);
         let again = link.ended.is_some() && (all || was_skipped) && place.is_some();
-        let waits = link.ended.is_some() || place == Some(State::Held);
+        let is_free = place.is_some_and(|place| place.is_pending() && place != State::Held);
+        let waits = link.ended.is_some() || is_free || place == Some(State::Held);
         match row.is {
             EdgeIs::Broken if waits => link.broken = link.broken.saturating_sub(1),
-            // It has not started, or may run again: it waits for the new end.
+            // It does not run, or may run again: it waits for the new end.
             EdgeIs::Met if waits => {
                 link.unmet += 1;
                 link.outside += u32::from(link.flow != flow.name);
@@ -579,9 +580,10 @@ impl Machine {
         self.rows.edges.put(&mut self.journal, edge, row);
         let revives = again && link.broken == 0;
         self.put_link(&child, link);
-        match revives {
-            true => self.hold_again(&child, all),
-            false => Ok(()),
+        match job {
+            _ if revives => self.hold_again(&child, all),
+            Some(job) if is_free => self.hold(job),
+            _ => Ok(()),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::jobs::Loaded;
 use super::rows::*;
 use crate::engine::EnqueueVerdict;
 use crate::error::Result;
-use crate::flow::{After, FlowStep, On, OnFailure, Role, SEND_TIMEOUT, StepOf};
+use crate::flow::{After, FlowStep, On, OnFailure, Role, SEND_TIMEOUT, StepOf, sent_hash};
 use crate::injected::{Bug, is_injected};
 use crate::job::{CancelReason, JobId, NewJob, State};
 use crate::time::Timestamp;
@@ -22,11 +22,12 @@ pub(super) struct NewLinks {
 
 impl NewLinks {
     /// Of a job that waits for others or belongs to a flow.
-    pub(super) fn of(job: &mut NewJob, sent: RandomBits, due: Timestamp) -> Option<Self> {
-        let (flow, after) = (job.flow.take(), std::mem::take(&mut job.after));
-        if flow.is_none() && after.is_empty() {
+    pub(super) fn of(job: &mut NewJob, due: Timestamp) -> Option<Self> {
+        if job.flow.is_none() && job.after.is_empty() {
             return None;
         }
+        let sent = RandomBits(sent_hash(job));
+        let (flow, after) = (job.flow.take(), std::mem::take(&mut job.after));
         Some(Self {
             flow,
             after,
@@ -66,7 +67,13 @@ impl Machine {
                 None => place.grows,
                 Some(row) => {
                     let is_new = place.grows && place.role == Role::Step;
-                    row.settled.is_some() || row.cancelled || (row.sealed.is_some() && !is_new)
+                    let failed = row.counts.dead + row.counts.cancelled > 0;
+                    // The rest was cancelled, and a step that came now would be of it.
+                    let is_rest = row.on_failure == OnFailure::CancelRest
+                        && failed
+                        && !job.after.iter().any(|one| one.on == On::Failed);
+                    let is_closed = row.settled.is_some() || row.cancelled;
+                    is_closed || (row.sealed.is_some() && (!is_new || is_rest))
                 }
             };
             if closed {
@@ -353,6 +360,18 @@ impl Machine {
         status.place = State::Scheduled;
         // It could not run before: it is late only from now on.
         status.due = status.due.max(now);
+        self.save(&job);
+        self.place(&job)?;
+        self.changed(&job);
+        Ok(())
+    }
+
+    /// Lets a job wait again that was free to run, and does not.
+    pub(super) fn hold(&mut self, mut job: Loaded) -> Result<()> {
+        self.displace(&job)?;
+        let status = job.status_mut();
+        status.place = State::Held;
+        status.front = false;
         self.save(&job);
         self.place(&job)?;
         self.changed(&job);

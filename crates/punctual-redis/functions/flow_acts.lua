@@ -1,0 +1,264 @@
+-- Flows: what is done with them on request, and what they answer.
+do
+
+-- Steps that one retry reads, and of those the steps that it runs again; steps that a recount
+-- reads, and edges; flows of a list; jobs that an explanation names.
+local EXAMINED, RETRIED, RECOUNTED, RECOUNTED_EDGES, LISTED, NAMED = 1000, 125, 500, 20000, 500, 8
+local CANCEL_REST = 1
+local PAGE = 65536 -- edges of one page at most
+local UPSTREAM, STEP, WAITING, MET = Flow.UPSTREAM, Flow.STEP, Flow.WAITING, Flow.MET
+
+local function refused(kind, message, name) refuse(kind, message .. ' (flow: ' .. Check.shown(name) .. ')') end
+
+-- How a flow stands.
+local function status(row)
+  local callbacks = {}
+  for i, one in ipairs(row.callbacks) do callbacks[i] = {one.role, one.fired and 1 or 0, one.id} end
+  return {na = row.name, pf = row.on_failure, ca = row.cancelled and 1 or nil, cr = row.created, se = row.sealed, st = row.settled, un = row.till,
+    c = {row.steps, row.open, row.completed, row.skipped, row.cancelled_steps, row.dead}, cb = callbacks, ch = row.changes}
+end
+
+-- Flows by name, behind one.
+function Flow.list(map)
+  local limit = min(Inspect.limit(map.li or 100, true), LISTED)
+  local names, out = call('ZRANGEBYLEX', S.k.fn, map.af and map.af ~= '' and '(' .. map.af or '-', '+', 'LIMIT', 0, limit), {}
+  for _, name in ipairs(names) do
+    local row = Flow.row(name)
+    if row then out[#out + 1] = status(row) else S.lost = true end
+  end
+  return {l = out, mo = #names == limit and names[#names] or nil}
+end
+
+local function seal(row, map)
+  local steps, on_failure = map.sp, map.pf
+  if row.sealed > 0 then
+    if row.planned == steps and row.on_failure == on_failure then return end
+    refused('conflict', fmt('flow was sealed as another plan of %d steps; send this one under another name', row.planned), row.name)
+  end
+  if row.cancelled then refused('conflict', 'flow was cancelled before it was sealed; send it under another name', row.name) end
+  if row.steps ~= steps then
+    refused('conflict', fmt('flow has %d steps and its plan %d; send those that are missing, or cancel it', row.steps, steps), row.name)
+  end
+  row.sealed, row.on_failure, row.planned, row.till = S.now, on_failure, steps, 0
+  Flow.changed(row)
+  Flow.look_at(row.name, 0)
+  if on_failure == CANCEL_REST and row.dead + row.cancelled_steps > 0 then Flow.begin_cancel(row.name, UPSTREAM, true) end
+  Flow.add_task(row.name, Flow.START, Flow.NIL, {})
+  Flow.push('end', row.name)
+end
+
+-- Lets a step wait for more jobs.
+local function wait_more(row, map)
+  local link, new = Flow.link(map.to), {}
+  if not link or link.flow ~= row.name then refused('not_found', 'flow has no such step', row.name) end
+  local ids = {}
+  for at = 1, #map.ed, 17 do ids[#ids + 1] = sub(map.ed, at, at + 15) end
+  Flow.read_links(ids)
+  for i, id in ipairs(ids) do
+    if not Flow.edge(id, map.to) then new[#new + 1] = sub(map.ed, 17 * i - 16, 17 * i) end
+    if Flow.parent(id) == false then refuse('not_found', 'a job to wait for is not known; send it first (job: ' .. sub(Text.id(id), 2, -2) .. ')') end
+    local from = Flow.link(id)
+    if from and from.flow == row.name and from.number >= link.number then
+      refuse('invalid_input', 'a step can wait for steps that came before it only, so that no two wait for each other (job: ' .. sub(Text.id(id), 2, -2) .. ')')
+    end
+  end
+  if #new == 0 then return end
+  if row.sealed > 0 or row.cancelled then refused('conflict', 'flow is sealed or cancelled, so that its steps wait for no more jobs', row.name) end
+  Flow.add_edges(link, concat(new), false, nil)
+  Flow.put_link(link)
+end
+
+local function cancel(row)
+  if row.settled > 0 or row.cancelled then return end
+  row.cancelled, row.till = true, 0
+  Flow.changed(row)
+  Flow.look_at(row.name, 0)
+  Flow.begin_cancel(row.name, 0, false)
+end
+
+-- Runs one step again; whether it did.
+local function retry_one(row, id, all)
+  local link = Flow.link(id)
+  if not link or not link.ended then return false end
+  -- A step that nothing kept back was passed over because another one had failed.
+  local failed = link.ended ~= COMPLETED and (not link.skipped or link.broken == 0)
+  if not failed and not all then return false end
+  local j = Job.load(id)
+  if not j or j.tag <= %TAG_HELD% then
+    if all then refused('conflict', 'step is not kept any more; give steps a retention', row.name) end
+    return false
+  end
+  local holder = j.opts.u and Unique.holder(j.q, j.opts.u)
+  if holder and holder.id ~= id then return false end
+  local waits = Flow.may_run_again(j)
+  if waits == nil then return false end
+  Flow.runs_again(j, all)
+  Edit.run_again(j, waits)
+  return true
+end
+
+-- Runs steps again that are dead or cancelled, from a number on; or one, and what depends on it.
+local function retry(row, map)
+  if row.sealed == 0 then refused('conflict', 'flow was never sealed: nothing of it has run', row.name) end
+  if Flow.has_task(row.name, Flow.CANCEL) then refused('conflict', 'flow is being cancelled; retry it in a moment', row.name) end
+  local from, ids = map.nu or 0, nil
+  if map.id then
+    local link = Flow.link(map.id)
+    if not link or link.flow ~= row.name then refused('not_found', 'flow has no such step', row.name) end
+    ids = {map.id}
+  else
+    ids = Flow.steps_from(row.name, from, EXAMINED)
+  end
+  Flow.read_links(ids)
+  local retried = 0
+  for i, id in ipairs(ids) do
+    -- Dependants of earlier steps wait again before the retry reads them.
+    if retried == RETRIED or Flow.has_task(row.name, Flow.REOPEN) then return {rt = retried, nx = from + i - 1} end
+    if retry_one(row, id, map.id ~= nil) then
+      retried = retried + 1
+      Flow.finish()
+    end
+  end
+  return {rt = retried, nx = not map.id and #ids == EXAMINED and from + EXAMINED or nil}
+end
+
+-- The state of a linked job by its own record, and whether it was passed over; of one that is not
+-- kept, as its link says.
+local function state_of(link, raw)
+  if raw and byte(raw) < %TAG_TOMBSTONE% then
+    local j = Job.parse(link.id, raw)
+    return Job.state(j), j.ext.cd == UPSTREAM
+  end
+  raw = raw and Settled.tombstone(link.id, raw)
+  if raw and Settled.tombstone_counts(raw) then return byte(raw, %TOMB_STATE%) % 8, link.skipped end
+  return link.ended or HELD, link.skipped
+end
+
+local function steps_of(ids)
+  local out, raws, n = {}, Job.raws(ids), 0
+  Flow.read_links(ids)
+  for i, id in ipairs(ids) do
+    local link = Flow.link(id)
+    if link then
+      local state = state_of(link, raws[i])
+      n = n + 1
+      out[n] = {link.step, id, state, link.ended and link.skipped and 1 or 0, link.unmet, link.number, link.result}
+    end
+  end
+  return out
+end
+
+local function read_steps(row, map)
+  local from, limit = map.nu or 0, min(Inspect.limit(map.li or 100, true), 1000)
+  local ids = Flow.steps_from(row.name, from, limit)
+  return {sl = steps_of(ids), nx = #ids == limit and from + limit or nil}
+end
+
+-- Who waits for whom, by steps from a number on: `cu` goes on within the first.
+local function read_edges(row, map)
+  local from, limit, out, cursor = map.nu or 0, min(Inspect.limit(map.li or 100, true), 1000), {}, map.cu and Inspect.digits(map.cu)
+  local ids = Flow.steps_from(row.name, from, limit)
+  for i, id in ipairs(ids) do
+    -- A cursor within a step: that of the page, and how many of it were read.
+    local at, skip = cursor and floor(cursor / PAGE) or 0, cursor and cursor % PAGE or 0
+    local edges, more = Flow.edges_of(id, fmt('%d', at), limit - #out)
+    cursor = nil
+    for k = skip + 1, #edges do
+      if #out == limit then return {el = out, nx = from + i - 1, cu = fmt('%d', at * PAGE + k - 1)} end
+      out[#out + 1] = {id, edges[k][1], edges[k][2], edges[k][3] == MET and 1 or 0}
+    end
+    if more then return {el = out, nx = from + i - 1, cu = fmt('%d', tonum(more) * PAGE)} end
+    if #out >= limit then return {el = out, nx = from + i} end
+  end
+  return {el = out, nx = #ids == limit and from + limit or nil}
+end
+
+-- Steps whose number of unmet jobs is not what the edges say, if those are few.
+local function wrong_waits(ids, differ)
+  local unmet, left = {}, RECOUNTED_EDGES
+  for _, id in ipairs(ids) do
+    local cursor
+    repeat
+      local edges, more = Flow.edges_of(id, cursor, 1000)
+      left, cursor = left - #edges, more
+      if left <= 0 then return end
+      for _, edge in ipairs(edges) do if edge[3] ~= MET then unmet[edge[1]] = (unmet[edge[1]] or 0) + 1 end end
+    until not cursor
+  end
+  for _, id in ipairs(ids) do
+    local link = Flow.link(id)
+    -- Edges from elsewhere are not among those seen here.
+    if link and link.unmet ~= (unmet[id] or 0) + link.outside then differ[#differ + 1] = link.step end
+  end
+end
+
+-- Counts steps by their jobs.
+local function recount(row, map)
+  local from, counts, differ = map.nu or 0, {0, 0, 0, 0, 0, 0}, {}
+  local ids = Flow.steps_from(row.name, from, RECOUNTED)
+  local raws, place = Job.raws(ids), {completed = 3, skipped = 4, cancelled_steps = 5, dead = 6}
+  Flow.read_links(ids)
+  for i, id in ipairs(ids) do
+    local link = Flow.link(id)
+    if link then
+      local state, skipped = state_of(link, raws[i])
+      local ended = state > ACTIVE and state or nil
+      skipped = ended and skipped or false
+      local at = ended and place[Flow.class(state, skipped)] or 2
+      counts[1], counts[at] = counts[1] + 1, counts[at] + 1
+      if ended ~= link.ended or ended and skipped ~= (link.skipped or false) then differ[#differ + 1] = link.step end
+    end
+  end
+  local nx = #ids == RECOUNTED and from + RECOUNTED or nil
+  if from == 0 and not nx then wrong_waits(ids, differ) end
+  return {c = counts, di = slice(differ, 1, 10), nx = nx, f = status(row)}
+end
+
+-- What is asked of a flow: 0 how it stands, 1 seal, 2 let a step wait for more, 3 cancel, 4 retry,
+-- 5 steps by number, 6 steps by their jobs' ids, 7 edges, 8 recount.
+local CHANGES = {seal, wait_more, cancel}
+local READS = {[4] = retry, [5] = read_steps, [6] = function(_, map) return {sl = steps_of(map.t)} end, [7] = read_edges, [8] = recount}
+
+function Flow.act(map)
+  local row = Flow.row(map.na)
+  if not row then
+    if map.fa == 0 then return {} end
+    refused('not_found', 'there is no such flow; `flows list` shows all', map.na)
+  end
+  if READS[map.fa] then return READS[map.fa](row, map) end
+  if CHANGES[map.fa] then CHANGES[map.fa](row, map) end
+  Flow.finish() -- what the act causes is part of its answer
+  row = Flow.row(map.na)
+  return {f = row and status(row) or nil}
+end
+
+-- Jobs that one waits for, of its flow.
+local function some_parents(link)
+  local ids, some = Flow.steps_from(link.flow, 0, EXAMINED), {}
+  for _, from in ipairs(ids) do
+    local _, is = Flow.edge(from, link.id)
+    if is and is ~= MET then some[#some + 1] = from end
+    if #some == NAMED then break end
+  end
+  return some
+end
+
+-- Adds why a held job waits for others.
+function Flow.why(j, out)
+  local link = j.opts.fl and Flow.link(j.id)
+  if not link then return end
+  if link.unmet > 0 then
+    local reason = {18, link.unmet}
+    for _, id in ipairs(link.flow ~= '' and some_parents(link) or {}) do reason[#reason + 1] = id end
+    out[#out + 1] = reason
+  end
+  local row = link.flow ~= '' and Flow.row(link.flow)
+  if not row then return end
+  if row.sealed == 0 then
+    out[#out + 1] = {19, link.flow}
+  elseif link.role ~= STEP then
+    out[#out + 1] = {20, link.flow, row.open}
+  end
+end
+
+end

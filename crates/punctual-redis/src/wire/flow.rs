@@ -1,0 +1,253 @@
+//! Flows: links as sent, and the maps of `control` about them.
+
+use bytes::Bytes;
+use punctual::engine::{Control, Controlled, FlowAct};
+use punctual::flow::{
+    After, Callback, Edge, FlowCounts, FlowState, FlowStatus, On, OnFailure, Recount, Role,
+    StepStatus, sent_hash,
+};
+use punctual::time::Timestamp;
+use punctual::{JobId, NewJob, Result};
+
+use super::mp::{MapWriter, Mp};
+use super::record::{number_32, state_of, texts};
+use super::{Writer, damaged, inspect};
+
+/// A link says that there is one, and whether its flow may be sealed already.
+const LINKED: u8 = 1;
+const GROWS: u8 = 2;
+
+/// Whether a job waits for others, or is a step.
+pub(crate) fn is_linked(job: &NewJob) -> bool {
+    job.flow.is_some() || !job.after.is_empty()
+}
+
+/// What a job's opts say of its flow: the names of flow and step, or nothing.
+pub(super) fn place(job: &NewJob) -> Option<Mp> {
+    let place = job.flow.as_ref().map(|place| {
+        let names = [&place.flow, &place.step];
+        names.into_iter().map(Mp::from).collect()
+    });
+    is_linked(job).then(|| Mp::List(place.unwrap_or_default()))
+}
+
+/// `0`, or `flags | role | sent 8 | n u16 | (id 16 | how it must end)*`
+pub(super) fn write_link(out: &mut Writer, job: &NewJob) {
+    if !is_linked(job) {
+        out.u8(0);
+        return;
+    }
+    let flow = job.flow.as_ref();
+    let grows = flow.is_some_and(|place| place.grows);
+    out.u8(LINKED | if grows { GROWS } else { 0 });
+    out.u8(flow.map_or(Role::Step, |place| place.role) as u8);
+    out.u64(sent_hash(job)).u16(job.after.len());
+    out.bytes(&edges(&job.after));
+}
+
+fn edges(after: &[After]) -> Vec<u8> {
+    let mut out = Writer::default();
+    for one in after {
+        out.id(one.job).u8(one.on as u8);
+    }
+    out.0
+}
+
+/// A part of the list of flows.
+pub(crate) fn list(after: &str, limit: usize) -> MapWriter {
+    let mut map = MapWriter::default();
+    map.put("c", 30_u8).put("af", after).put("li", limit);
+    map
+}
+
+pub(crate) fn listed(reply: &Mp) -> Result<Vec<FlowStatus>> {
+    reply.get("l").list()?.iter().map(status).collect()
+}
+
+/// A control of flows; `None` if it is another.
+pub(crate) fn request(control: &Control) -> Option<MapWriter> {
+    let mut map = MapWriter::default();
+    match control {
+        Control::Flows { after, limit } => map = list(after, *limit),
+        Control::Flow { name, act } => {
+            map.put("c", 31_u8).put("na", name);
+            put_act(&mut map, name, act);
+        }
+        _ => return None,
+    }
+    Some(map)
+}
+
+fn put_act(map: &mut MapWriter, flow: &str, act: &FlowAct) {
+    match act {
+        FlowAct::Read => map.put("fa", 0_u8),
+        FlowAct::Seal { steps, on_failure } => {
+            map.put("fa", 1_u8).put("sp", *steps);
+            map.put("pf", *on_failure as u8)
+        }
+        FlowAct::Wait { step, after } => {
+            map.put("fa", 2_u8).put("to", step.as_bytes().as_slice());
+            map.put("ed", edges(after).as_slice())
+        }
+        FlowAct::Cancel => map.put("fa", 3_u8),
+        FlowAct::Retry { from, next } => {
+            map.put("fa", 4_u8);
+            let id = from.as_ref().map(|step| JobId::step(flow, step));
+            map.put_some("id", id.as_ref().map(|id| id.as_bytes().as_slice()));
+            map.put_some("nu", *next)
+        }
+        FlowAct::Steps { from, limit } => {
+            map.put("fa", 5_u8).put("nu", *from);
+            map.put("li", *limit)
+        }
+        FlowAct::Named { steps } => {
+            let ids = steps.iter().map(|step| JobId::step(flow, step));
+            let ids = ids.map(|id| Mp::from(id.as_bytes().as_slice()));
+            map.put("fa", 6_u8).put("t", ids.collect::<Vec<_>>())
+        }
+        FlowAct::Edges { after, limit } => {
+            map.put("fa", 7_u8).put("li", *limit);
+            if let Some((number, within)) = after {
+                map.put("nu", *number);
+                map.put_some("cu", cursor(*within).as_ref());
+            }
+            map
+        }
+        FlowAct::Recount { from } => map.put("fa", 8_u8).put("nu", *from),
+        // The contract and this crate are of one version.
+        _ => map,
+    };
+}
+
+/// Where the edges of one step go on, in the place of the id of the last one: digits.
+fn cursor(within: JobId) -> Option<String> {
+    let digits = std::str::from_utf8(within.as_bytes()).ok()?;
+    let number: u64 = digits.parse().ok()?;
+    Some(number.to_string())
+}
+
+fn within(reply: &Mp) -> Result<JobId> {
+    let number = reply.get("cu").some(Mp::text)?;
+    let Some(number) = number.and_then(|digits| digits.parse::<u64>().ok()) else {
+        return Ok(JobId::from_bytes([0; 16]));
+    };
+    let digits = format!("{number:016}");
+    let bytes = digits.as_bytes().try_into().map_err(|_| damaged())?;
+    Ok(JobId::from_bytes(bytes))
+}
+
+pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
+    let act = match control {
+        Control::Flow { act, .. } => act,
+        _ => return Ok(Controlled::Flows(listed(reply)?)),
+    };
+    let next = reply.get("nx").some(number_32)?;
+    Ok(match act {
+        FlowAct::Retry { .. } => Controlled::Retried {
+            retried: reply.get("rt").number()?,
+            next,
+        },
+        FlowAct::Steps { .. } | FlowAct::Named { .. } => {
+            let steps = reply.get("sl").list()?.iter().map(step);
+            let steps = steps.collect::<Result<_>>()?;
+            Controlled::Steps { steps, next }
+        }
+        FlowAct::Edges { .. } => {
+            let edges = reply.get("el").list()?.iter().map(edge);
+            Controlled::Edges {
+                edges: edges.collect::<Result<_>>()?,
+                next: next
+                    .map(|number| Ok::<_, punctual::Error>((number, within(reply)?)))
+                    .transpose()?,
+            }
+        }
+        FlowAct::Recount { .. } => {
+            let mut recount = Recount::new(status(reply.get("f"))?);
+            recount.counts = counts(reply.get("c"))?;
+            recount.differ = texts(reply.get("di"))?;
+            recount.next = next;
+            Controlled::Recounted(Box::new(recount))
+        }
+        _ => {
+            let found = reply.get("f").some(status)?;
+            Controlled::Flow(found.map(Box::new))
+        }
+    })
+}
+
+/// The last flow of a page, if there may be more behind it.
+pub(crate) fn more(reply: &Mp) -> Result<Option<String>> {
+    reply.get("mo").some(Mp::text)
+}
+
+fn status(value: &Mp) -> Result<FlowStatus> {
+    let at = |key: &str| {
+        let us = value.get(key).number()?;
+        Ok::<_, punctual::Error>((us > 0).then(|| Timestamp::from_micros(us)))
+    };
+    let name = value.get("na").text()?;
+    let created = at("cr")?.unwrap_or(Timestamp::ZERO);
+    let mut status = FlowStatus::new(name, created);
+    status.counts = counts(value.get("c"))?;
+    status.on_failure = one_of(value.get("pf"), &OnFailure::ALL)?;
+    status.cancelled = value.get("ca").is_set();
+    (status.sealed_at, status.settled_at) = (at("se")?, at("st")?);
+    status.until = at("un")?;
+    status.changes = value.get("ch").number()?;
+    let callbacks = value.get("cb").list()?.iter().map(|one| match one.list()? {
+        [role, fired, id] => Ok(Callback {
+            role: one_of(role, &Role::ALL)?,
+            id: inspect::id(id)?,
+            fired: fired.is_set(),
+        }),
+        _ => Err(damaged()),
+    });
+    status.callbacks = callbacks.collect::<Result<_>>()?;
+    status.state = FlowState::of(&status);
+    Ok(status)
+}
+
+fn counts(value: &Mp) -> Result<FlowCounts> {
+    let numbers: Vec<u64> = (value.list()?.iter().map(Mp::number)).collect::<Result<_>>()?;
+    let [steps, open, completed, skipped, cancelled, dead] = numbers[..] else {
+        return Err(damaged());
+    };
+    Ok(FlowCounts {
+        steps,
+        open,
+        completed,
+        skipped,
+        cancelled,
+        dead,
+    })
+}
+
+fn step(value: &Mp) -> Result<StepStatus> {
+    let [name, id, state, skipped, waits, number, result @ ..] = value.list()? else {
+        return Err(damaged());
+    };
+    let state = state_of(state.number()? as usize)?;
+    let mut step = StepStatus::new(name.text()?, inspect::id(id)?, state, number_32(number)?);
+    step.skipped = skipped.is_set();
+    step.waits = number_32(waits)?;
+    let result = result.first().map(Mp::bytes).transpose()?;
+    step.result = result.map(Bytes::copy_from_slice);
+    Ok(step)
+}
+
+fn edge(value: &Mp) -> Result<Edge> {
+    let [from, to, on, met] = value.list()? else {
+        return Err(damaged());
+    };
+    Ok(Edge {
+        from: inspect::id(from)?,
+        to: inspect::id(to)?,
+        on: one_of(on, &On::ALL)?,
+        met: met.is_set(),
+    })
+}
+
+fn one_of<T: Copy>(number: &Mp, all: &[T]) -> Result<T> {
+    let index = number.number()? as usize;
+    all.get(index).copied().ok_or_else(damaged)
+}

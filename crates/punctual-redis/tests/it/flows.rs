@@ -1,0 +1,104 @@
+//! Flows on servers: pages of a large hash, and no flows in a namespace that is cut into shards.
+
+use punctual::engine::{Control, Controlled, FlowAct};
+use punctual::flow::{FlowState, FlowStatus, On, OnFailure, Role};
+use punctual::{Engine, ErrorKind, JobId, NewJob};
+use punctual_redis::RedisEngine;
+use punctual_redis::testing::TestServer;
+
+use crate::client::{claim, connect, enqueue, here, job};
+
+const FLOW: &str = "nightly";
+/// More than the functions handle in one call, and than stand in a small hash.
+const MANY: usize = 700;
+
+async fn act(engine: &RedisEngine, act: FlowAct) -> punctual::Result<Controlled> {
+    let name = FLOW.to_owned();
+    engine.control(&here(), Control::Flow { name, act }).await
+}
+
+async fn flow(engine: &RedisEngine) -> FlowStatus {
+    match act(engine, FlowAct::Read).await {
+        Ok(Controlled::Flow(Some(status))) => *status,
+        other => panic!("a flow is read, got {other:?}"),
+    }
+}
+
+async fn send(engine: &RedisEngine, jobs: Vec<NewJob>) {
+    let steps = jobs.len() as u64 - 1;
+    for part in jobs.chunks(100) {
+        let sent = engine.enqueue(&here(), part.to_vec()).await;
+        sent.expect("the server takes them");
+    }
+    let on_failure = OnFailure::default();
+    let sealed = act(engine, FlowAct::Seal { steps, on_failure }).await;
+    sealed.expect("the plan is whole");
+}
+
+/// Completes all that is ready, until the flow has settled and its callback has run; how many.
+async fn run(engine: &RedisEngine) -> usize {
+    let mut ran = 0;
+    while ran < MANY + 2 {
+        engine.maintain().await.expect("the server is there");
+        for one in claim(engine, 250).await.expect("the server is there") {
+            ran += one.jobs.len();
+            assert!(one.complete(engine).await.expect("settle"));
+        }
+    }
+    ran
+}
+
+fn step(name: &str) -> NewJob {
+    job().step(FLOW, name)
+}
+
+/// One step that many wait for, in a hash that the server no longer reads at once.
+#[tokio::test]
+async fn a_step_that_many_wait_for_frees_each_once() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let root = JobId::step(FLOW, "root");
+    let mut jobs = vec![step("root")];
+    jobs.extend((0..MANY).map(|n| step(&n.to_string()).after(root, On::Completed)));
+    jobs.push(job().callback(FLOW, Role::OnSettled));
+    send(&engine, jobs).await;
+    assert_eq!(run(&engine).await, MANY + 2);
+    let status = flow(&engine).await;
+    assert_eq!(status.state, FlowState::Done);
+    assert_eq!(status.counts.completed, MANY as u64 + 1);
+    let mut seen = 0;
+    let mut after = None;
+    loop {
+        let limit = 250;
+        match act(&engine, FlowAct::Edges { after, limit }).await {
+            Ok(Controlled::Edges { edges, next }) => {
+                assert!(edges.len() <= limit && edges.iter().all(|edge| edge.met));
+                seen += edges.len();
+                after = next;
+            }
+            other => panic!("edges are read, got {other:?}"),
+        }
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, MANY);
+}
+
+/// Steps that wait for each other may not lie in several shards.
+#[tokio::test]
+async fn a_namespace_in_shards_refuses_flows() {
+    let server = TestServer::start();
+    let engine = connect(&format!("{}?shards=3", server.address())).await;
+    let first = enqueue(&engine).await.expect("a plain job");
+    for refused in [step("a"), job().after(first, On::Completed)] {
+        let error = engine.enqueue(&here(), vec![refused]).await;
+        let error = error.expect_err("the namespace is in shards");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
+    let error = act(&engine, FlowAct::Read).await;
+    assert_eq!(
+        error.map_err(|error| error.kind()),
+        Err(ErrorKind::Unsupported)
+    );
+}
