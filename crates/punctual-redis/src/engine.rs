@@ -20,10 +20,10 @@ use crate::session::calls::Calls;
 use crate::session::examine::{cpu, examine, replicas_of, rewrite_all};
 use crate::session::maintenance::Maintenance;
 use crate::session::shards::Shard;
+use crate::shares;
 use crate::verbs::clock::ShardClock;
 use crate::wakeup::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
-use crate::shares;
 
 /// Jobs on Redis or Valkey: one server, one with replicas and sentinels, or a cluster.
 ///

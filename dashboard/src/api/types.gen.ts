@@ -730,6 +730,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/signals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Signals a job that waits, or will */
+        post: operations["signal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/stats": {
         parameters: {
             query?: never;
@@ -763,6 +780,9 @@ export interface components {
         } | {
             /** @description Only for jobs by id or unique key, not with a filter. */
             update_payload: components["schemas"]["NewPayload"];
+        } | {
+            /** @description Only for jobs by id or unique key, not with a filter. */
+            signal: components["schemas"]["NewSignal"];
         };
         /** @description What a step waits for: the name of a step that must complete, or which step or job must end how. */
         After: string | components["schemas"]["AfterEnd"];
@@ -982,6 +1002,15 @@ export interface components {
             /** @description By job, lines to append to its log: at most 100 lines and 16 KiB each. */
             log?: {
                 [key: string]: string[];
+            };
+            /**
+             * @description By job and step, results that are kept once this is answered: any JSON, 8 KiB each, 64 and
+             *     64 KiB a job.
+             */
+            memos?: {
+                [key: string]: {
+                    [key: string]: unknown;
+                };
             };
             /** @description By job, any JSON. */
             progress?: {
@@ -1204,6 +1233,8 @@ export interface components {
              * @default 3
              */
             max_crashes?: number | null;
+            /** @description What its steps kept, the signals it got and the waits that timed out, the oldest first. */
+            memos?: components["schemas"]["Memo"][] | null;
             /** @description Its payload, if that is JSON, byte for byte. */
             payload?: unknown;
             /** @description Its payload in base64, if it is not JSON. */
@@ -1442,6 +1473,17 @@ export interface components {
             /** Format: int64 */
             restarts: number;
         };
+        /** @description A result of a step, a signal, or a wait that timed out. */
+        Memo: {
+            at: components["schemas"]["Instant"];
+            name: string;
+            /** @description `step`, `signal` or `timed_out`. */
+            source: string;
+            /** @description If it is JSON, byte for byte. */
+            value?: unknown;
+            /** @description If it is no JSON. */
+            value_base64?: string | null;
+        };
         /** @description One minute of a queue. */
         MinuteLine: {
             /** Format: int64 */
@@ -1502,6 +1544,18 @@ export interface components {
              */
             payload_base64?: string | null;
         };
+        /** @description A signal: its name, and a payload or none. */
+        NewSignal: {
+            /** @default  */
+            name?: string;
+            /** @description Any JSON, 8 KiB at most. */
+            payload?: unknown;
+            /**
+             * @description If that is no JSON.
+             * @default null
+             */
+            payload_base64?: string | null;
+        };
         /** @description A step of a flow. */
         NewStep: {
             after?: components["schemas"]["After"][];
@@ -1542,7 +1596,7 @@ export interface components {
         /** @enum {string} */
         OrderLine: "strict" | "turns";
         /** @enum {string} */
-        OutcomeLine: "completed" | "retry" | "snooze" | "cancelled" | "dead" | "released";
+        OutcomeLine: "completed" | "retry" | "snooze" | "cancelled" | "dead" | "released" | "hold";
         /**
          * @description What happens to a run while another one is on its way.
          * @enum {string}
@@ -1789,7 +1843,10 @@ export interface components {
             id: string;
             /** @description Whether the instant asked for had passed already. */
             late: boolean;
-            /** @description `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active` or `full`. */
+            /**
+             * @description `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active` or
+             *     `full`.
+             */
             verdict: string;
         };
         /** @description What happened to a queue in the last five full minutes and the one that runs. */
@@ -2008,6 +2065,8 @@ export interface components {
             id: components["schemas"]["Id"];
             /** @description Lines to append to its log: at most 100 lines and 16 KiB. */
             log?: string[];
+            /** @description For hold: the signals that the job waits for, 1 to 64. */
+            names?: string[] | null;
             outcome: components["schemas"]["OutcomeLine"];
             /** @description A small result, any JSON. */
             result?: unknown;
@@ -2063,6 +2122,28 @@ export interface components {
             weights?: {
                 [key: string]: number;
             };
+        };
+        /** @description A signal to one job: by its id, by the unique key that it holds, or as a step of a flow. */
+        SignalRequest: {
+            /** @default null */
+            flow?: string | null;
+            /** @default null */
+            id?: components["schemas"]["Id"] | null;
+            /** @default  */
+            name?: string;
+            /** @description Any JSON, 8 KiB at most. */
+            payload?: unknown;
+            /**
+             * @description If that is no JSON.
+             * @default null
+             */
+            payload_base64?: string | null;
+            /** @default null */
+            queue?: components["schemas"]["Name"] | null;
+            /** @default null */
+            step?: string | null;
+            /** @default null */
+            unique?: string | null;
         };
         /**
          * @description a number and a unit of d, h, m, s, ms or us
@@ -4302,6 +4383,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SettleAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    signal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignalRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OneEdited"];
                 };
             };
             "4XX": {

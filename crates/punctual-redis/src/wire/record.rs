@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::engine::{Got, WorkerId};
+use punctual::flow::StepOf;
 use punctual::job::{
     CancelReason, DeadReason, LogLine, Memo, MemoSource, PastAttempt, PastOutcome, Stop,
 };
-use punctual::flow::StepOf;
 use punctual::schedule::Occurrence;
 use punctual::time::Timestamp;
 use punctual::{

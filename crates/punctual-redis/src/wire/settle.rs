@@ -10,8 +10,8 @@ use punctual::{Effect, Outcome, Result, State};
 use super::enqueue::verdict_of;
 use super::extend::packed_lines;
 use super::numbers::{
-    EFFECT_LINKED, HAS_EFFECTS, HAS_ERROR, HAS_LOG, HAS_NAMES, HAS_RESULT, HAS_SPAN, HAS_STOPPED, VERDICT_CLEARED,
-    VERDICT_POSTED,
+    EFFECT_LINKED, HAS_EFFECTS, HAS_ERROR, HAS_LOG, HAS_NAMES, HAS_RESULT, HAS_SPAN, HAS_STOPPED,
+    VERDICT_CLEARED, VERDICT_POSTED,
 };
 use super::outbox::EntryId;
 use super::record::state_of;

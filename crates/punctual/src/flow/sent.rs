@@ -1,7 +1,7 @@
 //! What tells the job of a step from another job under its names.
 
 use crate::RetryPolicy;
-use crate::job::{Due, Hold, NewJob, OnRetry, content_headers};
+use crate::job::{Due, Hold, NewJob, OnRetry, UniquePolicy, content_headers};
 
 /// A hash of all that a plan says of a job: content, options, names and jobs that it waits for, in
 /// any order. Instants of expiry are not told apart, as producers draw them anew.
@@ -61,12 +61,24 @@ fn options(hash: &mut Fnv, job: &NewJob) {
     hash.word(jitter.into());
     if let Some(unique) = &job.unique {
         hash.part(unique.key.as_bytes());
-        hash.word(unique.policy as u64);
+        let (policy, max_wait) = match unique.policy {
+            UniquePolicy::Keep => (0, None),
+            UniquePolicy::Replace => (1, None),
+            UniquePolicy::After => (2, None),
+            UniquePolicy::Refresh { max_wait } => (3, Some(max_wait)),
+        };
+        hash.word(policy);
+        if let Some(span) = max_wait {
+            hash.word(span.as_micros() as u64);
+        }
         hash.word(match unique.hold {
             Hold::UntilSettled => 0,
             Hold::UntilStarted => 1,
             Hold::For(span) => 2 + span.as_micros() as u64,
         });
+    }
+    if let Some(share) = &job.share {
+        hash.part(share.as_bytes());
     }
     if let Some(group) = &job.group {
         hash.part(group.key.as_bytes());

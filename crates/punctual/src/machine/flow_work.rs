@@ -582,7 +582,7 @@ impl Machine {
         self.put_link(&child, link);
         match job {
             _ if revives => self.hold_again(&child, all),
-            Some(job) if is_free => self.hold(job),
+            Some(job) if is_free => self.make_held(job),
             _ => Ok(()),
         }
     }

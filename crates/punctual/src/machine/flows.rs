@@ -367,7 +367,7 @@ impl Machine {
     }
 
     /// Lets a job wait again that was free to run, and does not.
-    pub(super) fn hold(&mut self, mut job: Loaded) -> Result<()> {
+    pub(super) fn make_held(&mut self, mut job: Loaded) -> Result<()> {
         self.displace(&job)?;
         let status = job.status_mut();
         status.place = State::Held;
