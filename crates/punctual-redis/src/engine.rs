@@ -437,7 +437,7 @@ impl Engine for RedisEngine {
             now.unwrap_or_else(|| self.calls.clock.now()),
         );
         if self.calls.shards.most() > 1 {
-            // Each shard would let as many jobs start, and jobs that wait for each other are in one.
+            // Each shard would let as many jobs start; jobs that wait for each other are in one.
             let of_one = [Capability::QueueLimits, Capability::Flows];
             info.capabilities.retain(|one| !of_one.contains(one));
         }

@@ -38,9 +38,14 @@ use std::time::Duration;
 pub use guard::LockGuard;
 
 pub(crate) use self::guard::Held;
-use crate::engine::{Claim, EnqueueVerdict, Namespace, WaitFor, WorkerId, WorkerRecord};
+use crate::engine::{
+    Claim, EnqueueVerdict, LeaseReport, Namespace, Settle, Settlement, Token, WaitFor, WorkerId,
+    WorkerRecord,
+};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{Hold, JobId, NewJob, PARENT_HEADER, Unique, UniquePolicy, check_name};
+use crate::job::{
+    Hold, JobId, JobRecord, NewJob, Outcome, PARENT_HEADER, State, Unique, UniquePolicy, check_name,
+};
 use crate::time::{Stopwatch, format_span};
 use crate::worker::Context;
 use crate::{Engine, Queue};
@@ -53,6 +58,9 @@ pub const LOCK_UNIQUE: &str = "lock";
 
 /// How long a lock lasts after its holder has died.
 pub(crate) const LEASE_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Jobs of others in the queue of a lock that one try puts aside.
+const STRANGERS_MAX: usize = 100;
 
 /// A waiter looks again after that time: a holder that died tells nobody.
 const ROUND: Duration = Duration::from_secs(1);
@@ -250,6 +258,8 @@ impl Lock {
         let mut ticket = NewJob::new(self.queue_name(), "");
         ticket.kind = "lock".into();
         ticket.content_type = "text/plain".into();
+        // A holder that dies is no reason to bury the lock.
+        ticket.max_crashes = Some(u32::MAX);
         ticket.unique = Some(Unique {
             key: LOCK_UNIQUE.into(),
             policy: UniquePolicy::Keep,
@@ -263,37 +273,62 @@ impl Lock {
     }
 
     async fn claim(&self) -> Result<Option<LockGuard>> {
-        // A fresh name each time: a ticket whose holders died is given to one that has nothing
-        // else. It names no queues, so it is not listed as a worker.
-        let worker = WorkerRecord::new(WorkerId::random());
-        let claim = Claim::new(worker.id, self.queue_name(), 1)
-            .worker(worker)
-            .alone(true)
-            .in_process(self.in_process)
-            .lease_duration(self.lease);
-        let sent = Stopwatch::start();
-        let claimed = self.engine().claim(self.namespace(), claim).await?;
-        let lease = claimed.leases.into_iter().next();
-        let Some((token, job)) = lease.and_then(|mut lease| Some((lease.token, lease.jobs.pop()?)))
-        else {
-            return Ok(None);
-        };
-        let held = Held::new(&self.queue, &self.name, token, &job, sent, self.lease);
-        if let Some(taker) = &self.taker {
-            taker.holds(&held);
+        for _ in 0..STRANGERS_MAX {
+            // A fresh name each time: a ticket whose holders died is given to one that has nothing
+            // else. It names no queues, so it is not listed as a worker.
+            let worker = WorkerRecord::new(WorkerId::random());
+            let claim = Claim::new(worker.id, self.queue_name(), 1)
+                .worker(worker)
+                .alone(true)
+                .in_process(self.in_process)
+                .lease_duration(self.lease);
+            let sent = Stopwatch::start();
+            let claimed = self.engine().claim(self.namespace(), claim).await?;
+            let lease = claimed.leases.into_iter().next();
+            let taken = lease.and_then(|mut lease| Some((lease.token, lease.jobs.pop()?)));
+            let Some((token, job)) = taken else {
+                return Ok(None);
+            };
+            if !is_ticket(&job) {
+                self.bury(token, &job).await?;
+                continue;
+            }
+            let held = Held::new(&self.queue, &self.name, token, &job, sent, self.lease);
+            if let Some(taker) = &self.taker {
+                taker.holds(&held);
+            }
+            return Ok(Some(LockGuard::new(held)));
         }
-        Ok(Some(LockGuard::new(held)))
+        Ok(None)
+    }
+
+    /// A job that somebody put into the lock's queue is nobody's lock: it becomes a dead letter.
+    async fn bury(&self, token: Token, job: &JobRecord) -> Result<()> {
+        let mut settlement = Settlement::new(job.id, job.attempt, Outcome::Dead);
+        let error = "the queues of locks take no jobs; enqueue it to another queue";
+        settlement.error = Some(error.into());
+        let leases = vec![LeaseReport::new(token, vec![settlement])];
+        let settled = self.engine().settle(self.namespace(), Settle { leases });
+        settled.await.map(drop)
     }
 
     /// The refusal, with who holds the lock as far as the engine knows.
     async fn held_by(&self, ticket: JobId) -> Error {
-        let error = Error::new(ErrorKind::Conflict, "lock is held")
-            .operation("lock")
-            .with("lock", &self.name)
-            .with("ticket", ticket);
-        let Ok(Some(got)) = self.queue.get(ticket).await else {
-            return error;
+        let named = |message| {
+            Error::new(ErrorKind::Conflict, message)
+                .operation("lock")
+                .with("lock", &self.name)
+                .with("ticket", ticket)
         };
+        let Ok(Some(got)) = self.queue.get(ticket).await else {
+            return named("lock is held");
+        };
+        if got.state() == State::Ready {
+            let message = "nobody holds the lock, but it cannot be taken: its queue is paused or \
+                           limited, or its holder died just now";
+            return named(message).with("queue", self.queue_name());
+        }
+        let error = named("lock is held");
         let holder = got.job().and_then(|job| {
             let mut headers = job.headers.iter();
             headers
@@ -305,6 +340,12 @@ impl Lock {
             None => error,
         }
     }
+}
+
+/// Whether the job stands for its queue's lock: it has the one key that only one job can have.
+fn is_ticket(job: &JobRecord) -> bool {
+    let unique = job.unique.as_ref();
+    unique.is_some_and(|unique| unique.key == LOCK_UNIQUE && unique.hold == Hold::UntilSettled)
 }
 
 /// Takes several locks, in the order of their names: two that want the same ones cannot wait for

@@ -39,7 +39,7 @@ impl Args {
         let read = |line: &crate::lines::Line| -> Result<Read, String> {
             if line.text.as_deref().is_ok_and(RecordJson::is_one) {
                 line.read(|text| RecordJson::parse(text)?.into_value().map(drop))?;
-                return Ok(Read::Record(line.read(RecordJson::parse)?));
+                return Ok(Read::Record(Box::new(line.read(RecordJson::parse)?)));
             }
             let job = line.read(|text| JobJson::parse(text)?.into_import())?;
             job.check(&limits).map_err(|error| error.to_string())?;
@@ -53,7 +53,7 @@ impl Args {
             let line = line.map_err(unreadable)?;
             match read(&line) {
                 Ok(Read::Job(_)) => good += 1,
-                Ok(Read::Record(record)) => records.push(record),
+                Ok(Read::Record(record)) => records.push(*record),
                 Err(why) => bad.push((line.number, why)),
             }
         }
@@ -118,7 +118,7 @@ impl Args {
 /// What a line of an export is.
 enum Read {
     Job(Box<NewJob>),
-    Record(RecordJson),
+    Record(Box<RecordJson>),
 }
 
 fn tell(

@@ -25,7 +25,8 @@ Examples:
 
 The command finds PUNCTUAL_LOCK and PUNCTUAL_FENCE in its environment: the fence is a number that
 grows with every holder, by which a store can refuse one that was stopped for too long.
-If the lock is lost, the command gets SIGTERM, and SIGKILL 10 s later.
+If the lock is lost, the command gets SIGTERM, and SIGKILL 10 s later; what it started itself
+goes on, and so does a command whose `punctual lock` is killed: rely on the fence.
 It ends with the command's exit code (128 and the signal after a signal); 4 if the lock is held.")]
 pub(crate) struct Args {
     /// The lock's name: 1 to 123 of a-z A-Z 0-9 . _ - : /
@@ -137,19 +138,33 @@ fn refused(error: punctual::Error) -> Failure {
 async fn watch(child: &mut Child, guard: &LockGuard, signals: &mut Signals) -> Result<ExitStatus> {
     loop {
         tokio::select! {
-            status = child.wait() => return status.map_err(gone),
-            () = signals.next() => send(child, Signal::TERM),
+            biased;
             () = guard.lost() => {
                 send(child, Signal::TERM);
                 if within(GRACE, child.wait()).await.is_none() {
                     child.kill().await.map_err(gone)?;
                 }
-                let message = format!("lock {} was lost, and its command stopped: another one may hold it", guard.name());
-                return Err(Failure::new(Exit::Failed, "lease_lost", message)
-                    .hint("a longer --lease outlives longer stops of this host or the engine"));
+                return Err(lost(guard));
             }
+            status = child.wait() => {
+                // The end of a command that went on under a lost lock is no success.
+                return match guard.is_valid() {
+                    true => status.map_err(gone),
+                    false => Err(lost(guard)),
+                };
+            }
+            () = signals.next() => send(child, Signal::TERM),
         }
     }
+}
+
+fn lost(guard: &LockGuard) -> Failure {
+    let message = format!(
+        "lock {} was lost: another one may have held it beside its command",
+        guard.name()
+    );
+    Failure::new(Exit::Failed, "lease_lost", message)
+        .hint("a longer --lease outlives longer stops of this host or the engine")
 }
 
 fn send(child: &Child, signal: Signal) {

@@ -97,7 +97,7 @@ pub(super) async fn block(
         span: request.span.0,
     };
     let Controlled::Done(changed) = service::control(&shared, &caller, block).await? else {
-        return Err(strange().into());
+        return Err(strange());
     };
     Ok(Json(BlockAnswer {
         queue,

@@ -45,7 +45,22 @@ pub(crate) struct LimitsRequest {
     concurrency: Option<u64>,
     rate: Option<RateRequest>,
     /// Limits of each share, and weights.
+    #[serde(default, deserialize_with = "object")]
     shares: Option<SharesRequest>,
+}
+
+/// An object; serde alone would take a list of its fields, too.
+fn object<'de, D, T>(from: D) -> std::result::Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::de::DeserializeOwned,
+{
+    let object: Option<serde_json::Map<String, serde_json::Value>> = Option::deserialize(from)?;
+    let read = |object| serde_json::from_value(serde_json::Value::Object(object));
+    object
+        .map(read)
+        .transpose()
+        .map_err(serde::de::Error::custom)
 }
 
 /// What the shares of a queue are told; what is omitted is none.

@@ -105,7 +105,8 @@ impl Place for UnderRules {
     }
 }
 
-/// An engine there claims every capability, cut into shards but those of limits and flows.
+/// An engine there claims every capability but shares, cut into shards but those of limits and
+/// flows.
 pub(crate) fn claims_all<P: Place>(places: &On<P>) {
     let runtime = tokio::runtime::Runtime::new().expect("the system allows it");
     runtime.block_on(async {
@@ -114,7 +115,7 @@ pub(crate) fn claims_all<P: Place>(places: &On<P>) {
         let is_whole = info.shards == 1;
         let mut claimed = Capability::ALL.to_vec();
         let of_one = [Capability::QueueLimits, Capability::Flows];
-        claimed.retain(|one| is_whole || !of_one.contains(one));
+        claimed.retain(|one| *one != Capability::Shares && (is_whole || !of_one.contains(one)));
         assert_eq!(info.capabilities, claimed);
     });
 }

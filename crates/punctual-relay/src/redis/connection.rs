@@ -46,6 +46,10 @@ impl Place {
         &self.key
     }
 
+    pub(super) fn database(&self) -> i64 {
+        self.client.get_connection_info().redis_settings().db()
+    }
+
     /// A key beside it, in the same slot.
     pub(super) fn beside(&self, name: &str) -> String {
         let key = &self.key;

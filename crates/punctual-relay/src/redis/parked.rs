@@ -17,7 +17,9 @@ const POLL_MAX: Duration = millis(50);
 /// A call for messages answers after that, with none.
 const WAIT: Duration = seconds(1);
 
-/// Hands out stale parked messages, then parks and hands out new ones.
+/// Hands out stale parked messages, then parks and hands out new ones. A message is parked before
+/// it is taken: a script that fails between the two, as a command is denied, leaves it in both
+/// places.
 ///
 /// KEYS: the source, the ids with the instant of their taking, the bodies by id. ARGV: how many,
 /// milliseconds until a parked one is stale, the command that takes, ids for new messages.
@@ -28,14 +30,19 @@ local most = tonumber(ARGV[1])
 local taken = {}
 local stale = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[2], 'LIMIT', 0, most)
 for _, id in ipairs(stale) do
-    redis.call('ZADD', KEYS[2], now, id)
-    taken[#taken + 1] = id
-    taken[#taken + 1] = redis.call('HGET', KEYS[3], id) or ''
+    local body = redis.call('HGET', KEYS[3], id)
+    if body then
+        redis.call('ZADD', KEYS[2], now, id)
+        taken[#taken + 1] = id
+        taken[#taken + 1] = body
+    else
+        redis.call('ZREM', KEYS[2], id)
+    end
 end
 local function park(n, body)
     local id = ARGV[3 + n]
-    redis.call('ZADD', KEYS[2], now, id)
     redis.call('HSET', KEYS[3], id, body)
+    redis.call('ZADD', KEYS[2], now, id)
     taken[#taken + 1] = id
     taken[#taken + 1] = body
 end
@@ -43,12 +50,17 @@ local left = most - #stale
 if left > 0 and ARGV[3] == 'zset' then
     local found = redis.call('ZRANGE', KEYS[1], 0, left - 1, 'WITHSCORES')
     for at = 1, #found, 2 do
-        redis.call('ZREM', KEYS[1], found[at])
         park((at + 1) / 2, found[at + 1] .. ' ' .. found[at])
+        redis.call('ZREM', KEYS[1], found[at])
     end
 elseif left > 0 then
-    local found = redis.call(ARGV[3], KEYS[1], left) or {}
-    for n, body in ipairs(found) do park(n, body) end
+    local is_right = ARGV[3] == 'RPOP'
+    for n = 1, left do
+        local body = redis.call('LINDEX', KEYS[1], is_right and -1 or 0)
+        if not body then break end
+        park(n, body)
+        redis.call(ARGV[3], KEYS[1])
+    end
 end
 return taken
 ";

@@ -144,7 +144,14 @@ impl Stream {
 
     fn message(&self, (name, fields): Entry) -> Message {
         let settings = &self.settings;
-        let id = foreign_id(&format!("stream {}", settings.place), &name);
+        // Each group has its own copy of a message.
+        let source = format!(
+            "stream {} in {} of {}",
+            settings.place,
+            settings.place.database(),
+            settings.group
+        );
+        let id = foreign_id(&source, &name);
         match self.payload(fields) {
             Ok(payload) => {
                 let mut job = NewJob::with_id(id, settings.queue.clone(), payload);

@@ -16,6 +16,9 @@ use crate::time::Timestamp;
 /// Expired jobs that one claim settles; then what it has is its answer, and there is more.
 const EXPIRED_MAX: usize = 125;
 
+/// Queue and share that a claim took from, and since when the share may start jobs.
+type OpenedShare = (u32, String, Timestamp);
+
 /// What a claim has taken so far.
 struct Take {
     limit: usize,
@@ -28,7 +31,7 @@ struct Take {
     /// Free slots of the worker: of limited queues it is given no more.
     slots: usize,
     /// Shares of jobs that were due before their limits opened, and when these did.
-    opened: Vec<(u32, String, Timestamp)>,
+    opened: Vec<OpenedShare>,
 }
 
 impl Take {
@@ -132,7 +135,7 @@ impl Machine {
         queues: &[u32],
         claim: &Claim,
         slots: usize,
-    ) -> Result<(Option<Lease>, Vec<(u32, String, Timestamp)>)> {
+    ) -> Result<(Option<Lease>, Vec<OpenedShare>)> {
         let fence = self.next_fence();
         let bytes_left = self.limits.claim_bytes(claim.max_bytes);
         let mut take = Take {
@@ -168,11 +171,7 @@ impl Machine {
     }
 
     /// Tells since when shares are open, of which jobs were claimed that were due before that.
-    fn tell_opened(
-        &self,
-        limited: &mut [LimitedQueue],
-        opened: Vec<(u32, String, Timestamp)>,
-    ) -> Result<()> {
+    fn tell_opened(&self, limited: &mut [LimitedQueue], opened: Vec<OpenedShare>) -> Result<()> {
         for (id, share, since) in opened {
             let name = &self.queue_state(id)?.name;
             let queue = limited.iter_mut().find(|one| one.queue == **name);

@@ -325,12 +325,14 @@ impl Machine {
     /// Which places in the due index are of scheduled jobs: others are held until then.
     fn are_scheduled(&self, queue: u32, found: &[(DueKey, JobId)]) -> Result<Vec<bool>> {
         let namespace = self.queue_state(queue)?.namespace;
-        let of = |id: &JobId| JobKey { namespace, id: *id };
-        let is = |(_, id): &(DueKey, JobId)| {
-            let status = self.rows.status.get(&of(id))?;
+        let key = |(_, id): &(DueKey, JobId)| JobKey { namespace, id: *id };
+        let keys: Vec<JobKey> = found.iter().map(key).collect();
+        self.rows.status.look_ahead(keys.iter())?;
+        let is = |key: &JobKey| {
+            let status = self.rows.status.get(key)?;
             Ok(status.is_none_or(|status| status.place != State::Held))
         };
-        found.iter().map(is).collect()
+        keys.iter().map(is).collect()
     }
 
     fn lane_jobs(

@@ -249,12 +249,15 @@ where
         let of_stopped = ctx.clone();
         let task = self.join(Member { job, ctx, end });
         Box::pin(async move {
+            let mut ended = ended;
             let verdict = tokio::select! {
-                verdict = ended => verdict,
-                // It is not in a batch yet, or the handler sees to it.
-                _ = of_stopped.cancelled(), if task.0.get().is_none() => {
-                    return Verdict::retry("stopped before its batch was full");
-                }
+                biased;
+                verdict = &mut ended => verdict,
+                _ = of_stopped.cancelled() => match task.0.get() {
+                    None => return Verdict::retry("stopped before its batch was full"),
+                    // Its handler runs and sees to it.
+                    Some(_) => ended.await,
+                },
             };
             drop(task);
             verdict.unwrap_or_else(|_| Verdict::retry("batch of the job was aborted"))

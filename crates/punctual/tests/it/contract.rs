@@ -36,6 +36,7 @@ fn error_codes_are_those_of_the_table() {
 fn fields_and_defaults_of_a_job_are_those_of_the_table() {
     let mut job = NewJob::new("orders", "");
     job.max_crashes = Some(3);
+    job.share = Some("acme".into());
     job.remember = Some(punctual::time::hours(1));
     job = job
         .step("order-7", "pack")

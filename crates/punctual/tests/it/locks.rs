@@ -256,3 +256,33 @@ async fn malformed_names_are_refused() {
     }
     drop(queue.lock("x".repeat(123)).try_now().await.unwrap());
 }
+
+/// Whoever may enqueue puts jobs into the queue of a lock: they are no locks, and end as dead.
+#[tokio::test]
+async fn a_job_in_the_queue_of_a_lock_is_no_lock() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let mut strangers = Vec::new();
+    for _ in 0..2 {
+        let job = punctual::NewJob::new("lock:a", "{}");
+        strangers.push(queue.enqueue_job(job).await.unwrap().id);
+    }
+    let _guard = queue.lock("a").try_now().await.unwrap();
+    let error = queue.lock("a").try_now().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    for id in strangers {
+        assert_eq!(probe.job(id).await.state, State::Dead);
+    }
+}
+
+#[tokio::test]
+async fn a_paused_lock_says_so() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let pause = punctual::engine::Control::Pause {
+        queue: "lock:a".into(),
+    };
+    probe.control(&Namespace::default(), pause).await.unwrap();
+    let error = queue.lock("a").try_now().await.unwrap_err();
+    assert!(error.to_string().contains("its queue is paused"), "{error}");
+}

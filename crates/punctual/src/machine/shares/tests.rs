@@ -17,9 +17,12 @@ use crate::job::{Limits, NewJob, Outcome, State};
 use crate::machine::table::{Base, ScanVisitor};
 use crate::time::{hours, millis, seconds};
 
+/// Values by table and key.
+type Rows = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
+
 #[derive(Debug, Default)]
 struct CountingBase {
-    rows: Mutex<BTreeMap<(u8, Vec<u8>), Vec<u8>>>,
+    rows: Mutex<Rows>,
     reads: AtomicUsize,
 }
 
