@@ -102,7 +102,7 @@ impl Context {
     /// # async fn take_one(item: u64, fence: u64) {}
     ///
     /// async fn buy(job: Buy, ctx: Context) -> HandlerResult {
-    ///     let stock = ctx.lock(format!("stock:{}", job.item));
+    ///     let stock = ctx.lock(format!("stock:{}", job.item))?;
     ///     let guard = stock.or_snooze(seconds(2)).await?;
     ///     take_one(job.item, guard.fence()).await;
     ///     Ok(Outcome::Completed)
@@ -110,7 +110,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Taking it answers `unsupported` in a test of a context without an engine.
+    /// `unsupported` in a test of a context without an engine.
     pub fn lock(&self, name: impl Into<String>) -> Result<Lock> {
         let queue = self.queue().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "context has no engine to lock in")

@@ -227,7 +227,7 @@ impl Worker {
     /// }
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// let engine = MemoryEngine::new();
+    /// let engine = std::sync::Arc::new(MemoryEngine::new());
     /// let queue = Queue::new(&engine);
     /// queue.enqueue_many((10..14).map(|doc| Index { doc })).await?;
     /// let batch = Batch::of(100).linger(millis(20));

@@ -61,7 +61,7 @@ impl Context {
     /// }
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// let engine = MemoryEngine::new();
+    /// let engine = std::sync::Arc::new(MemoryEngine::new());
     /// Queue::new(&engine).enqueue(Order { id: 7 }).await?;
     /// Worker::new(engine).handle(order).run_until_idle().await?;
     /// # Ok::<(), punctual::Error>(())
