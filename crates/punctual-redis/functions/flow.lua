@@ -197,7 +197,7 @@ function Flow.add(id, name, step, due8, sent)
   return link.unmet > 0 or not runs or link.role ~= STEP
 end
 
--- Counts a step that has ended; whether its flow is yet to be sealed, so that the seal tells those
+-- Counts a step that has ended; whether its flow is yet to be sealed, so that the seal wakes those
 -- that wait for it.
 local function count_end(link, state, skipped)
   local row = Flow.row(link.flow)
@@ -212,7 +212,7 @@ local function count_end(link, state, skipped)
   return row.sealed == 0
 end
 
--- A linked or watched job has settled: its flow counts it, and those that wait are told before
+-- A linked or watched job has settled: its flow counts it, and those that wait learn of it before
 -- this call ends.
 local function ended(id, link, state, skipped, result, is_watched)
   if link then

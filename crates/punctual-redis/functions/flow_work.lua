@@ -97,7 +97,8 @@ local function fire_edges(name, from, state, cursor, budget)
   return more, n
 end
 
--- Tells those that wait for a job, unless tasks of its flow come first; what is left of the budget.
+-- Releases or cancels those that wait for a job, unless tasks of its flow come first; returns
+-- what is left of the budget.
 local function fire(work, budget)
   local id, state, skipped, name = work[2], work[3], work[4], work[5]
   if budget <= 0 or Flow.has_tasks(name) or name ~= '' and Flow.is_open(Flow.row(name)) then

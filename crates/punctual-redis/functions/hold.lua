@@ -98,7 +98,7 @@ function Settle.hold(j, names, limit8)
   local at = min(Job.expires(j) or j.due, j.due)
   call('ZADD', S.k.xp, fmt('%d', at), j.id)
   schedule('expiry', at)
-  notify(r) -- whoever sleeps was not told of the limit
+  notify(r) -- sleeping workers do not know of the limit yet
 end
 
 -- A job whose entry in `BASE:xp` has come, and that has not expired: ends its wait, if that was for

@@ -46,8 +46,8 @@ impl Calls {
             let found = self.list_flows(&shards[0], after, *limit).await?;
             return Ok(Some(Controlled::Flows(found)));
         }
-        let told = self.change(&shards[0], "control", Kind::Changes, &map);
-        Ok(Some(flow::reply(asked, &told.await?)?))
+        let reply = self.change(&shards[0], "control", Kind::Changes, &map);
+        Ok(Some(flow::reply(asked, &reply.await?)?))
     }
 
     /// A call answers a part of a long list.

@@ -213,7 +213,7 @@ impl FlowState {
         }
     }
 
-    /// How a flow stands that is as told.
+    /// How a flow with these counts stands.
     pub fn of(status: &FlowStatus) -> Self {
         let failed = status.counts.dead + status.counts.cancelled > 0;
         match (status.settled_at.is_some(), status.cancelled) {

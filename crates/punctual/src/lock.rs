@@ -59,10 +59,10 @@ pub const LOCK_UNIQUE: &str = "lock";
 /// How long a lock lasts after its holder has died.
 pub(crate) const LEASE_DEFAULT: Duration = Duration::from_secs(10);
 
-/// Jobs of others in the queue of a lock that one try puts aside.
-const STRANGERS_MAX: usize = 100;
+/// Jobs that are no tickets, in the queue of a lock: one try makes that many dead letters.
+const NO_TICKETS_MAX: usize = 100;
 
-/// A waiter looks again after that time: a holder that died tells nobody.
+/// A waiter tries again after that time: nothing wakes it when a holder dies.
 const ROUND: Duration = Duration::from_secs(1);
 
 /// A lock that is to be taken.
@@ -125,7 +125,7 @@ impl Context {
 /// What became of one try.
 enum Tried {
     Taken(LockGuard),
-    /// Somebody else has it, by that ticket.
+    /// Another holder has it, by that ticket.
     Held(JobId),
 }
 
@@ -200,7 +200,7 @@ impl Lock {
         match self.try_now().await {
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 let span = span.mul_f64(1.0 + random_part() / 2.0);
-                Err(error.source(PutOff(span)))
+                Err(error.source(SnoozeFor(span)))
             }
             other => other,
         }
@@ -273,7 +273,7 @@ impl Lock {
     }
 
     async fn claim(&self) -> Result<Option<LockGuard>> {
-        for _ in 0..STRANGERS_MAX {
+        for _ in 0..NO_TICKETS_MAX {
             // A fresh name each time: a ticket whose holders died is given to one that has nothing
             // else. It names no queues, so it is not listed as a worker.
             let worker = WorkerRecord::new(WorkerId::random());
@@ -290,7 +290,7 @@ impl Lock {
                 return Ok(None);
             };
             if !is_ticket(&job) {
-                self.bury(token, &job).await?;
+                self.reject(token, &job).await?;
                 continue;
             }
             let held = Held::new(&self.queue, &self.name, token, &job, sent, self.lease);
@@ -302,8 +302,8 @@ impl Lock {
         Ok(None)
     }
 
-    /// A job that somebody put into the lock's queue is nobody's lock: it becomes a dead letter.
-    async fn bury(&self, token: Token, job: &JobRecord) -> Result<()> {
+    /// Makes a dead letter of a job that a producer enqueued into the lock's queue: it is no lock.
+    async fn reject(&self, token: Token, job: &JobRecord) -> Result<()> {
         let mut settlement = Settlement::new(job.id, job.attempt, Outcome::Dead);
         let error = "the queues of locks take no jobs; enqueue it to another queue";
         settlement.error = Some(error.into());
@@ -312,7 +312,7 @@ impl Lock {
         settled.await.map(drop)
     }
 
-    /// The refusal, with who holds the lock as far as the engine knows.
+    /// The error of a lock that is held; it names the holder's job if the engine knows it.
     async fn held_by(&self, ticket: JobId) -> Error {
         let named = |message| {
             Error::new(ErrorKind::Conflict, message)
@@ -324,8 +324,8 @@ impl Lock {
             return named("lock is held");
         };
         if got.state() == State::Ready {
-            let message = "nobody holds the lock, but it cannot be taken: its queue is paused or \
-                           limited, or its holder died just now";
+            let message = "lock has no holder and cannot be taken: its queue is paused or limited, or \
+                           its holder died just now";
             return named(message).with("queue", self.queue_name());
         }
         let error = named("lock is held");
@@ -377,14 +377,14 @@ fn random_part() -> f64 {
     f64::from(uuid::Uuid::new_v4().as_u128() as u32) / f64::from(u32::MAX)
 }
 
-/// The source of an error after which a handler's job is put off by that span, as by a snooze.
+/// The source of an error that makes a handler's job snooze for that span.
 #[derive(Debug)]
-pub(crate) struct PutOff(pub(crate) Duration);
+pub(crate) struct SnoozeFor(pub(crate) Duration);
 
-impl std::fmt::Display for PutOff {
+impl std::fmt::Display for SnoozeFor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the job is put off by {}", format_span(self.0))
+        write!(f, "the job snoozes for {}", format_span(self.0))
     }
 }
 
-impl std::error::Error for PutOff {}
+impl std::error::Error for SnoozeFor {}

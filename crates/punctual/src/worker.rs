@@ -226,7 +226,8 @@ impl Worker {
     ///     Ok(Outcome::Completed)
     /// }
     ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let mut runtime = tokio::runtime::Builder::new_current_thread();
+    /// # runtime.enable_all().build().unwrap().block_on(async {
     /// let engine = std::sync::Arc::new(MemoryEngine::new());
     /// let queue = Queue::new(&engine);
     /// queue.enqueue_many((10..14).map(|doc| Index { doc })).await?;

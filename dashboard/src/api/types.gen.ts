@@ -2091,7 +2091,7 @@ export interface components {
             /** Format: int32 */
             weight: number;
         };
-        /** @description What the shares of a queue are told. */
+        /** @description Settings of the shares of a queue. */
         Shares: {
             /**
              * Format: int64
@@ -2110,7 +2110,7 @@ export interface components {
             /** @description Those with the most ready jobs first, then those with the most active ones. */
             shares: components["schemas"]["Share"][];
         };
-        /** @description What the shares of a queue are told; what is omitted is none. */
+        /** @description Settings of the shares of a queue; one that is omitted is none. */
         SharesRequest: {
             /**
              * Format: int64

@@ -111,7 +111,7 @@ pub(crate) fn all(messages: u32) -> Vec<Pattern> {
         ),
         one(
             "key expiry",
-            "Redis tells late, and nobody who is away",
+            "Redis publishes late, and an absent subscriber misses it",
             ByHand::KeyExpiry,
             Work {
                 workers: 1,
@@ -120,13 +120,13 @@ pub(crate) fn all(messages: u32) -> Vec<Pattern> {
         ),
         one(
             "stream group",
-            "nobody claims what a dead consumer had",
+            "the messages of a dead consumer stay pending",
             ByHand::StreamGroup,
             base,
         ),
         one(
             "published hint, list pop",
-            "a hint that nobody hears leaves a message behind",
+            "a hint without a subscriber leaves a message behind",
             ByHand::PublishedHint,
             Work { workers: 1, ..base },
         ),

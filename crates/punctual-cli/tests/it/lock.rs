@@ -1,29 +1,44 @@
 //! Tests of the command: locks.
 
-use std::process::Stdio;
+use std::fs::File;
+use std::process::Child;
 
-use crate::support::{Punctual, Ran, lines};
+use punctual::time::{Stopwatch, seconds};
+use punctual_redis::testing::TestServer;
 
-/// Two at once run one after the other: neither finds the mark that the other sets while it runs.
+use crate::support::{Punctual, lines};
+
+/// A command with its script, and a file for what it prints about itself.
+fn locked(punctual: &Punctual, script: &str, log: &str) -> Child {
+    let log = File::create(punctual.path(log)).expect("a file");
+    let mut command = punctual.command(&["lock", "deploy", "--", "sh", "-c", script]);
+    command.stderr(log).spawn().expect("it starts")
+}
+
+fn wait_until(fact: impl Fn() -> bool) {
+    let watch = Stopwatch::start();
+    while !fact() {
+        assert!(watch.elapsed() < seconds(60), "it comes to that");
+        std::thread::yield_now();
+    }
+}
+
+/// Neither of the others begins while the first runs, although both wait for the lock.
 #[test]
 fn commands_under_one_lock_do_not_overlap() {
     let punctual = Punctual::with_data();
-    let script = punctual.write(
-        "run.sh",
-        "mkdir running || exit 9\necho $PUNCTUAL_FENCE >> fences\nsleep 0.2\nrmdir running\n",
-    );
-    let script = script.to_str().expect("a path");
-    let mut both = Vec::new();
-    for _ in 0..3 {
-        let mut command = punctual.command(&["lock", "deploy", "--", "sh", script]);
-        command
-            .current_dir(punctual.path(""))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        both.push(command.spawn().expect("it starts"));
+    let run = "mkdir running || exit 9; echo $PUNCTUAL_FENCE >> fences; rmdir running";
+    let first =
+        "mkdir running; echo $PUNCTUAL_FENCE >> fences; until [ -e go ]; do :; done; rmdir running";
+    let mut all = vec![locked(&punctual, first, "first")];
+    wait_until(|| punctual.path("running").exists());
+    for log in ["second", "third"] {
+        all.push(locked(&punctual, run, log));
+        wait_until(|| punctual.read(log).contains("waiting for it"));
     }
-    for one in both {
-        Ran::from(one.wait_with_output().expect("it ends")).exits(0);
+    punctual.write("go", "");
+    for one in &mut all {
+        assert!(one.wait().expect("it ends").success());
     }
     let fences: Vec<u64> = lines(&punctual.path("fences"))
         .iter()
@@ -31,6 +46,25 @@ fn commands_under_one_lock_do_not_overlap() {
         .collect();
     assert_eq!(fences.len(), 3);
     assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
+}
+
+/// The lock's process stands still until another holder has had the lock: its command ends well,
+/// and that is no success.
+#[test]
+fn a_lost_lock_is_a_failure_whatever_its_command_says() {
+    let server = TestServer::start();
+    let punctual = Punctual::new();
+    let itself = env!("CARGO_BIN_EXE_punctual");
+    let engine = server.address();
+    let script = format!(
+        "kill -STOP $PPID; {itself} lock deploy --engine {engine} -- true; kill -CONT $PPID"
+    );
+    let ran = punctual
+        .run(&[
+            "lock", "deploy", "--engine", &engine, "--lease", "300ms", "--", "sh", "-c", &script,
+        ])
+        .exits(1);
+    assert!(ran.stderr.contains("lock deploy was lost"), "{ran:?}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ where
         .map_err(serde::de::Error::custom)
 }
 
-/// What the shares of a queue are told; what is omitted is none.
+/// Settings of the shares of a queue; one that is omitted is none.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct SharesRequest {
@@ -149,7 +149,7 @@ impl From<&Rate> for RateLine {
     }
 }
 
-/// What the shares of a queue are told.
+/// Settings of the shares of a queue.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Shares)]
 #[serde(deny_unknown_fields)]

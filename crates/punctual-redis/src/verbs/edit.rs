@@ -124,8 +124,8 @@ impl Calls {
         if let Some(told) = self.control_schedules(namespace, asked).await? {
             return Ok(told);
         }
-        if let Some(told) = self.control_flows(namespace, asked).await? {
-            return Ok(told);
+        if let Some(controlled) = self.control_flows(namespace, asked).await? {
+            return Ok(controlled);
         }
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();

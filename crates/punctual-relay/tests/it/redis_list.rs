@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual::{MemoryEngine, State};
-use punctual_relay::redis::{End, ListSource};
+use punctual_relay::redis::{End, ListSource, Place};
 
 use crate::support::*;
 
@@ -133,4 +133,31 @@ async fn a_relay_goes_on_after_its_server_was_restarted() {
     running.abort();
     assert_eq!(texts(&jobs(&engine).await), ["a"]);
     assert!(health.numbers().last_error.is_some());
+}
+
+/// A user that may pop and not park: nothing leaves the list.
+#[tokio::test]
+async fn a_missing_right_loses_no_item() {
+    let mut redis = Redis::start().await;
+    redis.run(&["LPUSH", "mail", "a", "b"]).await;
+    redis
+        .run(&[
+            "ACL", "SETUSER", "relay", "on", ">pw", "~*", "&*", "+@all", "-hset",
+        ])
+        .await;
+    let address = format!("redis://relay:pw@127.0.0.1:{}", redis.server.port());
+    let place = Place::new(&address, "mail").expect("an address");
+    let engine = Arc::new(MemoryEngine::new());
+    let relay = punctual_relay::Relay::new(&engine, "test").expect("a name");
+    let health = relay.health();
+    let running =
+        tokio::spawn(relay.run_until(ListSource::new(place, "mail"), std::future::pending()));
+    while health.numbers().last_error.is_none() && !running.is_finished() {
+        punctual::time::pause(punctual::time::millis(1)).await;
+    }
+    running.abort();
+    assert_eq!(redis.run(&["LLEN", "mail"]).await, redis::Value::Int(2));
+    assert_eq!(redis.keys().await, ["mail"]);
+    drained(&engine, source(&redis)).await;
+    assert_eq!(texts(&jobs(&engine).await), ["a", "b"]);
 }

@@ -73,3 +73,18 @@ async fn killed_at_any_step_a_stream_relay_loses_and_doubles_nothing() {
         assert_eq!(counts, wanted, "{step:?}");
     }
 }
+
+#[tokio::test]
+async fn each_group_has_every_entry() {
+    let mut redis = Redis::start().await;
+    for n in ["1-1", "1-2"] {
+        redis.run(&["XADD", "files", n, "n", n]).await;
+    }
+    let engine = Arc::new(MemoryEngine::new());
+    for group in ["thumbnails", "archive"] {
+        let of_group = StreamSource::new(redis.place("files"), group).group(group);
+        let numbers = drained(&engine, of_group).await;
+        assert_eq!((numbers.enqueued, numbers.refused), (2, 0), "{group}");
+    }
+    assert_eq!(jobs(&engine).await.len(), 4);
+}

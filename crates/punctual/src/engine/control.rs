@@ -65,7 +65,7 @@ pub enum Control {
         /// Its value; `None` removes it.
         value: Option<RecordValue>,
     },
-    /// Starts no job of a share for a while, without counting an attempt: the far side said that
+    /// Starts no job of a share for a while, without counting an attempt: the other side said that
     /// this customer asks too often (429). A call replaces the one before; a span of zero ends it.
     BlockShare {
         /// The queue.
@@ -363,7 +363,7 @@ pub struct QueueSettings {
     /// Jobs that may start in a span of time; `None` for any number.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// What each of its shares is told; `None` for no limits and equal weights.
+    /// The settings of each of its shares; `None` for no limits and equal weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Box<ShareSettings>>,
 }

@@ -22,7 +22,7 @@ pub const BLOCK_MAX: Duration = days(365);
 /// The most shares of one queue that statistics answer.
 pub const TOP_SHARES_MAX: usize = 100;
 
-/// What the shares of a queue are told: the limits of each, and weights.
+/// Settings of the shares of a queue: the limits of each, and weights.
 ///
 /// ```
 /// use punctual::engine::{Rate, ShareSettings};
@@ -137,7 +137,7 @@ pub enum ClosedShare {
     Concurrency,
     /// As many have started as may in the span.
     Rate,
-    /// Somebody blocked it for a while.
+    /// A caller blocked it for a while.
     Blocked,
 }
 

@@ -1,10 +1,10 @@
-//! What tells the job of a step from another job under its names.
+//! A hash that differs for another job under the names of a step.
 
 use crate::RetryPolicy;
 use crate::job::{Due, Hold, NewJob, OnRetry, UniquePolicy, content_headers};
 
 /// A hash of all that a plan says of a job: content, options, names and jobs that it waits for, in
-/// any order. Instants of expiry are not told apart, as producers draw them anew.
+/// any order. The instant of expiry does not count, as producers draw it anew.
 pub fn sent_hash(job: &NewJob) -> u64 {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     for text in [&job.queue, &job.kind, &job.content_type] {

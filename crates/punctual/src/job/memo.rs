@@ -28,7 +28,7 @@ pub struct Memo {
 pub enum MemoSource {
     /// An attempt kept it, under its token.
     Step = 0,
-    /// Somebody signalled the job.
+    /// A caller sent the job a signal.
     Signal = 1,
     /// The job waited for a signal, or slept, and the limit passed.
     TimedOut = 2,

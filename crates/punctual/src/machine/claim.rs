@@ -170,7 +170,7 @@ impl Machine {
         Ok((Some(lease), opened))
     }
 
-    /// Tells since when shares are open, of which jobs were claimed that were due before that.
+    /// Reports since when shares are open, of which jobs were claimed that were due before that.
     fn tell_opened(&self, limited: &mut [LimitedQueue], opened: Vec<OpenedShare>) -> Result<()> {
         for (id, share, since) in opened {
             let name = &self.queue_state(id)?.name;

@@ -11,7 +11,7 @@ use crate::engine::{Reason, ShareStats};
 use crate::error::Result;
 use crate::time::Timestamp;
 
-/// Shares that statistics look at beyond the largest ones.
+/// Shares that statistics read beyond the largest ones.
 const SAMPLED: usize = 1_000;
 
 impl Machine {

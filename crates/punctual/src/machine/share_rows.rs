@@ -33,7 +33,7 @@ impl SharePlaceKey {
         Self::of(&PlaceKey::start_of(queue, lane), share)
     }
 
-    /// The place, whoever's it is.
+    /// The place, of any share.
     pub(crate) fn place(&self) -> PlaceKey {
         PlaceKey {
             queue: self.queue,

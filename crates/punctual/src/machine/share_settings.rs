@@ -1,4 +1,4 @@
-//! What shares are told: other limits and weights, blocks, and the end of their queue.
+//! Changes of shares: other limits and weights, blocks, and the end of their queue.
 
 use std::ops::Bound;
 
@@ -9,7 +9,7 @@ use crate::engine::{BLOCKED_SHARES_MAX, Controlled, Namespace, ShareSettings};
 use crate::error::{Error, ErrorKind, Result};
 
 impl Machine {
-    /// After a change of the limits, looks at some of the shares that nobody has looked at since.
+    /// After a change of the limits, files some of the shares anew that were not filed since.
     pub(super) fn check_shares(&mut self, id: u32) -> Result<()> {
         let Some(all) = &self.queue_state(id)?.shares else {
             return Ok(());
@@ -31,7 +31,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A queue's shares are told something else.
+    /// A queue's shares get other settings.
     pub(super) fn shares_told(&mut self, id: u32, before: &ShareSettings) -> Result<()> {
         let after = self.queue_state(id)?.share_settings();
         if *before == after || self.queue_state(id)?.shares.is_none() {

@@ -20,13 +20,13 @@ use crate::time::Timestamp;
 
 /// How much a turn of weight 1 raises a pass: every weight up to 1,000 divides it well.
 const TURN: u64 = 1_000_000;
-/// Shares that one claim looks at again, besides those it claims from.
+/// Shares that one claim files anew, besides those it claims from.
 pub(super) const LOOKED_AT: usize = 250;
 /// Idle shares that one claim forgets.
 const FORGOTTEN: usize = 16;
 /// A share of at least two to the power of this many jobs is in the order of the largest.
-const CROWD: u8 = 4;
-/// What shares are told that nobody told anything.
+const MANY_ACTIVE: u8 = 4;
+/// The settings of shares by default.
 static EQUAL: ShareSettings = ShareSettings::new();
 
 /// The shares of a queue, in memory.
@@ -100,7 +100,7 @@ impl ShareRow {
     /// Its place among shares of many jobs.
     pub(super) fn class(&self) -> Option<u8> {
         let class = (self.ready() + self.active).checked_ilog2()? as u8;
-        (class >= CROWD).then_some(class)
+        (class >= MANY_ACTIVE).then_some(class)
     }
 }
 
@@ -155,7 +155,7 @@ fn behind(turn: u64, weight: u32) -> u64 {
 }
 
 impl super::Queue {
-    /// What its shares are told.
+    /// The settings of its shares.
     pub(super) fn share_settings(&self) -> ShareSettings {
         let shares = self.settings.shares.as_deref();
         shares.cloned().unwrap_or_default()
@@ -501,7 +501,7 @@ pub(super) fn catch_up(row: &mut ShareRow, all: &mut SharesRow) {
     }
 }
 
-/// Says where a share is to be filed: among turns, or by the instant of the next look at it.
+/// Says where a share is to be filed: among turns, or by the instant at which it is filed again.
 fn file(row: &mut ShareRow, limits: &ShareSettings, weight: u32, now: Timestamp) {
     let closed = row.closed(limits, now);
     let is_ready = row.ready() > 0;

@@ -89,7 +89,7 @@ impl QueueLimits {
         self
     }
 
-    /// Starts no job of a share for a while: the far side said that this customer asks too often
+    /// Starts no job of a share for a while: the other side said that this customer asks too often
     /// (429). No attempt is counted. A block replaces the one before; zero ends it. Whether that
     /// changed anything.
     ///
@@ -105,7 +105,7 @@ impl QueueLimits {
         }
     }
 
-    /// What the shares of the queue are told.
+    /// Settings of the shares of the queue.
     pub async fn share_settings(&self) -> Result<ShareSettings> {
         let (settings, _) = self.read().await?;
         Ok(settings

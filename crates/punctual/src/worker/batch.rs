@@ -144,7 +144,7 @@ where
     fn join(&self, member: Member<J>) -> Arc<Task> {
         let (slots, lease_duration) = member.ctx.slots();
         let max = self.batch.max.min(slots).max(1);
-        // What crashed workers runs alone: else nobody could tell which of the batch it was.
+        // What crashed workers runs alone: in a batch the culprit would be unknown.
         if member.ctx.job().is_suspect() || max == 1 {
             let task = Arc::default();
             launch(&self.handler, vec![member], &task);

@@ -41,7 +41,7 @@ impl Context {
     /// Runs a step and keeps its result: later attempts get that without running it again.
     ///
     /// The result is kept when this returns, at the price of one call to the engine. If the worker
-    /// dies before, the step runs again in the next attempt: give the far side the
+    /// dies before, the step runs again in the next attempt: give the other side the
     /// [`key`](Self::key), which stays the same, so that it recognises the repetition. An error of
     /// the step is not kept.
     ///
@@ -60,7 +60,8 @@ impl Context {
     ///     Ok(Outcome::Completed)
     /// }
     ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let mut runtime = tokio::runtime::Builder::new_current_thread();
+    /// # runtime.enable_all().build().unwrap().block_on(async {
     /// let engine = std::sync::Arc::new(MemoryEngine::new());
     /// Queue::new(&engine).enqueue(Order { id: 7 }).await?;
     /// Worker::new(engine).handle(order).run_until_idle().await?;
@@ -149,7 +150,7 @@ impl Context {
         }
     }
 
-    /// The key of a step for the far side: the job's id and the step's name, the same in every
+    /// The key of a step for the other side: the job's id and the step's name, the same in every
     /// attempt.
     pub fn key(&self, step: &str) -> String {
         format!("{}/{step}", self.id())

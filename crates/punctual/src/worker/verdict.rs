@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind};
 use crate::job::{Outcome, Stop};
-use crate::lock::PutOff;
+use crate::lock::SnoozeFor;
 use crate::worker::steps::Suspended;
 
 /// Any error; every error type, text, and the boxes of error crates turn into it by `?`.
@@ -72,10 +72,11 @@ impl Verdict {
     }
 
     /// Failed: for good if the error or one of its causes is [`Error::permanent`], else due again.
-    /// An error that puts the job off ([`or_snooze`](crate::lock::Lock::or_snooze)) is no failure.
+    /// An error that makes the job snooze ([`or_snooze`](crate::lock::Lock::or_snooze)) is no
+    /// failure.
     pub fn failed(error: impl Into<BoxError>) -> Self {
         let error = error.into();
-        if let Some(after) = put_off(error.as_ref()) {
+        if let Some(after) = snooze_for(error.as_ref()) {
             return Self::new(Outcome::Snooze { after });
         }
         let waits = causes(error.as_ref()).find_map(|cause| cause.downcast_ref::<Suspended>());
@@ -139,8 +140,12 @@ fn is_permanent(error: &(dyn StdError + 'static)) -> bool {
     })
 }
 
-fn put_off(error: &(dyn StdError + 'static)) -> Option<Duration> {
-    causes(error).find_map(|cause| cause.downcast_ref::<PutOff>().map(|put_off| put_off.0))
+fn snooze_for(error: &(dyn StdError + 'static)) -> Option<Duration> {
+    causes(error).find_map(|cause| {
+        cause
+            .downcast_ref::<SnoozeFor>()
+            .map(|snooze_for| snooze_for.0)
+    })
 }
 
 fn causes<'a>(

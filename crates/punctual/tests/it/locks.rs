@@ -114,7 +114,7 @@ async fn a_stopped_holder_is_refused_by_its_fence() {
     assert_eq!(held.kind(), ErrorKind::Conflict);
 }
 
-/// Time passes while the engine is at work: after a jump it would spare all leases once.
+/// Time passes while the engine is at work: after a jump it would extend all leases once.
 async fn pass(probe: &Probe, clock: &ManualClock, span: Duration) {
     for _ in 0..20 {
         clock.advance(span / 20);
@@ -192,7 +192,7 @@ async fn clock_now(probe: &Probe) -> punctual::time::Timestamp {
     probe.info().await.unwrap().now
 }
 
-/// The refusal names the job that holds the lock; and the lock goes with the attempt, whatever
+/// The error names the job that holds the lock; and the lock goes with the attempt, whatever
 /// became of its guard.
 #[tokio::test]
 async fn a_guard_left_behind_is_released_with_its_attempt() {
@@ -257,20 +257,20 @@ async fn malformed_names_are_refused() {
     drop(queue.lock("x".repeat(123)).try_now().await.unwrap());
 }
 
-/// Whoever may enqueue puts jobs into the queue of a lock: they are no locks, and end as dead.
+/// A producer may enqueue into the queue of a lock: such jobs are no locks, and become dead.
 #[tokio::test]
 async fn a_job_in_the_queue_of_a_lock_is_no_lock() {
     let (probe, _clock) = Probe::new();
     let queue = Queue::new(&probe);
-    let mut strangers = Vec::new();
+    let mut no_tickets = Vec::new();
     for _ in 0..2 {
         let job = punctual::NewJob::new("lock:a", "{}");
-        strangers.push(queue.enqueue_job(job).await.unwrap().id);
+        no_tickets.push(queue.enqueue_job(job).await.unwrap().id);
     }
     let _guard = queue.lock("a").try_now().await.unwrap();
     let error = queue.lock("a").try_now().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    for id in strangers {
+    for id in no_tickets {
         assert_eq!(probe.job(id).await.state, State::Dead);
     }
 }

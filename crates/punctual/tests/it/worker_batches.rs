@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use punctual::engine::{Claim, Engine, Namespace, WorkerId};
-use punctual::time::{minutes, seconds};
+use punctual::time::{millis, minutes, seconds};
 use punctual::worker::{Batch, BatchContext, HandlerResult};
-use punctual::{Error, Outcome, State, Worker};
+use punctual::{Context, Error, Outcome, Queue, State, Worker};
 
 use crate::support::*;
 
@@ -135,4 +135,31 @@ async fn a_suspect_is_a_batch_of_its_own() {
     let mut sizes = sizes.lock().unwrap().clone();
     sizes.sort_unstable();
     assert_eq!(sizes, [1, 3]);
+}
+
+/// A job that waited for its batch is stopped by the handler, once that runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_handler_of_a_batch_sees_to_a_cancel() {
+    let (probe, _clock) = Probe::new();
+    let first = send(&probe, 0).await;
+    let second = send(&probe, 1).await;
+    async fn handler(_: Vec<Ping>, batch: BatchContext) -> Outcome {
+        // Either job may have come first.
+        while !batch.contexts().iter().any(Context::is_cancelled) {
+            tokio::task::yield_now().await;
+        }
+        Outcome::Completed
+    }
+    let worker = Worker::new(&probe)
+        .concurrency(2)
+        .lease_duration(millis(300))
+        .handle_many(handler, Batch::of(2));
+    let running = background(&worker);
+    until(&probe, second, |job| job.state == State::Active).await;
+    Queue::new(&probe).cancel(first).await.unwrap();
+    for id in [first, second] {
+        // What completed stays completed.
+        assert_eq!(settled(&probe, id).await.state, State::Completed);
+    }
+    running.stop().await;
 }

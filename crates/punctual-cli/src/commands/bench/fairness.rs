@@ -53,7 +53,7 @@ const FLOOD: &str = "flood";
 const AHEAD: Duration = millis(500);
 const SLICES_PER_SECOND: u64 = 20;
 /// How long after the last due a job may still start.
-const PATIENCE: Duration = seconds(5);
+const START_LIMIT: Duration = seconds(5);
 
 /// What the handlers saw of small tenants.
 struct Seen {
@@ -150,7 +150,7 @@ impl Args {
         let jobs = self.tenants * self.seconds;
         let step = millis(20);
         let mut waited = Duration::ZERO;
-        while seen.locked().started < jobs && waited < AHEAD + PATIENCE {
+        while seen.locked().started < jobs && waited < AHEAD + START_LIMIT {
             pause(step).await;
             waited += step;
         }

@@ -173,7 +173,7 @@ impl Args {
         shares || !self.weight.is_empty() || self.concurrency.is_some() || self.rate.is_some()
     }
 
-    /// What shares are to be told, from what they are told now.
+    /// The new settings of shares, from those of now.
     fn shares(&self, mut shares: ShareSettings) -> Result<ShareSettings> {
         if let Some(Choice(concurrency)) = self.share_concurrency {
             shares.concurrency = concurrency;
@@ -219,8 +219,8 @@ impl Args {
         if session.out.is_json() {
             let mut line = object!({ "queue": self.queue, "active": active });
             line.0.extend(object_of(&limits.unwrap_or_default()).0);
-            let told = shares != ShareSettings::new();
-            let shares = object!({ "shares": told.then(|| shares_object(&shares)) });
+            let has_shares = shares != ShareSettings::new();
+            let shares = object!({ "shares": has_shares.then(|| shares_object(&shares)) });
             line.0.extend(shares.0);
             return session.out.json(&line);
         }
