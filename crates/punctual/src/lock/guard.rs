@@ -60,8 +60,8 @@ impl LockGuard {
         }
     }
 
-    /// Gives the lease away: nothing extends or releases it any more. A caller that has the job's id
-    /// and the token can, by [`extend`](crate::Engine::extend) and
+    /// Gives the lease away: nothing extends or releases it any more. A caller that has the job's
+    /// id and the token can, by [`extend`](crate::Engine::extend) and
     /// [`settle`](crate::Engine::settle).
     pub fn detach(self) -> (JobId, Token) {
         self.0.end();
