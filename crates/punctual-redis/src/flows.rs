@@ -8,7 +8,7 @@ use punctual::{Effect, Error, ErrorKind, Namespace, NewJob, Result};
 
 use crate::session::calls::Calls;
 use crate::session::shards::Shard;
-use crate::transport::servers::Kind;
+use crate::transport::node::Kind;
 use crate::wire::flow::{self, is_linked};
 
 /// Refuses jobs that wait for others where a namespace is cut into shards: those that wait for each

@@ -27,6 +27,7 @@ mod health;
 mod library;
 mod options;
 mod policy;
+mod servers;
 mod session;
 mod shares;
 #[cfg(feature = "testing")]

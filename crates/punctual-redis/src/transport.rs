@@ -7,5 +7,4 @@ pub(crate) mod link;
 pub(crate) mod node;
 pub(crate) mod refresh;
 pub(crate) mod replicas;
-pub(crate) mod servers;
 pub(crate) mod topology;

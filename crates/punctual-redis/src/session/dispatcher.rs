@@ -12,6 +12,7 @@ use redis::Value;
 use tokio::sync::oneshot;
 
 use crate::library::Library;
+use crate::servers::Servers;
 use crate::session::batcher::{Answer, Call, CallClass};
 use crate::session::shards::Shard;
 use crate::transport::clock::ServerClock;
@@ -19,7 +20,7 @@ use crate::transport::error_mapping::{
     again, may_be_of_other_functions, refused, temporary_if_denied, unknown,
 };
 use crate::transport::link::Deadline;
-use crate::transport::servers::{Kind, Servers};
+use crate::transport::node::Kind;
 use crate::wire::Packed;
 
 /// Sends calls, and hears what time it is there.

@@ -11,10 +11,10 @@ use redis::{FromRedisValue, cmd};
 
 use crate::policy::server_info::ServerInfo;
 use crate::policy::truncated_aof;
+use crate::servers::TRIES;
 use crate::session::calls::Calls;
 use crate::transport::link::{Deadline, Live};
 use crate::transport::node::Node;
-use crate::transport::servers::TRIES;
 
 /// What every server that answers for slots says of itself.
 pub(crate) async fn examine(calls: &Calls) -> Result<Vec<ServerInfo>> {

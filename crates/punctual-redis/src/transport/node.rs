@@ -9,7 +9,18 @@ use crate::transport::address::Host;
 use crate::transport::error_mapping::{Recovery, recovery};
 use crate::transport::link::{Deadline, Dialer, Link, Live};
 use crate::transport::replicas::{Reached, Replicas};
-use crate::transport::servers::Kind;
+
+/// What a call does: whether replicas are to have it, and whether it may be sent again when it is
+/// not known whether it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It changes nothing, or nothing that is promised.
+    Reads,
+    /// A second sending changes nothing more.
+    Changes,
+    /// A second sending would be another change.
+    ChangesOnce,
+}
 
 /// A server, and whether it is ready.
 #[derive(Debug)]

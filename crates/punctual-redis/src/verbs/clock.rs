@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual::{Namespace, Result};
 
 use crate::session::calls::Calls;
-use crate::transport::servers::Kind;
+use crate::transport::node::Kind;
 use crate::wire::control;
 
 /// How engine time of a shard stands beside the clock of its server.

@@ -7,7 +7,7 @@ use punctual::{Namespace, Result};
 
 use crate::session::calls::Calls;
 use crate::session::shards::Shard;
-use crate::transport::servers::Kind;
+use crate::transport::node::Kind;
 use crate::wire::control::{self, DeleteStep};
 
 impl Calls {

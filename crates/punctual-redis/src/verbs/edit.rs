@@ -14,7 +14,7 @@ use punctual::{Error, ErrorKind, Namespace, Result};
 use super::{Walk, by_shard};
 use crate::session::calls::Calls;
 use crate::session::shards::{Shard, of_target};
-use crate::transport::servers::Kind;
+use crate::transport::node::Kind;
 use crate::wire::{control, edit};
 
 /// Names of records that one call answers.

@@ -8,7 +8,7 @@ use punctual::{JobId, Result};
 
 use crate::session::calls::Calls;
 use crate::session::shards::{Shard, of_id};
-use crate::transport::servers::Kind;
+use crate::transport::node::Kind;
 use crate::wire::outbox::{self, ANYWHERE, EntryId, Posted, Taken};
 
 /// What became of entries; none for a cleared name.

@@ -13,7 +13,7 @@ use punctual::{Error, ErrorKind, JobId, Namespace, Result};
 
 use crate::session::calls::Calls;
 use crate::session::shards::{Shard, of_id, of_key};
-use crate::transport::servers::Kind;
+use crate::transport::node::Kind;
 use crate::wire::mp::Mp;
 use crate::wire::{control, schedule};
 

@@ -10,12 +10,12 @@ use redis::{FromRedisValue, cmd};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
+use crate::servers::TRIES;
 use crate::session::calls::Calls;
 use crate::session::shards::Shard;
 use crate::transport::error_mapping::{Recovery, recovery};
 use crate::transport::link::Link;
 use crate::transport::node::silent;
-use crate::transport::servers::TRIES;
 
 /// The wakeup listeners of a process: one for each shard with waiters.
 #[derive(Debug)]

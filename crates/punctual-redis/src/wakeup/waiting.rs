@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::session::calls::Calls;
 use crate::session::maintenance::draw;
 use crate::session::shards::Shard;
-use crate::transport::servers::Kind;
+use crate::transport::node::Kind;
 use crate::wakeup::listener::{Waiting as WorkWait, WakeupListeners};
 use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{damaged, inspect};

@@ -150,11 +150,11 @@ pub(crate) fn read_record(
     if let Some(name) = options.get("sc").some(Mp::text)? {
         let at = options.get("oc").some(read_instant)?;
         let at = at.unwrap_or_else(|| run_instant(id));
-        record.schedule = Some(Occurrence { name, at });
+        record.schedule = Some(Box::new(Occurrence { name, at }));
     }
     if let [flow, step] = options.get("fl").list()? {
         let (flow, step) = (flow.text()?, step.text()?);
-        record.flow = Some(StepOf { flow, step });
+        record.flow = Some(Box::new(StepOf { flow, step }));
     }
     Ok(record)
 }

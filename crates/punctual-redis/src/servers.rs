@@ -21,7 +21,7 @@ use crate::transport::error_mapping::{
     Recovery, may_be_of_other_functions, recovery, temporary, unknown_outcome,
 };
 use crate::transport::link::{Deadline, Dialer, Link, Live};
-use crate::transport::node::{Node, Prepared, Ready, silent};
+use crate::transport::node::{Kind, Node, Prepared, Ready, silent};
 use crate::transport::refresh::Refresh;
 use crate::transport::replicas::Reached;
 use crate::transport::topology::{Slot, Topology};
@@ -43,12 +43,11 @@ pub(crate) struct Servers {
     degraded: Mutex<BTreeMap<Host, String>>,
     nodes: Mutex<BTreeMap<Host, Arc<Node>>>,
     refresh: Refresh,
-    /// What calls to a slot wait for, and when that was last last_failure.
+    /// What calls to a slot wait for, and when that was met last.
     last_failure: Mutex<BTreeMap<Slot, (Stopwatch, String)>>,
 }
 
-/// Whoever waits meets again within half a second what it waits for; what was last_failure before
-/// that is over.
+/// A call that waits meets again within half a second what it waits for: an older failure is over.
 const FAILURE_FRESH: std::time::Duration = millis(1_000);
 
 /// The pauses between two tries of the same.
@@ -57,18 +56,6 @@ const TRIES_APART: std::time::Duration = millis(400);
 /// The first call after a server is back comes within a second, and wakeups are received again by
 /// then.
 const _: () = assert!(TRIES_APART.as_millis() <= 500);
-
-/// What a call does: whether replicas are to have it, and whether it may be sent again when it is
-/// not known whether it was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// It changes nothing, or nothing that is promised.
-    Reads,
-    /// A second sending changes nothing more.
-    Changes,
-    /// A second sending would be another change.
-    ChangesOnce,
-}
 
 /// A call on its way, and what it has met so far.
 struct Tries<'r> {
