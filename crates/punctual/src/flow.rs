@@ -480,6 +480,9 @@ pub(crate) fn check_after(id: JobId, after: &[After]) -> Result<()> {
             .with("after", after.len())
             .with("limit", EDGES_PER_CALL));
     }
+    if after.is_empty() {
+        return Ok(());
+    }
     let mut seen = HashSet::with_capacity(after.len());
     for one in after {
         if one.job == id {

@@ -55,6 +55,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustc_hash::FxHashMap;
+
 use crate::engine::{Checks, Namespace};
 use crate::error::Result;
 use crate::job::{JobId, Limits, State};
@@ -134,12 +136,14 @@ struct Tables {
     todo: Table<TodoKey, TodoRow>,
 }
 
+// Numbers of the machine, which no caller chooses, need no keyed hash: each verb looks its queue up
+// several times a job.
 #[derive(Debug, Default)]
 struct Derived {
     namespaces: HashMap<String, u32>,
-    namespace_names: HashMap<u32, String>,
+    namespace_names: FxHashMap<u32, String>,
     queue_ids: HashMap<(u32, String), u32>,
-    queues: HashMap<u32, Queue>,
+    queues: FxHashMap<u32, Queue>,
     /// Queues whose row changed in this step.
     dirty: BTreeSet<u32>,
     /// The earliest due of each queue that has one.
@@ -147,16 +151,16 @@ struct Derived {
     /// A call that takes out many jobs refreshes the heads once, when it is done.
     due_heads_wait: bool,
     lease_ends: BTreeSet<(Timestamp, u64)>,
-    leases: HashMap<u64, OpenLease>,
+    leases: FxHashMap<u64, OpenLease>,
     /// What was sent of the active jobs: a settle needs it again, and the base is further away.
     active: HashMap<JobKey, Arc<Spec>>,
     /// Open leases by namespace, worker and nonce.
     claims: HashMap<(u32, u128, u64), u64>,
     tombstones: Tombstones,
     /// Bytes of kept jobs by namespace.
-    kept_bytes: HashMap<u32, u64>,
+    kept_bytes: FxHashMap<u32, u64>,
     /// Where scans of a lane, and of orders by time, may start: everything before is gone.
-    lane_lows: HashMap<(u32, u8), PlaceKey>,
+    lane_lows: FxHashMap<(u32, u8), PlaceKey>,
     expiry_low: Option<ExpiryKey>,
     prune_low: Option<PruneKey>,
     period_low: Option<PeriodKey>,
@@ -168,7 +172,7 @@ struct Derived {
     /// Schedules that need more instants from a calendar.
     low_schedules: BTreeSet<RecordKey>,
     /// How many there are, by namespace.
-    schedule_counts: HashMap<u32, usize>,
+    schedule_counts: FxHashMap<u32, usize>,
     /// Instants that calendars may still name in this step.
     instants_left: usize,
     flows: FlowWork,

@@ -78,8 +78,8 @@ impl JobJson {
             retention: Some(job.retention.into()),
             remember: job.remember.map(Into::into),
             wait_for: (!job.wait_for.is_empty()).then(|| job.wait_for.clone()),
-            schedule: job.schedule.as_ref().map(Into::into),
-            flow: job.flow.as_ref().map(Into::into),
+            schedule: job.schedule.as_deref().map(Into::into),
+            flow: job.flow.as_deref().map(Into::into),
             after: None,
             state: Some(job.state.name().into()),
             due: Some(job.due.into()),
@@ -210,7 +210,7 @@ struct Past {
 impl Past {
     fn of(self, job: &NewJob) -> JobRecord {
         let mut record = JobRecord::new(job.clone(), self.due, self.enqueued_at);
-        record.schedule = self.schedule;
+        record.schedule = self.schedule.map(Box::new);
         record.state = self.state;
         record.attempt = self.attempt;
         record.failures = self.failures;

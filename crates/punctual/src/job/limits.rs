@@ -115,14 +115,14 @@ pub const TIMEOUT_MAX: Duration = millis(bounds::TIMEOUT_MAX_MS);
 ///
 /// Braces would move hash slots, spaces and control characters would lie in logs.
 pub fn check_name(what: &'static str, name: &str) -> Result<()> {
-    let allowed = |c: u8| c.is_ascii_alphanumeric() || b"._-:/".contains(&c);
+    let allowed = |c: u8| matches!(c, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b':' | b'/');
     let wrong = if name.is_empty() {
         "is empty"
     } else if name.len() > NAME_BYTES_MAX {
         "is too long"
     } else if !name.bytes().all(allowed) {
         "has a character that is not allowed"
-    } else if name.split('/').any(|part| part == "." || part == "..") {
+    } else if name.contains('.') && name.split('/').any(|part| part == "." || part == "..") {
         "has a path step"
     } else {
         return Ok(());

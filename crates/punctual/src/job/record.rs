@@ -59,10 +59,10 @@ pub struct JobRecord {
     pub wait_for: Vec<String>,
     /// The schedule that it is a run of, with the instant that it stands for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schedule: Option<Occurrence>,
+    pub schedule: Option<Box<Occurrence>>,
     /// The step of a flow that it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flow: Option<StepOf>,
+    pub flow: Option<Box<StepOf>>,
 
     /// Where it stands, at the instant of the answer.
     pub state: State,

@@ -1,8 +1,9 @@
 //! The index of jobs that are to become due: a timing wheel in memory, a sorted table over a base.
 
-use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use super::rows::DueKey;
 use super::table::{Base, Journal, Table};
@@ -13,30 +14,30 @@ use crate::time::Timestamp;
 
 #[derive(Debug)]
 pub(super) enum DueIndex {
-    Wheels(HashMap<u32, QueueWheel>),
+    Wheels(FxHashMap<u32, QueueWheel>),
     Rows(DueRows),
 }
 
 #[derive(Debug)]
 pub(super) struct QueueWheel {
     wheel: Wheel<JobId>,
-    handles: HashMap<u64, Handle>,
+    handles: FxHashMap<u64, Handle>,
 }
 
 #[derive(Debug)]
 pub(super) struct DueRows {
     pub(super) table: Table<DueKey, JobId>,
     /// Per queue, a key that every live row is at or after.
-    lows: HashMap<u32, DueKey>,
+    lows: FxHashMap<u32, DueKey>,
 }
 
 impl DueIndex {
     pub(super) fn new(table: u8, base: Option<Arc<dyn Base>>) -> Self {
         match base {
-            None => Self::Wheels(HashMap::new()),
+            None => Self::Wheels(FxHashMap::default()),
             Some(base) => Self::Rows(DueRows {
                 table: Table::new(table, Some(base)),
-                lows: HashMap::new(),
+                lows: FxHashMap::default(),
             }),
         }
     }
@@ -46,7 +47,7 @@ impl DueIndex {
             Self::Wheels(wheels) => {
                 let queue = wheels.entry(key.queue).or_insert_with(|| QueueWheel {
                     wheel: Wheel::new(0),
-                    handles: HashMap::new(),
+                    handles: FxHashMap::default(),
                 });
                 let handle = queue.wheel.insert(key.due.as_micros(), key.seq, id);
                 queue.handles.insert(key.seq, handle);

@@ -1,8 +1,10 @@
 //! The last jobs of each queue that ended: one row per step and queue, in slots that are used
 //! again.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
+
+use rustc_hash::FxHashMap;
 
 use super::Machine;
 use super::jobs::Loaded;
@@ -17,7 +19,7 @@ use crate::time::Timestamp;
 pub(super) struct Ends {
     step: BTreeMap<u32, StepEnds>,
     /// By queue, read when a queue's first job ends.
-    slots: HashMap<u32, Slots>,
+    slots: FxHashMap<u32, Slots>,
 }
 
 #[derive(Debug)]

@@ -32,7 +32,10 @@ impl Checked {
             Due::After(span) => now + span,
             Due::At(at) => at,
         };
-        let occurrence = job.history.as_ref().and_then(|past| past.schedule.clone());
+        let occurrence = job
+            .history
+            .as_ref()
+            .and_then(|past| past.schedule.as_deref().cloned());
         Self {
             job,
             asked,
@@ -343,10 +346,11 @@ impl Machine {
     pub(super) fn new_spec(
         &mut self,
         queue: u32,
-        job: NewJob,
+        mut job: NewJob,
         occurrence: Option<Occurrence>,
         due: Timestamp,
     ) -> Result<Spec> {
+        let rare = Rare::of(&mut job, occurrence);
         let mut wait_for: Vec<String> = Vec::new();
         for name in job.wait_for {
             if !wait_for.contains(&name) {
@@ -372,7 +376,7 @@ impl Machine {
             timeout: job.timeout,
             retention: job.retention,
             wait_for,
-            rare: Rare::of(job.max_crashes, job.remember, occurrence).with_share(job.share),
+            rare,
         })
     }
 

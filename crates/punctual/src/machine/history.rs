@@ -1,9 +1,10 @@
 //! What was: counts by minutes for a day, and the workers of the last minute. In memory only.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use hdrhistogram::Histogram;
+use rustc_hash::FxHashMap;
 
 use crate::engine::{MinuteStats, SAMPLE_US_MAX, WorkerRecord, WorkerSeen};
 use crate::job::State;
@@ -17,8 +18,8 @@ const WORKERS_MAX: usize = 10_000;
 
 #[derive(Default)]
 pub(super) struct History {
-    queues: HashMap<u32, QueueHistory>,
-    workers: HashMap<u32, BTreeMap<u128, (WorkerRecord, Timestamp)>>,
+    queues: FxHashMap<u32, QueueHistory>,
+    workers: FxHashMap<u32, BTreeMap<u128, (WorkerRecord, Timestamp)>>,
 }
 
 impl fmt::Debug for History {

@@ -8,7 +8,7 @@ use super::fields::Field;
 use super::rows::RandomBits;
 use crate::error::Result;
 use crate::flow::StepOf;
-use crate::job::JobId;
+use crate::job::{JobId, NewJob};
 use crate::schedule::Occurrence;
 
 /// Fields that few jobs have.
@@ -31,18 +31,16 @@ const REFRESHED_KEPT: usize = 16;
 
 impl Rare {
     /// Of a new job.
-    pub(crate) fn of(
-        max_crashes: Option<u32>,
-        remember: Option<Duration>,
-        occurrence: Option<Occurrence>,
-    ) -> Self {
-        if max_crashes.is_none() && remember.is_none() && occurrence.is_none() {
+    pub(crate) fn of(job: &mut NewJob, occurrence: Option<Occurrence>) -> Self {
+        let is_usual = job.max_crashes.is_none() && job.remember.is_none() && job.share.is_none();
+        if is_usual && occurrence.is_none() {
             return Self(None);
         }
         Self(Some(Box::new(Fields {
-            max_crashes,
-            remember,
+            max_crashes: job.max_crashes,
+            remember: job.remember,
             occurrence,
+            share: job.share.take(),
             ..Fields::default()
         })))
     }
@@ -51,14 +49,6 @@ impl Rare {
     pub(crate) fn with_link(mut self, link: Option<StepOf>) -> Self {
         if link.is_some() {
             self.0.get_or_insert_default().link = link;
-        }
-        self
-    }
-
-    /// The same for a job of a share.
-    pub(crate) fn with_share(mut self, share: Option<String>) -> Self {
-        if share.is_some() {
-            self.0.get_or_insert_default().share = share;
         }
         self
     }

@@ -433,16 +433,16 @@ impl Board {
     /// engines find what stood together together.
     pub(super) fn take_ended(&mut self) -> Vec<Ended> {
         let limits = self.seed.limits;
-        let (mut bytes, mut items) = (0, 0);
-        let mut taken = Vec::new();
-        while let Some(ended) = self.ended.front() {
+        let (mut bytes, mut items, mut count) = (0, 0, 0);
+        for ended in &self.ended {
             bytes += ended.bytes;
             items += ended.items;
-            if !taken.is_empty() && (items > limits.batch_items || bytes > limits.batch_bytes) {
+            if count > 0 && (items > limits.batch_items || bytes > limits.batch_bytes) {
                 break;
             }
-            taken.extend(self.ended.pop_front());
+            count += 1;
         }
+        let mut taken: Vec<_> = self.ended.drain(..count).collect();
         self.in_flight += taken.len();
         taken.sort_unstable_by_key(|ended| (ended.lease, ended.nth));
         taken

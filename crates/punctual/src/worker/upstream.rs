@@ -12,7 +12,7 @@ use crate::queue::IntoNewJob;
 impl Context {
     /// The step of a flow that the job is, if it is one.
     pub fn flow(&self) -> Option<&StepOf> {
-        self.job().flow.as_ref()
+        self.job().flow.as_deref()
     }
 
     /// The result of another step of the job's flow, read as JSON.

@@ -6,7 +6,7 @@ use super::*;
 fn slots_are_used_again_and_hold_a_hundred_ends() {
     for counts in [vec![1], vec![100], vec![64], vec![1, 99, 7], vec![30, 1, 1]] {
         let mut slots = Slots::default();
-        let mut written: HashMap<u8, u64> = HashMap::new();
+        let mut written: std::collections::HashMap<u8, u64> = Default::default();
         let mut sizes = Vec::new();
         for step in 0..1_000 {
             let count = counts[step % counts.len()];

@@ -29,19 +29,27 @@ impl Outbox {
     /// Takes in what has ended, lease by lease. What is of a lease with a batch that was not
     /// answered goes with that one: its part of the engine may be away.
     pub(super) fn take_in(&mut self, ended: Vec<Ended>) {
-        let mut fresh = Vec::new();
-        for ended in ended {
-            let unanswered = |batch: &&mut Batch| batch.again_at.is_some() && !batch.plain;
-            let same = |batch: &&mut Batch| batch.ended[0].held.token == ended.held.token;
-            let mut batches = self.0.iter_mut().filter(unanswered);
-            match batches.find(same) {
-                Some(batch) => batch.ended.push(ended),
-                None => fresh.push(ended),
-            }
-        }
+        let fresh = match self.0.iter().any(Batch::is_unanswered) {
+            true => ended
+                .into_iter()
+                .filter_map(|ended| self.join(ended))
+                .collect(),
+            false => ended,
+        };
         if !fresh.is_empty() {
             self.0.push(Batch::new(fresh));
         }
+    }
+
+    /// Puts what has ended to the batch of its lease that was not answered; hands it back if there
+    /// is none.
+    fn join(&mut self, ended: Ended) -> Option<Ended> {
+        let mut batches = self.0.iter_mut().filter(|batch| batch.is_unanswered());
+        match batches.find(|batch| batch.ended[0].held.token == ended.held.token) {
+            Some(batch) => batch.ended.push(ended),
+            None => return Some(ended),
+        }
+        None
     }
 
     /// The places of those to be sent now, all at once; none that is to be sent again waits longer
@@ -92,6 +100,10 @@ impl Batch {
             backoff: Backoff::engine(),
             again_at: None,
         }
+    }
+
+    fn is_unanswered(&self) -> bool {
+        self.again_at.is_some() && !self.plain
     }
 
     fn apart(self) -> Vec<Self> {
