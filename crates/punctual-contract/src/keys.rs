@@ -303,8 +303,9 @@ pub const KEYS: &[Key] = &[
         "sc",
         Shard,
         Hash,
-        "schedule to its row: how it stands; under `~` and the name, the next instants of its calendar",
-        &["schedule_row", "schedule"],
+        "schedule to its row: how it stands; under `~` and the name, the next instants of its calendar; \
+         under `+` and the name, its last run that completed",
+        &["schedule_row", "schedule", "schedule_run"],
     ),
     key("sn", Shard, Sorted, "schedules by name", &["schedule"]),
     key(
@@ -313,6 +314,13 @@ pub const KEYS: &[Key] = &[
         Sorted,
         "schedules that need more instants",
         &["schedule", "schedule_list"],
+    ),
+    key(
+        "sx",
+        Shard,
+        Sorted,
+        "schedules by when a run of them is expected to complete",
+        &["schedule", "schedule_run"],
     ),
     key(
         "fl",

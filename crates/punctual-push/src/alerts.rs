@@ -8,7 +8,8 @@ use std::time::Duration;
 use punctual::engine::{
     Action, Edit, EnqueueVerdict, Filter, List, ListBy, QueueStats, Select, Stats, StatsRequest,
 };
-use punctual::time::{days, format_span, minutes, seconds};
+use punctual::schedule::Overdue;
+use punctual::time::{Timestamp, days, format_span, minutes, seconds};
 use punctual::{
     Due, Engine, Error, ErrorKind, JobId, JobRecord, Namespace, NewJob, Result, State,
     UniquePolicy, push,
@@ -69,7 +70,9 @@ const ALERT_KEPT: Duration = days(7);
 /// Something that is wrong.
 struct Trouble {
     rule: &'static str,
-    queue: String,
+    /// Whether it is of a queue or a schedule.
+    of: &'static str,
+    name: String,
     message: String,
     value: u64,
     limit: u64,
@@ -260,7 +263,10 @@ impl Alerts {
             .id(alert_of(id))
             .retention(ALERT_KEPT);
         if self.put(alert).await? == EnqueueVerdict::Created {
-            tracing::warn!(namespace = %namespace, queue = trouble.queue, "{}", trouble.message);
+            let Trouble {
+                of, name, message, ..
+            } = trouble;
+            tracing::warn!(namespace = %namespace, of, name, "{message}");
         }
         Ok(Some(id))
     }
@@ -296,7 +302,7 @@ impl Alerts {
             "alert": trouble.rule,
             "state": state,
             "namespace": namespace.as_str(),
-            "queue": trouble.queue,
+            trouble.of: trouble.name,
             "message": trouble.message,
             "value": trouble.value,
             "limit": trouble.limit,
@@ -323,7 +329,7 @@ fn alert_of(clear: JobId) -> JobId {
 }
 
 fn key_of(namespace: &Namespace, trouble: &Trouble) -> String {
-    let key = format!("{}/{namespace}/{}", trouble.rule, trouble.queue);
+    let key = format!("{}/{namespace}/{}", trouble.rule, trouble.name);
     if key.len() <= 256 {
         return key;
     }
@@ -333,16 +339,34 @@ fn key_of(namespace: &Namespace, trouble: &Trouble) -> String {
 fn troubles(stats: &Stats, rules: &AlertRules) -> Vec<Trouble> {
     // Alerts that cannot be posted are no reason for more of them.
     let watched = (stats.queues.iter()).filter(|queue| queue.queue != push::ALERT_QUEUE);
-    watched
-        .flat_map(|queue| troubles_of(queue, stats, rules))
+    let of_queues = watched.flat_map(|queue| troubles_of(queue, stats, rules));
+    of_queues
+        .chain(stats.overdue.iter().map(|it| overdue(it, stats.now)))
         .collect()
+}
+
+fn overdue(overdue: &Overdue, now: Timestamp) -> Trouble {
+    let name = overdue.schedule.clone();
+    let message = format!(
+        "schedule {name} has had no run that completed for longer than expected, since {}",
+        overdue.since
+    );
+    Trouble {
+        rule: "schedule_overdue",
+        of: "schedule",
+        name,
+        message,
+        value: (now - overdue.since).as_millis() as u64,
+        limit: 0,
+    }
 }
 
 fn troubles_of(queue: &QueueStats, stats: &Stats, rules: &AlertRules) -> Vec<Trouble> {
     let name = &queue.queue;
     let trouble = |rule, message, value, limit| Trouble {
         rule,
-        queue: name.clone(),
+        of: "queue",
+        name: name.clone(),
         message,
         value,
         limit,

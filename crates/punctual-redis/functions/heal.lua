@@ -36,7 +36,7 @@ end
 
 local function walk_schedule_rows(cursor)
   local answer = call('HSCAN', S.k.sc, cursor, 'COUNT', STEP)
-  for i = 1, #answer[2], 2 do Schedule.heal((answer[2][i]:gsub('^~', ''))) end
+  for i = 1, #answer[2], 2 do Schedule.heal((answer[2][i]:gsub('^[~+]', ''))) end
   return answer[1]
 end
 

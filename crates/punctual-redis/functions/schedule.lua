@@ -55,6 +55,7 @@ local function advance(one)
   if low then redis.pcall('ZADD', S.k.sl, 0, one.name) elseif row.low then redis.pcall('ZREM', S.k.sl, one.name) end
   row.low = low
   Schedule.write_row(one)
+  if s.within and Schedule.has_ended(row) then redis.pcall('ZREM', S.k.sx, one.name) end
 end
 
 -- Reads a hash whatever stands under the key: somebody else's key stops no other job.
@@ -96,14 +97,20 @@ function Schedule.load(name)
   return one
 end
 
+-- Removes all that says how a schedule stands.
+function Schedule.drop(name)
+  call('HDEL', S.k.sc, name, '~' .. name, '+' .. name)
+  call('ZREM', S.k.sn, name)
+  call('ZREM', S.k.sl, name)
+  redis.pcall('ZREM', S.k.sx, name)
+end
+
 -- Puts a schedule right, whatever of it was lost.
 function Schedule.heal(name)
   local one = Schedule.load(name)
   if not one then
     if fields_of(S.k.rec, 'schedule/' .. name)[1] then return end -- rubbish: a write puts it right
-    call('HDEL', S.k.sc, name, '~' .. name)
-    call('ZREM', S.k.sn, name)
-    call('ZREM', S.k.sl, name)
+    Schedule.drop(name)
     return
   end
   call('ZADD', S.k.sn, 0, name)
@@ -111,6 +118,7 @@ function Schedule.heal(name)
   local j = row.pending and Job.load(id_of(one.s, row.pending))
   if row.pending and not (j and j.tag <= %TAG_HELD%) then row.pending, row.skipped = nil, row.skipped + 1 end
   if row.low or not row.pending then advance(one) end
+  Schedule.expect(one)
 end
 
 -- The version that a write of a schedule must name; 0 if what stands there is rubbish.
@@ -148,9 +156,7 @@ function Schedule.write(name, before, map)
   if not map.v then
     local one = before and Schedule.load(name)
     if one and one.row.pending then discard(one.s, one.row.pending) end
-    call('HDEL', S.k.sc, name, '~' .. name)
-    call('ZREM', S.k.sn, name)
-    call('ZREM', S.k.sl, name)
+    Schedule.drop(name)
     return forget(name)
   end
   if not before then check_count(map.ot or 0) end
@@ -183,6 +189,8 @@ function Schedule.write(name, before, map)
   S.schedules = S.schedules or {}
   S.schedules[name] = one
   advance(one)
+  local is_news = not was or was.paused or was.within ~= s.within or not same_spec
+  if s.within then Schedule.expect(one, is_news and S.now or nil) elseif was and was.within then redis.pcall('ZREM', S.k.sx, name) end
 end
 
 Schedule.advance, Schedule.discard, Schedule.after, Schedule.fields_of = advance, discard, after, fields_of

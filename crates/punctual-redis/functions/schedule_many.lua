@@ -1,12 +1,12 @@
 -- Schedules: what the moves of many runs have in common, read and written with a few commands.
 do
 
--- Reads the records and rows of the schedules of runs, and whether the ids that come next are
--- known.
-local function read_ahead(runs, known)
-  local names, records, fields, ids, seen = {}, {}, {}, {}, {}
+-- Reads the records and rows of the schedules of runs, for `Schedule.load`, until `schedules_read`
+-- is emptied.
+function Schedule.read_schedules(runs, name_of)
+  local names, records, fields, seen = {}, {}, {}, {}
   for i = 1, #runs do
-    local name = runs[i].opts.sc
+    local name = name_of(runs[i])
     if not seen[name] and not (S.schedules and S.schedules[name] ~= nil) then
       local n = #names + 1
       seen[name], names[n], records[n], fields[2 * n - 1], fields[2 * n] = true, name, 'schedule/' .. name, name, '~' .. name
@@ -19,6 +19,14 @@ local function read_ahead(runs, known)
       S.schedules_read = read
     end
   end
+end
+
+local function name_of(run) return run.opts.sc end
+
+-- The same, and whether the ids that come next are known.
+local function read_ahead(runs, known)
+  local ids = {}
+  Schedule.read_schedules(runs, name_of)
   for i = 1, #runs do
     local one = Schedule.load(runs[i].opts.sc)
     local at = one and Schedule.nth(one.s, one.row, 1)

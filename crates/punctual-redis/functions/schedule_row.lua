@@ -2,8 +2,10 @@
 -- version 8 | 2 | map: what its user wrote. `BASE:sc`: name to its row, version 1 | flags 1 |
 -- searched 8 | pending 8 | last 8 | fired 6 | skipped 6 | missed 6 | used 2 | listed 2 |
 -- tz database; `~` and the name to the `listed` instants that a calendar named, 8 each, of which
--- the first `used` ones are past. Spans and fixed instants are sums, and have no list. `BASE:sn`:
--- names; `BASE:sl`: those whose list is short, by when `maintain` last told of them.
+-- the first `used` ones are past. Spans and fixed instants are sums, and have no list; `+` and the
+-- name to expected from 8 | instant of the last run that completed 8, finished 8, result, where one
+-- did. `BASE:sn`: names; `BASE:sl`: those whose list is short, by when `maintain` last told of them;
+-- `BASE:sx`: by when a run of them is expected to complete.
 do
 
 local ROW, ROW_BYTES, ROW_VERSION = '>BBI8I8I8I6I6I6I2I2', 48, 1
@@ -35,7 +37,7 @@ local function read_value(name, value)
     every = every, at = at, start = spec.st or 0, stop = min(spec.en or FAR, FAR), most = spec.mr, sums = not spec.pt and not spec.ex,
     jitter = floor((spec.ji or 0) / 1000), seed = spec.ji and drawn(1, name), has_group = map.ov == 3 or (map.ow or 0) >= 2,
     queue = sub(map.jb, 14, 13 + byte(map.jb, 13)),
-    missed = map.mi or 0, late = map.mv or 0, paused = map.pa == 1,
+    missed = map.mi or 0, late = map.mv or 0, paused = map.pa == 1, within = map.xw,
   }
 end
 

@@ -143,6 +143,7 @@ local function pause(one, id)
   one.raw = u8(M.version) .. '\%VALUE_SCHEDULE%' .. mp.pack(map)
   call('HSET', S.k.rec, 'schedule/' .. one.name, one.raw)
   one.s = Schedule.schedule_of(one.name, one.raw)
+  if one.s.within then redis.pcall('ZREM', S.k.sx, one.name) end
 end
 
 -- A run has ended: if it was the next one, its instant is skipped and the schedule goes on.
@@ -153,8 +154,9 @@ function Schedule.settled(j, state)
     row.pending, row.skipped = nil, row.skipped + 1
     advance(one)
   end
-  if state ~= DEAD or j.ext.dr == 3 then return end
+  if state ~= COMPLETED and (state ~= DEAD or j.ext.dr == 3) then return end
   one = Schedule.load(j.opts.sc)
+  if one and state == COMPLETED then return Schedule.keep_successes({{j.id, j.opts, j.ext.re}}) end
   if one then pause(one, j.id) end
 end
 
@@ -191,12 +193,15 @@ local function status(one)
     end
     if 8 * row.used < #row.list then last = at8(row.list, #row.list - 7) end
   end
-  local ended = row.complete and not row.pending and not row.ahead[1] and 8 * row.used >= #row.list
+  local ended = Schedule.has_ended(row)
+  local from, success = Schedule.success_of(one.name)
+  local by = Schedule.expected_by(one, from)
   for i = #instants, min(left, SHOWN) + 1, -1 do instants[i] = nil end
   return {
     na = one.name, ve = one.version, v = sub(one.raw, 9), pe = row.pending and id_of(s, row.pending) or nil, ne = concat(instants),
     lu = not s.sums and not row.complete and last and u8(last) or nil, dr = not row.pending and not ended and 1 or nil, en = ended and 1 or nil,
     fi = row.fired, sk = row.skipped, mi = row.missed, la = row.last and u8(row.last) or nil, li = row.last and id_of(s, row.last) or nil, tz = row.tz,
+    su = #success >= 16 and success or nil, ov = by and by < S.now and u8(by) or nil,
   }
 end
 

@@ -8,9 +8,10 @@ local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
 
 -- Jobs of a queue that are settled together as lists: all ids; ids and cores of those that leave a
 -- tombstone like others; of those that leave one of their own, and of those that are kept; fields
--- of unique keys; who expires; groups; jobs of flows, or that waited for others, and their results.
+-- of unique keys; who expires; groups; jobs of flows, or that waited for others, and their results;
+-- runs of schedules that completed.
 local function new_list(r, state)
-  return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, runs = {}, run = -1}
+  return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
 end
 
 -- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
@@ -83,6 +84,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           local k = #list.linked + 1
           list.linked[k], list.results[k] = id, results and results[i] or false
         end
+        if o.sc and state == COMPLETED then list.scheduled[#list.scheduled + 1] = {id, o, results and results[i]} end
         local retention = bound or o.rn or 0
         if retention > 0 then
           list.kept[#list.kept + 1] = {id, raw, e, retention, at, results and results[i]}
@@ -197,6 +199,7 @@ function Settled.many(list, said)
   if #list.own > 0 then leave_own(list.own, list.state, said) end
   if #list.kept > 0 then keep(list, said) end
   count_ends(list)
+  if list.scheduled[1] then Schedule.keep_successes(list.scheduled) end
   if list.linked[1] then Flow.settled_many(list.linked, list.results, list.state) end
 end
 

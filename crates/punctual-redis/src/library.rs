@@ -56,6 +56,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/schedule.lua"),
     include_str!("../functions/schedule_list.lua"),
     include_str!("../functions/schedule_many.lua"),
+    include_str!("../functions/schedule_success.lua"),
     include_str!("../functions/schedule_run.lua"),
     include_str!("../functions/flow_row.lua"),
     include_str!("../functions/flow.lua"),

@@ -13,6 +13,7 @@ mod due;
 mod edit;
 mod ends;
 mod enqueue;
+mod expected;
 mod explain;
 mod fields;
 mod flow_acts;
@@ -171,6 +172,8 @@ struct Derived {
     shared: usize,
     /// Schedules that need more instants from a calendar.
     low_schedules: BTreeSet<RecordKey>,
+    /// Those of which a run is expected to complete.
+    expected: expected::Expected,
     /// How many there are, by namespace.
     schedule_counts: FxHashMap<u32, usize>,
     /// Instants that calendars may still name in this step.

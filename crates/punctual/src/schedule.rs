@@ -41,8 +41,8 @@ mod zone;
 pub use builder::{BEFORE_MAX, EVERY_MAX, EVERY_MIN, INSTANTS_MAX, JITTER_MAX, PATTERNS_MAX};
 pub(crate) use durable::run_key;
 pub use durable::{
-    GRACE_DEFAULT, MISSED_MAX, Missed, Occurrence, Overlap, SCHEDULE_PREFIX, Schedule,
-    ScheduleStatus, Template,
+    EXPECT_WITHIN_MAX, GRACE_DEFAULT, MISSED_MAX, Missed, OVERDUE_MAX, Occurrence, Overdue,
+    Overlap, SCHEDULE_PREFIX, Schedule, ScheduleStatus, Success, Template,
 };
 pub(crate) use list::{LASTS, LIST_MAX, LIST_MIN, LOW, LOW_SPAN};
 pub use list::{Listed, MoreInstants};

@@ -1357,6 +1357,15 @@ export interface components {
             at: components["schemas"]["Instant"];
             id: components["schemas"]["Id"];
         };
+        /** @description The last run of a schedule that completed. */
+        LastSuccess: {
+            /** @description The instant that it stands for. */
+            at: components["schemas"]["Instant"];
+            finished_at: components["schemas"]["Instant"];
+            /** @description As a job has it. */
+            result?: unknown;
+            result_base64?: string | null;
+        };
         /** @description Jobs under one lease. */
         Lease: {
             /** @description The instant the lease ends unless it is extended. */
@@ -1597,6 +1606,12 @@ export interface components {
         OrderLine: "strict" | "turns";
         /** @enum {string} */
         OutcomeLine: "completed" | "retry" | "snooze" | "cancelled" | "dead" | "released" | "hold";
+        /** @description A schedule without a run that completed for longer than expected. */
+        OverdueLine: {
+            schedule: string;
+            /** @description When one should have completed at the latest. */
+            since: components["schemas"]["Instant"];
+        };
         /**
          * @description What happens to a run while another one is on its way.
          * @enum {string}
@@ -1953,6 +1968,7 @@ export interface components {
             except?: string[];
             except_quartz?: string[];
             except_seconds?: string[];
+            expect_within?: components["schemas"]["Span"] | null;
             fold?: components["schemas"]["FoldLine"];
             gap?: components["schemas"]["GapLine"];
             grace?: components["schemas"]["Span"] | null;
@@ -1983,11 +1999,13 @@ export interface components {
             ended: boolean;
             fired: components["schemas"]["Count"];
             last?: components["schemas"]["LastRun"] | null;
+            last_success?: components["schemas"]["LastSuccess"] | null;
             lasts_until?: components["schemas"]["Instant"] | null;
             missed: components["schemas"]["Count"];
             name: string;
             /** @description The next instants, at most 16. */
             next: components["schemas"]["Instant"][];
+            overdue_since?: components["schemas"]["Instant"] | null;
             pending?: components["schemas"]["Id"] | null;
             schedule: components["schemas"]["Schedule"];
             skipped: components["schemas"]["Count"];
@@ -2154,6 +2172,8 @@ export interface components {
         SpanLine: components["schemas"]["Span"];
         /** @description Queues and workers. */
         StatsAnswer: components["schemas"]["QueueList"] & {
+            /** @description Schedules whose success is overdue, at most 100. */
+            overdue?: components["schemas"]["OverdueLine"][];
             total?: components["schemas"]["Total"] | null;
             workers: components["schemas"]["WorkerSeenLine"][];
         };

@@ -25,6 +25,6 @@ export function inZone(instant: string, zone: string): string {
 /** `2026-11-30T08:00:00Z`, without a fraction that is zero. */
 export const inUtc = (instant: string) => instant.replace(/\.0+Z$/, "Z");
 
-export type Standing = "on" | "paused" | "ended" | "dry";
+export type Standing = "on" | "paused" | "ended" | "dry" | "overdue";
 /** How a schedule stands; the worst first. */
-export const standing = ({ dry, ended, schedule }: Schedule): Standing => (ended ? "ended" : schedule.paused ? "paused" : dry ? "dry" : "on");
+export const standing = ({ dry, ended, schedule, overdue_since }: Schedule): Standing => (ended ? "ended" : schedule.paused ? "paused" : dry ? "dry" : overdue_since ? "overdue" : "on");

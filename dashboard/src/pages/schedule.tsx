@@ -68,7 +68,7 @@ export function SchedulePage({ name }: { name: string }) {
         </span>
       </header>
       {isGone ? <div class="note warn" role="alert">{say.missing}</div> : read.error ? <Failure error={read.error} again={read.again} /> : null}
-      {of.paused ? <div class="note warn" role="status">{say.pausedNote}{of.note ? ` ${visible(of.note)}` : ""}</div> : found.dry ? <div class="note bad" role="status">{say.dryMeans}</div> : null}
+      {of.paused ? <div class="note warn" role="status">{say.pausedNote}{of.note ? ` ${visible(of.note)}` : ""}</div> : found.dry ? <div class="note bad" role="status">{say.dryMeans}</div> : found.overdue_since ? <div class="note bad" role="status">{say.overdueMeans(clock(found.overdue_since))}</div> : null}
       <div class="columns">
         <div>
           <NextRuns schedule={found} />
@@ -135,7 +135,7 @@ function LastRuns({ schedule }: { schedule: Schedule }) {
 
 function Facts({ schedule }: { schedule: Schedule }) {
   const { schedules: say, field } = useWords();
-  const { schedule: of, fired, skipped, missed } = schedule;
+  const { schedule: of, fired, skipped, missed, last_success: success } = schedule;
   const policy = (name?: string | null) => (name ? (say.policy[name] ?? name) : undefined);
   const facts: [string, string | undefined][] = [
     [say.when, patternText(schedule)],
@@ -150,6 +150,8 @@ function Facts({ schedule }: { schedule: Schedule }) {
     [say.missedRuns, of.missed === "all" && of.missed_max ? `${policy(of.missed)}, ${of.missed_max}` : policy(of.missed)],
     [say.grace, of.grace ?? undefined],
     [say.pauseOnFailure, of.pause_on_failure ? say.yes : undefined],
+    [say.expectWithin, of.expect_within ?? undefined],
+    [say.lastSuccess, success ? clock(success.finished_at) : undefined],
     [field.kind!, of.job.kind ?? undefined],
     [say.fired, count(fired)],
     [say.skipped, count(skipped)],

@@ -174,7 +174,8 @@ export const zh: Words = {
   schedules: {
     title: "定时", text: "到点就入队一个任务", filter: "筛选定时", name: "名称", when: "时间", queue: "队列", next: "下次执行", last: "上次执行", fired: "已触发", skipped: "已跳过", missed: "已错过",
     none: "还没有定时。创建一个：", example: "punctual schedules set NAME --cron '0 9 * * MON' QUEUE PAYLOAD", noMatch: "本页没有匹配的定时。", missing: "没有这个定时。", unsupported: "这个引擎不支持定时。", nextPage: (count) => `后 ${n(count)} 个`, previousPage: "返回",
-    standing: { on: "启用", paused: "已暂停", ended: "已结束", dry: "已用尽" }, standingMeans: { on: "", paused: "恢复之前，到点的执行都跳过。", ended: "不会再执行。", dry: "尚未结束，但存储里没有下一次。" },
+    standing: { on: "启用", paused: "已暂停", ended: "已结束", dry: "已用尽", overdue: "逾期" }, standingMeans: { on: "", paused: "恢复之前，到点的执行都跳过。", ended: "不会再执行。", dry: "尚未结束，但存储里没有下一次。", overdue: "超过预期时间仍没有一次成功。" },
+    overdueMeans: (when) => `最迟应在 ${when} 成功一次，但没有。请查看最近的执行及其错误。`, lastSuccess: "上次成功", expectWithin: "预期间隔",
     dryMeans: "时间表已用尽，存储里没有下一次。带有本库的进程会补充它，请启动一个，例如工作进程或服务器。",
     pause: "暂停…", resume: "恢复", run: "立即执行", skip: "跳过下次", backfill: "补执行…", remove: "删除…",
     ran: "已入队一次", skippedNext: "下次执行已跳过", resumed: "已恢复", paused: "已暂停", removed: "已删除",

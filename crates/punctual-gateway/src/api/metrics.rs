@@ -65,6 +65,7 @@ pub(super) async fn metrics(
 
 fn write_engine(page: &mut Exposition, stats: Stats, info: &Info) {
     page.gauge("punctual_workers", stats.workers.len());
+    page.gauge("punctual_schedules_overdue", stats.overdue.len());
     write_queues(page, stats);
     page.gauge("punctual_healthy", u8::from(info.health.ok));
     page.family("punctual_clock_jumps_total", "counter");

@@ -2,12 +2,14 @@
 
 use punctual::State;
 use punctual::engine::{JobEnd, OnFull, QueueStats, Stats, WorkerSeen};
+use punctual::schedule::Overdue;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::limits::LimitsLine;
 use super::minutes::{DueLine, MinuteLine};
 use super::total::{Recent, Total};
+use crate::job_json::InstantText;
 
 /// What an enqueue into a full queue does.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
@@ -135,6 +137,9 @@ impl From<&Stats> for QueueList {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StatsAnswer {
     workers: Vec<WorkerSeenLine>,
+    /// Schedules whose success is overdue, at most 100.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    overdue: Vec<OverdueLine>,
     /// All these queues as one, with `total`.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<Total>,
@@ -160,7 +165,25 @@ impl From<&Stats> for StatsAnswer {
         Self {
             queues: stats.into(),
             workers: stats.workers.iter().map(Into::into).collect(),
+            overdue: stats.overdue.iter().map(Into::into).collect(),
             total: None,
+        }
+    }
+}
+
+/// A schedule without a run that completed for longer than expected.
+#[derive(Debug, Serialize, ToSchema)]
+struct OverdueLine {
+    schedule: String,
+    /// When one should have completed at the latest.
+    since: InstantText,
+}
+
+impl From<&Overdue> for OverdueLine {
+    fn from(overdue: &Overdue) -> Self {
+        Self {
+            schedule: overdue.schedule.clone(),
+            since: overdue.since.into(),
         }
     }
 }

@@ -3,15 +3,16 @@
 use punctual::NewJob;
 use punctual::schedule::{
     Every, Fold, Form, GRACE_DEFAULT, Gap, MISSED_MAX, Missed, Overlap, PatternText, Schedule,
-    ScheduleStatus, Spec, Template,
+    ScheduleStatus, Spec, Success, Template,
 };
 use punctual::time::{exact_span, parse_span};
 use punctual_push::Guard;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::http::{Problem, Result};
-use crate::job_json::{InstantText, JobJson, SpanText};
+use crate::job_json::{InstantText, JobJson, SpanText, json_or_base64};
 use crate::json::new_job::new_job;
 use crate::json::words::{Count, Id};
 
@@ -113,6 +114,9 @@ pub(crate) struct ScheduleLine {
     grace: Option<SpanText>,
     #[serde(default)]
     pause_on_failure: bool,
+    /// After that long without a run that completed it is overdue: `1s` to `400d`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expect_within: Option<SpanText>,
     #[serde(default)]
     paused: bool,
     #[serde(default)]
@@ -193,6 +197,7 @@ impl ScheduleLine {
             OverlapLine::Allow => Overlap::Allow,
         };
         schedule.pause_on_failure = self.pause_on_failure;
+        schedule.expect_within = self.expect_within.map(|span| span.0);
         schedule.paused = self.paused;
         schedule.note = self.note;
         Ok(schedule)
@@ -251,6 +256,7 @@ impl ScheduleLine {
             missed_max,
             grace,
             pause_on_failure: schedule.pause_on_failure,
+            expect_within: schedule.expect_within.map(Into::into),
             paused: schedule.paused,
             note: schedule.note.clone(),
             job: JobJson::of_template(&schedule.template),
@@ -265,6 +271,32 @@ struct LastRun {
     at: InstantText,
     #[schema(value_type = Id)]
     id: String,
+}
+
+/// The last run of a schedule that completed.
+#[derive(Debug, Serialize, ToSchema)]
+struct LastSuccess {
+    /// The instant that it stands for.
+    at: InstantText,
+    finished_at: InstantText,
+    /// As a job has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    result: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_base64: Option<String>,
+}
+
+impl From<&Success> for LastSuccess {
+    fn from(success: &Success) -> Self {
+        let (result, result_base64) = json_or_base64(success.result.as_deref(), |_| true);
+        Self {
+            at: success.at.into(),
+            finished_at: success.finished_at.into(),
+            result,
+            result_base64,
+        }
+    }
 }
 
 /// A schedule, and how it stands.
@@ -295,6 +327,11 @@ pub(crate) struct ScheduleAnswer {
     missed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     last: Option<LastRun>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_success: Option<LastSuccess>,
+    /// Since when a run that completes is overdue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overdue_since: Option<InstantText>,
 }
 
 impl From<&ScheduleStatus> for ScheduleAnswer {
@@ -315,6 +352,8 @@ impl From<&ScheduleStatus> for ScheduleAnswer {
                 at: at.into(),
                 id: id.to_string(),
             }),
+            last_success: status.last_success.as_ref().map(Into::into),
+            overdue_since: status.overdue_since.map(Into::into),
         }
     }
 }

@@ -34,7 +34,7 @@ impl Exposition {
     }
 }
 
-const HELP: [(&str, &str); 24] = [
+const HELP: [(&str, &str); 25] = [
     (
         "punctual_jobs",
         "Jobs by queue and state, the queues with most jobs by name.",
@@ -55,6 +55,10 @@ const HELP: [(&str, &str); 24] = [
     (
         "punctual_queue_late",
         "Whether due jobs of a queue wait although a worker has a free slot.",
+    ),
+    (
+        "punctual_schedules_overdue",
+        "Schedules without a run that completed for longer than expected, at most 100.",
     ),
     (
         "punctual_workers",

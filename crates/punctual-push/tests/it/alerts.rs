@@ -6,9 +6,11 @@ use punctual::engine::{
     Action, Claim, Control, LeaseReport, QueueSettings, RecordValue, Settle, Settlement,
     StatsRequest, Token, WorkerId,
 };
+use punctual::schedule::{Schedule, Spec, Template};
 use punctual::time::{hours, minutes, seconds};
 use punctual::{
-    Context, Engine, ErrorKind, JobId, JobRecord, Namespace, NewJob, Outcome, State, Worker, push,
+    Context, Engine, ErrorKind, JobId, JobRecord, Namespace, NewJob, Outcome, Queue, State, Worker,
+    push,
 };
 use punctual_push::{AlertRules, Alerts, Guard};
 use serde_json::Value;
@@ -36,11 +38,54 @@ async fn posted(engine: &Arc<dyn Engine>) -> Vec<String> {
         .map(|job| {
             let said: Value = serde_json::from_slice(&job.payload).expect("JSON");
             let word = |name: &str| said[name].as_str().expect("text").to_owned();
-            format!("{} {} {}", word("alert"), word("state"), word("queue"))
+            let name = said["queue"].as_str().or(said["schedule"].as_str());
+            let name = name.expect("a queue or a schedule");
+            format!("{} {} {name}", word("alert"), word("state"))
         })
         .collect();
     posted.sort();
     posted
+}
+
+#[tokio::test]
+async fn a_schedule_without_success_is_posted_until_a_run_completes() {
+    let (under, watch) = watched();
+    let queue = Queue::new(under.engine.clone());
+    let hourly = Spec::builder().every(hours(1));
+    let template = Template::of(NewJob::new("reports", "{}")).expect("a plain job");
+    let mut schedule = Schedule::new(hourly, template);
+    schedule.expect_within = Some(hours(3));
+    let set = queue.schedules().set("nightly", schedule).await;
+    set.expect("a schedule");
+    let mut watch = watch();
+    under.clock.advance(hours(3));
+    watch.check().await.expect("it checks");
+    let about_schedules = async || {
+        let posted = posted(&under.engine).await;
+        let is_of_one = |line: &String| line.starts_with("schedule_overdue");
+        posted.into_iter().filter(is_of_one).collect::<Vec<_>>()
+    };
+    assert!(about_schedules().await.is_empty());
+    under.clock.advance(seconds(1));
+    watch.check().await.expect("it checks");
+    watch.check().await.expect("it checks");
+    assert_eq!(about_schedules().await, ["schedule_overdue firing nightly"]);
+
+    let claim = Claim::new(WorkerId(1), "reports", 1);
+    let claimed = under.engine.claim(&Namespace::default(), claim).await;
+    let lease = claimed.expect("a claim").leases.remove(0);
+    let job = &lease.jobs[0];
+    let done = Settlement::new(job.id, job.attempt, Outcome::Completed);
+    let leases = vec![LeaseReport::new(lease.token, vec![done])];
+    let settle = Settle { leases };
+    let settled = under.engine.settle(&Namespace::default(), settle).await;
+    settled.expect("it settles");
+    watch.check().await.expect("it checks");
+    let both = [
+        "schedule_overdue firing nightly",
+        "schedule_overdue resolved nightly",
+    ];
+    assert_eq!(about_schedules().await, both);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use punctual::engine::{
     Counts, ENDS_KEPT, Got, List, Listing, MinuteStats, QueueStats, Reason, Stats, StatsRequest,
     Target, WorkerSeen, job_named,
 };
+use punctual::schedule::OVERDUE_MAX;
 use punctual::time::Timestamp;
 use punctual::{Namespace, Result};
 
@@ -145,6 +146,7 @@ impl Calls {
             queues: Vec::new(),
             workers: Vec::new(),
             exact: true,
+            overdue: Vec::new(),
             now: Timestamp::ZERO,
         };
         let mut queues = BTreeMap::new();
@@ -164,12 +166,16 @@ impl Calls {
                     for seen in part.workers {
                         add_worker(&mut sum.workers, seen);
                     }
+                    sum.overdue.extend(part.overdue);
                     break;
                 }
                 after = next;
             }
         }
         sum.queues = queues.into_values().collect();
+        sum.overdue
+            .sort_by(|a, b| (a.since, &a.schedule).cmp(&(b.since, &b.schedule)));
+        sum.overdue.truncate(OVERDUE_MAX);
         Ok(sum)
     }
 }

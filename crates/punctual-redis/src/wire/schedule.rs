@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use punctual::engine::{Receipt, ScheduleAct};
 use punctual::schedule::{
-    Every, Fold, Form, Gap, Listed, Missed, MoreInstants, Overlap, PatternText, Schedule,
-    ScheduleStatus, SpecBuilder, Template,
+    Every, Fold, Form, Gap, Listed, Missed, MoreInstants, Overdue, Overlap, PatternText, Schedule,
+    ScheduleStatus, SpecBuilder, Success, Template,
 };
 use punctual::time::Timestamp;
 use punctual::{JobId, NewJob, Result};
@@ -64,6 +64,7 @@ pub(crate) fn packed(name: &str, schedule: &Schedule) -> Vec<u8> {
     if !schedule.note.is_empty() {
         map.put("no", &schedule.note);
     }
+    map.put_some("xw", schedule.expect_within.map(micros));
     [vec![VALUE_SCHEDULE], map.packed()].concat()
 }
 
@@ -163,6 +164,8 @@ pub(crate) fn unpacked(bytes: &[u8]) -> Result<Schedule> {
     schedule.paused = map.get("pa").is_set();
     schedule.pause_on_failure = map.get("pf").is_set();
     schedule.note = map.get("no").some(Mp::text)?.unwrap_or_default();
+    let within = map.get("xw").some(Mp::number)?;
+    schedule.expect_within = within.map(Duration::from_micros);
     Ok(schedule)
 }
 
@@ -325,8 +328,34 @@ fn status(value: &Mp) -> Result<ScheduleStatus> {
     status.skipped = number("sk")?;
     status.missed = number("mi")?;
     status.last = at("la")?.zip(value.get("li").some(inspect::id)?);
+    status.last_success = value.get("su").some(success)?;
+    status.overdue_since = at("ov")?;
     status.tz_database = value.get("tz").text()?;
     Ok(status)
+}
+
+/// instant 8 | finished 8 | result
+fn success(value: &Mp) -> Result<Success> {
+    let mut reader = Reader(value.bytes()?);
+    let (at, finished_at) = (reader.instant()?, reader.instant()?);
+    let result = Some(reader.0).filter(|result| !result.is_empty());
+    Ok(Success {
+        at,
+        finished_at,
+        result: result.map(bytes::Bytes::copy_from_slice),
+    })
+}
+
+/// Schedules of a shard that are overdue: `[name, since]` of each.
+pub(crate) fn overdue(names: &Mp) -> Result<Vec<Overdue>> {
+    let all = names.list()?.iter().map(|one| match one.list()? {
+        [name, since] => Ok(Overdue {
+            schedule: name.text()?,
+            since: read_instant(since)?,
+        }),
+        _ => Err(damaged()),
+    });
+    all.collect()
 }
 
 /// A schedule whose list is short, as `maintain` returns it.

@@ -51,6 +51,7 @@ pub(crate) fn reply(reply: &Mp) -> Result<(Stats, Option<String>)> {
         queues: queues.collect::<Result<_>>()?,
         workers: workers.collect::<Result<_>>()?,
         exact: reply.get("e").is_set(),
+        overdue: super::schedule::overdue(reply.get("ov"))?,
         now: read_instant(reply.get("n"))?,
     };
     Ok((stats, next))

@@ -395,6 +395,9 @@ macro_rules! __laws {
                 a_full_queue_takes_a_run[Schedules, MaxPending],
                 a_paused_queue_keeps_its_runs[Schedules],
                 an_imported_run_is_not_repeated[Schedules, Import],
+                the_last_success_is_kept_with_its_result[Schedules],
+                a_schedule_without_success_is_overdue[Schedules],
+                a_pause_ends_what_is_expected[Schedules],
             }
             control {
                 a_paused_queue_is_not_claimed[Delay],

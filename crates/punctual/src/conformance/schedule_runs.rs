@@ -3,11 +3,13 @@
 use super::case::*;
 use super::import::import_of;
 use super::schedules::{every, minute};
-use crate::engine::{Action, Controlled, EnqueueVerdict, QueueSettings, Receipt, ScheduleAct};
+use crate::engine::{
+    Action, Controlled, EnqueueVerdict, QueueSettings, Receipt, ScheduleAct, StatsRequest,
+};
 use crate::error::ErrorKind;
 use crate::job::{CancelReason, Due, JobId, Outcome, State};
-use crate::schedule::{Overlap, Schedule};
-use crate::time::{hours, minutes, seconds};
+use crate::schedule::{Overlap, Schedule, Success};
+use crate::time::{Timestamp, hours, minutes, seconds};
 
 /// A schedule of every minute with that policy.
 fn overlapping(overlap: Overlap) -> Schedule {
@@ -39,6 +41,31 @@ impl Case {
             Ok(Controlled::Runs(runs)) => runs,
             other => panic!("runs are enqueued, got {other:?}"),
         }
+    }
+
+    async fn remove_beat(&self) {
+        let version = self.beat().await.version;
+        self.try_schedule("beat", version, None).await.unwrap();
+    }
+
+    async fn overdue(&self) -> Vec<(String, Timestamp)> {
+        let overdue = self.stats_of(StatsRequest::default()).await.overdue;
+        let pair = |one: crate::schedule::Overdue| (one.schedule, one.since);
+        overdue.into_iter().map(pair).collect()
+    }
+
+    /// Claims what is ready, and answers the runs of `beat`.
+    async fn runs_of_beat(&self) -> Vec<Attempt> {
+        let claimed = attempts(
+            &self
+                .claim_as(self.wants(100).lease_duration(hours(10)))
+                .await,
+        );
+        let is_beat = |attempt: &Attempt| {
+            let run = attempt.job.schedule.as_deref();
+            run.is_some_and(|run| run.name == "beat")
+        };
+        claimed.into_iter().filter(is_beat).collect()
     }
 
     /// Extends nothing: claims with a lease that lasts.
@@ -290,4 +317,90 @@ pub(super) async fn an_imported_run_is_not_repeated(case: Case) {
     assert_eq!(other.fired().await, [minute(0)]);
     other.at(1).await;
     assert_eq!(other.fired().await, [minute(1)]);
+}
+
+/// The next run finds the last one that completed, with its result, however many failed since.
+pub(super) async fn the_last_success_is_kept_with_its_result(case: Case) {
+    case.write("beat", every(minutes(1))).await;
+    assert_eq!(case.beat().await.last_success, None);
+    case.at(0).await;
+    let first = case.claim_one().await;
+    case.pass(seconds(7)).await;
+    let mut done = first.ended(Outcome::Completed);
+    done.result = Some("rows 1 to 9".into());
+    case.try_settle(first.token, vec![done]).await.unwrap();
+    case.at(1).await;
+    let second = case.claim_one().await;
+    case.end(&second, Outcome::Dead).await;
+    let success = Success {
+        at: minute(0),
+        finished_at: minute(0) + seconds(7),
+        result: Some("rows 1 to 9".into()),
+    };
+    assert_eq!(case.beat().await.last_success, Some(success.clone()));
+    // A change keeps it; a schedule that is removed leaves nothing to another of its name.
+    case.change(|schedule| schedule.note = "why".into()).await;
+    assert_eq!(case.beat().await.last_success, Some(success));
+    case.remove_beat().await;
+    case.write("beat", every(minutes(1))).await;
+    assert_eq!(case.beat().await.last_success, None);
+}
+
+/// A schedule without a run that completed for longer than it is expected is overdue, until one
+/// does; others are not named.
+pub(super) async fn a_schedule_without_success_is_overdue(case: Case) {
+    case.write("other", every(minutes(1))).await;
+    case.at(0).await;
+    let expected = Schedule {
+        expect_within: Some(minutes(3)),
+        ..every(minutes(1))
+    };
+    case.write("beat", expected).await;
+    let from = case.clock();
+    case.set_time(from + minutes(3)).await;
+    case.do_all().await;
+    assert_eq!(case.overdue().await, []);
+    case.set_time(from + minutes(3) + seconds(1)).await;
+    assert_eq!(
+        case.overdue().await,
+        [("beat".to_owned(), from + minutes(3))]
+    );
+    assert_eq!(case.beat().await.overdue_since, Some(from + minutes(3)));
+    // A run that fails is no success.
+    let runs = case.runs_of_beat().await;
+    case.end(&runs[0], Outcome::Dead).await;
+    assert_eq!(case.overdue().await.len(), 1);
+    case.complete(&runs[1]).await;
+    assert_eq!(case.overdue().await, []);
+    let from = case.clock();
+    case.set_time(from + minutes(3) + seconds(1)).await;
+    assert_eq!(
+        case.overdue().await,
+        [("beat".to_owned(), from + minutes(3))]
+    );
+    case.remove_beat().await;
+    assert_eq!(case.overdue().await, []);
+}
+
+/// While a schedule is paused no run is expected; from its end on one is.
+pub(super) async fn a_pause_ends_what_is_expected(case: Case) {
+    let expected = Schedule {
+        expect_within: Some(minutes(3)),
+        ..every(minutes(1))
+    };
+    case.write("beat", expected).await;
+    case.change(|schedule| schedule.paused = true).await;
+    case.pass(minutes(10)).await;
+    case.do_all().await;
+    assert_eq!(case.overdue().await, []);
+    case.change(|schedule| schedule.paused = false).await;
+    let from = case.clock();
+    assert_eq!(case.overdue().await, []);
+    case.set_time(from + minutes(3) + seconds(1)).await;
+    assert_eq!(
+        case.overdue().await,
+        [("beat".to_owned(), from + minutes(3))]
+    );
+    case.change(|schedule| schedule.expect_within = None).await;
+    assert_eq!(case.overdue().await, []);
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{JobEnd, LimitStats, ShareStats, WorkerRecord};
 use crate::job::State;
+use crate::schedule::Overdue;
 use crate::time::Timestamp;
 
 /// What statistics to answer.
@@ -35,6 +36,9 @@ pub struct Stats {
     pub workers: Vec<WorkerSeen>,
     /// Whether scheduled and ready are exact: `false` while a pile of due jobs is being moved.
     pub exact: bool,
+    /// Schedules whose success is overdue, the longest ones first; at most 100.
+    #[serde(default)]
+    pub overdue: Vec<Overdue>,
     /// Engine time.
     pub now: Timestamp,
 }

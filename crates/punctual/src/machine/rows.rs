@@ -15,7 +15,7 @@ use crate::job::{
     CancelReason, DeadReason, Group, JobId, LogLine, Memo, PastAttempt, State, Stop, Unique,
 };
 use crate::retry::RetryPolicy;
-use crate::schedule::PlannedRun;
+use crate::schedule::{PlannedRun, Success};
 use crate::time::Timestamp;
 
 /// The version of values that have no fields of their own.
@@ -493,6 +493,10 @@ row!(
         missed: u64,
         /// The last run that fired.
         last: Option<(Timestamp, JobId)>,
+        /// The last run that completed.
+        success: Option<Success>,
+        /// From when on a success is expected, if it is.
+        expected_from: Timestamp,
         /// The tz database that the instants were computed with.
         tz_database: String,
     }

@@ -12,7 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::injected::{Bug, is_injected};
 use crate::job::{CancelReason, DeadReason, JobId, State, UniquePolicy};
 use crate::schedule::{
-    MISSED_MAX, Next, PlannedRun, SCHEDULE_PREFIX, Schedule, ScheduleStatus, Series, run_key,
+    MISSED_MAX, Next, PlannedRun, SCHEDULE_PREFIX, Schedule, ScheduleStatus, Series, Success,
+    run_key,
 };
 use crate::time::Timestamp;
 
@@ -204,11 +205,33 @@ impl Machine {
             return Ok(());
         }
         self.leave_schedule(job, |row, _, _| row.skipped += 1)?;
+        if state == State::Completed {
+            return self.keep_success(job);
+        }
         let failed = state == State::Dead && job.status.dead != Some(DeadReason::Overflow);
         match schedule_of(job) {
             Some(key) if failed => self.pause_on_failure(&key, job.key.id),
             _ => Ok(()),
         }
+    }
+
+    /// Keeps what a run that completed leaves to the next one.
+    fn keep_success(&mut self, job: &Loaded) -> Result<()> {
+        let (Some(key), Some(run)) = (schedule_of(job), job.spec.rare.occurrence()) else {
+            return Ok(());
+        };
+        let Some((mut row, _, schedule)) = self.known_schedule(&key)? else {
+            return Ok(());
+        };
+        row.success = Some(Success {
+            at: run.at,
+            finished_at: self.now,
+            result: job.status.result.clone(),
+        });
+        row.expected_from = self.now;
+        self.derived.expected.set(&key, row.expected_by(&schedule));
+        self.rows.schedules.put(&mut self.journal, key, row);
+        Ok(())
     }
 
     fn leave_schedule(
@@ -239,6 +262,7 @@ impl Machine {
         }
         schedule.paused = true;
         schedule.note = format!("run {id} is dead");
+        self.derived.expected.set(key, None);
         let key = RecordKey {
             namespace: key.namespace,
             name: format!("{SCHEDULE_PREFIX}{}", key.name),
@@ -407,7 +431,8 @@ impl Machine {
             .map(|max| max.saturating_sub(row.fired));
         let left = left.and_then(|left| usize::try_from(left).ok());
         next.truncate(left.map_or(SHOWN, |left| left.min(SHOWN)));
-        let ended = row.is_complete && pending.is_none() && row.next.is_empty();
+        let ended = row.has_ended();
+        let expected_by = row.expected_by(&schedule);
         Ok(Some(ScheduleStatus {
             name: key.name.clone(),
             version,
@@ -421,6 +446,8 @@ impl Machine {
             skipped: row.skipped,
             missed: row.missed,
             last: row.last,
+            last_success: row.success,
+            overdue_since: expected_by.filter(|by| *by < self.now),
             tz_database: row.tz_database,
         }))
     }

@@ -5,7 +5,7 @@ use super::fields::Field;
 use crate::error::Result;
 use crate::schedule::{
     Every, Fold, Form, Gap, Missed, Overlap, PatternText, PlannedRun, Schedule, SpecBuilder,
-    Template,
+    Success, Template,
 };
 
 /// Whole microseconds after the epoch, and the span from there to the due.
@@ -18,6 +18,24 @@ impl Field for PlannedRun {
         let at = from.time()?;
         let due = at + std::time::Duration::from_micros(from.varint()?);
         Ok(Self { at, due })
+    }
+}
+
+impl Field for Success {
+    fn write(&self, to: &mut Writer) {
+        to.time(self.at);
+        to.time(self.finished_at);
+        self.result.write(to);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            at: from.time()?,
+            finished_at: from.time()?,
+            result: Field::read(from)?,
+        })
+    }
+    fn heap(&self) -> usize {
+        self.result.as_ref().map_or(0, bytes::Bytes::len)
     }
 }
 
@@ -191,6 +209,7 @@ impl Field for Schedule {
         to.bool(self.paused);
         to.text(&self.note);
         to.bool(self.pause_on_failure);
+        self.expect_within.write(to);
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         Ok(Self {
@@ -202,6 +221,7 @@ impl Field for Schedule {
             paused: from.bool()?,
             note: from.text()?,
             pause_on_failure: from.bool()?,
+            expect_within: Field::read(from)?,
         })
     }
     fn heap(&self) -> usize {

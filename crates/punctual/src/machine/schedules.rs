@@ -35,8 +35,21 @@ impl ScheduleRow {
             skipped: 0,
             missed: 0,
             last: None,
+            success: None,
+            expected_from: Timestamp::ZERO,
             tz_database: String::new(),
         }
+    }
+
+    /// Whether it names no instant any more, and has no run to come.
+    pub(super) fn has_ended(&self) -> bool {
+        self.is_complete && self.pending.is_none() && self.next.is_empty()
+    }
+
+    /// When a run should have completed at the latest, if one is expected.
+    pub(super) fn expected_by(&self, schedule: &Schedule) -> Option<Timestamp> {
+        let within = schedule.expect_within?;
+        (!schedule.paused && !self.has_ended()).then(|| self.expected_from + within)
     }
 
     /// Forgets the instants that are known, and goes on with those after an instant.
@@ -100,6 +113,7 @@ impl Machine {
             }
             self.rows.schedules.remove(&mut self.journal, &key);
             self.derived.low_schedules.remove(&key);
+            self.derived.expected.set(&key, None);
             return Ok(());
         };
         if before.is_none() {
@@ -119,6 +133,11 @@ impl Machine {
         let same_job = before.is_some_and(|before| {
             before.template == schedule.template && before.overlap == schedule.overlap
         });
+        let is_news = before
+            .is_none_or(|before| before.paused || before.expect_within != schedule.expect_within);
+        if is_news || !same_spec {
+            row.expected_from = row.expected_from.max(self.now);
+        }
         if !same_spec {
             row.search_after(self.now);
         }
@@ -187,6 +206,9 @@ impl Machine {
                     .schedules
                     .put(&mut self.journal, key.clone(), row.clone());
             }
+            if let Some((_, schedule)) = self.schedule(&key)? {
+                self.derived.expected.set(&key, row.expected_by(&schedule));
+            }
             if row.is_low(self.now) {
                 self.derived.low_schedules.insert(key);
             }
@@ -249,6 +271,7 @@ impl Machine {
             true => self.derived.low_schedules.insert(key.clone()),
             false => self.derived.low_schedules.remove(key),
         };
+        self.derived.expected.set(key, row.expected_by(schedule));
         self.rows.schedules.put(&mut self.journal, key.clone(), row);
         Ok(())
     }

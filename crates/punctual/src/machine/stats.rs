@@ -55,10 +55,12 @@ impl Machine {
         let workers = namespace
             .map(|namespace| self.workers(namespace))
             .unwrap_or_default();
+        let overdue = namespace.map(|id| self.derived.expected.overdue(id, self.now));
         Ok(Stats {
             queues,
             workers,
             exact,
+            overdue: overdue.unwrap_or_default(),
             now: self.now,
         })
     }

@@ -49,6 +49,7 @@ impl Queue {
             overlap: Overlap::default(),
             missed: Missed::default(),
             pause_on_failure: false,
+            expect_within: None,
         }
     }
 
@@ -68,6 +69,7 @@ pub struct NewSchedule {
     overlap: Overlap,
     missed: Missed,
     pause_on_failure: bool,
+    expect_within: Option<Duration>,
 }
 
 impl NewSchedule {
@@ -159,6 +161,13 @@ impl NewSchedule {
         self
     }
 
+    /// Alerts when no run has completed for that long, 1 s to 400 days: see
+    /// [`Schedule::expect_within`].
+    pub fn expect_within(mut self, span: Duration) -> Self {
+        self.expect_within = Some(span);
+        self
+    }
+
     /// Writes the schedule, with that job for each run.
     ///
     /// # Errors
@@ -175,6 +184,7 @@ impl NewSchedule {
             overlap: self.overlap,
             missed: self.missed,
             pause_on_failure: self.pause_on_failure,
+            expect_within: self.expect_within,
             ..Schedule::new(spec, Template::of(job.into_new_job()?)?)
         };
         self.queue.schedules().set(&self.name, schedule).await

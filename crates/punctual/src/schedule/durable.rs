@@ -10,7 +10,7 @@ use super::refuse;
 use crate::error::Result;
 use crate::job::{Due, Group, JobId, Limits, NewJob, Unique, UniquePolicy, check_name};
 use crate::retry::RetryPolicy;
-use crate::time::{Timestamp, minutes};
+use crate::time::{Timestamp, days, exact_span, minutes, seconds};
 
 /// Records whose name begins so are schedules.
 pub const SCHEDULE_PREFIX: &str = "schedule/";
@@ -18,6 +18,8 @@ pub const SCHEDULE_PREFIX: &str = "schedule/";
 pub const GRACE_DEFAULT: Duration = minutes(1);
 /// The most missed runs that a schedule can catch up on.
 pub const MISSED_MAX: u32 = 100;
+/// The longest [`expect_within`](Schedule::expect_within).
+pub const EXPECT_WITHIN_MAX: Duration = days(400);
 /// The longest note of a pause, in bytes.
 const NOTE_MAX: usize = 256;
 
@@ -44,6 +46,10 @@ pub struct Schedule {
     /// Whether it pauses itself when a run is dead.
     #[serde(default)]
     pub pause_on_failure: bool,
+    /// After that long without a run that completed it is overdue, 1 s to 400 days: an alert says
+    /// so. While it is paused, and once it has ended, nothing is expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_within: Option<Duration>,
 }
 
 /// What happens to a run while another run of the schedule waits, is active or is to be retried.
@@ -216,6 +222,7 @@ impl Schedule {
             paused: false,
             note: String::new(),
             pause_on_failure: false,
+            expect_within: None,
         }
     }
 
@@ -250,6 +257,11 @@ impl Schedule {
         if self.note.len() > NOTE_MAX || self.note.contains(char::is_control) {
             let message = "note: use at most 256 bytes without control characters";
             return Err(refuse(message).with("bytes", self.note.len()));
+        }
+        let allowed = seconds(1)..=EXPECT_WITHIN_MAX;
+        if let Some(span) = self.expect_within.filter(|span| !allowed.contains(span)) {
+            let message = "expect_within: use 1s to 400d";
+            return Err(refuse(message).with("expect_within", exact_span(span)));
         }
         match self.missed {
             Missed::All { max } if max == 0 || max > MISSED_MAX => {
@@ -286,6 +298,29 @@ pub struct Occurrence {
     pub at: Timestamp,
 }
 
+/// A run that completed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Success {
+    /// The instant that the run stands for.
+    pub at: Timestamp,
+    /// When it completed.
+    pub finished_at: Timestamp,
+    /// Its small result.
+    pub result: Option<Bytes>,
+}
+
+/// A schedule that has had no run that completed for longer than it is expected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overdue {
+    /// The schedule's name.
+    pub schedule: String,
+    /// When one should have completed at the latest.
+    pub since: Timestamp,
+}
+
+/// Schedules that are overdue which one [`Stats`](crate::engine::Stats) names at most.
+pub const OVERDUE_MAX: usize = 100;
+
 /// A schedule, and how it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -316,6 +351,12 @@ pub struct ScheduleStatus {
     pub missed: u64,
     /// The instant of the last run that fired, and its job.
     pub last: Option<(Timestamp, JobId)>,
+    /// The last run that completed, with its result.
+    #[serde(default)]
+    pub last_success: Option<Success>,
+    /// Since when a run that completes is overdue.
+    #[serde(default)]
+    pub overdue_since: Option<Timestamp>,
     /// The version of the tz database that the known instants come from; empty if none was used.
     pub tz_database: String,
 }
@@ -336,6 +377,8 @@ impl ScheduleStatus {
             skipped: 0,
             missed: 0,
             last: None,
+            last_success: None,
+            overdue_since: None,
             tz_database: String::new(),
         }
     }

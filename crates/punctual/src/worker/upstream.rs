@@ -1,4 +1,5 @@
-//! What a handler sees of its flow: results of other steps, and steps that it adds.
+//! What a handler sees of its flow and its schedule: results of other steps, steps that it adds, the
+//! last success.
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -8,11 +9,26 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, FlowStep, On, Role, StepOf};
 use crate::job::JobId;
 use crate::queue::IntoNewJob;
+use crate::schedule::Success;
 
 impl Context {
     /// The step of a flow that the job is, if it is one.
     pub fn flow(&self) -> Option<&StepOf> {
         self.job().flow.as_deref()
+    }
+
+    /// The last run of the job's schedule that completed, with its result: what a report counts
+    /// from. One round trip.
+    ///
+    /// # Errors
+    /// `conflict` if the job is no run of a schedule.
+    pub async fn last_success(&self) -> Result<Option<Success>> {
+        let (Some(run), Some(queue)) = (&self.job().schedule, self.queue()) else {
+            let message = "job is no run of a schedule; write one with queue.schedule(name)";
+            return Err(Error::new(ErrorKind::Conflict, message));
+        };
+        let status = queue.schedules().get(&run.name).await?;
+        Ok(status.and_then(|status| status.last_success))
     }
 
     /// The result of another step of the job's flow, read as JSON.

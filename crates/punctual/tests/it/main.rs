@@ -9,6 +9,7 @@ mod queue;
 mod queue_jobs;
 mod reduced;
 mod schedule_oracle;
+mod schedule_success;
 mod support;
 mod testing;
 mod worker;

@@ -72,6 +72,10 @@ struct Policies {
     /// Pause the schedule when a job of it is dead
     #[arg(long)]
     pause_on_failure: bool,
+
+    /// Alert when no run has completed for that long, such as 25h for a daily one
+    #[arg(long, value_name = "SPAN", value_parser = span_of)]
+    expect_within: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -192,6 +196,7 @@ impl Policies {
             },
         };
         schedule.pause_on_failure = self.pause_on_failure;
+        schedule.expect_within = self.expect_within;
     }
 }
 

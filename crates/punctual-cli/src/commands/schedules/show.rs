@@ -1,6 +1,6 @@
 //! Lists schedules, and shows one.
 
-use punctual::schedule::{Form, Missed, Overlap, Schedule, ScheduleStatus, Spec};
+use punctual::schedule::{Form, Missed, Overlap, Schedule, ScheduleStatus, Spec, Success};
 use punctual::time::{Timestamp, exact_span};
 
 use super::{missing, schedules};
@@ -27,9 +27,10 @@ pub(super) async fn list(session: &Session) -> Result<()> {
             count(status.fired),
             count(status.skipped),
             count(status.missed),
-            match status.schedule.paused {
-                true => format!("paused {}", status.schedule.note),
-                false => String::new(),
+            match (status.schedule.paused, status.overdue_since) {
+                (true, _) => format!("paused {}", status.schedule.note),
+                (_, Some(since)) => format!("no success since {}", ago(since, now)),
+                _ => String::new(),
             },
         ]
     };
@@ -66,6 +67,19 @@ pub(super) async fn one(session: &Session, name: &str) -> Result<()> {
     }
     if let Some((at, id)) = status.last {
         card.push(("last run", format!("{}\n{id}", local(&spec, at))));
+    }
+    if let Some(success) = &status.last_success {
+        let result = success.result.as_deref().map(String::from_utf8_lossy);
+        let result = result.map_or_else(String::new, |result| format!("\n{result}"));
+        let (at, took) = (local(&spec, success.at), ago(success.finished_at, now));
+        card.push(("last success", format!("{at}\ncompleted {took}{result}")));
+    }
+    if let Some(span) = schedule.expect_within {
+        let state = match status.overdue_since {
+            Some(since) => format!(": overdue since {}", local(&spec, since)),
+            None => String::new(),
+        };
+        card.push(("expected within", format!("{}{state}", exact_span(span))));
     }
     if let Some(id) = status.pending {
         card.push(("next job", id.to_string()));
@@ -140,6 +154,14 @@ fn missed_text(missed: Missed) -> String {
     }
 }
 
+fn success_of(success: &Success) -> Object {
+    object!({
+        "at": success.at.to_string(),
+        "finished_at": success.finished_at.to_string(),
+        "result": success.result.as_deref().map(String::from_utf8_lossy),
+    })
+}
+
 /// A schedule for programs.
 pub(super) fn object_of(status: &ScheduleStatus) -> Object {
     let next: Vec<String> = status.next.iter().map(ToString::to_string).collect();
@@ -155,6 +177,9 @@ pub(super) fn object_of(status: &ScheduleStatus) -> Object {
         "paused": schedule.paused, "note": schedule.note,
         "pending": status.pending.map(|id| id.to_string()), "next": next, "last": last,
         "lasts_until": status.lasts_until.map(|at| at.to_string()),
+        "last_success": status.last_success.as_ref().map(success_of),
+        "expect_within": schedule.expect_within.map(exact_span),
+        "overdue_since": status.overdue_since.map(|at| at.to_string()),
         "dry": status.dry, "ended": status.ended,
         "fired": status.fired, "skipped": status.skipped, "missed": status.missed,
         "tz_database": status.tz_database,

@@ -21,6 +21,7 @@ fn gone_workers_are_not_counted() {
             queues: Vec::new(),
             workers,
             exact: true,
+            overdue: Vec::new(),
             now,
         })
     };

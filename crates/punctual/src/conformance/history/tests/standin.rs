@@ -352,6 +352,7 @@ impl Engine for ModelEngine {
             queues,
             workers,
             exact: true,
+            overdue: Vec::new(),
             now,
         })
     }
