@@ -1,0 +1,218 @@
+//! `cargo run -p upload-pipeline`: an upload service whose files survive kill -9 at any point.
+
+mod access;
+mod app;
+mod args;
+mod cache;
+mod csv;
+mod db;
+mod jobs;
+mod outbox;
+mod refusal;
+mod s3;
+mod server;
+mod sniff;
+mod store;
+mod thumbnail;
+mod upload;
+mod view;
+mod web;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Parser;
+use punctual::Engine;
+use punctual::worker::{BoxError, Shutdown};
+use punctual_directory::{OpenOrJoin, SharedDirectory};
+use punctual_embedded::{EmbeddedEngine, Options};
+use punctual_redis::RedisEngine;
+use punctual_relay::Relay;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use app::{App, Settings};
+use args::{Args, Role};
+use cache::Cache;
+use db::Database;
+use outbox::Outbox;
+use store::Store;
+
+#[tokio::main]
+async fn main() {
+    let args = Args::parse();
+    if let Err(error) = run(args).await {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+async fn run(args: Args) -> Result<(), BoxError> {
+    std::fs::create_dir_all(&args.data)?;
+    let (engine, directory) = engine(&args).await?;
+    let listener = match args.role {
+        Role::Worker => None,
+        _ => Some(TcpListener::bind(args.listen).await.map_err(|error| {
+            format!(
+                "cannot listen at {}: {error}; --listen names another address",
+                args.listen
+            )
+        })?),
+    };
+    let app = App::new(
+        database(&args).await?,
+        store(&args).await?,
+        engine,
+        cache(&args)?,
+        settings(&args),
+    );
+    say(&args, &app, listener.as_ref())?;
+    let stop = stop_at_signal()?;
+    let relay = Relay::new(&app.engine, "uploads")?;
+    let outbox = Outbox {
+        database: app.database.clone(),
+        committed: app.committed.clone(),
+    };
+    let relaying = relay.run_until(outbox, stopped(stop.clone()));
+    let working = async {
+        match args.role {
+            Role::Web => Ok(()),
+            _ => {
+                let stopped = Shutdown::from(stopped(stop.clone()));
+                worker::worker(&app, args.lease).run_until(stopped).await
+            }
+        }
+    };
+    let serving = async {
+        if let Some(listener) = listener {
+            server::serve(listener, web::router(app.clone()), stopped(stop.clone())).await;
+        }
+        Ok(())
+    };
+    tokio::try_join!(relaying, working, serving)?;
+    if let Some(directory) = directory {
+        directory.close().await?;
+    }
+    Ok(())
+}
+
+/// A directory is shared: the roles may be processes of their own, and any of them may die.
+async fn engine(args: &Args) -> Result<(Arc<dyn Engine>, Option<Arc<SharedDirectory>>), BoxError> {
+    if let Some(address) = &args.engine {
+        let options = address.parse::<punctual_redis::Options>()?;
+        return Ok((Arc::new(RedisEngine::connect(options).await?), None));
+    }
+    let directory = args.data.join("jobs");
+    let directory = Arc::new(EmbeddedEngine::open_or_join(directory, Options::default()).await?);
+    Ok((directory.clone(), Some(directory)))
+}
+
+async fn database(args: &Args) -> Result<Database, BoxError> {
+    let usual = || format!("sqlite:{}", args.data.join("files.db").display());
+    let address = args.sql.clone().unwrap_or_else(usual);
+    // An error may show no password, and the address may hold one.
+    let failed = |error| format!("the database of --sql does not answer: {error}");
+    Ok(Database::open(&address).await.map_err(failed)?)
+}
+
+async fn store(args: &Args) -> Result<Store, BoxError> {
+    let place = match &args.store {
+        None => return Ok(Store::directory(args.data.join("objects")).await?),
+        Some(place) => place,
+    };
+    let Some(bucket) = place.strip_prefix("s3://") else {
+        return Ok(Store::directory(PathBuf::from(place)).await?);
+    };
+    let key = |name: &str| std::env::var(name).map_err(|_| format!("--store s3:// needs {name}"));
+    let keys = (key("AWS_ACCESS_KEY_ID")?, key("AWS_SECRET_ACCESS_KEY")?);
+    let bucket = s3::Bucket::new(&args.s3_endpoint, bucket, &args.s3_region, keys)?;
+    bucket.check().await?;
+    Ok(Store::S3(Arc::new(bucket)))
+}
+
+fn cache(args: &Args) -> Result<Cache, BoxError> {
+    match (&args.cache, args.role) {
+        (Some(address), _) => Cache::redis(address),
+        (None, Role::All) => Ok(Cache::Memory(Arc::default())),
+        (None, _) => Ok(Cache::None),
+    }
+}
+
+fn settings(args: &Args) -> Settings {
+    let is_local = args.listen.ip().is_loopback();
+    let random = || uuid::Uuid::new_v4().simple().to_string();
+    let token = args.token.clone().filter(|token| !token.is_empty());
+    Settings {
+        token: token.or_else(|| (!is_local).then(random)),
+        is_local,
+        has_worker: args.role != Role::Web,
+        file_bytes_max: args.file_max,
+        quota: args.quota,
+        idle: args.idle,
+        keep: args.keep,
+        cache_for: args.cache_for,
+        abandon_after: args.abandon_after,
+        pace: args.pace,
+    }
+}
+
+/// Says where things are, on standard output: tests wait for the first line.
+fn say(args: &Args, app: &App, listener: Option<&TcpListener>) -> Result<(), BoxError> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let pid = std::process::id();
+    match listener {
+        None => writeln!(
+            out,
+            "worker {pid} waits for files in {}",
+            args.data.display()
+        )?,
+        Some(listener) => {
+            let address = listener.local_addr()?;
+            writeln!(
+                out,
+                "http://{address} takes files; they are kept in {}",
+                args.data.display()
+            )?;
+            let token = app.settings.token.as_ref();
+            if let Some(token) = token.filter(|_| args.token.is_none()) {
+                writeln!(out, "the upload token is {token}")?;
+            }
+            let token = token.map_or("", |_| "-H 'Authorization: Bearer TOKEN' ");
+            writeln!(
+                out,
+                "  curl {token}-F file=@some.csv http://{address}/upload"
+            )?;
+            writeln!(
+                out,
+                "  kill -9 {pid}    # nothing that was answered is lost; start it again"
+            )?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn stop_at_signal() -> Result<watch::Receiver<bool>, BoxError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (sender, receiver) = watch::channel(false);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        let _ = sender.send(true);
+    });
+    Ok(receiver)
+}
+
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    // Without a sender nothing stops it.
+    if stop.wait_for(|is_stopped| *is_stopped).await.is_err() {
+        std::future::pending().await
+    }
+}

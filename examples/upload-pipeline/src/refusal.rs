@@ -1,0 +1,77 @@
+//! Why a request is refused, as JSON that names the thing and the remedy.
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use punctual::worker::BoxError;
+use serde_json::json;
+
+/// An answer that is an error.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self {
+            status,
+            code,
+            message,
+        }
+    }
+
+    pub(crate) fn bad(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    pub(crate) fn no_such_file() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "there is no file of that id",
+        )
+    }
+}
+
+/// What goes wrong here is for the log: the client gets no paths and no statements.
+impl From<BoxError> for Refusal {
+    fn from(error: BoxError) -> Self {
+        eprintln!("a request failed: {error}");
+        let message = "something went wrong here; nothing was stored, try again";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+    }
+}
+
+impl From<sqlx::Error> for Refusal {
+    fn from(error: sqlx::Error) -> Self {
+        BoxError::from(error).into()
+    }
+}
+
+impl From<punctual::Error> for Refusal {
+    fn from(error: punctual::Error) -> Self {
+        BoxError::from(error).into()
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = Json(json!({"error": {"code": self.code, "message": self.message}}));
+        let mut response = (self.status, body).into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+        }
+        // What is left of the body is not read.
+        response.headers_mut().insert(
+            header::CONNECTION,
+            header::HeaderValue::from_static("close"),
+        );
+        response
+    }
+}

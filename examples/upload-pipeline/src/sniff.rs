@@ -1,0 +1,124 @@
+//! What a file is by its first bytes, and what its name may be.
+
+use crate::refusal::Refusal;
+use axum::http::StatusCode;
+
+/// So many first bytes decide.
+pub(crate) const HEAD_BYTES: usize = 512;
+/// A name may have so many bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The kind of a file; what it claims to be must fit.
+pub(crate) fn kind_of(head: &[u8], claimed: Option<&str>) -> Result<&'static str, Refusal> {
+    let found = match head {
+        [0x89, b'P', b'N', b'G', ..] => "png",
+        [0xff, 0xd8, 0xff, ..] => "jpeg",
+        head if is_text(head) => "csv",
+        _ => "",
+    };
+    let claims_image = claimed.is_some_and(|claimed| claimed.starts_with("image/"));
+    if claims_image && !matches!(found, "png" | "jpeg") {
+        let message = format!(
+            "the part says image, and its bytes are {}; send PNG or JPEG",
+            in_words(head)
+        );
+        return Err(unsupported(message));
+    }
+    match found {
+        "" => Err(unsupported(format!(
+            "the file is {}; send CSV, PNG or JPEG",
+            in_words(head)
+        ))),
+        found => Ok(found),
+    }
+}
+
+fn unsupported(message: String) -> Refusal {
+    Refusal::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_type",
+        message,
+    )
+}
+
+/// Text in UTF-8, perhaps cut in a character.
+fn is_text(head: &[u8]) -> bool {
+    let is_utf8 = match std::str::from_utf8(head) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    is_utf8 && !head.iter().any(|byte| matches!(byte, 0..=8 | 14..=31))
+}
+
+fn in_words(head: &[u8]) -> &'static str {
+    match head {
+        [0x7f, b'E', b'L', b'F', ..] | [b'M', b'Z', ..] => "an executable",
+        [b'#', b'!', ..] => "a script",
+        [b'P', b'K', 3, 4, ..] => "a ZIP archive",
+        [b'%', b'P', b'D', b'F', ..] => "a PDF",
+        [0x1f, 0x8b, ..] => "a gzip file",
+        head if is_text(head) => "text",
+        _ => "of no type that is known here",
+    }
+}
+
+/// The name for people: the last part of a path, without characters that change how it reads. It
+/// names nothing in the store.
+pub(crate) fn shown_name(name: &str) -> Result<String, Refusal> {
+    if name.len() > NAME_BYTES_MAX {
+        let message = format!(
+            "the file name has {} bytes; at most {NAME_BYTES_MAX}",
+            name.len()
+        );
+        return Err(Refusal::bad("name_too_long", message));
+    }
+    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let is_hidden = |c: &char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    let shown: String = last.chars().filter(|c| !is_hidden(c)).collect();
+    Ok(match shown.trim() {
+        "" | "." | ".." => "unnamed".to_owned(),
+        shown => shown.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_what_the_bytes_are() {
+        assert_eq!(kind_of(b"a,b\n1,2\n", None).expect("a kind"), "csv");
+        assert_eq!(
+            kind_of("中文,1".as_bytes().split_last().expect("bytes").1, None).expect("a kind"),
+            "csv"
+        );
+        assert_eq!(
+            kind_of(b"\x89PNG\r\n\x1a\n", Some("text/csv")).expect("a kind"),
+            "png"
+        );
+        for (head, claimed) in [
+            (&b"\x7fELF\x02\x01"[..], Some("image/png")),
+            (b"MZ\x90\0", None),
+            (b"PK\x03\x04", Some("text/csv")),
+            (b"a,b\n", Some("image/jpeg")),
+            (b"#!/bin/sh\n", Some("image/png")),
+        ] {
+            assert!(kind_of(head, claimed).is_err(), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_the_last_part_without_hidden_characters() {
+        let shown = |name: &str| shown_name(name).expect("a name");
+        assert_eq!(shown("../../etc/passwd"), "passwd");
+        assert_eq!(shown(r"C:\Users\ann\a.csv"), "a.csv");
+        assert_eq!(shown("\u{202e}vsc.exe"), "vsc.exe");
+        assert_eq!(shown("تقرير.csv"), "تقرير.csv");
+        assert_eq!(shown(".."), "unnamed");
+        assert_eq!(shown("a\0b\n.csv"), "ab.csv");
+        assert!(shown_name(&"n".repeat(4_096)).is_err());
+    }
+}

@@ -1,0 +1,383 @@
+//! POST /upload: one file, streamed into the store.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt};
+use multer::{Constraints, Multipart, SizeLimit};
+use punctual::NewJob;
+use punctual::time::{Stopwatch, within};
+use ring::digest;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::access;
+use crate::app::{App, micros_of, now};
+use crate::db::{Finished, NewFile};
+use crate::jobs::{self, CleanUp};
+use crate::refusal::Refusal;
+use crate::s3::hex;
+use crate::sniff::{self, HEAD_BYTES};
+
+/// What a form adds to its file.
+const FORM_BYTES_MAX: u64 = 64 * 1024;
+/// A body that is slower than this on average, after its first minute, is given up.
+const BYTES_PER_SECOND_MIN: u64 = 1_024;
+const SLOW_AFTER_SECONDS: u64 = 60;
+
+/// Options of an upload.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Options {
+    /// Whether the first row of a CSV names its columns; found out if it is not said.
+    header: Option<Header>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Header {
+    Yes,
+    No,
+    Auto,
+}
+
+/// What a part was, once it is in the store.
+struct Received {
+    name: String,
+    kind: &'static str,
+    size: u64,
+    sha256: String,
+}
+
+pub(crate) async fn post(
+    State(app): State<App>,
+    options: Result<Query<Options>, axum::extract::rejection::QueryRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    access::may_write(&app, &headers)?;
+    let Query(options) =
+        options.map_err(|_| Refusal::bad("bad_query", "the one option is header=yes|no|auto"))?;
+    let Ok(_permit) = app.uploads.try_acquire() else {
+        let message = "too many uploads at the moment; try again in a second";
+        return Err(Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "busy",
+            message,
+        ));
+    };
+    let boundary = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    let boundary = boundary.and_then(|kind| multer::parse_boundary(kind).ok());
+    let boundary = boundary.ok_or_else(|| {
+        Refusal::bad(
+            "not_a_form",
+            "send multipart/form-data with one part `file`: curl -F file=@some.csv",
+        )
+    })?;
+    let declared = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|len| len.to_str().ok()?.parse::<u64>().ok());
+    let room = room_left(&app).await?;
+    if declared.is_some_and(|bytes| bytes > app.settings.file_bytes_max + FORM_BYTES_MAX) {
+        return Err(too_large(&app));
+    }
+    if declared.is_some_and(|bytes| bytes > room + FORM_BYTES_MAX) {
+        return Err(over_quota());
+    }
+    let constraints = Constraints::new()
+        .size_limit(SizeLimit::new().whole_stream(app.settings.file_bytes_max + FORM_BYTES_MAX));
+    let stream = paced(body, app.settings.idle);
+    let mut form = Multipart::with_constraints(stream, boundary, constraints);
+    let upload = Open::begin(&app).await?;
+    let received = receive(&app, &mut form, &upload.id, room).await?;
+    finish(
+        &app,
+        upload,
+        received,
+        options.header.unwrap_or(Header::Auto),
+    )
+    .await
+}
+
+async fn room_left(app: &App) -> Result<u64, Refusal> {
+    let kept = app.database.bytes_kept().await?.max(0).unsigned_abs();
+    Ok(app.settings.quota.saturating_sub(kept))
+}
+
+fn too_large(app: &App) -> Refusal {
+    let message = format!("a file has at most {} bytes", app.settings.file_bytes_max);
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+}
+
+fn over_quota() -> Refusal {
+    let message = "the quota of all files is used up; delete some, or wait until they expire";
+    Refusal::new(StatusCode::INSUFFICIENT_STORAGE, "quota", message)
+}
+
+/// The chunks of a body, and an error once they come too slowly.
+fn paced(
+    body: Body,
+    idle: std::time::Duration,
+) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send {
+    let began = Stopwatch::start();
+    let stream = body.into_data_stream();
+    futures_util::stream::unfold((stream, 0_u64), move |(mut stream, mut bytes)| async move {
+        let slow = || Some(Err(std::io::Error::from(std::io::ErrorKind::TimedOut)));
+        let chunk = match within(idle, stream.next()).await {
+            None => slow(),
+            Some(Some(Ok(chunk))) => {
+                bytes += chunk.len() as u64;
+                let seconds = began.elapsed().as_secs();
+                match seconds > SLOW_AFTER_SECONDS && bytes / seconds < BYTES_PER_SECOND_MIN {
+                    true => slow(),
+                    false => Some(Ok(chunk)),
+                }
+            }
+            Some(Some(Err(error))) => Some(Err(std::io::Error::other(error))),
+            Some(None) => None,
+        };
+        chunk.map(|chunk| (chunk, (stream, bytes)))
+    })
+}
+
+/// An upload that has begun. Dropped before its end, as when its client goes away, it is cleaned
+/// up; if the process dies, the delayed job does it.
+struct Open {
+    app: App,
+    id: String,
+    is_ended: bool,
+}
+
+impl Open {
+    /// The clean-up is durable before the first byte is stored: no kill leaves bytes for good.
+    async fn begin(app: &App) -> Result<Self, Refusal> {
+        let id = uuid::Uuid::new_v4().to_string();
+        let clean_up = NewJob::of(&CleanUp { upload: id.clone() })?
+            .delay(app.settings.abandon_after)
+            .unique(jobs::upload_key(&id));
+        app.queue.enqueue_job(clean_up).await?;
+        let open = Self {
+            app: app.clone(),
+            id,
+            is_ended: false,
+        };
+        app.database.open_upload(&open.id, now()).await?;
+        Ok(open)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let (app, id) = (self.app.clone(), std::mem::take(&mut self.id));
+        let is_ended = self.is_ended;
+        tokio::spawn(async move {
+            match app.clean_up(&id).await {
+                Ok(()) => app.cancel_clean_up(&id).await,
+                Err(error) if is_ended => eprintln!("upload {id} is cleaned up later: {error}"),
+                Err(error) => {
+                    eprintln!("upload {id} ended early, and is cleaned up later: {error}")
+                }
+            }
+        });
+    }
+}
+
+/// Reads the form; its one file is in the store afterwards.
+async fn receive(
+    app: &App,
+    form: &mut Multipart<'_>,
+    upload: &str,
+    room: u64,
+) -> Result<Received, Refusal> {
+    let mut received = None;
+    while let Some(field) = form
+        .next_field()
+        .await
+        .map_err(|error| form_error(app, &error))?
+    {
+        if field.name() != Some("file") || field.file_name().is_none() {
+            let message =
+                "the form has a part that is no file; send one part `file` with a file name";
+            return Err(Refusal::bad("unexpected_part", message));
+        }
+        if received.is_some() {
+            return Err(Refusal::bad(
+                "two_files",
+                "the form has two files; send each in a request of its own",
+            ));
+        }
+        received = Some(store(app, field, upload, room).await?);
+    }
+    received.ok_or_else(|| {
+        Refusal::bad(
+            "no_file",
+            "the form has no part `file`: curl -F file=@some.csv",
+        )
+    })
+}
+
+/// Streams a part into the store, and computes its hash on the way.
+async fn store(
+    app: &App,
+    mut field: multer::Field<'_>,
+    upload: &str,
+    room: u64,
+) -> Result<Received, Refusal> {
+    let name = sniff::shown_name(field.file_name().unwrap_or_default())?;
+    let claimed = field
+        .content_type()
+        .map(|kind| kind.essence_str().to_owned());
+    let mut writer = app.store.create(upload).await?;
+    let mut hash = digest::Context::new(&digest::SHA256);
+    let mut size = 0_u64;
+    // The first bytes are kept back until there are enough of them to see what the file is.
+    let mut head = BytesMut::new();
+    let mut kind = None;
+    while let Some(chunk) = field
+        .chunk()
+        .await
+        .map_err(|error| form_error(app, &error))?
+    {
+        size += chunk.len() as u64;
+        if size > app.settings.file_bytes_max {
+            return Err(too_large(app));
+        }
+        if size > room {
+            return Err(over_quota());
+        }
+        hash.update(&chunk);
+        match kind {
+            Some(_) => writer.write(chunk).await?,
+            None => {
+                head.extend_from_slice(&chunk);
+                if head.len() >= HEAD_BYTES {
+                    kind = Some(sniff::kind_of(&head, claimed.as_deref())?);
+                    writer.write(head.split().freeze()).await?;
+                }
+            }
+        }
+    }
+    if size == 0 {
+        return Err(Refusal::bad("empty_file", "the file has no bytes"));
+    }
+    let kind = match kind {
+        Some(kind) => kind,
+        None => sniff::kind_of(&head, claimed.as_deref())?,
+    };
+    writer.write(head.freeze()).await?;
+    writer.finish().await?;
+    let sha256 = hex(hash.finish().as_ref());
+    Ok(Received {
+        name,
+        kind,
+        size,
+        sha256,
+    })
+}
+
+fn form_error(app: &App, error: &multer::Error) -> Refusal {
+    let is_slow = |error: &multer::Error| {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(error) = cause {
+            let io = error.downcast_ref::<std::io::Error>();
+            if io.is_some_and(|io| io.kind() == std::io::ErrorKind::TimedOut) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    };
+    match error {
+        multer::Error::StreamSizeExceeded { .. } | multer::Error::FieldSizeExceeded { .. } => {
+            too_large(app)
+        }
+        error if is_slow(error) => {
+            let message = "the body comes too slowly; send at least 1 KiB a second";
+            Refusal::new(StatusCode::REQUEST_TIMEOUT, "too_slow", message)
+        }
+        multer::Error::StreamReadFailed(_) => Refusal::bad(
+            "body_ended",
+            "the body ended early: it is shorter than its content-length",
+        ),
+        multer::Error::IncompleteStream | multer::Error::IncompleteFieldData { .. } => {
+            Refusal::bad(
+                "form_ended",
+                "the form ended without its last boundary; nothing was stored",
+            )
+        }
+        multer::Error::IncompleteHeaders => Refusal::bad(
+            "no_file",
+            "the form has no part `file`: curl -F file=@some.csv",
+        ),
+        _ => Refusal::bad("bad_form", format!("the form cannot be read: {error}")),
+    }
+}
+
+/// The bytes are durable: makes a file of them.
+async fn finish(
+    app: &App,
+    mut upload: Open,
+    received: Received,
+    header: Header,
+) -> Result<Response, Refusal> {
+    let now = now();
+    let limit = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    let file = NewFile {
+        upload: &upload.id,
+        name: &received.name,
+        kind: received.kind,
+        header: match header {
+            Header::Yes => 1,
+            Header::No => 0,
+            Header::Auto => -1,
+        },
+        size: limit(received.size),
+        sha256: &received.sha256,
+        now,
+        expires: now.saturating_add(micros_of(app.settings.keep)),
+        quota: limit(app.settings.quota),
+    };
+    let (id, is_duplicate) = match app.database.finish_upload(&file).await? {
+        Finished::Stored(id) => {
+            app.committed.notify_one();
+            (id, false)
+        }
+        Finished::Duplicate(id) => {
+            ask_again_if_failed(app, &id).await?;
+            (id, true)
+        }
+        Finished::OverQuota => return Err(over_quota()),
+        Finished::Gone => {
+            let message = "the upload took so long that it was given up; send it again";
+            return Err(Refusal::new(StatusCode::GONE, "gone", message));
+        }
+    };
+    // The answer does not wait for this: it removes what a duplicate stored, and the clean-up job.
+    upload.is_ended = true;
+    drop(upload);
+    let body = json!({
+        "id": id, "sha256": received.sha256, "size": received.size, "duplicate": is_duplicate,
+        "file": format!("/files/{id}"), "events": format!("/ws?file={id}"),
+    });
+    let status = if is_duplicate {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    };
+    Ok((status, Json(body)).into_response())
+}
+
+async fn ask_again_if_failed(app: &App, id: &str) -> Result<(), Refusal> {
+    if let Some(file) = app.database.file(id).await?
+        && file.state == "failed"
+        && app.database.ask_again(id, file.generation, false).await?
+    {
+        app.committed.notify_one();
+    }
+    Ok(())
+}
