@@ -1,0 +1,172 @@
+//! The life of a file, from its upload to its expiry.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_file_is_processed_once_and_its_steps_are_shown() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &[]).await;
+    let at = &web.address;
+    let id = upload(at, "some.csv", &csv("ann", 1_000))
+        .await
+        .expect("an id");
+    let views = follow(at, &id).await.expect("views");
+    assert_eq!(views.last().expect("a view")["state"], "processed");
+    let view = until_state(at, &id, "processed").await;
+    assert_eq!(
+        (&view["rows"], &view["columns"]),
+        (&json!(1_000), &json!(2))
+    );
+    assert_eq!(view["header"], json!(["name", "n"]));
+    assert_eq!(view["preview"][0], json!(["ann", "1"]));
+    let steps: Vec<_> = view["steps"]
+        .as_array()
+        .expect("steps")
+        .iter()
+        .map(|step| step["step"].clone())
+        .collect();
+    assert_eq!(steps, ["stored", "queued", "started", "ended"]);
+    let (_, rows) = get(at, &format!("/files/{id}/rows?from=1000"))
+        .await
+        .expect("rows");
+    assert_eq!(
+        rows["rows"],
+        json!([{"n": 1_000, "cells": ["ann", "1000"]}])
+    );
+
+    // The same bytes under another name are the same file.
+    let again = upload(at, "other.csv", &csv("ann", 1_000))
+        .await
+        .expect("an id");
+    assert_eq!(again, id);
+    until(|| objects(data.path()).len() == 1).await;
+    assert_eq!(count(data.path(), "SELECT count(*) FROM files"), 1);
+    assert_eq!(count(data.path(), "SELECT max(generation) FROM files"), 1);
+}
+
+#[tokio::test]
+async fn an_image_gets_a_thumbnail_and_a_broken_one_a_reason() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &[]).await;
+    let at = &web.address;
+    let mut png = std::io::Cursor::new(Vec::new());
+    image::DynamicImage::new_rgb8(640, 480)
+        .write_to(&mut png, image::ImageFormat::Png)
+        .expect("an image");
+    let png = png.into_inner();
+    let id = upload(at, "a.png", &png).await.expect("an id");
+    let view = until_state(at, &id, "processed").await;
+    assert_eq!(
+        (&view["width"], &view["height"]),
+        (&json!(640), &json!(480))
+    );
+    let (status, _) = get(at, view["thumbnail"].as_str().expect("an address"))
+        .await
+        .expect("a thumbnail");
+    assert_eq!(status, 200);
+    let broken = upload(at, "b.png", &png[..png.len() / 2])
+        .await
+        .expect("an id");
+    let view = until_state(at, &broken, "refused").await;
+    assert!(
+        view["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("image")),
+        "{view}"
+    );
+}
+
+#[tokio::test]
+async fn a_csv_out_of_bounds_is_refused_with_its_row() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &[]).await;
+    for (bytes, why) in [
+        (
+            format!("a,1\nb,\"{}", "x".repeat(1 << 20)),
+            "row 2 has more than 65536 bytes",
+        ),
+        (
+            format!("a,1\n{}\n", ",".repeat(100_000)),
+            "row 2 has more than 1000 columns",
+        ),
+    ] {
+        let id = upload(&web.address, "bomb.csv", bytes.as_bytes())
+            .await
+            .expect("an id");
+        let view = until_state(&web.address, &id, "refused").await;
+        assert!(
+            view["reason"].as_str().is_some_and(|is| is.contains(why)),
+            "{view}"
+        );
+    }
+    assert_eq!(count(data.path(), "SELECT count(*) FROM file_rows"), 0);
+}
+
+#[tokio::test]
+async fn a_result_is_renewed_before_its_cache_expires_and_ends_with_its_record() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &["--cache-for", "1s", "--keep", "6s"]).await;
+    let at = &web.address;
+    let id = upload(at, "some.csv", &csv("ann", 700))
+        .await
+        .expect("an id");
+    until_state(at, &id, "processed").await;
+    // Nobody asks for it in between.
+    let generations = || count(data.path(), "SELECT max(done) FROM files");
+    until(|| generations() >= 3).await;
+    let view = until_state(at, &id, "processed").await;
+    assert_eq!(view["rows"], 700);
+    until_state(at, &id, "expired").await;
+    // The bytes, the rows and the quota are free again.
+    until(|| objects(data.path()).is_empty()).await;
+    assert_eq!(count(data.path(), "SELECT count(*) FROM file_rows"), 0);
+    assert_eq!(count(data.path(), "SELECT bytes FROM totals"), 0);
+    // The same bytes are a new file now.
+    let new = upload(at, "some.csv", &csv("ann", 700))
+        .await
+        .expect("an id");
+    assert_ne!(new, id);
+    assert_eq!(until_state(at, &new, "processed").await["rows"], 700);
+}
+
+#[tokio::test]
+async fn a_result_that_was_deleted_is_processed_again() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &[]).await;
+    let at = &web.address;
+    let id = upload(at, "some.csv", &csv("ann", 40))
+        .await
+        .expect("an id");
+    until_state(at, &id, "processed").await;
+    let (status, _) = ask(at, "DELETE", &format!("/files/{id}/result"), &[], "")
+        .await
+        .expect("an answer");
+    assert_eq!(status, 202);
+    let views = follow(at, &id).await.expect("views");
+    assert_eq!(views.last().expect("a view")["rows"], 40);
+    assert_eq!(count(data.path(), "SELECT done FROM files"), 2);
+    let (status, _) = ask(at, "DELETE", &format!("/files/{id}"), &[], "")
+        .await
+        .expect("an answer");
+    assert_eq!(status, 204);
+    until_state(at, &id, "expired").await;
+    until(|| objects(data.path()).is_empty()).await;
+}
+
+/// Rows of a file, which are each there once.
+pub(crate) fn assert_rows(data: &std::path::Path, id: &str, wanted: usize) {
+    let database = rusqlite::Connection::open(data.join("files.db")).expect("the database");
+    let mut select = database
+        .prepare("SELECT cells FROM file_rows WHERE file = ? AND n > 0")
+        .expect("a statement");
+    let rows = select
+        .query_map([id], |row| row.get::<_, String>(0))
+        .expect("rows");
+    let rows: Vec<String> = rows.map(|row| row.expect("a row")).collect();
+    let distinct: BTreeSet<&String> = rows.iter().collect();
+    assert_eq!((rows.len(), distinct.len()), (wanted, wanted), "{id}");
+}

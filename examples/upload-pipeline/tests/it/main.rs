@@ -1,0 +1,8 @@
+//! The pipeline as processes: uploads, kills, and requests that ask for trouble.
+
+mod kills;
+mod lives;
+mod memory;
+mod refusals;
+mod stores;
+mod support;

@@ -1,0 +1,224 @@
+//! Requests that ask for trouble: each gets a clear error and leaves nothing behind.
+
+use punctual::time::{seconds, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::*;
+
+const FILE: &str = "name=\"file\"; filename=\"a.csv\"";
+
+/// No bytes, no open upload, no record.
+async fn nothing_is_left(data: &std::path::Path) {
+    until(|| objects(data).is_empty()).await;
+    until(|| count(data, "SELECT count(*) FROM uploads") == 0).await;
+    assert_eq!(count(data, "SELECT count(*) FROM files"), 0);
+    assert_eq!(count(data, "SELECT count(*) FROM punctual_outbox"), 0);
+    assert_eq!(count(data, "SELECT bytes FROM totals"), 0);
+}
+
+#[tokio::test]
+async fn bad_forms_are_refused_and_leave_nothing() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &["--file-max", "100000", "--quota", "60000"]).await;
+    let file = || part(FILE, None, &csv("ann", 10));
+    let named = |name: &str| {
+        part(
+            &format!("name=\"file\"; filename=\"{name}\""),
+            None,
+            &csv("ann", 10),
+        )
+    };
+    let mut cut = form(&[part(FILE, None, &csv("ann", 3_000))]);
+    cut.truncate(cut.len() - 100);
+    let cases = [
+        (form(&[]), 400, "no_file"),
+        (
+            form(&[part("name=\"other\"", None, b"1")]),
+            400,
+            "unexpected_part",
+        ),
+        (
+            form(&[part("name=\"file\"", None, b"a,b")]),
+            400,
+            "unexpected_part",
+        ),
+        (
+            form(&[file(), part("name=\"x\"", None, b"1")]),
+            400,
+            "unexpected_part",
+        ),
+        (form(&[file(), file()]), 400, "two_files"),
+        (form(&[part(FILE, None, b"")]), 400, "empty_file"),
+        (form(&[named(&"n".repeat(4_096))]), 400, "name_too_long"),
+        (cut, 400, "form_ended"),
+        (b"no form at all".to_vec(), 400, "form_ended"),
+        (
+            form(&[part(FILE, Some("image/png"), b"\x7fELF\x02\x01\x01\0")]),
+            415,
+            "unsupported_type",
+        ),
+        (
+            form(&[part(FILE, Some("image/jpeg"), &csv("ann", 3))]),
+            415,
+            "unsupported_type",
+        ),
+        (
+            form(&[part(FILE, None, b"PK\x03\x04\x14\0\0\0")]),
+            415,
+            "unsupported_type",
+        ),
+        (
+            form(&[part(FILE, None, &vec![b'a'; 200_000])]),
+            413,
+            "too_large",
+        ),
+        (form(&[part(FILE, None, &vec![b'a'; 90_000])]), 507, "quota"),
+    ];
+    for (form, status, code) in cases {
+        let shown = String::from_utf8_lossy(&form[..form.len().min(120)]).into_owned();
+        let (is, answer) = post(&web.address, &[], form).await.expect("an answer");
+        assert_eq!(
+            (is, answer["error"]["code"].as_str()),
+            (status, Some(code)),
+            "{shown} {answer}"
+        );
+        assert!(
+            answer["error"]["message"]
+                .as_str()
+                .is_some_and(|text| text.len() > 10),
+            "{answer}"
+        );
+    }
+    let (status, answer) = ask(
+        &web.address,
+        "POST",
+        "/upload",
+        &[("content-type", "text/csv")],
+        "a,b",
+    )
+    .await
+    .expect("an answer");
+    assert_eq!(
+        (status, answer["error"]["code"].as_str()),
+        (400, Some("not_a_form"))
+    );
+    let (status, _) = get(&web.address, "/files/..%2f..%2fetc%2fpasswd")
+        .await
+        .expect("an answer");
+    assert_eq!(status, 404);
+    nothing_is_left(data.path()).await;
+}
+
+#[tokio::test]
+async fn names_of_files_name_nothing_in_the_store() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &[]).await;
+    for (name, shown) in [
+        ("../../../tmp/a.csv", "a.csv"),
+        ("/etc/passwd", "passwd"),
+        ("\u{202e}vsc.a", "vsc.a"),
+        ("تقرير.csv", "تقرير.csv"),
+    ] {
+        let id = upload(&web.address, name, &csv(name, 10))
+            .await
+            .expect("an id");
+        assert_eq!(
+            until_state(&web.address, &id, "processed").await["name"],
+            shown
+        );
+    }
+    for object in objects(data.path()) {
+        let name = object
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("a name");
+        assert!(name.parse::<uuid::Uuid>().is_ok(), "{name}");
+    }
+    assert_eq!(objects(data.path()).len(), 4);
+}
+
+#[tokio::test]
+async fn an_upload_without_the_token_or_from_another_site_is_refused() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &["--token", "a-secret-token"]).await;
+    let file = || form(&[part(FILE, None, &csv("ann", 10))]);
+    let here = format!("http://{}", web.address);
+    let right = ("authorization", "Bearer a-secret-token");
+    for (headers, status, code) in [
+        (vec![], 401, "missing_token"),
+        (vec![("authorization", "Bearer wrong")], 401, "wrong_token"),
+        (
+            vec![right, ("origin", "http://evil.example")],
+            403,
+            "wrong_origin",
+        ),
+        (vec![right, ("origin", "null")], 403, "wrong_origin"),
+    ] {
+        let (is, answer) = post(&web.address, &headers, file())
+            .await
+            .expect("an answer");
+        assert_eq!(
+            (is, answer["error"]["code"].as_str()),
+            (status, Some(code)),
+            "{headers:?}"
+        );
+    }
+    nothing_is_left(data.path()).await;
+    let (status, answer) = post(&web.address, &[right, ("origin", &here)], file())
+        .await
+        .expect("an answer");
+    assert_eq!(status, 202, "{answer}");
+    let id = answer["id"].as_str().expect("an id");
+    until_state(&web.address, id, "processed").await;
+    let (status, _) = ask(&web.address, "DELETE", &format!("/files/{id}"), &[], "")
+        .await
+        .expect("an answer");
+    assert_eq!(status, 401);
+}
+
+/// Sends the head of a request and a part of its body; answers what comes back.
+async fn send_raw(address: &str, length: usize, body: &[u8], closes: bool) -> String {
+    let mut tcp = TcpStream::connect(address).await.expect("a connection");
+    let head = format!(
+        "POST /upload HTTP/1.1\r\nhost: {address}\r\ncontent-length: {length}\r\n\
+         content-type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n"
+    );
+    tcp.write_all(head.as_bytes()).await.expect("it sends");
+    tcp.write_all(body).await.expect("it sends");
+    if closes {
+        tcp.shutdown().await.expect("it closes");
+    }
+    let mut answer = Vec::new();
+    let _ = within(seconds(60), tcp.read_to_end(&mut answer)).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn bodies_that_are_slow_or_shorter_than_they_say_are_given_up() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &["--idle", "300ms"]).await;
+    let whole = form(&[part(FILE, None, &csv("ann", 10_000))]);
+    let half = &whole[..whole.len() / 2];
+    // It says more than it sends, and waits.
+    let slow = send_raw(&web.address, whole.len(), half, false).await;
+    assert!(
+        slow.starts_with("HTTP/1.1 408") && slow.contains("too_slow"),
+        "{slow}"
+    );
+    // It goes away in the middle: nobody is there to read an answer.
+    send_raw(&web.address, whole.len(), half, true).await;
+    // It says less than it sends.
+    let less = send_raw(&web.address, half.len(), half, false).await;
+    assert!(
+        less.starts_with("HTTP/1.1 400") && less.contains("form_ended"),
+        "{less}"
+    );
+    // It says more than a file may have, and sends nothing.
+    let huge = send_raw(&web.address, 10 << 30, b"", false).await;
+    assert!(
+        huge.starts_with("HTTP/1.1 413") && huge.contains("too_large"),
+        "{huge}"
+    );
+    nothing_is_left(data.path()).await;
+}
