@@ -223,3 +223,6 @@ fn is_taken(error: &BoxError) -> bool {
     let error = error.and_then(sqlx::Error::as_database_error);
     error.is_some_and(|error| error.is_unique_violation())
 }
+
+#[cfg(test)]
+mod tests;

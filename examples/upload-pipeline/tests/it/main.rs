@@ -4,5 +4,6 @@ mod kills;
 mod lives;
 mod memory;
 mod refusals;
+mod servers;
 mod stores;
 mod support;

@@ -246,6 +246,12 @@ async fn roles_on_redis_survive_kills_and_share_the_cache() {
     // Both see the entry, and it has a time to live.
     let key = format!("upload-pipeline:{{{id}}}:result");
     assert!(server.cli(&["GET", &key]).contains("processed"));
-    assert!(server.cli(&["PTTL", &key]).trim().parse::<i64>().is_ok_and(|ms| ms > 0));
+    assert!(
+        server
+            .cli(&["PTTL", &key])
+            .trim()
+            .parse::<i64>()
+            .is_ok_and(|ms| ms > 0)
+    );
     drop(worker);
 }
