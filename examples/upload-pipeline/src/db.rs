@@ -58,6 +58,9 @@ pub(crate) struct NewFile<'a> {
     pub(crate) quota: i64,
 }
 
+/// A transaction that another one stood in the way of is tried again, up to this.
+const TRIES_MAX: usize = 8;
+
 /// What became of an upload.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Finished {
@@ -90,6 +93,13 @@ impl Database {
                 let pool = MySqlPoolOptions::new()
                     .max_connections(8)
                     .acquire_timeout(seconds(10));
+                // The usual level locks gaps between rows, into which others could not insert.
+                let pool = pool.after_connect(|connection, _| {
+                    Box::pin(async move {
+                        let level = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+                        sqlx::query(level).execute(connection).await.map(drop)
+                    })
+                });
                 let address = address.replacen("mariadb", "mysql", 1);
                 Self::Mysql(pool.connect(&address).await?)
             }
@@ -166,10 +176,13 @@ impl Database {
 
     /// Makes a file of an upload: its record and its jobs in one transaction, or none of it.
     pub(crate) async fn finish_upload(&self, new: &NewFile<'_>) -> Result<Finished, BoxError> {
-        match self.try_finish(new).await {
-            // The same bytes came twice at the same moment: this one comes second.
-            Err(error) if is_taken(&error) => self.try_finish(new).await,
-            ended => ended,
+        let mut tries = 1;
+        loop {
+            match self.try_finish(new).await {
+                // The same bytes came twice at the same moment: the next try finds the other's file.
+                Err(error) if tries < TRIES_MAX && is_conflict(&error) => tries += 1,
+                ended => return ended,
+            }
         }
     }
 
@@ -218,10 +231,13 @@ impl Database {
     }
 }
 
-fn is_taken(error: &BoxError) -> bool {
+/// Whether another transaction stood in the way: a key is taken, or the server ended a deadlock.
+fn is_conflict(error: &BoxError) -> bool {
     let error = error.downcast_ref::<sqlx::Error>();
     let error = error.and_then(sqlx::Error::as_database_error);
-    error.is_some_and(|error| error.is_unique_violation())
+    error.is_some_and(|error| {
+        error.is_unique_violation() || error.code().as_deref() == Some("40001")
+    })
 }
 
 #[cfg(test)]
