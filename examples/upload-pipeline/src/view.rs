@@ -1,6 +1,7 @@
 //! A file as JSON, for people and programs.
 
 use punctual::JobRecord;
+use punctual::job::{PastAttempt, PastOutcome};
 use serde_json::{Map, Value, json};
 
 use crate::app::now;
@@ -75,9 +76,14 @@ fn steps(file: &File) -> Value {
 
 /// Attempts of a job that ended in anything but its completion, in words.
 pub(crate) fn past(job: &JobRecord) -> Vec<String> {
-    let words = |past: &punctual::job::PastAttempt| match past.error.as_deref() {
-        Some(error) => format!("attempt {}: {:?}: {error}", past.attempt, past.outcome),
-        None => format!("attempt {}: {:?}", past.attempt, past.outcome),
+    let words = |past: &PastAttempt| {
+        let what = match past.outcome {
+            PastOutcome::Crashed => "its worker died or hung, and its lease ran out",
+            PastOutcome::Released => "its worker was shut down and handed it back",
+            _ => "it failed",
+        };
+        let why = past.error.as_deref().map_or(String::new(), |why| format!(": {why}"));
+        format!("attempt {}: {what}{why}", past.attempt)
     };
     job.attempts.iter().map(words).collect()
 }
