@@ -10,7 +10,7 @@ use sqlx::mysql::MySqlPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{MySqlPool, SqlitePool};
 
-pub(crate) use files::{Attempt, File, Taken};
+pub(crate) use files::{Again, Attempt, File, Taken};
 
 use crate::jobs;
 

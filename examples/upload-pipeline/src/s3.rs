@@ -174,6 +174,9 @@ impl Bucket {
         if answer.status == StatusCode::RANGE_NOT_SATISFIABLE {
             return Ok(Bytes::new());
         }
+        if answer.status == StatusCode::NOT_FOUND {
+            return Err(crate::store::Lacking::OBJECT.into());
+        }
         let answer = succeeded(answer, "read")?;
         // A store that knows no ranges answers all of it.
         let from = if answer.status == StatusCode::PARTIAL_CONTENT {

@@ -19,6 +19,22 @@ pub(crate) enum Store {
     S3(Arc<Bucket>),
 }
 
+/// The store has not what a record says: no time mends that.
+#[derive(Debug)]
+pub(crate) struct Lacking(pub(crate) &'static str);
+
+impl Lacking {
+    pub(crate) const OBJECT: Self = Self("the store has no such object");
+}
+
+impl std::fmt::Display for Lacking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Lacking {}
+
 /// An object that is being written. It is not there before `finish`.
 pub(crate) enum Writer {
     File {
@@ -67,7 +83,11 @@ impl Store {
     ) -> Result<Bytes, BoxError> {
         match self {
             Self::Directory(path) => {
-                let mut file = fs::File::open(path.join(object)).await?;
+                let opened = fs::File::open(path.join(object)).await;
+                let mut file = opened.map_err(|error| match error.kind() {
+                    std::io::ErrorKind::NotFound => BoxError::from(Lacking::OBJECT),
+                    _ => error.into(),
+                })?;
                 file.seek(std::io::SeekFrom::Start(offset)).await?;
                 let mut bytes = Vec::with_capacity(len);
                 file.take(len as u64).read_to_end(&mut bytes).await?;

@@ -16,11 +16,12 @@ use serde_json::json;
 
 use crate::access;
 use crate::app::{App, micros_of, now};
-use crate::db::{Finished, NewFile};
+use crate::db::{Again, Finished, NewFile};
 use crate::jobs::{self, CleanUp};
 use crate::refusal::Refusal;
 use crate::s3::hex;
 use crate::sniff::{self, HEAD_BYTES};
+use crate::web;
 
 /// What a form adds to its file.
 const FORM_BYTES_MAX: u64 = 64 * 1024;
@@ -348,7 +349,7 @@ async fn finish(
             (id, false)
         }
         Finished::Duplicate(id) => {
-            ask_again_if_failed(app, &id).await?;
+            ask_again_if_dead(app, &id).await?;
             (id, true)
         }
         Finished::OverQuota => return Err(over_quota()),
@@ -372,10 +373,16 @@ async fn finish(
     Ok((status, Json(body)).into_response())
 }
 
-async fn ask_again_if_failed(app: &App, id: &str) -> Result<(), Refusal> {
-    if let Some(file) = app.database.file(id).await?
-        && file.state == "failed"
-        && app.database.ask_again(id, file.generation, false).await?
+/// The same bytes were there and their job is dead, as after a handler that panicked: it gets another.
+async fn ask_again_if_dead(app: &App, id: &str) -> Result<(), Refusal> {
+    let Some(file) = app.database.file(id).await? else {
+        return Ok(());
+    };
+    if web::is_dead(app, &file).await?
+        && app
+            .database
+            .ask_again(id, file.generation, Again::JobIsDead)
+            .await?
     {
         app.committed.notify_one();
     }

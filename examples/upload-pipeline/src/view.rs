@@ -82,7 +82,10 @@ pub(crate) fn past(job: &JobRecord) -> Vec<String> {
             PastOutcome::Released => "its worker was shut down and handed it back",
             _ => "it failed",
         };
-        let why = past.error.as_deref().map_or(String::new(), |why| format!(": {why}"));
+        let why = past
+            .error
+            .as_deref()
+            .map_or(String::new(), |why| format!(": {why}"));
         format!("attempt {}: {what}{why}", past.attempt)
     };
     job.attempts.iter().map(words).collect()

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
+use punctual::engine::Got;
 use punctual::time::{millis, pause, seconds, within};
 use punctual::{JobId, State as JobState};
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::access;
 use crate::app::{App, micros_of, now};
-use crate::db::File;
+use crate::db::{Again, File};
 use crate::jobs::Expire;
 use crate::refusal::Refusal;
 use crate::{upload, view};
@@ -100,22 +101,32 @@ async fn found(app: &App, id: &str) -> Result<File, Refusal> {
 
 /// The view of a file. A job that is dead, or that somebody cancelled, ends its file.
 async fn look_at(app: &App, file: &File) -> Result<Value, Refusal> {
-    let mut past = Vec::new();
-    let mut ended = None;
-    let waits = matches!(view::state(file), "queued" | "processing");
-    if let Ok(id) = file.job.parse::<JobId>()
-        && let Some(got) = app.queue.get(id).await?
-    {
-        past = got.job().map(view::past).unwrap_or_default();
-        ended =
-            Some(got.state()).filter(|state| matches!(state, JobState::Dead | JobState::Cancelled));
-    }
-    let mut view = view::of(file, &past);
-    if let Some(ended) = ended.filter(|_| waits) {
+    let got = job_of(app, file).await?;
+    let past = got.as_ref().and_then(Got::job).map(view::past);
+    let mut view = view::of(file, &past.unwrap_or_default());
+    if let Some(ended) = got.filter(|got| is_end(file, got)) {
         view["state"] = json!("failed");
-        view["reason"] = json!(format!("its job is {ended}; send the file again"));
+        view["reason"] = json!(format!("its job is {}; send the file again", ended.state()));
     }
     Ok(view)
+}
+
+async fn job_of(app: &App, file: &File) -> Result<Option<Got>, Refusal> {
+    match file.job.parse::<JobId>() {
+        Ok(id) => Ok(app.queue.get(id).await?),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether the file waits for a job that will bring no result.
+fn is_end(file: &File, got: &Got) -> bool {
+    let waits = matches!(view::state(file), "queued" | "processing");
+    waits && matches!(got.state(), JobState::Dead | JobState::Cancelled)
+}
+
+pub(crate) async fn is_dead(app: &App, file: &File) -> Result<bool, Refusal> {
+    let got = job_of(app, file).await?;
+    Ok(got.is_some_and(|got| is_end(file, &got)))
 }
 
 /// A result that was not cached is, unless its time is over: then it is processed again, and the
@@ -132,7 +143,7 @@ async fn renew(app: &App, file: &File) -> Result<(), Refusal> {
     } else if file.done == file.generation
         && app
             .database
-            .ask_again(&file.id, file.generation, false)
+            .ask_again(&file.id, file.generation, Again::ResultIsOld)
             .await?
     {
         app.committed.notify_one();
@@ -169,7 +180,7 @@ async fn delete_result(
     let file = found(&app, &id).await?;
     let is_asked = app
         .database
-        .ask_again(&file.id, file.generation, true)
+        .ask_again(&file.id, file.generation, Again::ResultIsDropped)
         .await?;
     if !is_asked {
         let message = "there is no result to remove: the file is being processed, or has expired";

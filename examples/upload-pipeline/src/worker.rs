@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use crate::app::{App, micros, micros_of, now};
 use crate::csv::{self, Rows};
-use crate::db::{Attempt, File, Taken};
+use crate::db::{Again, Attempt, File, Taken};
 use crate::jobs::{ATTEMPTS_MAX, CleanUp, Expire, Process, Refresh};
+use crate::store::Lacking;
 use crate::thumbnail::{self, thumbnail};
 use crate::view;
 
@@ -50,7 +51,22 @@ impl<E: Into<BoxError>> From<E> for Ended {
     }
 }
 
+/// The longest pause while the store or the database is away.
+const AWAY_MAX: u32 = 60;
+
 async fn process(job: Process, ctx: Context, State(app): State<App>) -> HandlerResult {
+    match attempt(&job, &ctx, &app).await {
+        // The store or the database is away, and the file is not to blame: no failure is counted.
+        Err(error) if !error.is::<Stale>() && !error.is::<Lacking>() => {
+            ctx.log(format!("{error}; it is tried again"));
+            let after = seconds(u64::from((2 * ctx.attempt()).min(AWAY_MAX)));
+            Ok(Outcome::Snooze { after })
+        }
+        ended => ended,
+    }
+}
+
+async fn attempt(job: &Process, ctx: &Context, app: &App) -> HandlerResult {
     let (started, due) = (ctx.started_at(), ctx.job().due);
     let by = Attempt {
         fence: i64::try_from(ctx.token().fence)?,
@@ -61,9 +77,9 @@ async fn process(job: Process, ctx: Context, State(app): State<App>) -> HandlerR
     };
     let file = match app.database.take(&job.file, job.generation, by).await? {
         Taken::Ours(file) => *file,
-        Taken::Done(file) => return after(&file, &ctx, &app).await,
+        Taken::Done(file) => return after(&file, ctx, app).await,
         Taken::NotWanted => return Ok(Outcome::Completed),
-        Taken::Stale => return Err(stale()),
+        Taken::Stale => return Err(Stale.into()),
     };
     app.announce(&file.id);
     ctx.log(format!(
@@ -71,10 +87,8 @@ async fn process(job: Process, ctx: Context, State(app): State<App>) -> HandlerR
         file.byte_offset, file.size, file.row_total
     ));
     let worked = match file.kind.as_str() {
-        "csv" => rows_of(&file, &ctx, &app)
-            .await
-            .map(|result| (result, None)),
-        _ => image_of(&file, &app).await,
+        "csv" => rows_of(&file, ctx, app).await.map(|result| (result, None)),
+        _ => image_of(&file, app).await,
     };
     let stored = match worked {
         Ok((result, thumbnail)) => {
@@ -90,7 +104,7 @@ async fn process(job: Process, ctx: Context, State(app): State<App>) -> HandlerR
         }
         Err(Ended::Stale) => false,
         Err(Ended::Failed(error)) => {
-            if ctx.failures() + 1 >= ATTEMPTS_MAX {
+            if error.is::<Lacking>() && ctx.failures() + 1 >= ATTEMPTS_MAX {
                 let why = format!("failed {ATTEMPTS_MAX} times, at last: {error}");
                 app.database
                     .end_without_result(&file, "failed", &why, now())
@@ -101,14 +115,22 @@ async fn process(job: Process, ctx: Context, State(app): State<App>) -> HandlerR
         }
     };
     if !stored {
-        return Err(stale());
+        return Err(Stale.into());
     }
-    after(&file, &ctx, &app).await
+    after(&file, ctx, app).await
 }
 
-fn stale() -> BoxError {
-    "a later lease has this file; nothing was written".into()
+/// A later lease has the file: this attempt wrote nothing, and ends.
+#[derive(Debug)]
+struct Stale;
+
+impl std::fmt::Display for Stale {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a later lease has this file; nothing was written")
+    }
 }
+
+impl std::error::Error for Stale {}
 
 /// What follows a stored result; each part may be done twice. Removes rows of generations before,
 /// renews the cache, and asks for its next renewal in the step that settles this job.
@@ -169,7 +191,7 @@ async fn rows_of(file: &File, ctx: &Context, app: &App) -> Result<Value, Ended> 
     }
     if position < file.size.unsigned_abs() {
         return Err(Ended::Failed(
-            "the store has only a part of the file".into(),
+            Lacking("the store has only a part of the file").into(),
         ));
     }
     written.add(file, &mut batch, rows.offset(), app).await?;
@@ -261,7 +283,7 @@ async fn image_of(file: &File, app: &App) -> Result<(Value, Option<Vec<u8>>), En
     let bytes = app.store.read(&file.object, 0, size).await?;
     if bytes.len() < size {
         return Err(Ended::Failed(
-            "the store has only a part of the file".into(),
+            Lacking("the store has only a part of the file").into(),
         ));
     }
     let kind = file.kind.clone();
@@ -278,7 +300,7 @@ async fn image_of(file: &File, app: &App) -> Result<(Value, Option<Vec<u8>>), En
 async fn refresh(job: Refresh, State(app): State<App>) -> HandlerResult<()> {
     if app
         .database
-        .ask_again(&job.file, job.generation, false)
+        .ask_again(&job.file, job.generation, Again::ResultIsOld)
         .await?
     {
         app.committed.notify_one();

@@ -90,6 +90,17 @@ pub(crate) enum Taken {
     Stale,
 }
 
+/// Why a result is asked for again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// It is old. It stays until the new one is there.
+    ResultIsOld,
+    /// Somebody does not want it.
+    ResultIsDropped,
+    /// There is none, and no job that will bring it.
+    JobIsDead,
+}
+
 /// Rows that are deleted in one transaction.
 const ROWS_AT_ONCE: i64 = 5_000;
 
@@ -192,7 +203,8 @@ impl Database {
         Ok(updated == 1)
     }
 
-    /// Ends a file without a result: `refused` for what is in it, `failed` for what went wrong here.
+    /// Ends a file without a result: `refused` for what is in it, `failed` if its bytes are gone.
+    /// The same bytes, sent again, are then a new file.
     pub(crate) async fn end_without_result(
         &self,
         file: &File,
@@ -200,10 +212,11 @@ impl Database {
         reason: &str,
         now: i64,
     ) -> Result<bool, sqlx::Error> {
-        let update = "UPDATE files SET state = ?, reason = ?, ended = ? \
+        let update = "UPDATE files SET state = ?, reason = ?, ended = ?, \
+             hash = CASE WHEN ? = 'failed' THEN NULL ELSE hash END \
              WHERE id = ? AND generation = ? AND fence = ?";
         let updated = on_any!(self, pool => {
-            sqlx::query(update).bind(state).bind(reason).bind(now)
+            sqlx::query(update).bind(state).bind(reason).bind(now).bind(state)
                 .bind(&file.id).bind(file.generation).bind(file.fence)
                 .execute(pool).await?.rows_affected()
         });
@@ -211,27 +224,27 @@ impl Database {
     }
 
     /// Asks for a new result, by a new generation and its job in one transaction. `seen` is the
-    /// generation that the caller saw: of two callers one asks. The present result stays until the
-    /// new one is there, unless it is to be dropped.
+    /// generation that the caller saw: of two callers one asks.
     pub(crate) async fn ask_again(
         &self,
         id: &str,
         seen: i64,
-        is_dropped: bool,
+        why: Again,
     ) -> Result<bool, BoxError> {
         let update = "UPDATE files SET generation = generation + 1, byte_offset = 0, row_total = 0, job = ?, \
              state = CASE WHEN done = 0 THEN 'queued' ELSE 'processed' END, reason = NULL \
-             WHERE id = ? AND generation = ? AND state IN ('processed', 'refused', 'failed')";
+             WHERE id = ? AND generation = ? AND (state IN ('processed', 'refused') OR (? AND state <> 'expired'))";
         let drop_result = "UPDATE files SET done = 0, state = 'queued', result = NULL, thumbnail = NULL, ended = NULL \
              WHERE id = ?";
         let process = jobs::process(id, seen + 1)?;
         on_any!(self, pool, begin => {
             let mut tx = pool.begin_with(begin).await?;
-            let asked = sqlx::query(update).bind(process.id.to_string()).bind(id).bind(seen);
+            let asked = sqlx::query(update).bind(process.id.to_string()).bind(id).bind(seen)
+                .bind(why == Again::JobIsDead);
             if asked.execute(&mut *tx).await?.rows_affected() == 0 {
                 return Ok(false);
             }
-            if is_dropped {
+            if why == Again::ResultIsDropped {
                 sqlx::query(drop_result).bind(id).execute(&mut *tx).await?;
             }
             punctual_outbox::enqueue(&mut *tx, process).await?;

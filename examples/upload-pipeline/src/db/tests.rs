@@ -110,9 +110,17 @@ async fn a_stale_lease_is_refused(database: &Database) {
     ));
 
     // A new generation, and the end of the record: attempts of what was wanted before write nothing.
-    assert!(database.ask_again(&id, 1, false).await.expect("it asks"));
     assert!(
-        !database.ask_again(&id, 1, false).await.expect("it answers"),
+        database
+            .ask_again(&id, 1, Again::ResultIsOld)
+            .await
+            .expect("it asks")
+    );
+    assert!(
+        !database
+            .ask_again(&id, 1, Again::ResultIsOld)
+            .await
+            .expect("it answers"),
         "of two callers one asks"
     );
     assert!(matches!(

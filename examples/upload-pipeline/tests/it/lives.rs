@@ -157,6 +157,31 @@ async fn a_result_that_was_deleted_is_processed_again() {
     until(|| objects(data.path()).is_empty()).await;
 }
 
+#[tokio::test]
+async fn a_file_whose_bytes_are_gone_fails_and_may_be_sent_again() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &["--role", "web"]).await;
+    let bytes = csv("ann", 10);
+    let id = upload(&web.address, "some.csv", &bytes)
+        .await
+        .expect("an id");
+    std::fs::remove_file(&objects(data.path())[0]).expect("it is there");
+    let worker = Process::start(data.path(), &["--role", "worker"]).await;
+    let view = until_state(&web.address, &id, "failed").await;
+    assert!(
+        view["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("no such object")),
+        "{view}"
+    );
+    let again = upload(&web.address, "some.csv", &bytes)
+        .await
+        .expect("an id");
+    assert_ne!(again, id);
+    until_state(&web.address, &again, "processed").await;
+    drop(worker);
+}
+
 /// Rows of a file, which are each there once.
 pub(crate) fn assert_rows(data: &std::path::Path, id: &str, wanted: usize) {
     let database = rusqlite::Connection::open(data.join("files.db")).expect("the database");

@@ -1,5 +1,6 @@
 //! The pipeline as processes: uploads, kills, and requests that ask for trouble.
 
+mod as_described;
 mod kills;
 mod lives;
 mod memory;

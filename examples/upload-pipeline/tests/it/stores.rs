@@ -21,6 +21,8 @@ struct Bucket {
     objects: BTreeMap<String, Bytes>,
     uploads: BTreeMap<String, (String, BTreeMap<usize, Bytes>)>,
     parts: usize,
+    /// It fails every call.
+    is_down: bool,
 }
 
 type Shared = Arc<Mutex<Bucket>>;
@@ -66,6 +68,9 @@ async fn of_bucket(
     body: Bytes,
 ) -> Response {
     assert!(is_signed(&headers, &body));
+    if bucket.lock().expect("a bucket").is_down {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
     let bucket = bucket.lock().expect("a bucket");
     let prefix = query.get("prefix").cloned().unwrap_or_default();
     let open = bucket
@@ -88,6 +93,9 @@ async fn of_object(
 ) -> Response {
     assert!(is_signed(&headers, &body));
     let mut bucket = bucket.lock().expect("a bucket");
+    if bucket.is_down {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
     let upload = query.get("uploadId").cloned().unwrap_or_default();
     match (method.as_str(), query.contains_key("uploadId")) {
         ("POST", false) => {
@@ -222,6 +230,44 @@ async fn files_in_a_bucket_are_stored_in_parts_read_by_range_and_cleaned_up() {
         .await
         .expect("an answer");
     until(|| bucket.lock().expect("a bucket").objects.len() == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_away_delays_files_and_refuses_uploads() {
+    let (endpoint, bucket) = store().await;
+    let data = tempfile::tempdir().expect("a directory");
+    let shared = ["--store", "s3://files", "--s3-endpoint", &endpoint];
+    let role = |role: &'static str| [&shared[..], &["--role", role]].concat();
+    let web = Process::start_with(data.path(), &role("web"), &KEYS).await;
+    let worker = [&role("worker")[..], &["--pace", "200ms"]].concat();
+    let worker = Process::start_with(data.path(), &worker, &KEYS).await;
+    let name = "a row that is long enough to fill more than one range";
+    let id = upload(&web.address, "some.csv", &csv(name, 40_000))
+        .await
+        .expect("an id");
+    until(|| count(data.path(), "SELECT max(row_total) FROM files") > 0).await;
+    bucket.lock().expect("a bucket").is_down = true;
+    let file = part(
+        "name=\"file\"; filename=\"other.csv\"",
+        None,
+        &csv("bob", 10),
+    );
+    let (status, answer) = post(&web.address, &[], form(&[file]))
+        .await
+        .expect("an answer");
+    assert_eq!(
+        (status, answer["error"]["code"].as_str()),
+        (503, Some("unavailable"))
+    );
+    until(|| count(data.path(), "SELECT max(attempt) FROM files") > 1).await;
+    bucket.lock().expect("a bucket").is_down = false;
+    assert_eq!(
+        until_state(&web.address, &id, "processed").await["rows"],
+        40_000
+    );
+    crate::lives::assert_rows(data.path(), &id, 40_000);
+    assert_eq!(bucket.lock().expect("a bucket").objects.len(), 1);
+    drop(worker);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
