@@ -9,7 +9,7 @@ use punctual::time::parse_span;
 
 /// An upload service on Punctual: files are stored, processed behind a queue, and survive kill -9.
 ///
-/// Without options it needs no server: files, an SQLite database and the queue are in ./upload-data.
+/// Without options it needs no server: files, a database and the queue are in ./upload-data.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Args {

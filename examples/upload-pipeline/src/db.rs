@@ -179,7 +179,7 @@ impl Database {
         let mut tries = 1;
         loop {
             match self.try_finish(new).await {
-                // The same bytes came twice at the same moment: the next try finds the other's file.
+                // The same bytes came twice at once: the next try finds the other's file.
                 Err(error) if tries < TRIES_MAX && is_conflict(&error) => tries += 1,
                 ended => return ended,
             }
@@ -188,7 +188,7 @@ impl Database {
 
     async fn try_finish(&self, new: &NewFile<'_>) -> Result<Finished, BoxError> {
         let close = "UPDATE uploads SET state = ? WHERE id = ? AND state = 'open'";
-        // A record whose time is over does not stand for new bytes, even if no job has ended it yet.
+        // A record whose time is over stands for no new bytes, even if no job has ended it.
         let overdue = "UPDATE files SET hash = NULL WHERE hash = ? AND expires <= ?";
         let same = "SELECT id FROM files WHERE hash = ?";
         let reserve = "UPDATE totals SET bytes = bytes + ? WHERE id = 1 AND bytes + ? <= ?";

@@ -373,7 +373,7 @@ async fn finish(
     Ok((status, Json(body)).into_response())
 }
 
-/// The same bytes were there and their job is dead, as after a handler that panicked: it gets another.
+/// The same bytes were there and their job is dead, as after a panic: it gets another.
 async fn ask_again_if_dead(app: &App, id: &str) -> Result<(), Refusal> {
     let Some(file) = app.database.file(id).await? else {
         return Ok(());

@@ -109,7 +109,7 @@ async fn a_stale_lease_is_refused(database: &Database) {
         Ok(Taken::Done(_))
     ));
 
-    // A new generation, and the end of the record: attempts of what was wanted before write nothing.
+    // A new generation, and the end of the record: attempts at what was wanted write nothing.
     assert!(
         database
             .ask_again(&id, 1, Again::ResultIsOld)
