@@ -13,11 +13,14 @@ const ANSWER: Duration = millis(500);
 /// Entries in memory; beyond that none is added until some have expired.
 const ENTRIES_MAX: usize = 10_000;
 
+/// Texts by their files, with when each was put there and for how long.
+type Entries = HashMap<String, (String, Stopwatch, Duration)>;
+
 #[derive(Clone)]
 pub(crate) enum Cache {
     /// Roles in processes of their own would not see each other's memory.
     None,
-    Memory(Arc<Mutex<HashMap<String, (String, Stopwatch, Duration)>>>),
+    Memory(Arc<Mutex<Entries>>),
     Redis(
         Box<(
             redis::Client,

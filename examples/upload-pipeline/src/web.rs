@@ -81,6 +81,7 @@ async fn file(
         let headers = [(header::CONTENT_TYPE, "application/json"), (cache, hit)];
         (headers, text).into_response()
     };
+    is_id(&id)?;
     if let Some(text) = app.cache.get(&id).await {
         return Ok(answer("hit", text));
     }
@@ -93,6 +94,7 @@ async fn file(
 }
 
 async fn found(app: &App, id: &str) -> Result<File, Refusal> {
+    is_id(id)?;
     app.database
         .file(id)
         .await?
@@ -109,6 +111,14 @@ async fn look_at(app: &App, file: &File) -> Result<Value, Refusal> {
         view["reason"] = json!(format!("its job is {}; send the file again", ended.state()));
     }
     Ok(view)
+}
+
+/// What is no id names nothing, in the cache neither.
+fn is_id(text: &str) -> Result<(), Refusal> {
+    match uuid::Uuid::try_parse(text) {
+        Ok(id) if id.to_string() == text => Ok(()),
+        _ => Err(Refusal::no_such_file()),
+    }
 }
 
 async fn job_of(app: &App, file: &File) -> Result<Option<Got>, Refusal> {
