@@ -97,6 +97,16 @@ impl App {
         Ok(())
     }
 
+    /// Delays the clean-up of an upload that goes on. If that fails, the upload may be given up.
+    pub(crate) async fn put_off_clean_up(&self, upload: &str) {
+        let key = jobs::upload_key(upload);
+        let target = punctual::engine::Target::unique::<CleanUp>(key);
+        let delayed = self.queue.reschedule(target, self.settings.abandon_after);
+        if let Err(error) = delayed.await {
+            eprintln!("the clean-up of upload {upload} was not delayed: {error}");
+        }
+    }
+
     /// Cancels the delayed clean-up of an upload that has ended. If that is lost, the clean-up runs
     /// and finds nothing to do.
     pub(crate) async fn cancel_clean_up(&self, upload: &str) {

@@ -239,6 +239,7 @@ async fn store(
     // The first bytes are kept back until there are enough of them to see what the file is.
     let mut head = BytesMut::new();
     let mut kind = None;
+    let mut renewed = Stopwatch::start();
     while let Some(chunk) = field
         .chunk()
         .await
@@ -250,6 +251,10 @@ async fn store(
         }
         if size > room {
             return Err(over_quota());
+        }
+        if renewed.elapsed() > app.settings.abandon_after / 2 {
+            app.put_off_clean_up(upload).await;
+            renewed = Stopwatch::start();
         }
         hash.update(&chunk);
         match kind {

@@ -103,8 +103,15 @@ async fn bad_forms_are_refused_and_leave_nothing() {
         (status, answer["error"]["code"].as_str()),
         (400, Some("not_a_form"))
     );
-    for id in ["x", "%00", "0A454BC5-CBB6-4679-AD40-3EA97BD8E67C", &"9".repeat(9_000)] {
-        let (status, _) = get(&web.address, &format!("/files/{id}")).await.expect("an answer");
+    for id in [
+        "x",
+        "%00",
+        "0A454BC5-CBB6-4679-AD40-3EA97BD8E67C",
+        &"9".repeat(9_000),
+    ] {
+        let (status, _) = get(&web.address, &format!("/files/{id}"))
+            .await
+            .expect("an answer");
         assert_eq!(status, 404, "{id}");
     }
     let (status, _) = get(&web.address, "/files/..%2f..%2fetc%2fpasswd")

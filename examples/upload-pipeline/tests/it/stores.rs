@@ -168,14 +168,7 @@ const KEYS: [(&str, &str); 2] = [
 async fn files_in_a_bucket_are_stored_in_parts_read_by_range_and_cleaned_up() {
     let (endpoint, bucket) = store().await;
     let data = tempfile::tempdir().expect("a directory");
-    let args = [
-        "--store",
-        "s3://files",
-        "--s3-endpoint",
-        &endpoint,
-        "--abandon-after",
-        "3s",
-    ];
+    let args = ["--store", "s3://files", "--s3-endpoint", &endpoint];
     let all = Process::start_with(data.path(), &args, &KEYS).await;
     let small = upload(&all.address, "small.csv", &csv("ann", 100))
         .await
@@ -205,6 +198,9 @@ async fn files_in_a_bucket_are_stored_in_parts_read_by_range_and_cleaned_up() {
     until(|| bucket.lock().expect("a bucket").objects.len() == 2).await;
 
     // A process that dies in the middle leaves an open upload.
+    all.kill().await;
+    let hasty = [&args[..], &["--abandon-after", "3s"]].concat();
+    let all = Process::start_with(data.path(), &hasty, &KEYS).await;
     let mut tcp = TcpStream::connect(&all.address)
         .await
         .expect("a connection");
