@@ -168,6 +168,8 @@ pub const SENT: &[Field] = &[
         name: "share",
         json: &["share"],
         cli: &["--share"],
+        packed: &["sh"],
+        words: &["SHARE"],
         default: "none: jobs without a share are one share of their own",
         bounds: "a key of 1 to 256 bytes",
         ..NONE

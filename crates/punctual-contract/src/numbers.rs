@@ -292,6 +292,11 @@ const CLAIMED: &[Number] = &[
         32,
         "only after flag 128: *limited queues* stand at the end",
     ),
+    both(
+        "CLAIMED_SHARES",
+        64,
+        "only with 32: *shares* that were closed stand behind them",
+    ),
 ];
 
 const HAS: &[Number] = &[
@@ -342,7 +347,12 @@ const ROW: &[Number] = &[
     ),
     lua("ROW_BOUNDED", 8, "the queue has a `max_pending`"),
     lua("ROW_LIMITED", 16, "the queue has limits, or had some"),
-    lua("ROW_LATER", 32, "from here on a later version"),
+    lua(
+        "ROW_SHARED",
+        32,
+        "jobs of the queue have shares; then it is limited too",
+    ),
+    lua("ROW_LATER", 64, "from here on a later version"),
 ];
 
 const LEASE: &[Number] = &[

@@ -24,7 +24,7 @@ local function line_up(batch, part, lanes)
   note(r, 1, k)
   local waits = part.later or has_pile(r)
   if part.held then return Enqueue.hold(batch, part) end
-  if part.grouped then return Enqueue.line_up_groups(batch, part) end
+  if part.grouped or part.shared then return Enqueue.line_up_keyed(batch, part) end
   if waits then
     local dues, these, records, examined = {}, at and {} or ids, {}, nil
     for i = 1, k do
@@ -170,13 +170,13 @@ local function read_jobs(args, at, k, last)
     return one
   end
   local ids, kv, dues, dues8, lates, looks, keys, ends, groups, due_of = batch.ids, batch.kv, {}, {}, {}, {}, {}, {}, {}, Enqueue.due_of
-  local flows = {}
-  batch.dues, batch.dues8, batch.lates, batch.looks, batch.keys, batch.ends, batch.groups, batch.flows = dues, dues8, lates, looks, keys, ends, groups, flows
+  local flows, shares = {}, {}
+  batch.dues, batch.dues8, batch.lates, batch.looks, batch.keys, batch.ends, batch.groups, batch.flows, batch.shares = dues, dues8, lates, looks, keys, ends, groups, flows, shares
   local now, now8, size = S.now, u8(S.now), #blob
   at = 12
   local stamp = now8 .. S.sub
   local last_kind, last_given8, last_lane, due8, late, due, later, prefix, plain_prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
-  local last_opts, last_held, last_grouped, shape, shape_opts, shapes = nil, nil, nil, nil, nil, 0
+  local last_opts, last_held, last_grouped, last_shared, shape, shape_opts, shapes = nil, nil, nil, nil, nil, nil, 0
   for i = 1, n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length
@@ -187,26 +187,26 @@ local function read_jobs(args, at, k, last)
       if due > now ~= later then last_lane, later = nil, due > now end
       if late then batch.plain = false end
     end
-    local lane, o, key, ex, group, held, flow = last_lane, nil, nil, nil, nil, nil, nil
+    local lane, o, key, ex, group, held, flow, share = last_lane, nil, nil, nil, nil, nil, nil, nil
     local value = shape and lane and at + 38 + shape.all <= last and Job.value_in(shape, blob, at + 39)
     if value then
       o = shape_opts
       if shape.name then Check.own(shape.name, value, i - 1) end
-      if shape.name == 'u' then key = value elseif shape.name == 'g' then group = value elseif shape.name then ex = value end
+      if shape.name == 'u' then key = value elseif shape.name == 'g' then group = value elseif shape.name == 'sh' then share = value elseif shape.name then ex = value end
     else
       local ql, from = byte(blob, at + 41), nil
       local front = at + 43 + ql + (byte(blob, at + 42 + ql) or size)
       if front > last + 1 then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
       lane = sub(blob, at + 39, front - 1)
       if lane ~= last_lane then
-        from, o, key, ex, group, flow = Check.front(blob, at + 39, last, i - 1)
+        from, o, key, ex, group, flow, share = Check.front(blob, at + 39, last, i - 1)
         flags_of = byte(lane, 2)
       elseif %flags_of has SPEC_OPTS% then
-        from, o, key, ex, group, flow = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
+        from, o, key, ex, group, flow, share = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
       end
       shape = nil
       if o and not flow and shapes < SHAPES then
-        shape, shapes = Job.shape(blob, at + 39, front + 4, from - 1, key, ex, group), shapes + 1
+        shape, shapes = Job.shape(blob, at + 39, front + 4, from - 1, key, ex, group, share), shapes + 1
         shape_opts = o
       end
     end
@@ -223,21 +223,23 @@ local function read_jobs(args, at, k, last)
       if ex then ends[i] = ex end
       if group then groups[i] = group end
       if flow then flows[i] = flow end
+      if share then shares[i] = share end
       kv[2 * i] = held and Enqueue.held_record(prefix, sub(blob, at + 29, at + 40), o, sub(blob, at + 41, last))
         or prefix .. sub(blob, at + 29, at + 40) .. '\0\0\0\1\128' .. sub(blob, at + 41, last)
     else
       kv[2 * i] = plain_prefix .. sub(blob, at + 29, last)
     end
-    local grouped = group ~= nil
-    if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped then
+    local grouped, shared = group ~= nil, share ~= nil
+    if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped or shared ~= last_shared then
       if part then part.n = places end
-      last_lane, last_held, last_grouped = lane, held, grouped
+      last_lane, last_held, last_grouped, last_shared = lane, held, grouped, shared
       local ql = byte(lane, 3)
       local name = held and 'h' .. sub(lane, 4, 3 + ql) or later and sub(lane, 4, 3 + ql) or sub(lane, 1, 1) .. sub(lane, 3, 3 + ql)
       if grouped then name = 'g' .. name end
+      if shared then name = 's' .. name end
       part = parts[name]
       if not part then
-        part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, held = held, grouped = grouped, kind = 1, at = {}, n = 0}
+        part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, held = held, grouped = grouped, shared = shared, kind = 1, at = {}, n = 0}
         parts[name] = part
         batch.parts[#batch.parts + 1] = part
       end

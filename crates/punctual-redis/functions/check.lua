@@ -160,7 +160,7 @@ end
 local FIRST = {ct = function(v) return is_header(v) and #v > 0 and #v <= 128 end, hd = are_headers,
   ma = function(v) return is_whole(v, 1, COUNT_MAX) end, rt = is_retry, to = function(v) return is_number(v, 1, 31536000e6) end}
 local SECOND = {ex = is_instant8, u = is_key, up = up_to(3), um = function(v) return is_number(v, 1, 31536000e6) end, uh = function(v) return is_number(v, 0, INSTANT_MAX + 1) end,
-  g = is_key, gp = function(v) return v == 1 end, sc = is_name, oc = is_instant8, fl = function(v) return is_list(v, 2, is_name) and #v ~= 1 end, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
+  g = is_key, sh = is_key, gp = function(v) return v == 1 end, sc = is_name, oc = is_instant8, fl = function(v) return is_list(v, 2, is_name) and #v ~= 1 end, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
 
 -- One MessagePack map and nothing behind it; nil if the bytes are none.
 local function read_map(bytes)
@@ -223,7 +223,7 @@ local function check_key(name, key, index)
   if (#key == 0 or #key > KEY_MAX or find(key, '[^ -~]')) and not is_key(key) then refuse_opts(name, index) end
 end
 
--- Checks the value of a key, group or expiry.
+-- Checks the value of a key, group, share or expiry.
 function Check.own(name, value, index)
   if name ~= 'ex' then check_key(name, value, index) elseif not is_instant8(value) then refuse_opts(name, index) end
 end
@@ -238,23 +238,24 @@ local function check_flow(bytes)
   if #step > NAME_MAX or find(step, '[^%w_:-]') or step == '' then Check.name('step', step) end
 end
 
--- Checks opts that are looked into: the map, the unique key, the instant of expiry, the group and
--- the place in a flow, which may stand only here.
+-- Checks opts that are looked into: the map, the unique key, the instant of expiry, the group, the
+-- place in a flow and the share, which may stand only here.
 local function check_looked(bytes, from, last, index)
   if last_map and sub(bytes, from, last) == last_opts then return last_map end
   last_map = nil
-  local head, rest, key, ex, group, flow = Job.split_opts(bytes, from, last)
+  local head, rest, key, ex, group, flow, share = Job.split_opts(bytes, from, last)
   local map = head and (good_maps and good_maps[head][rest] or check_map(char(head) .. rest, true, index))
-  if map and map.u == nil and map.ex == nil and map.g == nil and map.fl == nil then
+  if map and map.u == nil and map.ex == nil and map.g == nil and map.fl == nil and map.sh == nil then
     if key then check_key('u', key, index) end
     if ex and not is_instant8(ex) then refuse_opts('ex', index) end
     if group then check_key('g', group, index) end
     if flow then check_flow(flow) end
-    if not key and not ex and not group and not flow then last_opts, last_map = sub(bytes, from, last), map end
-    return map, key, ex, group, flow
+    if share then check_key('sh', share, index) end
+    if not key and not ex and not group and not flow and not share then last_opts, last_map = sub(bytes, from, last), map end
+    return map, key, ex, group, flow, share
   end
   map = check_map(sub(bytes, from, last), true, index)
-  return map, map.u, map.ex, map.g, map.fl
+  return map, map.u, map.ex, map.g, map.fl, map.sh
 end
 
 local function cut_short(index) refuse('invalid_input', 'a job is cut short index=' .. index) end
@@ -327,9 +328,18 @@ local function is_rate(v)
   if type(v) ~= 'table' or #v ~= 4 or not is_whole(v[1], %RATE_SMOOTH%, %RATE_WINDOW%) or not is_whole(v[2], 1, RATE_STARTS) then return false end
   return is_whole(v[3], RATE_US[1], RATE_US[2]) and is_whole(v[4], 0, v[2]) and (v[1] == %RATE_WINDOW% or v[2] <= v[3])
 end
+-- Shares and their weights by turns, in the order of the shares.
+local function are_weights(v)
+  if not is_list(v, 2 * %WEIGHTS_MAX%, function() return true end) or #v % 2 == 1 then return false end
+  for i = 1, #v, 2 do
+    if not is_key(v[i]) or not is_whole(v[i + 1], 1, 1000) or i > 1 and not below(v[i - 2], v[i]) then return false end
+  end
+  return true
+end
 function Check.is_queue_settings(v)
   local map = read_map(sub(v, 2))
   if map and not ((map.lc == nil or is_whole(map.lc, 1, 1e6)) and (map.lr == nil or is_rate(map.lr))) then return false end
+  if map and not ((map.sc == nil or is_whole(map.sc, 1, 1e6)) and (map.sr == nil or is_rate(map.sr)) and (map.sw == nil or are_weights(map.sw))) then return false end
   return map and (map.mp == nil or is_number(map.mp, 0, 2 ^ 53)) and (map.of == nil or is_flag(map.of))
 end
 end
@@ -347,9 +357,9 @@ local MAPS = {
   list = {by = function(v) return is_whole(v, 1, 4) end, q = is_name, s = up_to(6), k = is_key, f = is_filter, cu = is_string,
     li = is_limit, p = is_flag, any = is_flag},
   edit = {t = many(is_target), f = is_filter, cu = is_string, li = is_limit, a = up_to(255), dk = up_to(2), d = is_flag},
-  stats = {q = many(is_name), af = is_string, li = is_limit, h = is_flag, du = is_flag, en = is_flag, any = is_flag},
+  stats = {q = many(is_name), af = is_string, li = is_limit, h = is_flag, du = is_flag, en = is_flag, sh = up_to(%TOP_SHARES_MAX%), any = is_flag},
   control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2),
-    dy = is_flag, fo = is_flag, ac = up_to(3), at = is_instants, af = is_string, ot = is_span,
+    dy = is_flag, fo = is_flag, sk = is_key, ac = up_to(3), at = is_instants, af = is_string, ot = is_span,
     se = is_bytes8, co = is_flag, ne = is_instants, tz = is_tz, fa = up_to(8), sp = is_span, pf = up_to(2), to = is_id, id = is_id, nu = is_span,
     ed = is_edges, t = many(is_id)},
   maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag, tz = is_tz},
@@ -437,7 +447,8 @@ end
 function Check.control(map)
   local c, v = map.c, map.v
   if c == nil then refuse('invalid_input', 'no such control') end
-  if c < 3 or c == 7 then Check.name('queue', map.q) end
+  if c < 3 or c == 7 or c == 9 then Check.name('queue', map.q) end
+  if c == 9 and not (map.sk and is_whole(map.sp, 0, %BLOCK_MAX_US%)) then refuse('invalid_input', 'a share is blocked with `sk` and `sp`, a span of at most 365 days') end
   if c == 7 and (map.st == nil or map.cu and not find(map.cu, '^%d+$')) then
     refuse('invalid_input', 'a queue is deleted in steps: `st` of 0 to 2, and the `cu` of the last reply; see docs/wire-protocol.md')
   end

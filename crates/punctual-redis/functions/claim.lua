@@ -9,250 +9,13 @@ Claim.unseen_min = UNSEEN_MIN
 -- From so many bytes on a claim of plain jobs is answered as many as fit by the sums of their
 -- chunks, not one by one.
 local ROUGH_BYTES = 65536
--- Records that are read together at first, and then: more could be many times the bytes that the
--- claim may take.
-local POP_FIRST, POP_MAX = 16, 64
--- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that
--- there are more. So do those that it meets expired, and settles.
-local EXAMINED_MAX, EXPIRED_MAX = 250, 125
+local EXAMINED_MAX = Claim.examined_max
 
--- What a claim has taken: ids, records, and the queue rows they came from.
-local function new_take(limit, bytes, call_)
-  return {limit = limit, bytes = bytes, call_ = call_, n = 0, ids = {}, records = {}, rows = {}, size = 0, expired = 0, full = false, plain = true}
-end
-
--- Whether a claim has settled as many expired jobs as one call may: what it has then is its answer.
-local function ends(take)
-  if take.expired >= EXPIRED_MAX then take.full = true end
-  return take.full
-end
-
-local function payload_of(raw)
-  return Job.parse('', raw).payload
-end
-
--- Whether one more job fits; the first one always does. Records are longer than payloads, so while
--- their sum fits nothing need be looked into.
-local function fits(take, raw)
-  if not take.left then
-    take.size = take.size + #raw
-    if take.size <= take.bytes then return true end
-    take.left = take.bytes
-    for i = 1, take.n do take.left = take.left - payload_of(take.records[i]) end
-  end
-  local bytes = payload_of(raw)
-  take.full = take.n > 0 and bytes > take.left
-  take.left = max(0, take.left - bytes)
-  return not take.full
-end
-
-local function add(take, r, id, raw)
-  local n = take.n + 1
-  take.n, take.ids[n], take.records[n], take.rows[n] = n, id, raw, r
-end
-
--- Takes a job that needs a look: a key that is held until the start is freed with the lease.
-local function take_one(take, r, j, raw)
-  take.plain = false
-  if j.opts.u and j.opts.uh == 0 then
-    take.starts = take.starts or {}
-    take.starts[#take.starts + 1] = j
-  end
-  add(take, r, j.id, raw)
-end
-
--- Expires a job that was taken off a list; whether it did.
-local function expired_off_list(r, j)
-  if not Job.has_expired(j) then return false end
-  r.c[READY] = r.c[READY] - 1
-  j.ext.cd = 1
-  Settled.as(j, CANCELLED)
-  return true
-end
-
--- Whether a record with an ext can be claimed as it stands: it has not expired, and keeps its key
--- when it starts. Then its ext, and whether it may be a suspect.
-local function may_start(raw)
-  local e, o, _, ex = Job.parts(raw)
-  if e.ex ~= nil then ex = e.ex ~= '' and e.ex end
-  return o.uh ~= 0 and not (ex and at8(ex) <= S.now), e, e.c or o.mc
-end
-
--- Takes one job that is off its list; false if it does not fit.
-local function take_listed(take, r, id, raw)
-  if ends(take) then return false end
-  if not raw then -- another client deleted its record
-    r.c[READY], S.lost = max(0, r.c[READY] - 1), true
-    return true
-  end
-  if byte(raw) == %TAG_PLAIN% then
-    if not fits(take, raw) then return false end
-    add(take, r, id, raw)
-    return true
-  end
-  if byte(raw) == %TAG_WAITING% and may_start(raw) then
-    if not fits(take, raw) then return false end
-    take.plain = false
-    add(take, r, id, raw)
-    return true
-  end
-  local j = Job.parse(id, raw)
-  if expired_off_list(r, j) then
-    take.expired = take.expired + 1
-    return true
-  end
-  if not fits(take, raw) then return false end
-  take_one(take, r, j, raw)
-  return true
-end
-
--- The jobs that entries of an overflow set stand for: their ids, records and groups.
-local function candidates_of(r, lane, overflow)
-  local groups, of, ids = {}, {}, {}
-  for s = 1, #overflow do
-    local group = Group.of_place(overflow[s])
-    of[s] = group or false
-    if group then groups[#groups + 1] = group end
-  end
-  if #groups > 0 then Group.fetch(r, groups) end
-  for s = 1, #overflow do ids[s] = of[s] and Group.candidate(r, of[s], lane) or not of[s] and sub(overflow[s], 23) or '' end
-  return ids, Job.raws(ids), of
-end
-
--- Takes one entry of an overflow set: what stands there, and its job with its record and group;
--- `taken` has the jobs to be taken out of the set. Answers false if it does not fit.
-local function take_overflow(take, r, lane, member, id, raw, group, taken)
-  if ends(take) then return false end
-  local starts, e, may_be_suspect
-  if raw and byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect = may_start(raw) end
-  if starts and not (group and may_be_suspect) then
-    if not fits(take, raw) then return false end
-    if group then Group.started(r, group, id, raw, e.fr) else taken[#taken + 1] = member end
-    take.plain = false
-    add(take, r, id, raw)
-    return true
-  end
-  if not raw or byte(raw) > %TAG_WAITING% then -- another client deleted its record: its place goes too, and holds up no others
-    Line.overflow_remove(r, lane, member)
-    S.lost = true
-    if not group or Group.lost(r, group, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
-    return true
-  end
-  local j = Job.parse(id, raw)
-  if Job.has_expired(j) then
-    Settled.cancel_waiting(j, 1)
-    take.expired = take.expired + 1
-    return true
-  end
-  if not fits(take, raw) then return false end
-  if group then Group.started(r, group, id, raw, nil, j) else Line.overflow_remove(r, lane, member) end
-  take_one(take, r, j, raw)
-  return true
-end
-
--- Takes a whole list of plain jobs into an empty claim, if they are plain and fit for sure.
-local function all_plain(take, r, ids, records, n)
-  local size, rows = 0, {}
-  for i = 1, n do
-    local raw = records[i]
-    if not raw or byte(raw) ~= %TAG_PLAIN% then return false end
-    size, rows[i] = size + #raw, r
-  end
-  if size > take.bytes then return false end
-  take.n, take.ids, take.records, take.rows, take.size = n, ids, records, rows, size
-  return true
-end
-
--- How many records to read next: as many as may fit, by the mean of those before.
-local function pop_most(take)
-  if take.n == 0 then return POP_FIRST end
-  local left = take.left or take.bytes - take.size
-  return max(1, min(POP_MAX, 1 + floor(left * take.n / max(1, take.size))))
-end
-
--- Takes at most `most` jobs of a lane.
-local function take_lane(take, r, lane, most)
-  local start = take.n
-  local function room() return min(take.limit - take.n, most - (take.n - start)) end
-  while not take.full and room() > 0 do
-    if S.changed_groups then Group.flush() end
-    if (r.X[lane] or 0) == 0 then
-      if (r.L[lane] or 0) == 0 then return end
-      local ids, records, stamps, n = Line.pop(r, lane, min(room(), pop_most(take)))
-      if n == 0 then return end
-      if take.n > 0 or not all_plain(take, r, ids, records, n) then
-        for i = 1, n do
-          if not take_listed(take, r, ids[i], records[i]) then
-            Line.unpop(r, lane, ids, stamps, i)
-            break
-          end
-        end
-      end
-    else
-      local want = min(room(), pop_most(take))
-      local overflow = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, want - 1)
-      local stand, raws, groups = candidates_of(r, lane, overflow)
-      local taken = {}
-      local ids, records, stamps, n = {}, {}, {}, 0
-      if lane < 10 then ids, records, stamps, n = Line.pop(r, lane, want) end
-      local at, s = 1, 1
-      while (at <= n or s <= #overflow) and room() > 0 do
-        -- Behind what was read of one order there may be more of it, before the next of the other.
-        if at > n and n >= want or s > #overflow and #overflow >= want then break end
-        local raw = records[at]
-        local first = raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%)
-        if s <= #overflow and (not raw or below(sub(overflow[s], 1, 21), first)) then
-          if not take_overflow(take, r, lane, overflow[s], stand[s], raws[s], groups[s], taken) then break end
-          s = s + 1
-        else
-          if not take_listed(take, r, ids[at], raw) then break end
-          at = at + 1
-        end
-      end
-      if #taken > 0 then Line.overflow_remove_many(r, lane, taken) end
-      if at <= n then Line.unpop(r, lane, ids, stamps, at) end
-      if #overflow == 0 and n == 0 then return end
-    end
-  end
-end
-
--- Takes from a queue by priority, at most `most`; how many.
-local function take_from(take, r, most)
-  local start = take.n
-  if not r or flag(r, %ROW_PAUSED%) then return 0 end
-  local limited = r.flags >= %ROW_LIMITED%
-  if limited then most = min(most, Gate.room_for(r, take.call_, start)) end
-  if most == 0 then return 0 end
-  if S.changed_groups then Group.flush() end
-  local lanes = {}
-  for lane, n in pairs(r.L) do if n > 0 then lanes[lane] = true end end
-  for lane, n in pairs(r.X) do if n > 0 and lane < 10 then lanes[lane] = true end end
-  for lane = 0, 9 do
-    if take.full or take.n >= take.limit or take.n - start >= most then break end
-    if lanes[lane] then take_lane(take, r, lane, most - (take.n - start)) end
-  end
-  if limited then Gate.took(r, take.n - start) end
-  return take.n - start
-end
-
-local function take_suspect(take, rows)
-  take.limit = 1
-  for _, r in ipairs(rows) do
-    local limited = r.flags >= %ROW_LIMITED%
-    if not flag(r, %ROW_PAUSED%) and not (limited and Gate.room_for(r, take.call_, 0) == 0) then
-      for lane = 10, 19 do
-        if (r.X[lane] or 0) > 0 then take_lane(take, r, lane, 1) end
-        if take.n > 0 and limited then Gate.took(r, 1) end
-        if take.n > 0 then return true end
-      end
-    end
-  end
-  return false
-end
-
+-- So many jobs of a queue got a lease.
 local function taken_of(r, n)
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   if r.gate then r.gate.taken = 0 end
+  if r.share then r.share.fresh, r.share.others = 0, 0 end
   note(r, 2, n)
 end
 
@@ -294,6 +57,7 @@ local function plain_lane(r, limit)
   if S.changed_groups then Group.flush() end
   if flag(r, %ROW_PAUSED%) or M.feed >= S.now then return nil end
   for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
+  if r.flags >= %ROW_SHARED% and Share.ready(r, 0, 9) > 0 then return nil end
   local first, live, other = 10, 0, false
   for lane, n in pairs(r.L) do
     if n > 0 then
@@ -391,26 +155,27 @@ local function lease_of_any(rows, call_, alone, turns)
   Line.let_go()
   if S.changed_groups then Group.flush() end
   local limit = min(call_.limit, EXAMINED_MAX)
-  local take = new_take(limit, call_.max_bytes, call_)
-  local suspect = alone and take_suspect(take, rows)
+  local take = Claim.new_take(limit, call_.max_bytes, call_)
+  local suspect = alone and Claim.take_suspect(take, rows)
   if not suspect then
     take.limit = limit
     if not turns then
-      for _, r in ipairs(rows) do take_from(take, r, limit) end
+      for _, r in ipairs(rows) do Claim.take_from(take, r, limit) end
     else
       local turn = rows
       while #turn > 0 and take.n < limit and not take.full do
         local next_turn = {}
         for _, r in ipairs(turn) do
-          if take_from(take, r, 1) == 1 then next_turn[#next_turn + 1] = r end
+          if Claim.take_from(take, r, 1) == 1 then next_turn[#next_turn + 1] = r end
         end
         turn = next_turn
       end
     end
   end
   local lease = take.n > 0 and open_lease(take, suspect, call_) or nil
-  if lease then lease.full, lease.alone = alone or take.full or take.n >= limit, suspect end
+  if lease then lease.full, lease.alone, lease.opened = alone or take.full or take.n >= limit, suspect, take.opened end
   if S.changed_groups then Group.flush() end -- what is left is counted
+  if S.changed_shares then Share.flush() end
   Line.hold()
   return lease
 end
@@ -457,6 +222,10 @@ local function claim(call_)
   for i = 1, #call_.queues do
     rows[i] = Row.of(call_.queues[i])
     Shard.may_count(rows[i])
+    if rows[i].flags >= %ROW_SHARED% then
+      Shard.may_all()
+      Share.open(rows[i])
+    end
   end
   local alone, turns = %flags has CLAIM_ALONE%, %flags has CLAIM_TURNS%
   local again = S.fetched['n' .. call_.worker .. call_.nonce]
@@ -501,7 +270,9 @@ local function claim(call_)
   end
   Workers.seen(call_.worker, call_.limit, call_.record)
   if call_.flags < %CLAIM_READS_EXT% then limited = nil end
-  return {pack('>I8I8BB', S.now, wake, (limited and %CLAIMED_LIMITED% or 0) + (suspects and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0) + (another_wakes and %CLAIMED_ANOTHER% or 0)
+  local opened = limited and lease and lease.opened and Share.told(lease.opened, rows)
+  if opened then limited = limited .. opened end
+  return {pack('>I8I8BB', S.now, wake, (opened and %CLAIMED_SHARES% or 0) + (limited and %CLAIMED_LIMITED% or 0) + (suspects and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0) + (another_wakes and %CLAIMED_ANOTHER% or 0)
     + (lease and lease.bundles and %CLAIMED_BUNDLES% or 0) + (lease and lease.alone and %CLAIMED_ALONE% or 0), lease and 1 or 0), lease, limited}
 end
 

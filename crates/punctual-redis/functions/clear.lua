@@ -37,7 +37,7 @@ local function only_clears(effects)
 end
 
 -- Clears the name of held jobs that wait for nothing else, together: those of these effects that
--- are given for one job each, of no group, that follows none and does not expire now. By place
+-- are given for one job each, of no group and no share, that follows none and does not expire now. By place
 -- whether it did.
 function Settle.clear_together(effects)
   local ids, at, seen, done, lists, by_place = {}, {}, {}, {}, {}, {}
@@ -54,9 +54,9 @@ function Settle.clear_together(effects)
   for k = 1, #ids do
     local id, raw = ids[k], raws[k]
     if raw and byte(raw) == %TAG_HELD% and seen[id] == 1 then
-      local e, o, _, ex, group, q, _, from, flow = Job.parts(raw)
+      local e, o, _, ex, group, q, _, from, flow, share = Job.parts(raw)
       local w = e.w or {}
-      if #w == 1 and w[1] == sub(effects[at[k]][2], 17) and next(e, (next(e))) == nil and not group and not flow and o.mc == nil and not (ex and at8(ex) <= S.now) then
+      if #w == 1 and w[1] == sub(effects[at[k]][2], 17) and next(e, (next(e))) == nil and not group and not share and not flow and o.mc == nil and not (ex and at8(ex) <= S.now) then
         local due, lane = at8(raw, %REC_DUE_AT%), byte(raw, %REC_PRIORITY%)
         local later = due > S.now
         if not list or list.r.name ~= q or list.later ~= later or not later and list.lane ~= lane then

@@ -36,6 +36,7 @@ local function complete_together(p, ids, all, attempt, results)
   local lists, taken = Settled.gather(ids, Job.raws(ids), runs and true or places, COMPLETED, attempt, results)
   for _, list in ipairs(lists) do
     list.r.c[ACTIVE] = list.r.c[ACTIVE] - list.n
+    if list.shares[1] then Share.freed_many(list.r, list.shares) end
     Settled.many(list, said)
     n = n + list.n
   end

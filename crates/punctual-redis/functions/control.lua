@@ -9,13 +9,14 @@ local function obey(name, value)
   set_flag(r, %ROW_DEAD_LETTERS%, settings.of == 1)
   r.max, r.rest = min(settings.mp or 0, 2 ^ 53), nil
   Gate.set(r, settings)
+  Share.set(r, settings)
 end
 
 -- Refuses limits where a namespace is cut into shards: each would let that many jobs start.
 local function may_limit(value)
   local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
-  if (settings.lc or settings.lr) and (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
-    refuse('unsupported', 'a namespace that is cut into shards keeps no limits of queues, as each shard would let that many start; use one without shards for limited queues')
+  if (settings.lc or settings.lr or settings.sc or settings.sr) and (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
+    refuse('unsupported', 'a namespace that is cut into shards keeps no limits of queues and shares, as each shard would let that many start; use one without shards for limited queues')
   end
 end
 
@@ -167,6 +168,7 @@ local ACTIONS = {
   end,
   delete_queue,
   set_clock_back,
+  function(map) return {d = Share.block(map.q, map.sk, map.sp) and 1 or 0} end,
 }
 ACTIONS[20], ACTIONS[21], ACTIONS[22], ACTIONS[23] = Schedule.list, Schedule.act, Schedule.refill, Schedule.count
 ACTIONS[30], ACTIONS[31] = Flow.list, Flow.act

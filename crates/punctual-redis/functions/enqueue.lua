@@ -36,6 +36,10 @@ function Enqueue.pending(r) return r.c[HELD] + r.c[SCHEDULED] + r.c[READY] end
 local function first_of(r, lane, k)
   local found = {}
   if S.changed_groups then Group.flush() end
+  for _, member in ipairs(r.flags >= %ROW_SHARED% and Share.heads(r, lane, k) or {}) do
+    local group = Group.of_place(member)
+    found[#found + 1] = {sub(member, 1, 21), group and Group.candidate(r, group, lane) or sub(member, 23)}
+  end
   if lane < 10 then
     local ids, records, stamps, n = Line.pop(r, lane, k)
     if n > 0 then Line.unpop(r, lane, ids, stamps, 1) end
@@ -74,6 +78,7 @@ local function oldest_pending(r, except)
   for _, member in ipairs(call('ZRANGEBYLEX', S.base .. ':l:' .. r.name, '-', '+', 'LIMIT', 0, k)) do
     if passes(sub(member, -16)) then return sub(member, -16) end
   end
+  for _, id in ipairs(r.flags >= %ROW_SHARED% and Share.some(r, k) or {}) do if passes(id) then return id end end
 end
 
 -- Whether the queue may take one more pending job, after dead-lettering if it is told to.
@@ -127,7 +132,7 @@ local function store(j, late, follows, sent)
     Unique.take(j)
   end
   Place.watch_expiry(j)
-  if j.tag == %TAG_HELD% or past or o.g or j.due > S.now or is_suspect(j) then
+  if j.tag == %TAG_HELD% or past or o.g or o.sh or j.due > S.now or is_suspect(j) then
     Place.put(j)
   elseif r.head > 0 and r.head <= S.now then -- a pile is being moved: behind it
     Due.add(r, j)

@@ -50,17 +50,18 @@ end
 -- Jobs that would be claimed before it, counted up to a bound.
 local function ahead_of(r, j)
   local own = lane_of(j)
-  local ahead, key = 0, '\1' .. Job.key(j)
+  local ahead, key = r.flags >= %ROW_SHARED% and Share.ahead(r, j, own) or 0, '\1' .. Job.key(j)
+  local elsewhere = j.opts.g or j.opts.sh
   for lane = own >= 10 and 10 or 0, own do
     local listed, overflow = r.L[lane] or 0, r.X[lane] or 0
     if lane < own then
       ahead = ahead + overflow + (lane < 10 and listed or 0)
-    elseif overflow > 0 and not j.opts.g then
+    elseif overflow > 0 and not elsewhere then
       ahead = ahead + call('ZLEXCOUNT', S.base .. ':x:' .. lane .. ':' .. r.name, '-', '(' .. (j.ext.fr and '\0' .. Job.key(j) or key))
     end
     if ahead >= AHEAD_MAX then return AHEAD_MAX end
   end
-  if own < 10 and (r.L[own] or 0) > 0 and not j.opts.g then ahead = ahead + listed_before(r, own, j.id) end
+  if own < 10 and (r.L[own] or 0) > 0 and not elsewhere then ahead = ahead + listed_before(r, own, j.id) end
   return floor(min(ahead, AHEAD_MAX))
 end
 
@@ -68,6 +69,7 @@ local function why_ready(j)
   local r, out = Row.find(j.q), {}
   if flag(r, %ROW_PAUSED%) then out[1] = {4} end
   if r.flags >= %ROW_LIMITED% then Gate.why(r, out) end
+  if r.flags >= %ROW_SHARED% and j.opts.sh then Share.why(r, j, lane_of(j), out) end
   if j.opts.g then
     local row = Group.row(r, j.opts.g)
     if row.a then

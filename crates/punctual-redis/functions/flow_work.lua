@@ -395,7 +395,7 @@ function Flow.end_flow(name)
 end
 
 -- Whether a held job with nothing more to say stands in the way of nothing but time.
-local function is_simple(id, raw, e, o, group, ex, flow)
+local function is_simple(id, raw, e, o, group, ex, flow, share)
   local name = flow and Job.names(flow)
   if not flow then return false end
   if not Flow.is_free(id) then
@@ -404,7 +404,7 @@ local function is_simple(id, raw, e, o, group, ex, flow)
   end
   local row = name ~= '' and Flow.row(name)
   if row and not Flow.runs(row) or not row and at8(raw, %REC_DUE_AT%) < S.now then return false end
-  return next_of(e) == nil and not group and o.mc == nil and not o.sc and not (ex and at8(ex) <= S.now)
+  return next_of(e) == nil and not group and not share and o.mc == nil and not o.sc and not (ex and at8(ex) <= S.now)
 end
 
 -- Lets jobs run that wait for nothing more: those that are alike together, with a few commands.
@@ -414,9 +414,9 @@ function Flow.release_all(ids)
   for i = 1, #ids do
     local id, raw = ids[i], raws[i]
     local is_held = raw and byte(raw) == %TAG_HELD%
-    local e, o, _, ex, group, q, _, from, flow
-    if is_held then e, o, _, ex, group, q, _, from, flow = Job.parts(raw) end
-    if is_held and is_simple(id, raw, e, o, group, ex, flow) then
+    local e, o, _, ex, group, q, _, from, flow, share
+    if is_held then e, o, _, ex, group, q, _, from, flow, share = Job.parts(raw) end
+    if is_held and is_simple(id, raw, e, o, group, ex, flow, share) then
       local due, prio = at8(raw, %REC_DUE_AT%), byte(raw, %REC_PRIORITY%)
       local r = Row.of(q)
       local later = due > S.now or r.head > 0 and r.head <= S.now -- or a pile is being moved: behind it

@@ -109,6 +109,32 @@ local function opens_at(g)
   return S.now + g.per
 end
 
+Gate.starts_left, Gate.opens_at = starts_left, opens_at
+
+-- What a rate of its own has counted, of bytes of before, if there are any.
+function Gate.counter(rate, raw)
+  local g = new()
+  g.kind, g.starts, g.per, g.burst = rate[1] + 1, rate[2], rate[3], rate[4]
+  if raw then
+    g.next, g.since, g.sum = unp('>I8I8I4', raw)
+    g.parts = sub(raw, 21)
+  end
+  return derive(g)
+end
+
+-- Its bytes; nil if it counts nothing any more.
+function Gate.counted(g)
+  if g.kind == SLIDING then live(g) end
+  if g.parts == '' and g.next <= S.now then return nil end
+  return pack('>I8I8I4', g.next, g.since, g.sum) .. g.parts
+end
+
+-- When nothing that was counted counts any more.
+function Gate.counts_until(g)
+  if g.kind == SMOOTH then return g.next end
+  return live(g) > 0 and unp('>I8', g.parts, #g.parts - 11) + g.per or 0
+end
+
 -- How many jobs may start now.
 function Gate.room(r)
   local g = Gate.of(r)
@@ -197,7 +223,14 @@ end
 local function has_ready(r, suspects)
   for _, n in pairs(r.L) do if n > 0 then return true end end
   for lane, n in pairs(r.X) do if n > 0 and (lane < 10 or suspects) then return true end end
-  return false
+  return r.flags >= %ROW_SHARED% and Share.ready(r, 0, suspects and 19 or 9) > 0
+end
+
+-- When time opens a closed limit, 0 if only a job that ends does; nil if it is open.
+function Gate.closed_until(r)
+  if not Gate.is_closed(r) then return nil end
+  local g = Gate.of(r)
+  return slots_left(r, g) > 0 and opens_at(g) or 0
 end
 
 -- When time alone lets a job of a closed queue start; 0 if only a job that ends does.
@@ -214,6 +247,7 @@ end
 -- A row is written: whether the last slot was taken or freed, and whom to wake. New work behind a
 -- closed limit wakes nobody: a job that ends does, and of a rate the leader knows when it opens.
 function Gate.close(r)
+  if r.share then Share.close(r) end
   local g = Gate.of(r)
   g.taken = 0
   local full = slots_left(r, g) == 0
@@ -228,7 +262,7 @@ function Gate.close(r)
     local at = not full and opens_at(g)
     if full or at and r.leader_wake > S.now and r.leader_wake <= at then r.notify = nil end
   end
-  if g.most == 0 and g.kind == 0 and not has_ready(r, true) then
+  if g.most == 0 and g.kind == 0 and r.flags < %ROW_SHARED% and not has_ready(r, true) then
     set_flag(r, %ROW_LIMITED%, false)
     r.gate = nil
     call('HDEL', S.k.s, 'l' .. r.name)

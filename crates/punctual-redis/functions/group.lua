@@ -1,14 +1,15 @@
 -- Serial groups. `BASE:g:QUEUE`: group to its row; `BASE:l:QUEUE`: the lines of all groups, ordered
 -- by group, priority, position, due, enqueue; `BASE:gm:QUEUE`: members that are held or scheduled,
 -- by group and enqueue. A group that may be claimed from has a place in the overflow sets of its
--- lanes. Its only ready job may be alone in its row, in no line. A row: version and flags 1 |
--- [active jobs 2 | last of them 16] | [holding id 16 | its lane if it is ready, else 255] | [tat 8
--- | virtual time 8] | per priority with ready jobs: priority and bits 1 | [ready jobs 4 | known
--- ones 1] | the known ones, first in line, 16 each | [place 10]. Who is alone is known.
+-- lanes, or in the line of the share of its first job. Its only ready job may be alone in its row,
+-- in no line. A row: version and flags 1 | [active jobs 2 | last of them 16] | [holding id 16 | its
+-- lane if it is ready, else 255] | per priority with ready jobs: priority and bits 1 | [ready jobs 4
+-- | known ones 1] | the known ones, first in line, 16 each | [place 10 | [length of its share 2 |
+-- the share]]. Who is alone is known. Shares are told of groups that have had jobs with one.
 do
 
 -- The first byte of a row: its version times eight, and flags.
-local ROW_VERSION, HAS_ACTIVE, HAS_HOLDING, HAS_LIMIT = 1, 1, 2, 4
+local ROW_VERSION, HAS_ACTIVE, HAS_HOLDING, HAS_SHARES = 1, 1, 2, 4
 -- Bits beside a priority.
 local OF_SUSPECTS, ALONE, HAS_PLACE = 16, 32, 64
 -- Jobs of a group that may be active at a time, and of a line that its row knows.
@@ -50,6 +51,8 @@ local function gather(key, member, goes_in)
   end
 end
 
+Group.gather = gather
+
 -- Writes what was gathered; before a line is read.
 function Group.write_lines()
   local sets = S.gathered
@@ -71,10 +74,7 @@ local function read_row(row, raw)
     if row.h_lane == 255 then row.h_lane = nil end
     at = at + 17
   end
-  if flags >= HAS_LIMIT then
-    row.limit = sub(raw, at, at + 15)
-    at = at + 16
-  end
+  row.shares = flags >= HAS_SHARES or nil
   while at <= size do
     local bits = byte(raw, at)
     local prio, suspect, n, known, ids = bits % 16, bits % (2 * OF_SUSPECTS) >= OF_SUSPECTS, 1, 1, {}
@@ -91,6 +91,11 @@ local function read_row(row, raw)
     if bits >= HAS_PLACE then
       line.place, line.lane = sub(raw, at, at + 9), suspect and prio + 10 or prio
       at = at + 10
+      if row.shares then
+        local length = unp('>I2', raw, at)
+        if length > 0 then line.share = sub(raw, at + 2, at + 1 + length) end
+        at = at + 2 + length
+      end
     end
     row.lines[prio] = line
   end
@@ -104,15 +109,14 @@ local function write_row(row)
   if row.h then
     flags, head = flags + HAS_HOLDING, head .. row.h .. char(row.h_lane or 255)
   end
-  if row.limit then
-    flags, head = flags + HAS_LIMIT, head .. row.limit
-  end
+  if row.shares then flags = flags + HAS_SHARES end
   local raw = char(8 * ROW_VERSION + flags) .. head
   for prio, line in pairs(row.lines) do
     local ids, place, bits = line.ids, line.place, prio
     if row.h then ids = {} end -- the place is of the holding one
     if place then bits = bits + HAS_PLACE end
     if place and line.lane >= 10 or not place and ids[1] and line.suspect then bits = bits + OF_SUSPECTS end
+    if place and row.shares then place = place .. pack('>I2', #(line.share or '')) .. (line.share or '') end
     if row.alone == prio then
       raw = raw .. char(bits + ALONE) .. ids[1] .. (place or '')
     else
@@ -212,8 +216,9 @@ local function leave_place(row, line)
     left = {}
     row.left = left
   end
-  left[#left + 1], left[#left + 2] = line.lane, line.place
-  line.place = nil
+  local n = #left
+  left[n + 1], left[n + 2], left[n + 3] = line.lane, line.place, line.share or false
+  line.place, line.share = nil, nil
 end
 
 -- Which lane a group may be claimed from for its jobs of a priority; nil if none.
@@ -238,13 +243,32 @@ local function next_place(stamp)
   return stamp .. pack('>I3', min(M.sub, 4095) * 4096 + S.part % 4096)
 end
 
+-- The shares of the first jobs of groups that have jobs with one, by id.
+local function shares_of_heads(changed_rows)
+  local ids, out = {}, {}
+  for i = 1, #changed_rows do
+    local row = changed_rows[i]
+    if row.shares then
+      for prio, line in pairs(row.lines) do
+        if wanted_lane(Row.of(row.q), row, prio, line) then ids[#ids + 1] = row.h or line.ids[1] end
+      end
+    end
+  end
+  if #ids == 0 then return out end
+  local raws = Job.raws(ids)
+  for i = 1, #ids do
+    if raws[i] and byte(raws[i]) < %TAG_TOMBSTONE% then out[ids[i]] = Job.parse(ids[i], raws[i]).opts.sh end
+  end
+  return out
+end
+
 -- Puts the groups that the call has changed in the lanes they may be claimed from, where one that
 -- has its turn keeps it, and writes their rows.
 function Group.flush()
   local changed_rows, queues = S.changed_groups, {}
   S.changed_groups = nil
   Group.write_lines()
-  local stamp = sub(u8(S.now), 2)
+  local stamp, heads = sub(u8(S.now), 2), shares_of_heads(changed_rows)
   for i = 1, #changed_rows do
     local row = changed_rows[i]
     row.dirty = nil
@@ -255,22 +279,33 @@ function Group.flush()
     end
     for prio, line in pairs(row.lines) do
       local lane = wanted_lane(of.r, row, prio, line)
-      if line.place and line.lane ~= lane then leave_place(row, line) end
+      local share = row.shares and lane and heads[row.h or line.ids[1]] or nil
+      if line.place and (line.lane ~= lane or line.share ~= share) then leave_place(row, line) end
       if lane and not line.place then
-        line.lane, line.place = lane, next_place(stamp)
-        local to = lane_list(of.to, lane)
-        to[#to + 1], to[#to + 2] = '0', member_of(line.place, row.group)
+        line.lane, line.place, line.share = lane, next_place(stamp), share
+        local place = member_of(line.place, row.group)
+        if share then
+          Share.place_in(of.r, Share.row(of.r, share), lane, place)
+        else
+          local to = lane_list(of.to, lane)
+          to[#to + 1], to[#to + 2] = '0', place
+        end
       end
     end
     local left = row.left
     if left then
-      for k = 1, #left, 2 do
-        local from = lane_list(of.from, left[k])
-        from[#from + 1] = member_of(left[k + 1], row.group)
+      for k = 1, #left, 3 do
+        local lane, place, share = left[k], member_of(left[k + 1], row.group), left[k + 2]
+        if share then
+          Share.place_out(of.r, Share.row(of.r, share), lane, place)
+        else
+          local from = lane_list(of.from, lane)
+          from[#from + 1] = place
+        end
       end
       row.left = nil
     end
-    if row.n > 0 or row.h or row.limit or next(row.lines) ~= nil then
+    if row.n > 0 or row.h or next(row.lines) ~= nil then
       local kv = of.kv
       kv[#kv + 1], kv[#kv + 2] = row.group, write_row(row)
     else
@@ -308,6 +343,7 @@ local function is_idle(row) return row.n == 0 and not row.h and next(row.lines) 
 
 function Group.up(r, j)
   local row, prio = Group.row(r, j.opts.g), j.prio
+  if j.opts.sh then row.shares = true end
   if row.h == j.id then row.h_lane = lane_of(j) end
   if row.alone then join_line(r, row) end
   local line = row.lines[prio]
@@ -348,12 +384,13 @@ local function line_up_new(r, ids, raws, groups)
 end
 
 -- Puts jobs of groups that were enqueued now, in their order, at the end of their lines: ids,
--- records and groups.
-function Group.line_up(r, ids, raws, groups)
-  if line_up_new(r, ids, raws, groups) then return end
+-- records, groups, and shares if there are any.
+function Group.line_up(r, ids, raws, groups, shares)
+  if not shares and line_up_new(r, ids, raws, groups) then return end
   local rows, key = Group.fetch(r, groups), line_key(r)
   for i = 1, #ids do
     local row, raw = rows[groups[i]], raws[i]
+    if shares and shares[i] then row.shares = true end
     if row.alone then join_line(r, row) end
     local prio = byte(raw, %REC_PRIORITY%)
     local line = row.lines[prio]
@@ -440,7 +477,7 @@ function Group.lost(r, group, lane, id)
   local line, stood = row.lines[prio], false
   if row.h == id then row.h, row.h_lane = nil, nil end
   if line then
-    line.place = nil
+    line.place, line.share = nil, nil
     local is_only = is_alone(row, prio, id)
     local first = not is_only and first_members(r, group, prio, 1)[1]
     stood = is_only or first and sub(first, -16) == id

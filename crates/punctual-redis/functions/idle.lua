@@ -10,6 +10,10 @@ local IDLE = 1440 * MINUTE
 local function is_idle(r)
   if r.flags % 16 > 1 or S.now - max(r.minute, r.short) <= IDLE then return false end
   for state = 0, 6 do if r.c[state] > 0 then return false end end
+  if r.flags >= %ROW_SHARED% then -- a share may be blocked; the others are forgotten first
+    Share.open(Row.of(r.name))
+    return false
+  end
   return not call('HGET', S.k.rec, 'queue/' .. r.name)
 end
 

@@ -129,15 +129,19 @@ local function overflow_member(j)
   return (j.ext.fr and '\0' or '\1') .. Job.key(j) .. 'J' .. j.id
 end
 
--- Puts a ready job in its lane, or in its group's line. Not counted here.
+Line.place_of = overflow_member
+
+-- Puts a ready job in its lane, or in the line of its group or share. Not counted here.
 function Line.up(r, j)
   if j.opts.g then return Group.up(r, j) end
+  if j.opts.sh then return Share.up(r, j) end
   Line.overflow_add(r, lane_of(j), overflow_member(j))
 end
 
--- Whether a job out of order stands in its overflow set, or in its group's line.
+-- Whether a job out of order stands in its overflow set, or in the line of its group or share.
 function Line.has(r, j)
   if j.opts.g then return Group.has(r, j) end
+  if j.opts.sh then return Share.has(r, j) end
   return call('ZSCORE', overflow_of(r, lane_of(j)), overflow_member(j)) and true
 end
 
@@ -209,6 +213,7 @@ end
 -- stands in a list again (`l`).
 function Line.down(r, j)
   if j.opts.g then return Group.down(r, j) end
+  if j.opts.sh then return Share.down(r, j) end
   if Line.overflow_remove(r, lane_of(j), overflow_member(j)) then return end
   local lane = j.prio
   r.L[lane], r.T[lane] = r.L[lane] - 1, (r.T[lane] or 0) + 1
@@ -434,6 +439,7 @@ function Line.has_work(r, alone)
   if not r or flag(r, %ROW_PAUSED%) or r.flags >= %ROW_LIMITED% and Gate.is_closed(r) then return false end
   for _, n in pairs(r.L) do if n > 0 then return true end end
   for lane, n in pairs(r.X) do if n > 0 and (lane < 10 or alone) then return true end end
+  if r.flags >= %ROW_SHARED% and Share.ready(r, 0, alone and 19 or 9) > 0 then return true end
   return r.head > 0 and r.head <= S.now
 end
 
@@ -441,7 +447,7 @@ function Line.has_suspects(r)
   for lane, n in pairs(r.X) do
     if n > 0 and lane >= 10 then return r.flags < %ROW_LIMITED% or not Gate.is_closed(r) end
   end
-  return false
+  return r.flags >= %ROW_SHARED% and Share.ready(r, 10, 19) > 0 and not Gate.is_closed(r)
 end
 
 end

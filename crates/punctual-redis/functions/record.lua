@@ -92,9 +92,9 @@ local function end_of_text(bytes, at)
 end
 
 -- Opts as most jobs have them, in bytes from a place on: an instant of expiry, a unique key, a
--- group and the place in a flow, if there are any, in this order, and then what many jobs share.
--- Answers the head and the rest of a map without the four, and these; nothing if they begin
--- otherwise.
+-- group, the place in a flow and a share, if there are any, in this order, and then what many jobs
+-- have alike. Answers the head and the rest of a map without the five, and these; nothing if they
+-- begin otherwise.
 function Job.split_opts(bytes, from, last)
   local head, a, b, c, d = byte(bytes, from, from + 4)
   if not c or head < 128 or head > 143 or from + 3 > last then return nil end
@@ -131,9 +131,24 @@ function Job.split_opts(bytes, from, last)
     for _ = 1, (d or 0) - 144 do ends = ends and end_of_text(bytes, ends + 1) end
     if not ends or d ~= 144 and d ~= 146 then return nil end
     at, head, flow = ends + 1, head - 1, sub(bytes, start, ends)
+    a, b, c = byte(bytes, at, at + 2)
+  end
+  local share
+  if a == 162 and b == 115 and c == 104 then -- sh, a text of at most 256 bytes
+    local kind, high, low = byte(bytes, at + 3, at + 5)
+    local start, n = at + 4, (kind or 0) - 160
+    if kind == 217 then
+      start, n = at + 5, high or 0
+    elseif kind == 218 then
+      start, n = at + 6, (high or 0) * 256 + (low or 0)
+    elseif n < 0 or n > 31 then
+      return nil
+    end
+    at, head = start + n, head - 1
+    share = sub(bytes, start, at - 1)
   end
   if at > last + 1 or head < 128 then return nil end
-  return head, sub(bytes, at, last), key, ex, group, flow
+  return head, sub(bytes, at, last), key, ex, group, flow, share
 end
 
 -- The names of flow and step that opts have, a list or its bytes.
@@ -144,18 +159,18 @@ function Job.names(flow)
   return sub(flow, byte(flow, 2) == 217 and 4 or 3, first), sub(flow, byte(flow, first + 1) == 217 and first + 3 or first + 2)
 end
 
-local TAGS = {u = '\161u', g = '\161g', ex = '\162ex'}
+local TAGS = {u = '\161u', g = '\161g', ex = '\162ex', sh = '\162sh'}
 
--- What jobs look like that differ from one only in the value of its key, group or expiry, of which
--- it has one or none: their bytes from a place on up to that value (`front`) and behind it
+-- What jobs look like that differ from one only in the value of its key, group, expiry or share, of
+-- which it has one or none: their bytes from a place on up to that value (`front`) and behind it
 -- (`rest`), its name and length, and the length of all. `opts` is where the map begins in the
 -- bytes, `last` where it ends. Nothing if it is not known by its place.
-function Job.shape(bytes, from, opts, last, key, ex, group)
-  local name = key and 'u' or group and 'g' or ex and 'ex'
-  local value, start = key or group or ex or '', last + 1
+function Job.shape(bytes, from, opts, last, key, ex, group, share)
+  local name = key and 'u' or group and 'g' or ex and 'ex' or share and 'sh'
+  local value, start = key or group or ex or share or '', last + 1
   if name then
     start = opts + 2 + #TAGS[name]
-    if key and group or ex and (key or group) or #value > 31 then return nil end
+    if (key and 1 or 0) + (group and 1 or 0) + (ex and 1 or 0) + (share and 1 or 0) > 1 or #value > 31 then return nil end
     if sub(bytes, opts + 1, start - 2) ~= TAGS[name] or sub(bytes, start, start + #value - 1) ~= value then return nil end
   end
   return {front = sub(bytes, from, start - 1), rest = sub(bytes, start + #value, last), name = name, length = #value, start = start - from, all = last + 1 - from}
@@ -173,9 +188,9 @@ local rests, rest_count = {}, 0 -- those that were read last, by head and bytes
 for head = 128, 143 do rests[head] = {} end
 
 -- Opts of a record from a place on: a map, which never changes; the unique key, the instant of
--- expiry, the group and the place in a flow, which may stand only here.
+-- expiry, the group, the place in a flow and the share, which may stand only here.
 local function read_opts(raw, from, last)
-  local head, rest, key, ex, group, flow = Job.split_opts(raw, from, last)
+  local head, rest, key, ex, group, flow, share = Job.split_opts(raw, from, last)
   local map = head and rests[head][rest]
   if head and not map then
     map = mp.unpack(char(head) .. rest)
@@ -185,9 +200,9 @@ local function read_opts(raw, from, last)
     end
     if #rest < 256 then rests[head][rest], rest_count = map, rest_count + 1 end
   end
-  if map and map.u == nil and map.ex == nil and map.g == nil and map.fl == nil then return map, key, ex, group, flow end
+  if map and map.u == nil and map.ex == nil and map.g == nil and map.fl == nil and map.sh == nil then return map, key, ex, group, flow, share end
   map = mp.unpack(sub(raw, from, last))
-  return map, map.u, map.ex, map.g, map.fl
+  return map, map.u, map.ex, map.g, map.fl, map.sh
 end
 
 local exts, ext_count = {}, 0 -- those that were read last: jobs that failed together say the same
@@ -204,12 +219,12 @@ local function read_ext(raw, length)
   return ext
 end
 
--- The parts of a record that is one of many: ext, opts (of which key, expiry, group and the place
--- in a flow may stand only in what follows), key, expiry, group, queue, kind, where what follows
--- the ext begins, the place in a flow. None is to be changed.
+-- The parts of a record that is one of many: ext, opts (of which key, expiry, group, the place in a
+-- flow and the share may stand only in what follows), key, expiry, group, queue, kind, where what
+-- follows the ext begins, the place in a flow, the share. None is to be changed.
 Job.read_opts, Job.read_ext, Job.NOTHING = read_opts, read_ext, NOTHING
 function Job.parts(raw)
-  local at, ext, opts, key, ex, group, flow = 32, NOTHING, NOTHING, nil, nil, nil, nil
+  local at, ext, opts, key, ex, group, flow, share = 32, NOTHING, NOTHING, nil, nil, nil, nil, nil
   if byte(raw) > %TAG_PLAIN% then
     local length = unp('>I4', raw, 32)
     at = 36 + length
@@ -225,9 +240,9 @@ function Job.parts(raw)
   end
   if byte(raw, 31) % 2 == 1 then
     local length = unp('>I4', raw, from)
-    opts, key, ex, group, flow = read_opts(raw, from + 4, from + 3 + length)
+    opts, key, ex, group, flow, share = read_opts(raw, from + 4, from + 3 + length)
   end
-  return ext, opts, key, ex, group, last_queue, last_kind, at, flow
+  return ext, opts, key, ex, group, last_queue, last_kind, at, flow, share
 end
 
 -- What there is under an id, a record or a tombstone, be it in a bundle; false if nothing.

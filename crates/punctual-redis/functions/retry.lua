@@ -73,7 +73,7 @@ local function around_due(ext)
 end
 
 -- What jobs of a queue are that wait for their next attempt.
-local function new_list(r) return {r = r, n = 0, ids = {}, kv = {}, dues = {}, records = {}, examined = {}} end
+local function new_list(r) return {r = r, n = 0, ids = {}, kv = {}, dues = {}, records = {}, examined = {}, shares = {}} end
 
 -- Lets jobs of a lease that failed wait for their next attempt: those of these items that nothing
 -- keeps from it. Their verdicts go into `out`; answers the places of these in the lease, and the
@@ -84,7 +84,7 @@ function Retry.together(p, items, raws, places, out)
   for i, s in pairs(items) do
     local raw, place = raws[i], places[i]
     if place and raw and byte(raw) < %TAG_HELD% then
-      local e, o, _, ex, group, q, _, at = Job.parts(raw)
+      local e, o, _, ex, group, q, _, at, _, share = Job.parts(raw)
       local failures, bare = (e.f or 0) + 1, next(e) == nil
       local span = not group and not e.cr and (e.c or 0) == 0 and o.mc == nil and (e.a or 0) + 1 == s.attempt and failures < (o.ma or 20)
         and not (ex and e.ex == nil and at8(ex) <= S.now) and not e.ex and (s.span8 and 0 or Retry.span(o.rt, s.id, failures) * 1000)
@@ -113,8 +113,9 @@ function Retry.together(p, items, raws, places, out)
           record = '\2' .. sub(raw, 2, 11) .. due8 .. sub(raw, 20, 31) .. with_length(now_is) .. sub(raw, at)
         end
         local n, k = list.n + 1, 2 * list.n
-        list.n, list.ids[n], list.dues[n], list.records[n], list.examined[n] = n, s.id, due, record, o.uh == 0 or e.l == 1
+        list.n, list.ids[n], list.dues[n], list.records[n], list.examined[n] = n, s.id, due, record, o.uh == 0 or e.l == 1 or share ~= nil
         list.kv[k + 1], list.kv[k + 2] = s.id, record
+        if share then list.shares[#list.shares + 1] = share end
         left[#left + 1], out[i] = place, '\0\1' .. due8 .. '\0\0'
         changed(s.id, q, SCHEDULED)
       end
@@ -125,6 +126,7 @@ function Retry.together(p, items, raws, places, out)
     for i = 1, one.n do Bundle.leave(one.ids[i]) end
     call_many('HSET', S.k.b, one.kv)
     r.c[ACTIVE] = r.c[ACTIVE] - one.n
+    if one.shares[1] then Share.freed_many(r, one.shares) end
     note(r, 4, one.n)
     Due.add_many(r, one.dues, one.ids, one.records, nil, one.examined)
   end

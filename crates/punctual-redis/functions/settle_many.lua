@@ -8,10 +8,10 @@ local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
 
 -- Jobs of a queue that are settled together as lists: all ids; ids and cores of those that leave a
 -- tombstone like others; of those that leave one of their own, and of those that are kept; fields
--- of unique keys; who expires; groups; jobs of flows, or that waited for others, and their results;
--- runs of schedules that completed.
+-- of unique keys; who expires; groups; shares; jobs of flows, or that waited for others, and their
+-- results; runs of schedules that completed.
 local function new_list(r, state)
-  return {r = r, state = state, n = 0, ids = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
+  return {r = r, state = state, n = 0, ids = {}, shares = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
 end
 
 -- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
@@ -27,11 +27,11 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
     local raw = raws[i]
     local tag = raw and (places == true or places[i]) and byte(raw) or 0
     if tag == %TAG_PLAIN% or tag == %TAG_WAITING% then
-      local at, e, from, o, key, ex, group, flow = 32, NOTHING, nil, NOTHING, nil, nil, nil, nil
+      local at, e, from, o, key, ex, group, flow, share = 32, NOTHING, nil, NOTHING, nil, nil, nil, nil, nil
       local value = shape and tag == %TAG_WAITING% and Job.value_in(shape, raw, %REC_FLAGS%)
       if value then
         at, o, from = 37, shape_opts, %REC_FLAGS% + shape.all
-        if shape.name == 'u' then key = value elseif shape.name == 'g' then group = value elseif shape.name then ex = value end
+        if shape.name == 'u' then key = value elseif shape.name == 'g' then group = value elseif shape.name == 'sh' then share = value elseif shape.name then ex = value end
       elseif tag == %TAG_WAITING% then
         local length = unp('>I4', raw, 32)
         at = 36 + length
@@ -55,14 +55,14 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
         from = at + width
         if byte(raw, 31) % 2 == 1 then
           local length = unp('>I4', raw, from)
-          o, key, ex, group, flow = Job.read_opts(raw, from + 4, from + 3 + length)
+          o, key, ex, group, flow, share = Job.read_opts(raw, from + 4, from + 3 + length)
           if at == 37 and e == NOTHING and not flow and shapes < SHAPES then
-            shape, shape_opts, shapes = Job.shape(raw, %REC_FLAGS%, from + 4, from + 3 + length, key, ex, group), o, shapes + 1
+            shape, shape_opts, shapes = Job.shape(raw, %REC_FLAGS%, from + 4, from + 3 + length, key, ex, group, share), o, shapes + 1
           end
           from = from + 4 + length
         end
       end
-      if (not group or attempt) and not o.rm and not e.wd and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex)) then
+      if (not group or attempt) and not o.rm and not e.wd and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex, share)) then
         local id, n = ids[i], list.n + 1
         list.n, list.ids[n], taken[i] = n, id, list
         if kind == list.kind then
@@ -79,6 +79,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           local k = #list.groups + 1
           list.groups[k], list.members[k] = group, id
         end
+        if share then list.shares[#list.shares + 1] = share end
         if ex then list.expiring[#list.expiring + 1] = id end
         if flow then
           local k = #list.linked + 1

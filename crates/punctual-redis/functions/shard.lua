@@ -158,7 +158,7 @@ end
 -- Something of a row changes that seldom does.
 local function seldom(r) r.rest = nil end
 
--- Flags of a row: ROW_IDLE, ROW_PAUSED, ROW_DEAD_LETTERS, ROW_BOUNDED, ROW_LIMITED.
+-- Flags of a row: ROW_IDLE, ROW_PAUSED, ROW_DEAD_LETTERS, ROW_BOUNDED, ROW_LIMITED, ROW_SHARED.
 function flag(r, bit) return floor(r.flags / bit) % 2 == 1 end
 function set_flag(r, bit, on)
   if flag(r, bit) ~= on then r.flags = r.flags + (on and bit or -bit) end
@@ -250,7 +250,7 @@ end
 local QUEUE_KEYS = {%QUEUE_KEYS%, 'k:4', 'k:5', 'k:6'}
 for lane = 0, 19 do
   if lane < 10 then QUEUE_KEYS[#QUEUE_KEYS + 1] = 'r:' .. lane end
-  QUEUE_KEYS[#QUEUE_KEYS + 1] = 'x:' .. lane
+  QUEUE_KEYS[#QUEUE_KEYS + 1], QUEUE_KEYS[#QUEUE_KEYS + 2] = 'x:' .. lane, 'st:' .. lane
 end
 
 -- A queue without a row has no keys: what is there is somebody else's.
@@ -324,7 +324,7 @@ function Row.forget(r)
   call('ZREM', S.k.w, r.name)
   call('ZREM', S.k.e, r.name)
   call('ZREM', S.k.qs, r.name)
-  call('HDEL', S.k.s, 'q' .. r.name, 'l' .. r.name)
+  call('HDEL', S.k.s, 'q' .. r.name, 'l' .. r.name, 'y' .. r.name)
   Stats.forget_queue(r.name)
   Settled.forget_queue(r.name)
   local dirty = {}
@@ -532,6 +532,7 @@ function Shard.commit()
   if S.kept_more then Settled.flush_kept() end
   if S.changed_bundles then Bundle.flush() end
   if S.changed_groups then Group.flush() end
+  if S.changed_shares then Share.flush() end
   if S.gathered then Group.write_lines() end
   if S.settled and M.watch >= S.now then notify_watchers() end
   if S.changes then write_changes() end

@@ -148,6 +148,8 @@ local function oldest_due(r)
         if not oldest or due < oldest then oldest = due end
       end
     end
+    local due = r.flags >= %ROW_SHARED% and Share.oldest(r, lane)
+    if due and (not oldest or due < oldest) then oldest = due end
   end
   return oldest
 end
@@ -220,7 +222,7 @@ local function rows_asked(asked, after, limit)
   return rows_of(slice(names, 1, limit)), more
 end
 
--- stats. Key: base. Argument: instance, map {q or af and li, h, du, en, any}. Reply: map {q, cu, w,
+-- stats. Key: base. Argument: instance, map {q or af and li, h, du, en, sh, any}. Reply: map {q, cu, w,
 -- e, n, i}.
 function Stats.call(base, blob)
   local map = Check.map('stats', blob)
@@ -233,7 +235,8 @@ function Stats.call(base, blob)
       local oldest, c, limits = oldest_due(r), r.c, nil
       if r.flags >= %ROW_LIMITED% then limits, oldest = Gate.stats(r, oldest) end
       queues[i] = {r.name, {c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, flag(r, %ROW_PAUSED%) and 1 or 0, oldest and S.now - oldest or -1,
-        map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}, map.en == 1 and Ends.of(r) or '', limits or nil}
+        map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}, map.en == 1 and Ends.of(r) or '', limits or {},
+        (map.sh or 0) > 0 and r.flags >= %ROW_SHARED% and Share.top(r, map.sh) or nil}
     end
     for i, w in ipairs(Workers.all()) do workers[i] = {w.id, w.seen, w.held, w.raw} end
   end
@@ -262,6 +265,7 @@ local function problems()
     local ready = false
     for _, n in pairs(r.L) do if n > 0 then ready = true end end
     for lane, n in pairs(r.X) do if n > 0 and lane < 10 then ready = true end end
+    if r.flags >= %ROW_SHARED% and Share.ready(r, 0, 9) > 0 then ready = true end
     local oldest = ready and not flag(r, %ROW_PAUSED%) and oldest_due(r)
     if oldest and r.flags >= %ROW_LIMITED% then _, oldest = Gate.stats(r, oldest) end
     if oldest and S.now - oldest > 5e6 then out[#out + 1] = {r.name, S.now - oldest, free[r.name]} end

@@ -102,19 +102,22 @@ local function wait_in_group(r, group, id, raw)
   if group then Group.waits(r, group, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%), id, true) end
 end
 
--- Puts the jobs of a part of a batch in the lines of their groups, or where they become due.
-function Enqueue.line_up_groups(batch, part)
-  local r, ids, raws, groups, dues, examined = part.row, {}, {}, {}, {}, {}
+-- Puts the jobs of a part of a batch in the lines of their groups or shares, or where they become
+-- due.
+function Enqueue.line_up_keyed(batch, part)
+  local r, ids, raws, groups, shares, dues, examined = part.row, {}, {}, {}, {}, {}, {}
   for i = 1, part.n do
     local at = part.at[i]
-    ids[i], raws[i], groups[i] = batch.ids[at], batch.kv[2 * at], batch.groups[at]
+    ids[i], raws[i], groups[i], shares[i] = batch.ids[at], batch.kv[2 * at], batch.groups[at], batch.shares[at]
     changed(ids[i], r.name, part.later and SCHEDULED or READY)
     if part.later then
       dues[i], examined[i] = batch.dues[at], true
       wait_in_group(r, groups[i], ids[i], raws[i])
     end
   end
-  if part.later then Due.add_many(r, dues, ids, raws, nil, examined) else Group.line_up(r, ids, raws, groups) end
+  if part.later then return Due.add_many(r, dues, ids, raws, nil, examined) end
+  if part.grouped then return Group.line_up(r, ids, raws, groups, part.shared and shares or nil) end
+  Share.line_up(r, ids, raws, shares)
 end
 
 -- Holds the jobs of a part of a batch back.
@@ -138,7 +141,7 @@ local function nothing_yet() return {n = 0, kv = {}, keys = {}, periods = {}, en
 local function place_of(all, r)
   local place = all.places[r]
   if not place then
-    place = {n = 0, lanes = {}, ids = {}, dues = {}, records = {}, examined = {}, held = {}, grouped = {ids = {}, raws = {}, groups = {}}}
+    place = {n = 0, lanes = {}, ids = {}, dues = {}, records = {}, examined = {}, held = {}, grouped = {ids = {}, raws = {}, groups = {}, shares = {}}, shared = {ids = {}, raws = {}, shares = {}}}
     all.places[r] = place
     all.places[#all.places + 1] = r
   end
@@ -158,8 +161,8 @@ local function gather_ready(place, id, raw, o)
 end
 
 -- Adds a job that nothing stands in the way of; `field` is that of its unique key, `ex` when it
--- expires, `group` its group.
-local function gather(all, r, id, raw, due, o, field, ex, group)
+-- expires, `group` its group, `share` its share.
+local function gather(all, r, id, raw, due, o, field, ex, group, share)
   local n = all.n + 1
   all.n, all.kv[2 * n - 1], all.kv[2 * n] = n, id, raw
   if field then
@@ -184,13 +187,15 @@ local function gather(all, r, id, raw, due, o, field, ex, group)
     place.held[k + 1], place.held[k + 2] = '0', sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
     wait_in_group(r, group, id, raw)
     changed(id, r.name, HELD)
-  elseif group and due <= S.now then
-    local of, k = place.grouped, #place.grouped.ids + 1
-    of.ids[k], of.raws[k], of.groups[k] = id, raw, group
+  elseif (group or share) and due <= S.now then
+    local of = group and place.grouped or place.shared
+    local k = #of.ids + 1
+    of.ids[k], of.raws[k], of.shares[k] = id, raw, share or false
+    if group then of.groups[k], of.has_shares = group, of.has_shares or share end
     changed(id, r.name, READY)
   elseif due > S.now or r.head > 0 and r.head <= S.now then -- or a pile is being moved: behind it
     local k = #place.ids + 1
-    place.ids[k], place.dues[k], place.records[k], place.examined[k] = id, due, raw, o and (o.uh == 0 or group ~= nil)
+    place.ids[k], place.dues[k], place.records[k], place.examined[k] = id, due, raw, o and (o.uh == 0 or group ~= nil or share ~= nil)
     wait_in_group(r, group, id, raw)
     if due > S.now then changed(id, r.name, SCHEDULED) end
   else
@@ -215,7 +220,9 @@ local function store_gathered(all)
       r.c[HELD], r.rest = r.c[HELD] + held, nil
     end
     if #place.ids > 0 then Due.add_many(r, place.dues, place.ids, place.records, nil, place.examined) end
-    if #place.grouped.ids > 0 then Group.line_up(r, place.grouped.ids, place.grouped.raws, place.grouped.groups) end
+    local grouped, shared = place.grouped, place.shared
+    if #grouped.ids > 0 then Group.line_up(r, grouped.ids, grouped.raws, grouped.groups, grouped.has_shares and grouped.shares or nil) end
+    if #shared.ids > 0 then Share.line_up(r, shared.ids, shared.raws, shared.shares) end
     for prio, lane in pairs(place.lanes) do
       Line.push(r, prio, lane.ids, lane.kind, lane.sizes)
       r.c[READY] = r.c[READY] + #lane.ids
@@ -258,7 +265,7 @@ function Enqueue.each(batch)
     if not known[i] and looks[i] and looks[i].rm then Settled.may_remember(i - 1) end
   end
   local rows = batch.has_room and rows_of(batch)
-  local ends, groups, fields, taken, seen, out, all, form = batch.ends or {}, batch.groups or {}, {}, {}, {}, {}, nothing_yet(), 0
+  local ends, groups, shares, fields, taken, seen, out, all, form = batch.ends or {}, batch.groups or {}, batch.shares or {}, {}, {}, {}, {}, nothing_yet(), 0
   if rows and batch.keys then fields, taken = fields_of(batch.keys, rows, n) end
   S.sub = batch.sub
   if batch.links then Flow.read_links(ids) end
@@ -271,7 +278,7 @@ function Enqueue.each(batch)
       and (not sent or Flow.is_new(id, flow, sent)) then
       local raw = kv[2 * i]
       if sent and Flow.add(id, flow, step, due8, sent) then raw = '\%TAG_HELD%' .. sub(raw, 2) end
-      gather(all, rows[i], id, raw, batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i], groups[i])
+      gather(all, rows[i], id, raw, batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i], groups[i], shares[i])
       out[i] = false
     else
       store_gathered(all)

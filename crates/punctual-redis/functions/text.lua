@@ -60,7 +60,7 @@ local function unbase64(text)
   return concat(out)
 end
 
-local KEYS = {UNIQUE = 'unique key', GROUP = 'group key', WAIT_FOR = 'name in WAIT_FOR', WORKER = 'worker name'}
+local KEYS = {UNIQUE = 'unique key', GROUP = 'group key', SHARE = 'share', WAIT_FOR = 'name in WAIT_FOR', WORKER = 'worker name'}
 
 local READERS = {
   name = function(option, word) return check_name(option:lower(), word) end,

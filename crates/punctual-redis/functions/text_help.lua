@@ -8,7 +8,7 @@ local PAGES = {
   {'push', 'QUEUE PAYLOAD', 'enqueues a job; due at once unless DELAY or AT says when', Text.push_options, {
     'The same ID again is a duplicate, so a push with an ID may be sent again after a lost reply.',
     'UNIQUE: at most one unsettled job of the queue holds the key; POLICY says what a second push does.',
-    'GROUP: its jobs run one after the other. WAIT_FOR: held until an effect clears the name, or it is run now.',
+    'GROUP: its jobs run one after the other. SHARE: its jobs take turns with those of other shares. WAIT_FOR: held until an effect clears the name, or it is run now.',
     'TIMEOUT: the worker stops an attempt that runs longer. The server does not: a lease lasts as long as it is extended.',
     'durability in the answer: what has survived at least. memory: the server writes no append-only file; os: it does.',
     'BASE64: PAYLOAD is base64. HEADER and WAIT_FOR may stand more than once.',

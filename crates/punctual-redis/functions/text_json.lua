@@ -198,6 +198,7 @@ local function job(id, raw, state, lease)
     {'priority', number(j.prio)},
     {'unique', o.u and unique(o)},
     {'group', o.g and object({{'key', quote(o.g)}, {'on_retry', o.gp and '"pass"' or '"hold"'}})},
+    {'share', o.sh and quote(o.sh)},
     {'max_attempts', number(o.ma or %MAX_ATTEMPTS_DEFAULT%)},
     {'max_crashes', o.mc and number(o.mc)},
     {'timeout_ms', o.to and number(o.to / 1000)},

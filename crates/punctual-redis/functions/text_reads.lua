@@ -66,6 +66,16 @@ local REASONS = {
   function(r)
     return 'waits_for_flow', fmt('it runs when its flow has settled, of which %.0f steps have not', r[3]), {'open', Text.number(r[3])}
   end,
+  function(r) return 'share_blocked', 'its share is blocked, and opens in ' .. span(at8(r[3]) - S.now), {'share', Text.quote(r[2])} end,
+  function(r)
+    return 'share_concurrency_reached', fmt('%.0f jobs of its share are active, and the limit of each share is %.0f; it goes on when one ends', r[4], r[3]), {'share', Text.quote(r[2])}
+  end,
+  function(r)
+    return 'share_rate_reached', 'its share has used up its rate; its next job may start in ' .. span(at8(r[4]) - S.now), {'share', Text.quote(r[2])}
+  end,
+  function(r)
+    return 'share_turn', fmt('%.0f other shares have a turn before the next one of its share', r[3]), {'share', Text.quote(r[2])}
+  end,
 }
 
 local function reasons_json(reasons, j, lease)

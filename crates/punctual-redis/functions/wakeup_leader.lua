@@ -65,6 +65,10 @@ function Leader.wake_at(open)
     elseif free then
       free[#free + 1] = r
     end
+    if r.flags >= %ROW_SHARED% then
+      local at = Share.wake_at(r)
+      if at > 0 and (wake == 0 or at < wake) then wake = at end
+    end
   end
   local first = wake_at_open(free or open)
   return first > 0 and (wake == 0 or first < wake) and first or wake

@@ -20,7 +20,6 @@ use crate::session::calls::Calls;
 use crate::session::examine::{cpu, examine, replicas_of, rewrite_all};
 use crate::session::maintenance::Maintenance;
 use crate::session::shards::Shard;
-use crate::shares;
 use crate::verbs::clock::ShardClock;
 use crate::wakeup::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
@@ -304,7 +303,6 @@ impl Engine for RedisEngine {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
         self.checks()
             .jobs(&jobs)
-            .and_then(|()| shares::refuse_jobs(&jobs))
             .map_err(|error| error.operation("enqueue"))?;
         self.calls.enqueue(namespace, jobs, self.durability).await
     }
@@ -333,7 +331,6 @@ impl Engine for RedisEngine {
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
         self.checks()
             .settle(&settle)
-            .and_then(|()| shares::refuse_effects(&settle))
             .map_err(|error| error.operation("settle"))?;
         self.calls.settle(namespace, settle).await
     }
@@ -382,7 +379,6 @@ impl Engine for RedisEngine {
     async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
         self.checks()
             .control(&control)
-            .and_then(|()| shares::refuse_control(&control))
             .map_err(|error| error.operation("control"))?;
         let controlled = self.calls.control(namespace, &control).await;
         controlled.map_err(|error| error.operation("control"))
@@ -437,11 +433,15 @@ impl Engine for RedisEngine {
             now.unwrap_or_else(|| self.calls.clock.now()),
         );
         if self.calls.shards.most() > 1 {
-            // Each shard would let as many jobs start; jobs that wait for each other are in one.
-            let of_one = [Capability::QueueLimits, Capability::Flows];
+            // Each shard would let as many jobs start, and knows only its own turns; jobs that wait
+            // for each other are in one.
+            let of_one = [
+                Capability::QueueLimits,
+                Capability::Shares,
+                Capability::Flows,
+            ];
             info.capabilities.retain(|one| !of_one.contains(one));
         }
-        info.capabilities.retain(|one| *one != Capability::Shares);
         info.limits = *self.calls.limits();
         info.settled_window = self.calls.limits().settled_window;
         info.resend_window = resend_window.unwrap_or(info.settled_window);

@@ -29,7 +29,6 @@ mod options;
 mod policy;
 mod servers;
 mod session;
-mod shares;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transport;

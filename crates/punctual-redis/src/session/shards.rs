@@ -228,7 +228,7 @@ impl Shards {
     }
 }
 
-/// The shard of a job: its group decides, else its unique key, else its id.
+/// The shard of a job: its group decides, else its unique key, else its share, else its id.
 pub(crate) fn of_job(job: &NewJob, count: usize) -> usize {
     if is_imported_run(job) {
         return of_id(job.id, count);
@@ -236,7 +236,10 @@ pub(crate) fn of_job(job: &NewJob, count: usize) -> usize {
     match (&job.group, &job.unique) {
         (Some(group), _) => of_key(&job.queue, &group.key, count),
         (None, Some(unique)) => of_key(&job.queue, &unique.key, count),
-        (None, None) => of_id(job.id, count),
+        (None, None) => match &job.share {
+            Some(share) => of_key(&job.queue, share, count),
+            None => of_id(job.id, count),
+        },
     }
 }
 

@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 23] = [
+const INJECTED: [Inject; 24] = [
     // What was settled stays in its lease, and is rescued with it.
     ("RescueWithoutStateCheck", "  Lease.depart(p, place)\n", ""),
     (
@@ -78,8 +78,14 @@ const INJECTED: [Inject; 23] = [
     ),
     (
         "SlotLeftBehind",
-        "  r.c[ACTIVE] = r.c[ACTIVE] - 1\n  e.a, e.s = (e.a or 0) + 1, p.started\n",
+        "  r.c[ACTIVE] = r.c[ACTIVE] - 1\n  if j.opts.sh then Share.freed(r, j.opts.sh) end\n  \
+         e.a, e.s = (e.a or 0) + 1, p.started\n",
         "  e.a, e.s = (e.a or 0) + 1, p.started\n",
+    ),
+    (
+        "PassNotRaised",
+        "local function raised(pass, weight)\n  return pass + floor(TURN / weight)\n",
+        "local function raised(pass)\n  return pass\n",
     ),
     (
         "TokenAtEnqueue",

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use punctual::engine::{
-    Control, Controlled, Cursor, Edit, EditVerdict, Edited, RecordValue, SETTINGS_PREFIX, Select,
-    Target,
+    Control, Controlled, Cursor, Edit, EditVerdict, Edited, QueueSettings, RecordValue,
+    SETTINGS_PREFIX, Select, Target,
 };
 use punctual::schedule::SCHEDULE_PREFIX;
 use punctual::time::Timestamp;
@@ -130,7 +130,7 @@ impl Calls {
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         match asked {
-            Control::Pause { .. } | Control::Resume { .. } => {
+            Control::Pause { .. } | Control::Resume { .. } | Control::BlockShare { .. } => {
                 let mut changed = false;
                 for shard in shards.iter() {
                     let told = self.control_one(shard, asked, Kind::Changes).await?;
@@ -275,11 +275,16 @@ impl Calls {
 /// A limit is of a whole queue, and shards do not know what others have claimed: each would let as
 /// many jobs start.
 fn may_limit(value: Option<&RecordValue>, shards: usize) -> Result<()> {
-    let limits = matches!(value, Some(RecordValue::Queue(settings)) if settings.has_limits());
+    let of_shares = |settings: &QueueSettings| {
+        let shares = settings.shares.as_ref();
+        shares.is_some_and(|shares| shares.has_limits())
+    };
+    let limits = matches!(value, Some(RecordValue::Queue(settings))
+        if settings.has_limits() || of_shares(settings));
     if !limits || shards == 1 {
         return Ok(());
     }
-    let message = "a namespace that is cut into shards keeps no limits of queues, as each shard would \
-                   let that many start; use one without shards for limited queues";
+    let message = "a namespace that is cut into shards keeps no limits of queues and shares, as each \
+                   shard would let that many start; use one without shards for limited queues";
     Err(Error::new(ErrorKind::Unsupported, message).with("shards", shards))
 }

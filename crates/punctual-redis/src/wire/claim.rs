@@ -11,8 +11,8 @@ use super::bundle::{self, Run};
 use super::mp::{MapWriter, Mp};
 use super::numbers::{
     CLAIM_ALONE, CLAIM_BUNDLES, CLAIM_READS, CLAIM_READS_EXT, CLAIM_RETURNS, CLAIM_TURNS,
-    CLAIM_WOKEN, CLAIMED_ANOTHER, CLAIMED_BUNDLES, CLAIMED_LIMITED, CLAIMED_SUSPECTS,
-    CLAIMED_UNSEEN, REC_CORE, TAG_PLAIN, TAG_WAITING,
+    CLAIM_WOKEN, CLAIMED_ANOTHER, CLAIMED_BUNDLES, CLAIMED_LIMITED, CLAIMED_SHARES,
+    CLAIMED_SUSPECTS, CLAIMED_UNSEEN, REC_CORE, TAG_PLAIN, TAG_WAITING,
 };
 use super::record::{Holder, number_32, read_record, texts};
 use super::{CALL_US, Instance, Reader, Writer, damaged, micros};
@@ -188,6 +188,9 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
     if flags & CLAIMED_LIMITED != 0 {
         reply.claimed.limited = limited(&mut reader)?;
     }
+    if flags & CLAIMED_SHARES != 0 {
+        opened(&mut reader, &mut reply.claimed.limited)?;
+    }
     reader.end()?;
     Ok(reply)
 }
@@ -204,6 +207,18 @@ fn limited(reader: &mut Reader<'_>) -> Result<Vec<LimitedQueue>> {
         })
     };
     (0..count).map(|_| one()).collect()
+}
+
+/// `count 2`, then `the place of its queue 1, length 2, share, open since 8` each.
+fn opened(reader: &mut Reader<'_>, limited: &mut [LimitedQueue]) -> Result<()> {
+    for _ in 0..reader.u16()? {
+        let queue = usize::from(reader.u8()?);
+        let length = reader.u16()?;
+        let share = super::text(reader.take(length)?)?;
+        let queue = limited.get_mut(queue).ok_or_else(damaged)?;
+        queue.shares.push((share, reader.instant()?));
+    }
+    Ok(())
 }
 
 /// `token | deadline | started | count | ids`

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::engine::{
-    Control, Controlled, Counts, Cursor, OnFull, QueueSettings, Rate, RecordValue, VersionedRecord,
+    Control, Controlled, Counts, Cursor, OnFull, QueueSettings, Rate, RecordValue, ShareSettings,
+    VersionedRecord,
 };
 use punctual::schedule::SCHEDULE_PREFIX;
 use punctual::{Limits, Result};
 
 use super::mp::{MapWriter, Mp};
 use super::numbers::{RATE_SMOOTH, RATE_WINDOW, VALUE_OPAQUE, VALUE_SCHEDULE, VALUE_SETTINGS};
-use super::record::texts;
-use super::{damaged, inspect, schedule};
+use super::record::{number_32, texts};
+use super::{damaged, inspect, micros, schedule};
 
 pub(crate) fn request(control: &Control) -> MapWriter {
     let mut map = MapWriter::default();
@@ -37,6 +38,10 @@ pub(crate) fn request(control: &Control) -> MapWriter {
         } => {
             map.put("c", 5_u8).put("na", name).put("ex", *expected);
             map.put_some("v", value.as_ref().map(|value| packed(name, value)))
+        }
+        Control::BlockShare { queue, share, span } => {
+            map.put("c", 9_u8).put("q", queue).put("sk", share);
+            map.put("sp", micros(*span))
         }
         // The contract and this crate are of one version.
         _ => &mut map,
@@ -141,6 +146,9 @@ fn packed(name: &str, value: &RecordValue) -> Mp {
             if let Some(rate) = &settings.rate {
                 map.put("lr", packed_rate(rate));
             }
+            if let Some(shares) = &settings.shares {
+                pack_shares(&mut map, shares);
+            }
             bytes.push(VALUE_SETTINGS);
             bytes.extend(map.packed());
         }
@@ -155,6 +163,26 @@ fn packed(name: &str, value: &RecordValue) -> Mp {
         _ => {}
     }
     Mp::Bytes(bytes)
+}
+
+fn pack_shares(map: &mut MapWriter, shares: &ShareSettings) {
+    map.put_some("sc", shares.concurrency);
+    map.put_some("sr", shares.rate.as_ref().map(packed_rate));
+    if !shares.weights.is_empty() {
+        let weights = shares.weights.iter();
+        let pair = |(share, weight): &(String, u32)| [Mp::from(share), Mp::from(*weight)];
+        map.put("sw", Mp::List(weights.flat_map(pair).collect()));
+    }
+}
+
+fn unpacked_shares(map: &Mp) -> Result<ShareSettings> {
+    let mut shares = ShareSettings::new();
+    shares.concurrency = map.get("sc").some(Mp::number)?;
+    shares.rate = map.get("sr").some(rate)?;
+    for pair in map.get("sw").list()?.chunks_exact(2) {
+        shares = shares.weight(pair[0].text()?, number_32(&pair[1])?);
+    }
+    Ok(shares)
 }
 
 /// Kind, starts, microseconds, and the burst of a smooth one.
@@ -190,6 +218,7 @@ fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
             }
             settings.concurrency = map.get("lc").some(Mp::number)?;
             settings.rate = map.get("lr").some(rate)?;
+            settings = settings.shares(unpacked_shares(&map)?);
             Ok(RecordValue::Queue(settings))
         }
         Some((&VALUE_SCHEDULE, rest)) => {
@@ -202,7 +231,9 @@ fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
 
 pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
     Ok(match control {
-        Control::Pause { .. } | Control::Resume { .. } => Controlled::Done(reply.get("d").is_set()),
+        Control::Pause { .. } | Control::Resume { .. } | Control::BlockShare { .. } => {
+            Controlled::Done(reply.get("d").is_set())
+        }
         Control::Purge { .. } => Controlled::Purged {
             examined: reply.get("ex").number()? as usize,
             matched: reply.get("ma").number()? as usize,

@@ -117,6 +117,24 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
             flow: at(0)?.text()?,
             open: at(1)?.number()?,
         },
+        21 => Reason::ShareBlocked {
+            share: at(0)?.text()?,
+            until: read_instant(at(1)?)?,
+        },
+        22 => Reason::ShareConcurrencyReached {
+            share: at(0)?.text()?,
+            limit: at(1)?.number()?,
+            active: at(2)?.number()?,
+        },
+        23 => Reason::ShareRateReached {
+            share: at(0)?.text()?,
+            rate: rate(at(1)?)?,
+            until: read_instant(at(2)?)?,
+        },
+        24 => Reason::ShareTurn {
+            share: at(0)?.text()?,
+            ahead: at(1)?.number()? as usize,
+        },
         15 => Reason::NeverReleased {
             by: id(at(0)?)?,
             state: state_of(at(1)?.number()? as usize)?,

@@ -59,6 +59,8 @@ pub(crate) const CLAIMED_ANOTHER: u8 = 4;
 pub(crate) const CLAIMED_BUNDLES: u8 = 8;
 /// Only after flag 128: *limited queues* stand at the end.
 pub(crate) const CLAIMED_LIMITED: u8 = 32;
+/// Only with 32: *shares* that were closed stand behind them.
+pub(crate) const CLAIMED_SHARES: u8 = 64;
 /// `span u64`.
 pub(crate) const HAS_SPAN: u8 = 1;
 /// `len u32, result`.

@@ -167,6 +167,7 @@ pub(super) fn read_options(job: &mut NewJob, options: &Mp) -> Result<()> {
     job.headers = headers(options.get("hd"))?;
     job.unique = unique(options)?;
     job.group = group(options)?;
+    job.share = options.get("sh").some(Mp::text)?;
     if let Some(most) = options.get("ma").some(number_32)? {
         job.max_attempts = most;
     }

@@ -35,6 +35,7 @@ pub(super) fn is_plain(job: &NewJob) -> bool {
     job.expires_at.is_none()
         && job.unique.is_none()
         && job.group.is_none()
+        && job.share.is_none()
         && job.retention.is_zero()
         && job.wait_for.is_empty()
         && job.max_crashes.is_none()
@@ -106,6 +107,7 @@ fn own(options: &mut MapWriter, job: &NewJob) {
     options.put_some("u", job.unique.as_ref().map(|unique| &unique.key));
     options.put_some("g", job.group.as_ref().map(|group| &group.key));
     options.put_some("fl", flow::place(job));
+    options.put_some("sh", job.share.as_ref());
 }
 
 /// What only the worker reads.

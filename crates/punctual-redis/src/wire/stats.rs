@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use punctual::engine::{
-    ClosedLimit, Counts, DueBucket, LimitStats, Maintained, MinuteStats, NamespaceProblem,
-    QueueStats, Stats, StatsRequest, WorkerId, WorkerSeen, resend_problem,
+    ClosedLimit, ClosedShare, Counts, DueBucket, LimitStats, Maintained, MinuteStats,
+    NamespaceProblem, QueueStats, ShareStats, Stats, StatsRequest, WorkerId, WorkerSeen,
+    resend_problem,
 };
 use punctual::time::{format_span, seconds};
 use punctual::{Namespace, Result};
@@ -13,7 +14,7 @@ use super::claim::read_worker;
 use super::control::rate;
 use super::damaged;
 use super::mp::{MapWriter, Mp, read_instant};
-use super::record::texts;
+use super::record::{number_32, texts};
 use crate::session::shards::Shard;
 
 /// Queues of one call: about a millisecond of the server.
@@ -39,6 +40,9 @@ pub(crate) fn request(request: &StatsRequest, after: Option<&str>) -> MapWriter 
     if request.ends {
         map.put("en", 1_u8);
     }
+    if request.shares > 0 {
+        map.put("sh", request.shares);
+    }
     map
 }
 
@@ -61,7 +65,8 @@ fn part(parts: &[Mp], index: usize) -> Result<&Mp> {
     parts.get(index).ok_or_else(damaged)
 }
 
-/// `[name, counts of 7, paused, oldest_due span or -1, due, history, ends, limits if any]`
+/// `[name, counts of 7, paused, oldest_due span or -1, due, history, ends, limits or none,
+/// largest shares if asked for]`
 fn queue(value: &Mp) -> Result<QueueStats> {
     let parts = value.list()?;
     let name = part(parts, 0)?.text()?;
@@ -80,9 +85,13 @@ fn queue(value: &Mp) -> Result<QueueStats> {
         None => Default::default(),
     };
     stats.limits = match parts.get(7) {
-        Some(limits) => Some(limit_stats(limits)?),
-        None => None,
+        Some(limits) if !limits.list()?.is_empty() => Some(limit_stats(limits)?),
+        _ => None,
     };
+    if let Some(shares) = parts.get(8) {
+        let shares = shares.list()?.iter().map(share_stats);
+        stats.shares = shares.collect::<Result<_>>()?;
+    }
     stats.paused = part(parts, 2)?.is_set();
     stats.oldest_due = u64::try_from(oldest).ok().map(Duration::from_micros);
     stats.due = due.collect::<Result<_>>()?;
@@ -109,6 +118,25 @@ fn limit_stats(value: &Mp) -> Result<LimitStats> {
     }
     let waits = part(parts, 4)?.int()?;
     stats.waits = u64::try_from(waits).ok().map(Duration::from_micros);
+    Ok(stats)
+}
+
+/// `[share, ready, active, weight, closed, opens at]`
+fn share_stats(value: &Mp) -> Result<ShareStats> {
+    let parts = value.list()?;
+    let (ready, active) = (part(parts, 1)?.number()?, part(parts, 2)?.number()?);
+    let mut stats = ShareStats::new(part(parts, 0)?.text()?, ready, active);
+    stats.weight = number_32(part(parts, 3)?)?;
+    stats.closed = match part(parts, 4)?.number()? {
+        0 => None,
+        1 => Some(ClosedShare::Concurrency),
+        2 => Some(ClosedShare::Rate),
+        _ => Some(ClosedShare::Blocked),
+    };
+    stats.opens_at = match part(parts, 5)? {
+        Mp::Bytes(none) if none.is_empty() => None,
+        at => Some(read_instant(at)?),
+    };
     Ok(stats)
 }
 

@@ -138,6 +138,10 @@ fn in_group(number: usize) -> NewJob {
     plain(number).group(format!("customer-{number}"))
 }
 
+fn of_share(number: usize) -> NewJob {
+    plain(number).share(format!("customer-{number}"))
+}
+
 fn retained(number: usize) -> NewJob {
     let mut job = plain(number);
     job.retention = hours(1);
@@ -181,6 +185,34 @@ async fn jobs_of_groups_take_a_few_commands_a_call() {
 const RECORDS_READ: u64 = 6;
 
 /// A group knows who comes next without a look at its line.
+#[tokio::test]
+async fn jobs_of_shares_take_a_few_commands_a_call() {
+    assert_eq!(life_of(of_share).await, [11, 18, 14]);
+}
+
+/// Commands of an enqueue, a claim and a settle of a hundred jobs, with ten thousand that wait.
+async fn among_shares(shares: usize) -> [u64; 3] {
+    let mut place = Place::new().await;
+    for thousand in 0..10 {
+        let jobs = (0..1_000).map(|nth| of_share((thousand * 1_000 + nth) % shares));
+        place.enqueue(jobs.collect()).await;
+    }
+    let warm = place.claim(100).await;
+    place.end(&warm, Outcome::Completed).await;
+    place.look();
+    place
+        .life((0..100).map(|nth| of_share(nth * 7 % shares)).collect())
+        .await
+}
+
+#[tokio::test]
+async fn ten_thousand_shares_cost_what_ten_do() {
+    let (many, few) = (among_shares(10_000).await, among_shares(10).await);
+    let sum = |commands: [u64; 3]| commands.iter().sum::<u64>();
+    assert!(sum(many) <= sum(few), "{many:?} against {few:?}");
+    assert!(sum(many) <= 45, "{many:?}");
+}
+
 #[tokio::test]
 async fn groups_of_several_jobs_take_a_few_commands_a_call() {
     const MEMBERS: usize = 4;

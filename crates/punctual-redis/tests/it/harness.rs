@@ -105,8 +105,7 @@ impl Place for UnderRules {
     }
 }
 
-/// An engine there claims every capability but shares, cut into shards but those of limits and
-/// flows.
+/// An engine there claims every capability, cut into shards but those of limits, shares and flows.
 pub(crate) fn claims_all<P: Place>(places: &On<P>) {
     let runtime = tokio::runtime::Runtime::new().expect("the system allows it");
     runtime.block_on(async {
@@ -114,8 +113,12 @@ pub(crate) fn claims_all<P: Place>(places: &On<P>) {
         let info = subject.engine().info().await.expect("info");
         let is_whole = info.shards == 1;
         let mut claimed = Capability::ALL.to_vec();
-        let of_one = [Capability::QueueLimits, Capability::Flows];
-        claimed.retain(|one| *one != Capability::Shares && (is_whole || !of_one.contains(one)));
+        let of_one = [
+            Capability::QueueLimits,
+            Capability::Shares,
+            Capability::Flows,
+        ];
+        claimed.retain(|one| is_whole || !of_one.contains(one));
         assert_eq!(info.capabilities, claimed);
     });
 }

@@ -3,8 +3,13 @@
 use std::process::Command;
 
 /// A bug, and a law that it breaks.
-const FOUND: [(&str, &str); 8] = [
+const FOUND: [(&str, &str); 10] = [
     ("SlotLeftBehind", "limits::a_lost_lease_frees_its_slot"),
+    (
+        "SlotLeftBehind",
+        "share_limits::a_lost_lease_frees_the_slot_of_its_share",
+    ),
+    ("PassNotRaised", "shares::weights_hold_over_any_span"),
     ("TokenAtEnqueue", "limits::a_retry_takes_a_token_anew"),
     ("WindowAligned", "limits::no_window_has_more_than_the_rate"),
     (

@@ -99,6 +99,8 @@ mod schedules;
 /// The engine keeps the law over several shards, as far as it can.
 mod set_back;
 mod several;
+/// Jobs of one key that take turns with those of others.
+mod shares;
 /// Callers of the functions alone.
 mod sleepers;
 /// Entries in line of jobs that have left it.

@@ -18,7 +18,7 @@ const RELEASE: &str = "bench.release";
 const NAME: &str = "go";
 /// Held jobs that one job releases: a settlement has 64 effects at most.
 pub(super) const RELEASED_EACH: usize = 50;
-/// Members of a group of `group-100`.
+/// Jobs of a group of `group-100`, and of a share of `share-100`.
 const MEMBERS: u64 = 100;
 
 /// What the jobs of a bench have besides their payload.
@@ -43,6 +43,11 @@ pub(super) enum Kind {
     /// A serial group of 100
     #[value(name = "group-100")]
     Group100,
+    /// A share of its own
+    Share,
+    /// A share of 100 jobs
+    #[value(name = "share-100")]
+    Share100,
     /// Waits for a name, which another job releases
     Held,
 }
@@ -91,6 +96,11 @@ impl Recipe {
             Kind::Group100 => {
                 let groups = self.jobs.div_ceil(MEMBERS);
                 job.group = Some(group(nth % groups));
+            }
+            Kind::Share => job.share = Some(format!("s{nth}")),
+            Kind::Share100 => {
+                let shares = self.jobs.div_ceil(MEMBERS);
+                job.share = Some(format!("s{}", nth % shares));
             }
             Kind::Held => job.wait_for = vec![NAME.into()],
         }

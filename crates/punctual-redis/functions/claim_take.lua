@@ -1,0 +1,258 @@
+-- claim: what one takes, by priority and in order.
+do
+
+-- Records that are read together at first, and then: more could be many times the bytes that the
+-- claim may take.
+local POP_FIRST, POP_MAX = 16, 64
+-- Jobs that are looked at cost ten times as much: a claim takes no more of them, and says that
+-- there are more. So do those that it meets expired, and settles.
+local EXAMINED_MAX, EXPIRED_MAX = 250, 125
+Claim.examined_max = EXAMINED_MAX
+
+-- What a claim has taken: ids, records, and the queue rows they came from.
+function Claim.new_take(limit, bytes, call_)
+  return {limit = limit, bytes = bytes, call_ = call_, n = 0, ids = {}, records = {}, rows = {}, size = 0, expired = 0, full = false, plain = true}
+end
+
+-- Whether a claim has settled as many expired jobs as one call may: what it has then is its answer.
+local function ends(take)
+  if take.expired >= EXPIRED_MAX then take.full = true end
+  return take.full
+end
+
+local function payload_of(raw)
+  return Job.parse('', raw).payload
+end
+
+-- Whether one more job fits; the first one always does. Records are longer than payloads, so while
+-- their sum fits nothing need be looked into.
+local function fits(take, raw)
+  if not take.left then
+    take.size = take.size + #raw
+    if take.size <= take.bytes then return true end
+    take.left = take.bytes
+    for i = 1, take.n do take.left = take.left - payload_of(take.records[i]) end
+  end
+  local bytes = payload_of(raw)
+  take.full = take.n > 0 and bytes > take.left
+  take.left = max(0, take.left - bytes)
+  return not take.full
+end
+
+local function add(take, r, id, raw)
+  local n = take.n + 1
+  take.n, take.ids[n], take.records[n], take.rows[n] = n, id, raw, r
+end
+
+-- Takes a job that needs a look: a key that is held until the start is freed with the lease.
+local function take_one(take, r, j, raw)
+  take.plain = false
+  if j.opts.u and j.opts.uh == 0 then
+    take.starts = take.starts or {}
+    take.starts[#take.starts + 1] = j
+  end
+  add(take, r, j.id, raw)
+end
+
+-- Expires a job that was taken off a list; whether it did.
+local function expired_off_list(r, j)
+  if not Job.has_expired(j) then return false end
+  r.c[READY] = r.c[READY] - 1
+  j.ext.cd = 1
+  Settled.as(j, CANCELLED)
+  return true
+end
+
+-- Whether a record with an ext can be claimed as it stands: it has not expired, and keeps its key
+-- when it starts. Then its ext, and whether it may be a suspect.
+local function may_start(raw)
+  local e, o, _, ex = Job.parts(raw)
+  if e.ex ~= nil then ex = e.ex ~= '' and e.ex end
+  return o.uh ~= 0 and not (ex and at8(ex) <= S.now), e, e.c or o.mc
+end
+
+-- Takes one job that is off its list; false if it does not fit.
+local function take_listed(take, r, id, raw)
+  if ends(take) then return false end
+  if not raw then -- another client deleted its record
+    r.c[READY], S.lost = max(0, r.c[READY] - 1), true
+    return true
+  end
+  if byte(raw) == %TAG_PLAIN% then
+    if not fits(take, raw) then return false end
+    add(take, r, id, raw)
+    return true
+  end
+  if byte(raw) == %TAG_WAITING% and may_start(raw) then
+    if not fits(take, raw) then return false end
+    take.plain = false
+    add(take, r, id, raw)
+    return true
+  end
+  local j = Job.parse(id, raw)
+  if expired_off_list(r, j) then
+    take.expired = take.expired + 1
+    return true
+  end
+  if not fits(take, raw) then return false end
+  take_one(take, r, j, raw)
+  return true
+end
+
+-- The jobs that entries of an overflow set stand for: their ids, records and groups.
+local function candidates_of(r, lane, overflow)
+  local groups, of, ids = {}, {}, {}
+  for s = 1, #overflow do
+    local group = Group.of_place(overflow[s])
+    of[s] = group or false
+    if group then groups[#groups + 1] = group end
+  end
+  if #groups > 0 then Group.fetch(r, groups) end
+  for s = 1, #overflow do ids[s] = of[s] and Group.candidate(r, of[s], lane) or not of[s] and sub(overflow[s], 23) or '' end
+  return ids, Job.raws(ids), of
+end
+
+-- Takes one entry of an overflow set: what stands there, and its job with its record and group;
+-- `taken` has the jobs to be taken out of the set. Answers false if it does not fit.
+local function take_overflow(take, r, lane, member, id, raw, group, taken)
+  if ends(take) then return false end
+  local starts, e, may_be_suspect
+  if raw and byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect = may_start(raw) end
+  if starts and not (group and may_be_suspect) then
+    if not fits(take, raw) then return false end
+    if group then Group.started(r, group, id, raw, e.fr) else taken[#taken + 1] = member end
+    take.plain = false
+    add(take, r, id, raw)
+    return true
+  end
+  if not raw or byte(raw) > %TAG_WAITING% then -- another client deleted its record: its place goes too, and holds up no others
+    Line.overflow_remove(r, lane, member)
+    S.lost = true
+    if not group or Group.lost(r, group, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
+    return true
+  end
+  local j = Job.parse(id, raw)
+  if Job.has_expired(j) then
+    Settled.cancel_waiting(j, 1)
+    take.expired = take.expired + 1
+    return true
+  end
+  if not fits(take, raw) then return false end
+  if group then Group.started(r, group, id, raw, nil, j) else Line.overflow_remove(r, lane, member) end
+  take_one(take, r, j, raw)
+  return true
+end
+
+-- Takes a whole list of plain jobs into an empty claim, if they are plain and fit for sure.
+local function all_plain(take, r, ids, records, n)
+  local size, rows = 0, {}
+  for i = 1, n do
+    local raw = records[i]
+    if not raw or byte(raw) ~= %TAG_PLAIN% then return false end
+    size, rows[i] = size + #raw, r
+  end
+  if size > take.bytes then return false end
+  take.n, take.ids, take.records, take.rows, take.size = n, ids, records, rows, size
+  return true
+end
+
+-- How many records to read next: as many as may fit, by the mean of those before.
+local function pop_most(take)
+  if take.n == 0 then return POP_FIRST end
+  local left = take.left or take.bytes - take.size
+  return max(1, min(POP_MAX, 1 + floor(left * take.n / max(1, take.size))))
+end
+
+-- Takes at most `most` jobs of a lane.
+local function take_lane(take, r, lane, most)
+  local start = take.n
+  local function room() return min(take.limit - take.n, most - (take.n - start)) end
+  while not take.full and room() > 0 do
+    if S.changed_groups then Group.flush() end
+    if (r.X[lane] or 0) == 0 then
+      if (r.L[lane] or 0) == 0 then return end
+      local ids, records, stamps, n = Line.pop(r, lane, min(room(), pop_most(take)))
+      if n == 0 then return end
+      if take.n > 0 or not all_plain(take, r, ids, records, n) then
+        for i = 1, n do
+          if not take_listed(take, r, ids[i], records[i]) then
+            Line.unpop(r, lane, ids, stamps, i)
+            break
+          end
+        end
+      end
+    else
+      local want = min(room(), pop_most(take))
+      local overflow = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, want - 1)
+      local stand, raws, groups = candidates_of(r, lane, overflow)
+      local taken = {}
+      local ids, records, stamps, n = {}, {}, {}, 0
+      if lane < 10 then ids, records, stamps, n = Line.pop(r, lane, want) end
+      local at, s = 1, 1
+      while (at <= n or s <= #overflow) and room() > 0 do
+        -- Behind what was read of one order there may be more of it, before the next of the other.
+        if at > n and n >= want or s > #overflow and #overflow >= want then break end
+        local raw = records[at]
+        local first = raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%)
+        if s <= #overflow and (not raw or below(sub(overflow[s], 1, 21), first)) then
+          if not take_overflow(take, r, lane, overflow[s], stand[s], raws[s], groups[s], taken) then break end
+          s = s + 1
+        else
+          if not take_listed(take, r, ids[at], raw) then break end
+          at = at + 1
+        end
+      end
+      if #taken > 0 then Line.overflow_remove_many(r, lane, taken) end
+      if at <= n then Line.unpop(r, lane, ids, stamps, at) end
+      if #overflow == 0 and n == 0 then return end
+    end
+  end
+end
+
+Claim.ends, Claim.fits, Claim.add, Claim.take_one, Claim.may_start, Claim.take_lane, Claim.pop_most = ends, fits, add, take_one, may_start, take_lane, pop_most
+
+-- Takes from a queue by priority, at most `most`; how many.
+function Claim.take_from(take, r, most)
+  local start = take.n
+  if not r or flag(r, %ROW_PAUSED%) then return 0 end
+  local limited = r.flags >= %ROW_LIMITED%
+  if limited then most = min(most, Gate.room_for(r, take.call_, start)) end
+  if most == 0 then return 0 end
+  if S.changed_groups then Group.flush() end
+  local lanes = {}
+  for lane, n in pairs(r.L) do if n > 0 then lanes[lane] = true end end
+  for lane, n in pairs(r.X) do if n > 0 and lane < 10 then lanes[lane] = true end end
+  local shared = r.flags >= %ROW_SHARED%
+  for lane = 0, 9 do
+    if take.full or take.n >= take.limit or take.n - start >= most then break end
+    local left = most - (take.n - start)
+    if shared and Share.ready(r, lane, lane) > 0 then
+      Share.take_lane(take, r, lane, left)
+    elseif lanes[lane] then
+      take_lane(take, r, lane, left)
+    end
+  end
+  if limited then Gate.took(r, take.n - start) end
+  return take.n - start
+end
+
+function Claim.take_suspect(take, rows)
+  take.limit = 1
+  for _, r in ipairs(rows) do
+    local limited = r.flags >= %ROW_LIMITED%
+    if not flag(r, %ROW_PAUSED%) and not (limited and Gate.room_for(r, take.call_, 0) == 0) then
+      for lane = 10, 19 do
+        if r.flags >= %ROW_SHARED% and Share.ready(r, lane, lane) > 0 then
+          Share.take_lane(take, r, lane, 1)
+        elseif (r.X[lane] or 0) > 0 then
+          take_lane(take, r, lane, 1)
+        end
+        if take.n > 0 and limited then Gate.took(r, 1) end
+        if take.n > 0 then return true end
+      end
+    end
+  end
+  return false
+end
+
+end

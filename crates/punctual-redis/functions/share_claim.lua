@@ -1,0 +1,224 @@
+-- claim: turns of shares. A claim looks at as many shares as it may take jobs, says in which order
+-- they and the jobs without a share have their turns, and takes the jobs in that order.
+do
+
+-- Places that are looked for at a time where a share has more turns than it knows places.
+local MORE_MIN, MORE_MAX = 8, 64
+-- Looks in a row of one claim that take nothing, as the jobs have expired or their records are gone.
+local IDLE_MAX = 200
+
+-- Whether a turn comes before another one: the smaller round, then the smaller pass, then by share.
+local function is_before(a, b)
+  if a.round ~= b.round then return a.round < b.round end
+  if a.pass ~= b.pass then return a.pass < b.pass end
+  return below(a.row.share, b.row.share)
+end
+
+-- The shares that have the next turns in a lane, at most so many, in their order; how many were
+-- filed elsewhere, as their limits are closed by now.
+local function next_turns(r, lane, limit)
+  local key, limits = Share.turns_key(r, lane), Share.settings(r)
+  local members, shares, turns, shut, gone = call('ZRANGE', key, 0, limit - 1), {}, {}, 0, {}
+  for i = 1, #members do shares[i] = sub(members[i], 13) end
+  local rows = Share.fetch(r, shares)
+  for i = 1, #members do
+    local row = rows[shares[i]]
+    local line = row.lanes[lane]
+    if not line or line.member ~= members[i] then -- no row says that it stands there
+      gone[#gone + 1], shut = members[i], shut + 1
+    elseif Share.closed(row, limits) then
+      Share.changes(row)
+      shut = shut + 1
+    else
+      turns[#turns + 1] = {row = row, line = line, round = row.round, pass = line.pass, weight = limits.weights[row.share] or 1,
+        taken = 0, room = min(line.n, Share.room(row, limits))}
+    end
+  end
+  call_many('ZREM', key, gone)
+  return turns, shut
+end
+
+-- The order of the next turns in a lane: shares and, as false, jobs without one.
+local function in_order(r, lane, turns, limit)
+  local sh, out, back, first, turn = Share.of(r), {}, {}, 1, 0
+  local stands = sh.lanes[lane] or {turn = 0, others = 0}
+  local left = lane < 10 and (r.L[lane] or 0) + (r.X[lane] or 0) or r.X[lane] or 0
+  local round, pass = max(0, r.c[ACTIVE] - (sh.active - sh.fresh)) + sh.others, stands.others
+  turn = stands.turn
+  while #out < limit do
+    local one, returns = turns[first], back[1]
+    local from_back = returns and (not one or is_before(returns, one))
+    if from_back then one = returns end
+    if left > 0 then
+      pass = pass > 0 and max(pass, turn) or Share.behind(turn, 1)
+      if not one or one.round > round or one.round == round and one.pass >= pass then
+        out[#out + 1], turn, pass, left, round = false, max(turn, pass), Share.raised(pass, 1), left - 1, round + 1
+        one = nil
+      end
+    elseif not one then
+      break
+    end
+    if one then
+      if from_back then table.remove(back, 1) else first = first + 1 end
+      out[#out + 1], turn = one, max(turn, one.pass)
+      one.taken = one.taken + 1
+      if one.taken < one.room then
+        local next_one = {row = one.row, line = one.line, weight = one.weight, taken = one.taken, room = one.room,
+          round = floor((one.row.active + one.taken) / one.weight), pass = Share.raised(one.pass, one.weight)}
+        local at = #back + 1
+        while at > 1 and is_before(next_one, back[at - 1]) do at = at - 1 end
+        table.insert(back, at, next_one)
+      end
+    end
+  end
+  return out
+end
+
+-- The places that the turns are for: of each share as many of its first as it has turns.
+local function places_of(r, lane, order, shares)
+  local places, at = {}, {}
+  for i = 1, #order do
+    local one = order[i]
+    if one then
+      local row, known = one.row, one.line.known
+      local nth = (at[row] or 0) + 1
+      if not known[nth] then
+        local found = Share.more(r, row, lane, max(MORE_MIN, min(MORE_MAX, floor((#order - i) / shares) + 1)))
+        if found == 0 then -- it has fewer than is counted
+          one.line.n, S.lost = #known, true
+          Share.changes(row)
+          return places, i - 1
+        end
+      end
+      at[row], places[i] = nth, known[nth]
+    end
+  end
+  return places, #order
+end
+
+-- Takes the job of a place, in its share's turn. Whether it did, and whether the claim may go on.
+local function take_place(take, r, lane, one, place, id, raw, group)
+  if Claim.ends(take) then return false, false end
+  local row, starts, e, may_be_suspect = one.row, nil, nil, nil
+  if not raw or byte(raw) > %TAG_WAITING% then -- another client deleted its record
+    Share.place_out(r, row, lane, place)
+    S.lost = true
+    if not group or Group.lost(r, group, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
+    return false, true
+  end
+  if byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect = Claim.may_start(raw) end
+  if starts and not (group and may_be_suspect) then
+    if not Claim.fits(take, raw) then return false, false end
+    if group then Group.started(r, group, id, raw, e.fr) else Share.place_out(r, row, lane, place) end
+    take.plain = false
+    Claim.add(take, r, id, raw)
+  else
+    local j = Job.parse(id, raw)
+    if Job.has_expired(j) then
+      Settled.cancel_waiting(j, 1)
+      take.expired = take.expired + 1
+      return false, not Claim.ends(take)
+    end
+    if not Claim.fits(take, raw) then return false, false end
+    if group then Group.started(r, group, id, raw, nil, j) else Share.place_out(r, row, lane, place) end
+    Claim.take_one(take, r, j, raw)
+  end
+  if row.open_since > 0 and row.open_since > unp('>I8', raw, %REC_DUE_AT%) then
+    local opened = take.opened or {}
+    if not opened[row] then opened[row], opened[#opened + 1] = true, {r, row.share, row.open_since} end
+    take.opened = opened
+  end
+  Share.started(r, row, lane, one.pass)
+  return true, true
+end
+
+-- Jobs without a share had so many turns.
+local function others_had_turns(r, lane, n)
+  local sh = Share.of(r)
+  local stands = sh.lanes[lane]
+  sh.others, sh.changed = sh.others + n, true
+  for _ = 1, stands and n or 0 do
+    local pass = stands.others > 0 and max(stands.others, stands.turn) or Share.behind(stands.turn, 1)
+    stands.turn, stands.others = max(stands.turn, pass), Share.raised(pass, 1)
+  end
+end
+
+-- Takes jobs of a lane in the order that was found, as far as their records are read; how many
+-- turns were had, and whether the claim may go on.
+local function take_turns(take, r, lane, order, places, last)
+  local at = 1
+  while at <= last do
+    local till, ids, groups, n = min(last, at + max(1, Claim.pop_most(take)) - 1), {}, {}, 0
+    local of = {}
+    for i = at, till do
+      local group = places[i] and Group.of_place(places[i])
+      if group then groups[#groups + 1] = group end
+      of[i] = group
+    end
+    if #groups > 0 then Group.fetch(r, groups) end
+    for i = at, till do
+      if places[i] then n, ids[n + 1] = n + 1, of[i] and (Group.candidate(r, of[i], lane) or '') or sub(places[i], 23) end
+    end
+    local raws, k = Job.raws(ids), 0
+    while at <= till do
+      if places[at] then
+        k = k + 1
+        local taken, goes_on = take_place(take, r, lane, order[at], places[at], ids[k], raws[k], of[at])
+        if not taken then return at - 1, goes_on end
+        at = at + 1
+      else
+        local turns, before = 1, take.n
+        while at + turns <= till and not places[at + turns] do turns = turns + 1 end
+        Claim.take_lane(take, r, lane, turns)
+        others_had_turns(r, lane, take.n - before)
+        if take.n - before < turns then return at - 1 + take.n - before, not take.full end
+        at = at + turns
+      end
+    end
+  end
+  return last, true
+end
+
+-- Takes at most `most` jobs of a lane in which shares may be claimed from.
+function Share.take_lane(take, r, lane, most)
+  local start, goes_on, idle = take.n, true, 0
+  while goes_on and not take.full do
+    local room = min(take.limit - take.n, most - (take.n - start))
+    if room <= 0 or Share.ready(r, lane, lane) == 0 then break end
+    local turns, shut = next_turns(r, lane, room)
+    local expired, had = take.expired + shut, 0
+    take.expired = expired
+    if Claim.ends(take) then break end
+    if #turns > 0 then
+      local order = in_order(r, lane, turns, room)
+      local places, last = places_of(r, lane, order, #turns)
+      had, goes_on = take_turns(take, r, lane, order, places, last)
+    end
+    Share.flush()
+    idle = had == 0 and shut == 0 and idle + 1 or 0
+    if idle > IDLE_MAX then break end
+  end
+  local room = min(take.limit - take.n, most - (take.n - start))
+  if goes_on and not take.full and room > 0 and Share.ready(r, lane, lane) == 0 then
+    local before = take.n
+    Claim.take_lane(take, r, lane, room)
+    others_had_turns(r, lane, take.n - before)
+  end
+end
+
+-- The shares that were closed while jobs of theirs were due, and since when they are open: count 2,
+-- then the place of their queue among those of the claim that are limited 1, length 2, share, and
+-- the instant.
+function Share.told(opened, rows)
+  local at, n, out = {}, 0, {}
+  for i = 1, #rows do
+    if rows[i].flags >= %ROW_LIMITED% then at[rows[i]], n = n, n + 1 end
+  end
+  for _, one in ipairs(opened) do
+    local r, share, since = unpack_list(one)
+    if at[r] then out[#out + 1] = char(at[r]) .. pack('>I2', #share) .. share .. u8(since) end
+  end
+  return #out > 0 and pack('>I2', #out) .. concat(out) or nil
+end
+
+end

@@ -1,0 +1,457 @@
+-- Shares: jobs of one key take turns with those of others, by weight. `BASE:ss:QUEUE`: share to its
+-- row; `BASE:sy:QUEUE`: the places of all shares, share NUL lane 1 | place as in an overflow set;
+-- `BASE:st:LANE:QUEUE`: shares that may be claimed from, round 4 | pass 8 | share, so that the first
+-- one has the next turn; `BASE:sp:QUEUE`: closed ones, by the instant at which time opens them;
+-- `BASE:si:QUEUE`: ones without ready jobs, by the instant until which something is remembered of
+-- them; `BASE:sb:QUEUE`: shares of 16 jobs and more, by the power of two of their number. A queue
+-- with shares has the flags ROW_SHARED and ROW_LIMITED, and a field `y` + queue of `BASE:s`. A share
+-- without jobs and without anything to remember has no row. The order of turns is that of
+-- `shares.rs` in the machine.
+--
+-- A row: version 1 | flags 1 | active 4 | open since 8 | [round 4] | [1 if it is idle 1 | until 8] |
+-- [blocked until 8] | [what its rate has counted, as in a gate: length 2, bytes] | per lane with
+-- ready jobs: lane 1 | pass 8 | places 4 | known ones 1, each length 2 and the place, first in line.
+do
+
+local ROW_VERSION = 1
+local HAS_ROUND, HAS_PARKED, HAS_BLOCK, HAS_RATE = 1, 2, 4, 8
+-- Places that a row knows: what a claim takes of them it need not look for.
+local KNOWN_MAX = 8
+-- How much a turn of weight 1 raises a pass: every weight up to 1,000 divides it well.
+local TURN = 1000000
+-- A share of fewer jobs is not in the order of the largest.
+local CROWD_MIN = 16
+
+local function rows_key(r) return S.base .. ':ss:' .. r.name end
+local function places_key(r) return S.base .. ':sy:' .. r.name end
+local function turns_key(r, lane) return S.base .. ':st:' .. lane .. ':' .. r.name end
+Share.rows_key, Share.places_key, Share.turns_key = rows_key, places_key, turns_key
+
+-- What the shares of a queue have together: version 1 | shares 4 | blocked 4 | active 4 | lower
+-- bound of the instants in `sp` and `si` 8 | cursor of the check after a change of limits 1, bytes |
+-- per lane with places: lane 1 | largest pass that was claimed 8 | pass of jobs without a share 8
+-- (0: none) | places 4 | those of closed shares 4.
+local STATE_VERSION, STATE, LANE = 1, '>BI4I4I4I8B', '>BI8I8I4I4'
+local STATE_BYTES, LANE_BYTES = 22, 25
+
+local function new_state() return {shares = 0, blocked = 0, active = 0, park = 0, check = '', lanes = {}, fresh = 0, others = 0} end
+
+local function read_state(raw)
+  local sh, version, length = new_state(), nil, nil
+  version, sh.shares, sh.blocked, sh.active, sh.park, length = unp(STATE, raw)
+  if version ~= STATE_VERSION then refuse_later('what is stored of shares') end
+  sh.check = sub(raw, STATE_BYTES + 1, STATE_BYTES + length)
+  for at = STATE_BYTES + length + 1, #raw, LANE_BYTES do
+    local lane, turn, others, places, parked = unp(LANE, raw, at)
+    sh.lanes[lane] = {turn = turn, others = others, places = places, parked = parked}
+  end
+  return sh
+end
+
+local function write_state(sh)
+  local raw = pack(STATE, STATE_VERSION, sh.shares, sh.blocked, sh.active, sh.park, #sh.check) .. sh.check
+  for lane, stands in pairs(sh.lanes) do raw = raw .. pack(LANE, lane, stands.turn, stands.others, stands.places, stands.parked) end
+  return raw
+end
+
+-- What the shares of a queue have together.
+function Share.of(r)
+  local sh = r.share
+  if not sh then
+    local raw = r.flags >= %ROW_SHARED% and call('HGET', S.k.s, 'y' .. r.name)
+    sh = raw and read_state(raw) or new_state()
+    r.share = sh
+  end
+  return sh
+end
+
+-- A lane of it, to be changed.
+local function lane_of_state(sh, lane)
+  local stands = sh.lanes[lane]
+  if not stands then
+    stands = {turn = 0, others = 0, places = 0, parked = 0}
+    sh.lanes[lane] = stands
+  end
+  return stands
+end
+
+-- A queue's row is written: what its shares have together, too.
+function Share.close(r)
+  local sh = r.share
+  sh.fresh, sh.others = 0, 0
+  if sh.shares == 0 then
+    if r.flags >= %ROW_SHARED% then
+      set_flag(r, %ROW_SHARED%, false)
+      call('HDEL', S.k.s, 'y' .. r.name)
+    end
+    r.share = nil
+  elseif sh.changed then
+    sh.changed, S.fields = nil, S.fields or {}
+    S.fields['y' .. r.name] = write_state(sh)
+  end
+end
+
+local function new_row(r, share) return {q = r.name, share = share, active = 0, open_since = 0, blocked = 0, lanes = {}} end
+
+-- Jobs of a share that are ready, by its places.
+local function ready_of(row)
+  local n = 0
+  for _, line in pairs(row.lanes) do n = n + line.n end
+  return n
+end
+Share.ready_of = ready_of
+
+-- The power of two of the jobs of a large share; nil if it is none.
+local function class_of(row)
+  local jobs, class = ready_of(row) + row.active, nil
+  if jobs < CROWD_MIN then return nil end
+  class = 4
+  while jobs >= 2 ^ (class + 1) do class = class + 1 end
+  return class
+end
+
+-- How a row is stored now: what a change of it is compared with.
+local function note_stored(row, is_there)
+  row.was_there, row.was_round, row.was_idle, row.was_until, row.was_blocked = is_there, row.round, row.idle, row.until_, row.blocked > 0
+  row.was_ready, row.was_class = ready_of(row), class_of(row)
+end
+
+local function read_row(row, raw)
+  local version, flags, at = nil, nil, 15
+  version, flags, row.active, row.open_since = unp('>BBI4I8', raw)
+  if version ~= ROW_VERSION then refuse_later('the row of a share') end
+  if flags % (2 * HAS_ROUND) >= HAS_ROUND then row.round, at = unp('>I4', raw, at) end
+  if flags % (2 * HAS_PARKED) >= HAS_PARKED then
+    row.idle, row.until_ = unp('>BI8', raw, at)
+    at = at + 9
+  end
+  if flags % (2 * HAS_BLOCK) >= HAS_BLOCK then row.blocked, at = unp('>I8', raw, at) end
+  if flags >= HAS_RATE then
+    local length = unp('>I2', raw, at)
+    row.counted, at = sub(raw, at + 2, at + 1 + length), at + 2 + length
+  end
+  while at <= #raw do
+    local lane, pass, n, count = unp('>BI8I4B', raw, at)
+    local known = {}
+    at = at + 14
+    for k = 1, count do
+      local length = unp('>I2', raw, at)
+      known[k], at = sub(raw, at + 2, at + 1 + length), at + 2 + length
+    end
+    row.lanes[lane] = {pass = pass, n = n, was_n = n, known = known, member = row.round and pack('>I4I8', row.round, pass) .. row.share or nil}
+  end
+end
+
+local function write_row(row)
+  local flags, head = 0, ''
+  if row.round then
+    flags, head = HAS_ROUND, pack('>I4', row.round)
+  end
+  if row.until_ then
+    flags, head = flags + HAS_PARKED, head .. pack('>BI8', row.idle, row.until_)
+  end
+  if row.blocked > 0 then
+    flags, head = flags + HAS_BLOCK, head .. u8(row.blocked)
+  end
+  local counted = row.gate and Gate.counted(row.gate) or row.counted
+  if counted then
+    flags, head = flags + HAS_RATE, head .. pack('>I2', #counted) .. counted
+  end
+  local parts, n = {pack('>BBI4I8', ROW_VERSION, flags, row.active, row.open_since), head}, 2
+  for lane, line in pairs(row.lanes) do
+    local known, count = line.known, min(#line.known, KNOWN_MAX)
+    n = n + 1
+    parts[n] = pack('>BI8I4B', lane, line.pass, line.n, count)
+    for k = 1, count do
+      parts[n + 1], parts[n + 2], n = pack('>I2', #known[k]), known[k], n + 2
+    end
+  end
+  return concat(parts)
+end
+
+-- Reads the rows of shares that the call does not know yet; all that it knows, by share.
+function Share.fetch(r, shares)
+  local all = S.shares
+  if not all then
+    all = {}
+    S.shares = all
+  end
+  local rows = all[r.name]
+  if not rows then
+    rows = {}
+    all[r.name] = rows
+  end
+  local wanted, n = {}, 0
+  for i = 1, #shares do
+    local share = shares[i]
+    if share and not rows[share] then
+      n = n + 1
+      wanted[n], rows[share] = share, new_row(r, share)
+    end
+  end
+  local raws = get_many(rows_key(r), wanted)
+  for i = 1, n do
+    local row = rows[wanted[i]]
+    if raws[i] then read_row(row, raws[i]) end
+    note_stored(row, raws[i] and true or false)
+  end
+  return rows
+end
+
+-- A share's row, read once per call and written with the commit.
+function Share.row(r, share)
+  local all = S.shares and S.shares[r.name]
+  return all and all[share] or Share.fetch(r, {share})[share]
+end
+
+-- A row has changed: it is filed anew, once for all changes up to then.
+local function changes(row)
+  if row.dirty then return end
+  row.dirty = true
+  local changed_rows = S.changed_shares
+  if not changed_rows then
+    changed_rows = {}
+    S.changed_shares = changed_rows
+  end
+  changed_rows[#changed_rows + 1] = row
+end
+Share.changes = changes
+
+-- The pass of a share one turn behind the last claim.
+local function behind(turn, weight) return turn + floor(TURN / weight) end
+
+-- The pass of a share, or of jobs without one, that has had a turn.
+local function raised(pass, weight)
+  return pass + floor(TURN / weight)
+end
+Share.behind, Share.raised = behind, raised
+
+-- A share that could not be claimed from has no credit for that time.
+local function catch_up(r, row)
+  local lanes = Share.of(r).lanes
+  for lane, line in pairs(row.lanes) do
+    local stands = lanes[lane]
+    if stands and stands.turn > line.pass then line.pass = stands.turn end
+  end
+  changes(row)
+end
+Share.catch_up = catch_up
+
+-- Where the places of a share in a lane begin.
+local function place_prefix(share, lane) return share .. '\0' .. char(lane) end
+Share.place_prefix = place_prefix
+
+-- A place of a share in a lane comes; `is_last` if none of its jobs there is behind it.
+local function place_in(r, row, lane, place, is_last)
+  local line = row.lanes[lane]
+  if not line then
+    line = {n = 0, was_n = 0, known = {}}
+    row.lanes[lane] = line
+  end
+  local known, n = line.known, line.n
+  if n == 0 then
+    local stands = Share.of(r).lanes[lane]
+    line.pass = behind(stands and stands.turn or 0, Share.weight(r, row.share))
+  end
+  local at = #known + 1
+  if not is_last or at > 1 and Group.of_place(known[at - 1]) then -- a group of this microsecond stands last
+    while at > 1 and below(place, known[at - 1]) do at = at - 1 end
+  end
+  if at <= #known or #known == n and n < KNOWN_MAX then
+    table.insert(known, at, place)
+    if #known > 2 * KNOWN_MAX then known[#known] = nil end
+  end
+  line.n = n + 1
+  Group.gather(places_key(r), place_prefix(row.share, lane) .. place, true)
+  changes(row)
+end
+
+-- A place of a share in a lane goes.
+local function place_out(r, row, lane, place)
+  local line = row.lanes[lane]
+  Group.gather(places_key(r), place_prefix(row.share, lane) .. place, false)
+  if not line or line.n == 0 then return end
+  local known = line.known
+  for k = 1, #known do
+    if known[k] == place then
+      table.remove(known, k)
+      break
+    end
+  end
+  line.n = line.n - 1
+  if line.n == 0 then line.known = {} end
+  changes(row)
+end
+Share.place_in, Share.place_out = place_in, place_out
+
+-- The places of a share in a lane behind those that its row knows, at most so many more.
+function Share.more(r, row, lane, limit)
+  Group.write_lines()
+  local known, prefix = row.lanes[lane].known, place_prefix(row.share, lane)
+  local from = #known > 0 and '(' .. prefix .. known[#known] or '[' .. prefix
+  local found = call('ZRANGEBYLEX', places_key(r), from, '(' .. place_prefix(row.share, lane + 1), 'LIMIT', 0, limit)
+  for i = 1, #found do known[#known + 1] = sub(found[i], #prefix + 1) end
+  return #found
+end
+
+-- A ready job with a share, of no group, takes its place or leaves it.
+function Share.up(r, j) place_in(r, Share.row(r, j.opts.sh), lane_of(j), Line.place_of(j)) end
+function Share.down(r, j) place_out(r, Share.row(r, j.opts.sh), lane_of(j), Line.place_of(j)) end
+function Share.has(r, j)
+  Group.write_lines()
+  return call('ZSCORE', places_key(r), place_prefix(j.opts.sh, lane_of(j)) .. Line.place_of(j)) and true
+end
+
+-- Puts jobs that were enqueued now, in their order, at the end of their shares' lines: ids, records
+-- and shares.
+function Share.line_up(r, ids, raws, shares)
+  local rows = Share.fetch(r, shares)
+  for i = 1, #ids do
+    local raw = raws[i]
+    place_in(r, rows[shares[i]], byte(raw, %REC_PRIORITY%), '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. 'J' .. ids[i], true)
+  end
+  r.c[READY] = r.c[READY] + #ids
+end
+
+-- A job of a share gets a lease, in its turn.
+function Share.started(r, row, lane, pass)
+  local sh, limits, line = Share.of(r), Share.settings(r), row.lanes[lane]
+  local stands = sh.lanes[lane]
+  row.active, sh.active, sh.fresh, sh.changed = row.active + 1, sh.active + 1, sh.fresh + 1, true
+  if limits.rate then Gate.count(Share.counter(row, limits), 1) end
+  if stands and stands.turn < pass then stands.turn = pass end
+  if line then line.pass = raised(pass, Share.weight(r, row.share)) end
+  changes(row)
+end
+
+-- Jobs of a share have left their lease: it has no credit for the time that they ran.
+local function freed(r, row, n)
+  local sh = Share.of(r)
+  row.active = max(0, row.active - n)
+  sh.active, sh.changed = max(0, sh.active - n), true
+  if not row.was_round and S.now > row.open_since then row.open_since = S.now end
+  catch_up(r, row)
+end
+
+function Share.freed(r, share) freed(r, Share.row(r, share), 1) end
+
+-- The same of jobs of several shares.
+function Share.freed_many(r, shares)
+  local rows, counts, order = Share.fetch(r, shares), {}, {}
+  for i = 1, #shares do
+    local share = shares[i]
+    if not counts[share] then counts[share], order[#order + 1] = 0, share end
+    counts[share] = counts[share] + 1
+  end
+  for i = 1, #order do freed(r, rows[order[i]], counts[order[i]]) end
+end
+
+local function list_in(lists, name)
+  local list = lists[name]
+  if not list then
+    list = {}
+    lists[name] = list
+  end
+  return list
+end
+
+-- Moves a share in the order of turns, and counts its places.
+local function move_turns(of, row)
+  local sh, prefix = of.sh, row.round and pack('>I4', row.round)
+  for lane, line in pairs(row.lanes) do
+    local member = prefix and line.n > 0 and prefix .. u8(line.pass) .. row.share or nil
+    if member ~= line.member then
+      if line.member then
+        local out = list_in(of.turns_out, lane)
+        out[#out + 1] = line.member
+      end
+      if member then
+        local into = list_in(of.turns_in, lane)
+        into[#into + 1], into[#into + 2] = '0', member
+      end
+    end
+    local stands = lane_of_state(sh, lane)
+    stands.places = max(0, stands.places + line.n - line.was_n)
+    stands.parked = max(0, stands.parked + (row.round and 0 or line.n) - (row.was_round and 0 or line.was_n))
+    line.member, line.was_n = member, line.n
+    if line.n == 0 then row.lanes[lane] = nil end
+  end
+end
+
+-- Files a row that has changed: among turns, or by the instant at which it is looked at again.
+local function refile(of, row)
+  local sh, now = of.sh, S.now
+  if row.blocked <= now then row.blocked = 0 end
+  Share.file(of.r, row)
+  local ready = ready_of(row)
+  local opens = row.round and (not row.was_round or ready > row.was_ready)
+  move_turns(of, row)
+  if row.until_ ~= row.was_until or row.idle ~= row.was_idle then
+    if row.was_until then
+      local out = list_in(of.out, row.was_idle == 1 and ':si:' or ':sp:')
+      out[#out + 1] = row.share
+    end
+    if row.until_ then
+      local into = list_in(of.into, row.idle == 1 and ':si:' or ':sp:')
+      into[#into + 1], into[#into + 2] = fmt('%d', row.until_), row.share
+      if sh.park == 0 or row.until_ < sh.park then sh.park = row.until_ end
+      -- Another instant at which there is work: who sleeps is to know it.
+      if row.idle == 0 and (row.was_idle ~= 0 or row.until_ < row.was_until) then opens = true end
+    end
+  end
+  local class, is_blocked = class_of(row), row.blocked > 0
+  if class ~= row.was_class then
+    local list = list_in(class and of.into or of.out, ':sb:')
+    if class then list[#list + 1] = fmt('%d', class) end
+    list[#list + 1] = row.share
+  end
+  if is_blocked ~= row.was_blocked then sh.blocked = max(0, sh.blocked + (is_blocked and 1 or -1)) end
+  local is_there = row.active > 0 or ready > 0 or row.until_ ~= nil
+  if is_there then
+    of.kv[#of.kv + 1], of.kv[#of.kv + 2] = row.share, write_row(row)
+    if not row.was_there then sh.shares = sh.shares + 1 end
+  elseif row.was_there then
+    of.gone[#of.gone + 1], sh.shares = row.share, max(0, sh.shares - 1)
+    row.gate, row.counted, row.open_since = nil, nil, 0
+  end
+  note_stored(row, is_there)
+  if opens then notify(of.r) end
+end
+
+-- Files the shares that the call has changed, and writes their rows.
+function Share.flush()
+  if S.changed_groups then Group.flush() end
+  local changed_rows, queues = S.changed_shares, {}
+  S.changed_shares = nil
+  Group.write_lines()
+  for i = 1, #(changed_rows or {}) do
+    local row = changed_rows[i]
+    row.dirty = nil
+    local of = queues[row.q]
+    if not of then
+      local r = Row.of(row.q)
+      of = {r = r, sh = Share.of(r), kv = {}, gone = {}, turns_in = {}, turns_out = {}, into = {}, out = {}}
+      queues[row.q] = of
+    end
+    refile(of, row)
+  end
+  for q, of in pairs(queues) do
+    local r = of.r
+    for lane, members in pairs(of.turns_out) do call_many('ZREM', turns_key(r, lane), members) end
+    for lane, members in pairs(of.turns_in) do call_many('ZADD', turns_key(r, lane), members) end
+    for kind, members in pairs(of.out) do call_many('ZREM', S.base .. kind .. q, members) end
+    for kind, members in pairs(of.into) do call_many('ZADD', S.base .. kind .. q, members) end
+    call_many('HSET', rows_key(r), of.kv)
+    call_many('HDEL', rows_key(r), of.gone)
+    of.sh.changed = true
+    for lane, stands in pairs(of.sh.lanes) do
+      if stands.places == 0 then of.sh.lanes[lane] = nil end
+    end
+    if of.sh.shares > 0 then
+      set_flag(r, %ROW_SHARED%, true)
+      set_flag(r, %ROW_LIMITED%, true)
+    end
+  end
+end
+
+end

@@ -1,0 +1,134 @@
+//! Shares on Redis: what they leave, what a lost record does to them, and shards.
+
+use punctual::engine::{
+    Control, Controlled, QueueSettings, Rate, RecordValue, ShareSettings, StatsRequest,
+};
+use punctual::time::seconds;
+use punctual::{Engine, ErrorKind, NewJob, Outcome};
+use punctual_redis::testing::TestServer;
+
+use crate::client::{QUEUE, claim, connect, here};
+
+fn of(share: &str) -> NewJob {
+    NewJob::new(QUEUE, "{}").share(share)
+}
+
+async fn limit(engine: &impl Engine, shares: ShareSettings) -> punctual::Result<Controlled> {
+    let write = Control::Write {
+        name: format!("queue/{QUEUE}"),
+        expected: 0,
+        value: Some(RecordValue::Queue(QueueSettings::new().shares(shares))),
+    };
+    engine.control(&here(), write).await
+}
+
+/// Keys and fields that only shares have.
+fn left(server: &TestServer) -> Vec<String> {
+    let keys = server.cli(&["KEYS", "*"]);
+    let kinds = [":ss:", ":sy:", ":st:", ":sp:", ":si:", ":sb:"];
+    let keys = keys
+        .lines()
+        .filter(|key| kinds.iter().any(|kind| key.contains(kind)));
+    let field = server.cli(&["HGET", "punctual:{default/0}:s", &format!("y{QUEUE}")]);
+    let field = Some(field.as_str()).filter(|field| !field.is_empty());
+    keys.chain(field).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn empty_shares_leave_no_bytes() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let jobs = (0..400).map(|nth| of(&format!("share {}", nth % 90)));
+    engine
+        .enqueue(&here(), jobs.collect())
+        .await
+        .expect("enqueue");
+    assert!(!left(&server).is_empty(), "shares have keys of their own");
+    let mut ended = 0;
+    while ended < 400 {
+        for lease in claim(&engine, 100).await.expect("claim") {
+            ended += lease.jobs.len();
+            engine
+                .settle(&here(), lease.ends(Outcome::Completed))
+                .await
+                .expect("settle");
+        }
+    }
+    assert_eq!(left(&server), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_lost_record_leaves_no_slot_of_its_share_behind() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    limit(&engine, ShareSettings::new().concurrency(1))
+        .await
+        .expect("limits");
+    let jobs = vec![of("a"), of("a"), of("a")];
+    engine.enqueue(&here(), jobs).await.expect("enqueue");
+    let first = claim(&engine, 5).await.expect("claim").remove(0);
+    assert_eq!(first.jobs.len(), 1);
+    let id = first.jobs[0].id;
+    let id: String = (id.as_bytes().iter())
+        .map(|byte| format!("\\{byte:03}"))
+        .collect();
+    let script = format!("return redis.call('HDEL', KEYS[1], '{id}')");
+    let gone = server.cli(&["EVAL", &script, "1", "punctual:{default/0}:b"]);
+    assert_eq!(gone, "1");
+    let over = "for _, it in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, it) end
+        for _, q in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do redis.call('ZADD', KEYS[2], 1, q) end
+        return 1";
+    let lease = format!("punctual:{{default/0}}:eo:{QUEUE}");
+    server.cli(&["EVAL", over, "2", &lease, "punctual:{default/0}:e"]);
+    for _ in 0..30 {
+        engine.maintain().await.expect("maintain");
+    }
+    let next = claim(&engine, 5).await.expect("claim").remove(0);
+    assert_eq!(next.jobs.len(), 1, "the slot is free again");
+    let request = StatsRequest {
+        shares: 10,
+        ..StatsRequest::default()
+    };
+    let stats = engine.stats(&here(), request).await.expect("stats");
+    let share = &stats.queues[0].shares[0];
+    assert_eq!((share.ready, share.active), (1, 1));
+}
+
+#[tokio::test]
+async fn shards_refuse_limits_of_shares_and_take_turns() {
+    let server = TestServer::start();
+    let engine = connect(&format!("{}?shards=3", server.address())).await;
+    for shares in [
+        ShareSettings::new().concurrency(1),
+        ShareSettings::new().rate(Rate::window(1, seconds(1))),
+    ] {
+        let refused = limit(&engine, shares).await.expect_err("several shards");
+        assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    }
+    let weights = ShareSettings::new().weight("a", 3);
+    limit(&engine, weights).await.expect("weights are fine");
+    let jobs = (0..30).map(|nth| of(["a", "b", "c"][nth % 3]));
+    engine
+        .enqueue(&here(), jobs.collect())
+        .await
+        .expect("enqueue");
+    let homes = (0..3).filter(|shard| {
+        let key = format!("punctual:{{default/{shard}}}:sy:{QUEUE}");
+        let places: u64 = server.cli(&["ZCARD", &key]).parse().expect("a number");
+        assert_eq!(places % 10, 0, "all jobs of a share are in one shard");
+        places > 0
+    });
+    assert!(homes.count() >= 1);
+    let block = Control::BlockShare {
+        queue: QUEUE.into(),
+        share: "a".into(),
+        span: seconds(60),
+    };
+    let blocked = engine.control(&here(), block).await.expect("block");
+    assert_eq!(blocked, Controlled::Done(true));
+    let leases = claim(&engine, 100).await.expect("claim");
+    let jobs = leases.iter().flat_map(|lease| &lease.jobs);
+    let shares: Vec<_> = jobs.map(|job| job.share.clone()).collect();
+    assert_eq!(shares.len(), 20, "{shares:?}");
+    assert!(!shares.contains(&Some("a".into())));
+}
