@@ -37,8 +37,8 @@ local function only_clears(effects)
 end
 
 -- Clears the name of held jobs that wait for nothing else, together: those of these effects that
--- are given for one job each, of no group and no share, that follows none and does not expire now. By place
--- whether it did.
+-- are given for one job each, of no group and no share, that follows none and does not expire now.
+-- By place whether it did.
 function Settle.clear_together(effects)
   local ids, at, seen, done, lists, by_place = {}, {}, {}, {}, {}, {}
   if not only_clears(effects) then return done end

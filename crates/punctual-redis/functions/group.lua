@@ -3,8 +3,8 @@
 -- by group and enqueue. A group that may be claimed from has a place in the overflow sets of its
 -- lanes, or in the line of the share of its first job. Its only ready job may be alone in its row,
 -- in no line. A row: version and flags 1 | [active jobs 2 | last of them 16] | [holding id 16 | its
--- lane if it is ready, else 255] | per priority with ready jobs: priority and bits 1 | [ready jobs 4
--- | known ones 1] | the known ones, first in line, 16 each | [place 10 | [length of its share 2 |
+-- lane if it is ready, else 255] | per priority with ready jobs: priority and bits 1 | [ready jobs
+-- 4 | known ones 1] | the known ones, first in line, 16 each | [place 10 | [length of its share 2 |
 -- the share]]. Who is alone is known. Shares are told of groups that have had jobs with one.
 do
 

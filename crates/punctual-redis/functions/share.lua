@@ -31,7 +31,10 @@ function Share.settings(r)
   return limits
 end
 
-function Share.weight(r, share) return Share.settings(r).weights[share] or 1 end
+function Share.weight(r, share)
+  local sh = r.share
+  return (sh and sh.settings or Share.settings(r)).weights[share] or 1
+end
 
 -- What the rate of a share has counted, as a gate.
 function Share.counter(row, limits)
@@ -72,10 +75,9 @@ local function remembered(row, limits)
 end
 
 -- Says where a share is to be filed: among turns, or by the instant at which it is filed again.
-function Share.file(r, row)
-  local limits, ready = Share.settings(r), Share.ready_of(row) > 0
+function Share.file(r, row, ready, limits)
   local by, till = closed(row, limits)
-  row.round = ready and not by and floor(row.active / Share.weight(r, row.share)) or nil
+  row.round = ready and not by and floor(row.active / (limits.weights[row.share] or 1)) or nil
   row.idle, row.until_ = nil, nil
   if not ready then
     row.until_ = remembered(row, limits)

@@ -4,7 +4,7 @@ do
 
 -- Places that are looked for at a time where a share has more turns than it knows places.
 local MORE_MIN, MORE_MAX = 8, 64
--- Looks in a row of one claim that take nothing, as the jobs have expired or their records are gone.
+-- Looks in a row of one claim that take nothing: the jobs have expired, or their records are gone.
 local IDLE_MAX = 200
 
 -- Whether a turn comes before another one: the smaller round, then the smaller pass, then by share.
@@ -96,6 +96,22 @@ local function places_of(r, lane, order, shares)
   return places, #order
 end
 
+-- Whether a record with an ext can be claimed as it stands, as Claim.may_start: most differ from
+-- the one before in nothing but their share.
+local function may_start(take, raw)
+  local shape = take.shape
+  if shape and Job.value_in(shape, raw, %REC_FLAGS%) then return true, Job.NOTHING end
+  local starts, e, may_be_suspect = Claim.may_start(raw)
+  if starts and not may_be_suspect and sub(raw, 32, 36) == '\0\0\0\1\128' then
+    local ql = byte(raw, 37)
+    local from = 39 + ql + byte(raw, 38 + ql)
+    local last = from + 3 + unp('>I4', raw, from)
+    local _, _, key, ex, group, flow, share = Job.split_opts(raw, from + 4, last)
+    take.shape = share and not flow and Job.shape(raw, %REC_FLAGS%, from + 4, last, key, ex, group, share) or nil
+  end
+  return starts, e, may_be_suspect
+end
+
 -- Takes the job of a place, in its share's turn. Whether it did, and whether the claim may go on.
 local function take_place(take, r, lane, one, place, id, raw, group)
   if Claim.ends(take) then return false, false end
@@ -106,7 +122,7 @@ local function take_place(take, r, lane, one, place, id, raw, group)
     if not group or Group.lost(r, group, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
     return false, true
   end
-  if byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect = Claim.may_start(raw) end
+  if byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect = may_start(take, raw) end
   if starts and not (group and may_be_suspect) then
     if not Claim.fits(take, raw) then return false, false end
     if group then Group.started(r, group, id, raw, e.fr) else Share.place_out(r, row, lane, place) end

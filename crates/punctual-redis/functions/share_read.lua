@@ -82,8 +82,8 @@ function Share.ahead(r, j, lane)
   return ahead + call('ZLEXCOUNT', Share.places_key(r), '[' .. prefix, '(' .. prefix .. Line.place_of(j))
 end
 
--- The shares with the most ready jobs: share, ready, active, weight, what is closed (0 nothing), and
--- when time opens it.
+-- The shares with the most ready jobs: share, ready, active, weight, what is closed (0 nothing),
+-- and when time opens it.
 function Share.top(r, limit)
   local limits, shares, out = Share.settings(r), call('ZRANGE', S.base .. ':sb:' .. r.name, 0, SAMPLED - 1, 'REV'), {}
   local rows = Share.fetch(r, shares)

@@ -1,16 +1,17 @@
--- Shares: jobs of one key take turns with those of others, by weight. `BASE:ss:QUEUE`: share to its
--- row; `BASE:sy:QUEUE`: the places of all shares, share NUL lane 1 | place as in an overflow set;
--- `BASE:st:LANE:QUEUE`: shares that may be claimed from, round 4 | pass 8 | share, so that the first
--- one has the next turn; `BASE:sp:QUEUE`: closed ones, by the instant at which time opens them;
--- `BASE:si:QUEUE`: ones without ready jobs, by the instant until which something is remembered of
--- them; `BASE:sb:QUEUE`: shares of 16 jobs and more, by the power of two of their number. A queue
--- with shares has the flags ROW_SHARED and ROW_LIMITED, and a field `y` + queue of `BASE:s`. A share
--- without jobs and without anything to remember has no row. The order of turns is that of
--- `shares.rs` in the machine.
+-- Shares: jobs of one key take turns with those of others, by weight. `BASE:ss:QUEUE`: share to
+-- its row; `BASE:sy:QUEUE`: the places of all shares, share NUL lane 1 | place as in an overflow
+-- set; `BASE:st:LANE:QUEUE`: shares that may be claimed from, round 4 | pass 8 | share, so that
+-- the first one has the next turn; `BASE:sp:QUEUE`: closed ones, by the instant at which time
+-- opens them; `BASE:si:QUEUE`: ones without ready jobs, by the instant until which something is
+-- remembered of them; `BASE:sb:QUEUE`: shares of 16 jobs and more, by the power of two of their
+-- number. A queue with shares has the flags ROW_SHARED and ROW_LIMITED, and a field `y` + queue of
+-- `BASE:s`. A share without jobs and without anything to remember has no row. The order of turns
+-- is that of `shares.rs` in the machine.
 --
--- A row: version 1 | flags 1 | active 4 | open since 8 | [round 4] | [1 if it is idle 1 | until 8] |
--- [blocked until 8] | [what its rate has counted, as in a gate: length 2, bytes] | per lane with
--- ready jobs: lane 1 | pass 8 | places 4 | known ones 1, each length 2 and the place, first in line.
+-- A row: version 1 | flags 1 | active 4 | open since 8 | [round 4] | [1 if it is idle 1 | until 8]
+-- | [blocked until 8] | [what its rate has counted, as in a gate: length 2, bytes] | per lane with
+-- ready jobs: lane 1 | pass 8 | places 4 | known ones 1, each length 2 and the place, first in
+-- line.
 do
 
 local ROW_VERSION = 1
@@ -28,8 +29,8 @@ local function turns_key(r, lane) return S.base .. ':st:' .. lane .. ':' .. r.na
 Share.rows_key, Share.places_key, Share.turns_key = rows_key, places_key, turns_key
 
 -- What the shares of a queue have together: version 1 | shares 4 | blocked 4 | active 4 | lower
--- bound of the instants in `sp` and `si` 8 | cursor of the check after a change of limits 1, bytes |
--- per lane with places: lane 1 | largest pass that was claimed 8 | pass of jobs without a share 8
+-- bound of the instants in `sp` and `si` 8 | cursor of the check after a change of limits 1, bytes
+-- | per lane with places: lane 1 | largest pass that was claimed 8 | pass of jobs without a share 8
 -- (0: none) | places 4 | those of closed shares 4.
 local STATE_VERSION, STATE, LANE = 1, '>BI4I4I4I8B', '>BI8I8I4I4'
 local STATE_BYTES, LANE_BYTES = 22, 25
@@ -91,7 +92,10 @@ function Share.close(r)
   end
 end
 
-local function new_row(r, share) return {q = r.name, share = share, active = 0, open_since = 0, blocked = 0, lanes = {}} end
+local function new_row(r, share)
+  return {q = r.name, share = share, active = 0, open_since = 0, blocked = 0, lanes = {}, round = nil, dirty = nil, was_there = false, was_round = nil,
+    was_blocked = false, was_ready = 0, was_class = nil, idle = nil, until_ = nil} -- room for all
+end
 
 -- Jobs of a share that are ready, by its places.
 local function ready_of(row)
@@ -102,18 +106,17 @@ end
 Share.ready_of = ready_of
 
 -- The power of two of the jobs of a large share; nil if it is none.
-local function class_of(row)
-  local jobs, class = ready_of(row) + row.active, nil
+local function class_of(jobs)
   if jobs < CROWD_MIN then return nil end
-  class = 4
+  local class = 4
   while jobs >= 2 ^ (class + 1) do class = class + 1 end
   return class
 end
 
 -- How a row is stored now: what a change of it is compared with.
-local function note_stored(row, is_there)
+local function note_stored(row, is_there, ready, class)
   row.was_there, row.was_round, row.was_idle, row.was_until, row.was_blocked = is_there, row.round, row.idle, row.until_, row.blocked > 0
-  row.was_ready, row.was_class = ready_of(row), class_of(row)
+  row.was_ready, row.was_class = ready, class
 end
 
 local function read_row(row, raw)
@@ -143,6 +146,11 @@ local function read_row(row, raw)
 end
 
 local function write_row(row)
+  local lane, line = next_of(row.lanes)
+  if row.round and row.blocked == 0 and not row.gate and not row.counted and not row.until_ and next_of(row.lanes, lane) == nil and #line.known == 1 then
+    local place = line.known[1] -- as of most shares of few jobs
+    return pack('>BBI4I8I4BI8I4BI2', ROW_VERSION, HAS_ROUND, row.active, row.open_since, row.round, lane, line.pass, line.n, 1, #place) .. place
+  end
   local flags, head = 0, ''
   if row.round then
     flags, head = HAS_ROUND, pack('>I4', row.round)
@@ -169,19 +177,25 @@ local function write_row(row)
   return concat(parts)
 end
 
--- Reads the rows of shares that the call does not know yet; all that it knows, by share.
-function Share.fetch(r, shares)
-  local all = S.shares
-  if not all then
-    all = {}
-    S.shares = all
-  end
-  local rows = all[r.name]
-  if not rows then
+-- Rows of shares are kept with the row of their queue, and trusted as long. These many of all
+-- queues; then all are read anew.
+local KEPT_MAX = 1024
+local kept_count, kept_since = 0, 0
+
+-- The rows of a queue's shares that are known, by share.
+local function known_rows(r)
+  local sh = Share.of(r)
+  local rows = sh.rows
+  if not rows or sh.rows_since ~= kept_since and sh.rows_of ~= S then
     rows = {}
-    all[r.name] = rows
+    sh.rows, sh.rows_since, sh.rows_of = rows, kept_since, S
   end
-  local wanted, n = {}, 0
+  return rows
+end
+
+-- Reads the rows of shares that are not known yet; all that are known, by share.
+function Share.fetch(r, shares)
+  local rows, wanted, n = known_rows(r), {}, 0
   for i = 1, #shares do
     local share = shares[i]
     if share and not rows[share] then
@@ -189,19 +203,25 @@ function Share.fetch(r, shares)
       wanted[n], rows[share] = share, new_row(r, share)
     end
   end
+  if n == 0 then return rows end
   local raws = get_many(rows_key(r), wanted)
   for i = 1, n do
     local row = rows[wanted[i]]
     if raws[i] then read_row(row, raws[i]) end
-    note_stored(row, raws[i] and true or false)
+    local ready = ready_of(row)
+    note_stored(row, raws[i] and true or false, ready, class_of(ready + row.active))
+  end
+  kept_count = kept_count + n
+  if kept_count > KEPT_MAX then
+    kept_count, kept_since = 0, kept_since + 1
+    Share.of(r).rows_of = S -- those of this call stay for it
   end
   return rows
 end
 
 -- A share's row, read once per call and written with the commit.
 function Share.row(r, share)
-  local all = S.shares and S.shares[r.name]
-  return all and all[share] or Share.fetch(r, {share})[share]
+  return known_rows(r)[share] or Share.fetch(r, {share})[share]
 end
 
 -- A row has changed: it is filed anew, once for all changes up to then.
@@ -245,7 +265,7 @@ Share.place_prefix = place_prefix
 local function place_in(r, row, lane, place, is_last)
   local line = row.lanes[lane]
   if not line then
-    line = {n = 0, was_n = 0, known = {}}
+    line = {n = 0, was_n = 0, pass = 0, known = {}, member = nil} -- room for all
     row.lanes[lane] = line
   end
   local known, n = line.known, line.n
@@ -357,9 +377,9 @@ end
 
 -- Moves a share in the order of turns, and counts its places.
 local function move_turns(of, row)
-  local sh, prefix = of.sh, row.round and pack('>I4', row.round)
+  local sh, round = of.sh, row.round
   for lane, line in pairs(row.lanes) do
-    local member = prefix and line.n > 0 and prefix .. u8(line.pass) .. row.share or nil
+    local member = round and line.n > 0 and pack('>I4I8', round, line.pass) .. row.share or nil
     if member ~= line.member then
       if line.member then
         local out = list_in(of.turns_out, lane)
@@ -372,7 +392,7 @@ local function move_turns(of, row)
     end
     local stands = lane_of_state(sh, lane)
     stands.places = max(0, stands.places + line.n - line.was_n)
-    stands.parked = max(0, stands.parked + (row.round and 0 or line.n) - (row.was_round and 0 or line.was_n))
+    stands.parked = max(0, stands.parked + (round and 0 or line.n) - (row.was_round and 0 or line.was_n))
     line.member, line.was_n = member, line.n
     if line.n == 0 then row.lanes[lane] = nil end
   end
@@ -382,8 +402,8 @@ end
 local function refile(of, row)
   local sh, now = of.sh, S.now
   if row.blocked <= now then row.blocked = 0 end
-  Share.file(of.r, row)
   local ready = ready_of(row)
+  Share.file(of.r, row, ready > 0, of.limits)
   local opens = row.round and (not row.was_round or ready > row.was_ready)
   move_turns(of, row)
   if row.until_ ~= row.was_until or row.idle ~= row.was_idle then
@@ -399,7 +419,7 @@ local function refile(of, row)
       if row.idle == 0 and (row.was_idle ~= 0 or row.until_ < row.was_until) then opens = true end
     end
   end
-  local class, is_blocked = class_of(row), row.blocked > 0
+  local class, is_blocked = class_of(ready + row.active), row.blocked > 0
   if class ~= row.was_class then
     local list = list_in(class and of.into or of.out, ':sb:')
     if class then list[#list + 1] = fmt('%d', class) end
@@ -414,7 +434,7 @@ local function refile(of, row)
     of.gone[#of.gone + 1], sh.shares = row.share, max(0, sh.shares - 1)
     row.gate, row.counted, row.open_since = nil, nil, 0
   end
-  note_stored(row, is_there)
+  note_stored(row, is_there, ready, class)
   if opens then notify(of.r) end
 end
 
@@ -430,7 +450,7 @@ function Share.flush()
     local of = queues[row.q]
     if not of then
       local r = Row.of(row.q)
-      of = {r = r, sh = Share.of(r), kv = {}, gone = {}, turns_in = {}, turns_out = {}, into = {}, out = {}}
+      of = {r = r, sh = Share.of(r), limits = Share.settings(r), kv = {}, gone = {}, turns_in = {}, turns_out = {}, into = {}, out = {}}
       queues[row.q] = of
     end
     refile(of, row)

@@ -222,8 +222,8 @@ local function rows_asked(asked, after, limit)
   return rows_of(slice(names, 1, limit)), more
 end
 
--- stats. Key: base. Argument: instance, map {q or af and li, h, du, en, sh, any}. Reply: map {q, cu, w,
--- e, n, i}.
+-- stats. Key: base. Argument: instance, map {q or af and li, h, du, en, sh, any}. Reply: map {q,
+-- cu, w, e, n, i}.
 function Stats.call(base, blob)
   local map = Check.map('stats', blob)
   Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
