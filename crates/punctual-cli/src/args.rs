@@ -12,7 +12,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
     audit, backup, bench, completions, demo, doctor, enqueue, export, flows, import, jobs, lock,
-    outbox, queues, relay, repair, restore, schedules, serve, top, work,
+    outbox, queues, relay, repair, restore, schedules, serve, top, topics, work,
 };
 use crate::connect::{self, Address, Connection, Make, Mode};
 use crate::failure::Result;
@@ -188,6 +188,8 @@ pub(crate) enum Command {
     Schedules(schedules::Command),
     #[command(subcommand)]
     Flows(flows::Command),
+    #[command(subcommand)]
+    Topics(topics::Command),
     Lock(lock::Args),
     #[command(subcommand)]
     Relay(Box<relay::Command>),
@@ -227,6 +229,7 @@ impl Command {
             Self::Queues(command) => command.run(global).await,
             Self::Schedules(command) => command.run(global).await,
             Self::Flows(command) => command.run(global).await,
+            Self::Topics(command) => command.run(global).await,
             Self::Lock(args) => args.run(global).await,
             Self::Relay(command) => command.run(global).await,
             Self::Outbox(command) => command.run(global),

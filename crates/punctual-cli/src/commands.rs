@@ -21,4 +21,5 @@ pub(crate) mod restore;
 pub(crate) mod schedules;
 pub(crate) mod serve;
 pub(crate) mod top;
+pub(crate) mod topics;
 pub(crate) mod work;

@@ -315,13 +315,21 @@ const HAS: &[Number] = &[
         64,
         "`len u32`, a mp list of the names that a hold waits for",
     ),
+    both(
+        "HAS_GUARD",
+        128,
+        "`len u8, record`, `version u64` that the record must have",
+    ),
 ];
 
-const EFFECTS: &[Number] = &[both(
-    "EFFECT_LINKED",
-    4,
-    "an enqueue of a job with its link",
-)];
+const EFFECTS: &[Number] = &[
+    both("EFFECT_LINKED", 4, "an enqueue of a job with its link"),
+    both(
+        "EFFECT_CANCEL",
+        5,
+        "a cancel of the job that holds a unique key",
+    ),
+];
 
 const VERDICTS: &[Number] = &[
     both(

@@ -17,6 +17,7 @@ mod queues;
 mod schedules;
 mod shares;
 mod stats;
+mod topics;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -47,6 +48,7 @@ use crate::{etag, events, guard, page};
         (name = "queues", description = "Counts, pause, purge, delete, settings"),
         (name = "schedules", description = "Jobs at given times"),
         (name = "flows", description = "Jobs that wait for each other"),
+        (name = "topics", description = "One message to several queues"),
         (name = "gateway", description = "The gateway itself")
     )
 )]
@@ -107,6 +109,10 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(flows::cancel))
         .routes(routes!(flows::retry))
         .routes(routes!(flows::recount))
+        .routes(routes!(topics::list))
+        .routes(routes!(topics::put, topics::delete))
+        .routes(routes!(topics::publish))
+        .routes(routes!(topics::matches))
         .routes(routes!(kinds::kinds))
         .routes(routes!(stats::stats))
         .routes(routes!(others::info))

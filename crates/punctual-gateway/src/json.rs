@@ -12,5 +12,6 @@ pub(crate) mod queue;
 pub(crate) mod reason;
 pub(crate) mod record;
 pub(crate) mod schedule;
+pub(crate) mod topic;
 pub(crate) mod total;
 pub(crate) mod words;

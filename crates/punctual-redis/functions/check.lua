@@ -349,6 +349,7 @@ local LIMITS_OF = {sweep = is_limit, tombstone_bytes = is_span, retained = is_sp
 
 local function is_instants(v) return is_string(v) and #v <= 8000 and #v % 8 == 0 end
 local function is_tz(v) return is_text(v, 32) end
+local function is_effect(v) return type(v) == 'table' and #v == 2 and is_whole(v[1], 0, 5) and is_string(v[2]) end
 local function is_edges(v) return is_string(v) and #v % 17 == 0 and #v <= 17 * %FLOW_EDGES_MAX% end
 
 -- The fields of each verb's map.
@@ -361,7 +362,7 @@ local MAPS = {
   control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2),
     dy = is_flag, fo = is_flag, sk = is_key, ac = up_to(3), at = is_instants, af = is_string, ot = is_span,
     se = is_bytes8, co = is_flag, ne = is_instants, tz = is_tz, fa = up_to(8), sp = is_span, pf = up_to(2), to = is_id, id = is_id, nu = is_span,
-    ed = is_edges, t = many(is_id)},
+    ed = is_edges, t = many(is_id), ef = many(is_effect), no = is_id, ve = function(v) return is_whole(v, 1, 2 ^ 53) end},
   maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag, tz = is_tz},
   info = {any = is_flag},
   listen = {q = many(is_name), any = is_flag},

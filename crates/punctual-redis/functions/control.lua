@@ -172,6 +172,7 @@ local ACTIONS = {
 }
 ACTIONS[20], ACTIONS[21], ACTIONS[22], ACTIONS[23] = Schedule.list, Schedule.act, Schedule.refill, Schedule.count
 ACTIONS[30], ACTIONS[31] = Flow.list, Flow.act
+ACTIONS[40], ACTIONS[41], ACTIONS[42] = Control.guarded, Control.copy, Control.version
 
 -- control. Key: base. Argument: instance, map {c, ...}. Reply: map.
 function Control.call(base, blob)

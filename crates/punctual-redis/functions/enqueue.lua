@@ -211,9 +211,9 @@ end
 Enqueue.plus, Enqueue.due_of = plus, due_of
 
 -- One job of a text or an effect: id | due kind | due | spec. Answers as Enqueue.one.
-function Enqueue.effect(bytes, sent)
+function Enqueue.effect(bytes, sent, bounded)
   local due8, late = due_of(byte(bytes, 17), sub(bytes, 18, 25), u8(S.now), 0)
-  return Enqueue.one(sub(bytes, 1, 16), due8, late, sub(bytes, 26), false, sent)
+  return Enqueue.one(sub(bytes, 1, 16), due8, late, sub(bytes, 26), bounded or false, sent)
 end
 
 end

@@ -8,7 +8,8 @@
 -- A target is NAMESPACE/SHARD, or `*`: the shard of this namespace that knows the job.
 do
 
-local ENQUEUE, CLEAR = 0, 1
+local ENQUEUE, CLEAR, CANCEL, BOUNDED = 0, 1, 2, 3 -- a bounded enqueue may meet a full queue
+Outbox.CANCEL, Outbox.BOUNDED = CANCEL, BOUNDED
 local OLD = 1e6 -- younger entries are being delivered by who posted them
 local LEASE, LEASE_BYTES = 100, 1048576
 
@@ -17,7 +18,7 @@ local LEASE, LEASE_BYTES = 100, 1048576
 function Outbox.post(token, target, kind, bytes)
   S.posted = (S.posted or 0) + 1
   local id = u8(S.now) .. S.sub .. pack('>I2', S.posted) .. sub(token, 9, 12)
-  if kind == ENQUEUE and byte(bytes, 17) == 1 then -- the delay counts from here and now
+  if (kind == ENQUEUE or kind == BOUNDED) and byte(bytes, 17) == 1 then -- the delay counts from here and now
     bytes = sub(bytes, 1, 16) .. '\%DUE_AT%' .. Enqueue.due_of(%DUE_AFTER%, sub(bytes, 18, 25), u8(S.now), 0) .. sub(bytes, 26)
   end
   call('HSET', S.base .. ':o', id, char(kind, #target) .. target .. bytes)
@@ -105,6 +106,9 @@ local function forget(source, till, before)
   call_many('ZREM', key, gone)
 end
 
+local CHECKS = {[ENQUEUE] = Check.job, [CLEAR] = Check.clear, [BOUNDED] = Check.job,
+  [CANCEL] = function(bytes, index) return Check.cancel('\0' .. bytes, index) end}
+
 -- deliver: takes effects that were posted elsewhere, each once. `t` is the source's instant at
 -- which they were read; `k`: everything posted before the second instant was acknowledged by the
 -- first. Key: base. Argument: instance, map {f source, t, k, e list of [id, kind, bytes]}. Reply:
@@ -115,13 +119,13 @@ function Outbox.deliver(base, blob)
   if not map.t or not map.e then refuse('invalid_input', 'deliver names no source, instant or effects') end
   Shard.open(base, sub(blob, 1, 8))
   for i, one in ipairs(map.e) do
-    if type(one[1]) ~= 'string' or #one[1] ~= 16 or type(one[3]) ~= 'string' or one[2] ~= ENQUEUE and one[2] ~= CLEAR then
+    if type(one[1]) ~= 'string' or #one[1] ~= 16 or type(one[3]) ~= 'string' or not CHECKS[one[2]] then
       refuse('invalid_input', 'an effect is cut short index=' .. i - 1)
     end
-    if one[2] == ENQUEUE then Check.job(one[3], i - 1) else Check.clear(one[3], i - 1) end
+    CHECKS[one[2]](one[3], i - 1)
   end
   for _, one in ipairs(map.e) do -- a queue whose keys are not ours is told before anything is changed
-    if one[2] == ENQUEUE then Row.of(sub(one[3], 39, 38 + byte(one[3], 38))) end
+    if one[2] == ENQUEUE or one[2] == BOUNDED then Row.of(sub(one[3], 39, 38 + byte(one[3], 38))) end
   end
   Sweep.run()
   local floor_ = tonum(call('HGET', base .. ':of', map.f) or 0)
@@ -134,11 +138,13 @@ function Outbox.deliver(base, blob)
       local id, kind, bytes = one[1], one[2], one[3]
       local verdict, other = 1, nil
       if call('ZSCORE', taken, id) then
-        if kind == CLEAR then verdict = %VERDICT_CLEARED% end
-      elseif kind == ENQUEUE then
+        if kind == CLEAR or kind == CANCEL then verdict = %VERDICT_CLEARED% end
+      elseif kind == ENQUEUE or kind == BOUNDED then
         local _, _, _, into
-        verdict, _, _, into = Enqueue.effect(sub(bytes, 1, 33) .. pack('>I2', i) .. sub(bytes, 36))
+        verdict, _, _, into = Enqueue.effect(sub(bytes, 1, 33) .. pack('>I2', i) .. sub(bytes, 36), nil, kind == BOUNDED)
         other = into
+      elseif kind == CANCEL then
+        verdict = Settle.cancel(bytes) and %VERDICT_CLEARED% or %VERDICT_NOT_HERE%
       else
         verdict = Settle.clear(sub(bytes, 1, 16), sub(bytes, 17)) and %VERDICT_CLEARED% or %VERDICT_NOT_HERE%
       end

@@ -3,11 +3,11 @@ do
 
 local OUTCOMES = {[0] = 'completed', 'retry', 'snooze', 'cancelled', 'dead', 'released', 'hold'}
 -- What a settlement has, by the byte that says it: 1 span, 2 result, 4 error, 8 stopped, 16
--- effects, 32 lines to log.
+-- effects, 32 lines to log, 64 names, 128 a guard.
 local HAS = {}
-for has = 0, 127 do
+for has = 0, 255 do
   local function bit(n) return has % (2 * n) >= n end
-  HAS[has] = {span = bit(%HAS_SPAN%), result = bit(%HAS_RESULT%), error = bit(%HAS_ERROR%), stopped = bit(%HAS_STOPPED%), effects = bit(%HAS_EFFECTS%), log = bit(%HAS_LOG%), names = bit(%HAS_NAMES%)}
+  HAS[has] = {span = bit(%HAS_SPAN%), result = bit(%HAS_RESULT%), error = bit(%HAS_ERROR%), stopped = bit(%HAS_STOPPED%), effects = bit(%HAS_EFFECTS%), log = bit(%HAS_LOG%), names = bit(%HAS_NAMES%), guard = bit(%HAS_GUARD%)}
 end
 local NUMBERS = {retry = 1, snooze = 2, cancelled = 3, dead = 4, released = 5, hold = 7}
 
@@ -25,7 +25,8 @@ local function check_effect(kind, bytes, index)
     return Check.job(job, index)
   end
   if kind == 1 or kind == 3 then return Check.clear(bytes, index) end
-  if kind ~= 2 then refuse('invalid_input', 'no such effect; use 0 to 4 index=' .. index) end
+  if kind == %EFFECT_CANCEL% then return Check.cancel(bytes, index) end
+  if kind ~= 2 then refuse('invalid_input', 'no such effect; use 0 to 5 index=' .. index) end
   local length = byte(bytes) or 0
   Check.shard(sub(bytes, 2, 1 + length))
   Check.job(sub(bytes, 2 + length), index)
@@ -107,6 +108,12 @@ local function read_leases(blob)
         if is.names then
           local length = unp('>I4', blob, at)
           s.names, at = Check.names(sub(blob, at + 4, at + 3 + length)), at + 4 + length
+        end
+        if is.guard then
+          local length = unp('>B', blob, at)
+          s.guard = {Check.name('record', sub(blob, at + 1, at + length)), unp('>I8', blob, at + 1 + length)}
+          at = at + 9 + length
+          s.effects = s.effects or {} -- it is not settled together with others
         end
         if s.outcome == 'hold' and not (s.names and s.span8) then refuse('invalid_input', 'a hold has no names or no limit index=' .. jobs + i - 1) end
         p.items[i] = s
@@ -204,21 +211,27 @@ local function settle_plain(p, report)
   return true
 end
 
--- Brings one effect about, here or by the outbox; answers its verdict and an id.
-local function bring_about(token, effect)
+-- Brings one effect about, here or by the outbox; answers its verdict and an id. `bounded`: a full
+-- queue may refuse its job.
+local function bring_about(token, effect, bounded)
   local kind, bytes = effect[1], effect[2]
   if kind == 0 or kind == %EFFECT_LINKED% then
     local sent
     if kind > 0 then sent, bytes = read_linked(bytes, 0) end
-    local verdict, _, _, other = Enqueue.effect(bytes, sent)
+    local verdict, _, _, other = Enqueue.effect(bytes, sent, bounded)
     return char(verdict) .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
   elseif kind == 2 then
     local length = byte(bytes)
-    return '\%VERDICT_POSTED%' .. Outbox.post(token, sub(bytes, 2, 1 + length), 0, sub(bytes, 2 + length))
+    return '\%VERDICT_POSTED%' .. Outbox.post(token, sub(bytes, 2, 1 + length), bounded and Outbox.BOUNDED or 0, sub(bytes, 2 + length))
+  elseif kind == %EFFECT_CANCEL% then
+    if not Settle.cancel(sub(bytes, 2)) and byte(bytes) == 1 then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', Outbox.CANCEL, sub(bytes, 2)) end
+    return Settle.CLEARED
   end
   if not Settle.clear(sub(bytes, 1, 16), sub(bytes, 17)) and kind == 3 then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', 1, bytes) end
   return Settle.CLEARED
 end
+
+Settle.check_effect, Settle.bring_about = check_effect, bring_about
 
 local function end_attempt(j, p, s)
   local e, r = j.ext, Row.of(j.q)
@@ -299,6 +312,8 @@ local function settle_one(p, s, raw)
   if not j or (j.ext.a or 0) + 1 ~= s.attempt then
     return is_repeated(s.id, raw, p and p.token or s.token, s.attempt) and '\1' or '\2'
   end
+  local version = s.guard and Settle.guard_conflict(s.guard)
+  if version then return '\3' .. u8(version) end
   for _, effect in ipairs(s.effects or {}) do -- a queue whose keys are not ours is told before anything is changed
     if effect[1] == 0 then Row.of(sub(effect[2], 39, 38 + (byte(effect[2], 38) or 0))) end
   end

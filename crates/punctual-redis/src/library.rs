@@ -46,6 +46,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/claim_call.lua"),
     include_str!("../functions/hold.lua"),
     include_str!("../functions/clear.lua"),
+    include_str!("../functions/guard.lua"),
     include_str!("../functions/complete.lua"),
     include_str!("../functions/settle.lua"),
     include_str!("../functions/outbox.lua"),

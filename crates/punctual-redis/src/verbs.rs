@@ -5,6 +5,7 @@ pub(crate) mod clock;
 mod delete;
 mod edit;
 mod enqueue;
+mod guard;
 mod inspect;
 mod lease;
 mod maintain;

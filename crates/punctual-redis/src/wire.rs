@@ -8,6 +8,7 @@ pub(crate) mod ends;
 pub(crate) mod enqueue;
 pub(crate) mod extend;
 pub(crate) mod flow;
+pub(crate) mod guard;
 pub(crate) mod inspect;
 pub(crate) mod mp;
 pub(crate) mod numbers;

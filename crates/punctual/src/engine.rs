@@ -16,6 +16,7 @@ mod control;
 mod edit;
 mod ends;
 mod enqueue;
+mod guard;
 mod info;
 mod inspect;
 mod limited;
@@ -38,6 +39,7 @@ pub use control::{
 pub use edit::{Action, Edit, EditVerdict, Edited, Select};
 pub use ends::{ENDS_KEPT, JobEnd};
 pub use enqueue::{EnqueueVerdict, Enqueued, Receipt};
+pub use guard::Guard;
 pub use info::{
     Capability, Durability, Health, Info, LoopHealth, NamespaceProblem, StatedDurability,
     resend_problem,

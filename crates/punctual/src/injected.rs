@@ -65,6 +65,10 @@ pub enum Bug {
     PassNotRaised,
     /// An extend keeps memos without looking who holds the lease.
     MemoWithoutToken,
+    /// A guard is not compared with the record that it names.
+    GuardNotCompared,
+    /// The copy of a message for a subscription has another id each time.
+    CopyIdDrawn,
 }
 
 impl Bug {
@@ -73,7 +77,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -101,6 +105,8 @@ impl Bug {
         Self::HalfPlanRuns,
         Self::PassNotRaised,
         Self::MemoWithoutToken,
+        Self::GuardNotCompared,
+        Self::CopyIdDrawn,
     ];
 }
 

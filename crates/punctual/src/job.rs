@@ -20,7 +20,6 @@ pub use bounds::{
     RECORD_BYTES_MAX, RETRY_SPANS_MAX, WAIT_JOBS_MAX,
 };
 pub use id::JobId;
-#[cfg(feature = "schedules")]
 pub(crate) use limits::shown;
 pub use limits::{
     CLAIM_BYTES_MAX, Limits, MAX_WAIT_MAX, REMEMBER_MAX, TIMEOUT_MAX, TOMBSTONE_BYTES,
@@ -112,5 +111,13 @@ pub enum Effect {
         job: JobId,
         /// The name to clear; one that is not there is ignored.
         name: String,
+    },
+    /// Cancels the job that holds a unique key, as an edit does: an active one is asked to stop.
+    /// A key that no job holds is ignored.
+    Cancel {
+        /// The queue.
+        queue: String,
+        /// The unique key.
+        key: String,
     },
 }

@@ -67,6 +67,7 @@ pub mod sync;
 #[doc(hidden)]
 pub mod testing;
 pub mod time;
+pub mod topic;
 #[doc(hidden)]
 pub mod trace;
 #[cfg(feature = "wire")]

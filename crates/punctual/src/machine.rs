@@ -23,6 +23,7 @@ mod flow_rows;
 mod flow_work;
 mod flows;
 mod gates;
+mod guard;
 mod history;
 mod idle;
 mod inspect;

@@ -10,9 +10,10 @@ mod meters;
 mod options;
 #[cfg(feature = "schedules")]
 mod schedules;
+mod topics;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::OnceCell;
 
@@ -23,6 +24,7 @@ pub use limits::QueueLimits;
 pub use options::IntoNewJob;
 #[cfg(feature = "schedules")]
 pub use schedules::{NewSchedule, Schedules};
+pub use topics::{Copy, MatchLine, Publish, Published, Topics};
 
 use self::meters::Meters;
 use crate::backoff::Backoff;
@@ -30,6 +32,7 @@ use crate::engine::{CallSize, Engine, Enqueued, Namespace, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Job, Limits, NewJob};
 use crate::time::{millis, pause};
+use crate::topic::Matcher;
 
 /// Puts jobs into an engine. Cheap to clone; share one in the whole program.
 ///
@@ -67,6 +70,8 @@ struct Inner {
     namespace: Namespace,
     limits: OnceCell<Limits>,
     meters: Meters,
+    /// The subscriptions as they were last read or told of.
+    topics: Mutex<Option<Arc<Matcher>>>,
 }
 
 impl Queue {
@@ -87,6 +92,7 @@ impl Queue {
             namespace,
             limits: OnceCell::new(),
             meters: Meters::default(),
+            topics: Mutex::default(),
         }))
     }
 

@@ -18,6 +18,7 @@ mod layer;
 mod lease;
 mod log;
 mod meters;
+mod publish;
 mod queues;
 mod runner;
 mod runtime;

@@ -1,5 +1,5 @@
-//! `punctual export`: every job with its past, then settings and schedules, one JSON document per
-//! line.
+//! `punctual export`: every job with its past, then settings, schedules and subscriptions, one JSON
+//! document per line.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::output::{counted, object};
 use crate::progress::Progress;
 use punctual_gateway::JobJson;
 
-/// Write every job with its history, settings of queues and schedules to a file for `import`
+/// Write every job with its history, settings, schedules and subscriptions to a file for `import`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,7 +26,8 @@ Examples:
   punctual export - | punctual --engine file:./other import -
 
 Jobs are in the order of their ids. An active job is imported as ready. Tombstones of completed jobs
-are not exported. Behind the jobs are the settings and limits of queues, their pauses, and schedules.")]
+are not exported. Behind the jobs are the settings and limits of queues, their pauses, schedules and
+subscriptions.")]
 pub(crate) struct Args {
     /// The file to write; - is standard output
     #[arg(value_name = "FILE.jsonl", default_value = "-")]
@@ -127,6 +128,6 @@ fn waits_for_others(job: &JobRecord) -> bool {
 /// Lines of a file.
 struct Written {
     jobs: u64,
-    /// Settings and pauses of queues, and schedules.
+    /// Settings and pauses of queues, schedules and subscriptions.
     records: u64,
 }

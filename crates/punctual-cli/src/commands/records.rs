@@ -1,4 +1,5 @@
-//! What an export has beside jobs, and what an import makes of it: settings, pauses, schedules.
+//! What an export has beside jobs, and what an import makes of it: settings, pauses, schedules,
+//! subscriptions.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,8 +9,10 @@ use punctual::engine::{
     Control, Controlled, RecordValue, SETTINGS_PREFIX, StatsRequest, VersionedRecord,
 };
 use punctual::schedule::{SCHEDULE_PREFIX, ScheduleStatus};
+use punctual::topic::Subscription;
 use punctual_gateway::RecordJson;
 
+use super::topics::topics;
 use crate::args::Session;
 use crate::failure::{Exit, Failure, Result};
 
@@ -18,7 +21,8 @@ fn is_unsupported(error: &punctual::Error) -> bool {
     error.kind() == punctual::ErrorKind::Unsupported
 }
 
-/// Writes the settings of queues, those that are paused, and schedules; how many lines.
+/// Writes the settings of queues, those that are paused, schedules and subscriptions; how many
+/// lines.
 pub(super) async fn write(
     session: &Session,
     queue: Option<&str>,
@@ -28,6 +32,8 @@ pub(super) async fn write(
     let mut lines = queues(session, queue).await?;
     let of_schedules = schedules.iter();
     lines.extend(of_schedules.map(|one| RecordJson::schedule(&one.name, &one.schedule)));
+    let subscriptions = subscriptions(session, queue).await?;
+    lines.extend(subscriptions.iter().map(RecordJson::of_subscription));
     for line in &lines {
         serde_json::to_writer(&mut to, line).map_err(io::Error::from)?;
         to.write_all(b"\n")?;
@@ -85,6 +91,30 @@ pub(super) async fn schedules(
     Ok(of_queue.collect())
 }
 
+/// The subscriptions of a namespace, or those that a queue has.
+async fn subscriptions(session: &Session, queue: Option<&str>) -> Result<Vec<Subscription>> {
+    let found = match topics(session).list().await {
+        Err(error) if is_unsupported(&error) => return Ok(Vec::new()),
+        found => found?,
+    };
+    let of_queue = |one: &Subscription| queue.is_none_or(|queue| queue == one.queue);
+    Ok(found.into_iter().filter(of_queue).collect())
+}
+
+/// Adds a subscription, unless there is one of that name.
+async fn subscribe(session: &Session, new: &Subscription) -> Result<&'static str> {
+    let found = topics(session).list().await?;
+    Ok(match found.iter().find(|one| one.name == new.name) {
+        Some(known) if known == new => "unchanged",
+        Some(_) => "kept",
+        None => {
+            let topics = topics(session);
+            topics.subscribe(new.pattern.clone(), new.clone()).await?;
+            "created"
+        }
+    })
+}
+
 async fn read(session: &Session, name: String) -> Result<Option<RecordValue>> {
     let read = Control::Read { name };
     match session.engine.control(&session.namespace, read).await {
@@ -103,6 +133,11 @@ pub(super) async fn import(
     counts: &mut BTreeMap<&'static str, u64>,
 ) -> Result<()> {
     for line in lines {
+        if let Some(subscription) = line.subscription() {
+            let verdict = subscribe(session, subscription).await?;
+            *counts.entry(verdict).or_default() += 1;
+            continue;
+        }
         let name = line.name().to_owned();
         let paused = match line.paused_queue().map(str::to_owned) {
             Some(queue) => Some(pause(session, queue).await?),

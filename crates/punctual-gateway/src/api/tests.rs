@@ -8,11 +8,12 @@ use serde_json::Value;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 56] = [
+const ROUTES: [(&str, &str); 61] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("delete", "/v1/queues/{queue}/limits"),
     ("delete", "/v1/schedules/{name}"),
+    ("delete", "/v1/subscriptions/{name}"),
     ("get", "/healthz"),
     ("get", "/metrics"),
     ("get", "/readyz"),
@@ -36,6 +37,7 @@ const ROUTES: [(&str, &str); 56] = [
     ("get", "/v1/schedules"),
     ("get", "/v1/schedules/{name}"),
     ("get", "/v1/stats"),
+    ("get", "/v1/subscriptions"),
     ("patch", "/v1/jobs/by-unique"),
     ("patch", "/v1/jobs/{id}"),
     ("post", "/v1/bulk"),
@@ -50,6 +52,8 @@ const ROUTES: [(&str, &str); 56] = [
     ("post", "/v1/jobs"),
     ("post", "/v1/locks"),
     ("post", "/v1/locks/{name}/release"),
+    ("post", "/v1/publish"),
+    ("post", "/v1/publish/match"),
     ("post", "/v1/queues/delete"),
     ("post", "/v1/queues/pause"),
     ("post", "/v1/queues/purge"),
@@ -65,6 +69,7 @@ const ROUTES: [(&str, &str); 56] = [
     ("put", "/v1/queues/settings"),
     ("put", "/v1/queues/{queue}/limits"),
     ("put", "/v1/schedules/{name}"),
+    ("put", "/v1/subscriptions/{name}"),
 ];
 
 #[test]

@@ -1,8 +1,10 @@
-//! What an export has beside jobs, one line each: settings and pauses of queues, and schedules.
+//! What an export has beside jobs, one line each: settings and pauses of queues, schedules, and
+//! subscriptions.
 
 use punctual::NewJob;
 use punctual::engine::{QueueSettings, RecordValue, SETTINGS_PREFIX};
 use punctual::schedule::{SCHEDULE_PREFIX, Schedule};
+use punctual::topic::{Subscription, TOPICS};
 use serde::{Deserialize, Serialize};
 
 use super::limits::{RateLine, SharesLine, rate_of, shares_of};
@@ -32,7 +34,7 @@ struct SettingsOf {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordJson {
-    /// `queue/NAME` or `schedule/NAME`.
+    /// `queue/NAME`, `schedule/NAME` or `topics`.
     record: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     settings: Option<SettingsOf>,
@@ -40,6 +42,8 @@ pub struct RecordJson {
     paused: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schedule: Option<Box<ScheduleLine>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    subscription: Option<Box<Subscription>>,
 }
 
 impl RecordJson {
@@ -56,6 +60,7 @@ impl RecordJson {
             }),
             paused,
             schedule: None,
+            subscription: None,
         }
     }
 
@@ -66,7 +71,24 @@ impl RecordJson {
             settings: None,
             paused: false,
             schedule: Some(Box::new(ScheduleLine::of(schedule))),
+            subscription: None,
         }
+    }
+
+    /// One of the subscriptions of the namespace.
+    pub fn of_subscription(subscription: &Subscription) -> Self {
+        Self {
+            record: TOPICS.to_owned(),
+            settings: None,
+            paused: false,
+            schedule: None,
+            subscription: Some(Box::new(subscription.clone())),
+        }
+    }
+
+    /// The subscription, if it is one.
+    pub fn subscription(&self) -> Option<&Subscription> {
+        self.subscription.as_deref()
     }
 
     /// Whether a line is one of these; else it is a job.
@@ -84,7 +106,7 @@ impl RecordJson {
         &self.record
     }
 
-    /// Whether it is about a queue, not a schedule.
+    /// Whether it is about a queue.
     pub fn is_of_queue(&self) -> bool {
         self.record.starts_with(SETTINGS_PREFIX)
     }
@@ -95,11 +117,23 @@ impl RecordJson {
         self.paused.then_some(queue)
     }
 
-    /// The value of the record; none of a queue that is only paused.
+    /// The value of the record; none of a queue that is only paused, and of a subscription, which is
+    /// a part of one.
     pub fn into_value(self) -> Result<Option<RecordValue>, LineError> {
         let told = |problem: Problem| problem.message().to_owned();
         let is_queue = self.record.starts_with(SETTINGS_PREFIX);
         let is_schedule = self.record.starts_with(SCHEDULE_PREFIX);
+        if let Some(subscription) = self.subscription {
+            let is_one =
+                self.record == TOPICS && self.settings.is_none() && self.schedule.is_none();
+            return match is_one {
+                true => subscription
+                    .check()
+                    .map(|()| None)
+                    .map_err(|error| error.to_string()),
+                false => Err("is no record of an export: a subscription is of `topics`".into()),
+            };
+        }
         match (self.settings, self.schedule) {
             (Some(settings), None) if is_queue => {
                 let mut value = QueueSettings::new();

@@ -25,7 +25,7 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `nobody` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 59] = [
+const TABLE: [(&str, &str, &str, &str, &str); 64] = [
     ("GET", "/healthz", "", "", "nobody"),
     ("GET", "/readyz", "", "", "nobody"),
     ("GET", "/openapi.json", "", "", "nobody"),
@@ -67,6 +67,11 @@ const TABLE: [(&str, &str, &str, &str, &str); 59] = [
     ("POST", "/v1/flows/{name}/steps", "", r#"{"steps":[{"name":"b","job":{"queue":"p"}}]}"#, "enqueue admin"),
     ("POST", "/v1/flows/{name}/cancel", "", "", "admin"),
     ("POST", "/v1/flows/{name}/retry", "", "{}", "admin"),
+    ("PUT", "/v1/subscriptions/{name}", "", r#"{"pattern":"a.>","queue":"p"}"#, "admin"),
+    ("GET", "/v1/subscriptions", "", "", "read admin"),
+    ("POST", "/v1/publish", "", r#"{"subject":"a.b","job":{"payload":1}}"#, "enqueue admin"),
+    ("POST", "/v1/publish/match", "", r#"{"subject":"a.b","job":{"payload":1}}"#, "read admin"),
+    ("DELETE", "/v1/subscriptions/{name}", "", "", "admin"),
     ("GET", "/v1/jobs", "", "", "read admin"),
     ("GET", "/v1/dead-groups", "", "", "read admin"),
     ("POST", "/v1/jobs", "", r#"{"queue":"new"}"#, "enqueue admin"),

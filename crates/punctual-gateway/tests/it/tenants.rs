@@ -64,6 +64,11 @@ async fn fill(under: &Under) -> Shop {
     let schedule = json!({"at": ["2090-01-01T00:00:00Z"], "job": {"queue": "mail"}}).to_string();
     let set = under.send("PUT", "/v1/schedules/beat", schedule).await;
     assert_eq!(set.status, 200, "{set:?}");
+    let subscription = json!({"pattern": "orders.>", "queue": "mail"}).to_string();
+    let set = under
+        .send("PUT", "/v1/subscriptions/beat", subscription)
+        .await;
+    assert_eq!(set.status, 200, "{set:?}");
     let step = json!({"name": "a", "job": {"queue": "mail", "delay": "1h"}});
     post("/v1/flows", json!({"name": "beat", "steps": [step]})).await;
     let listed = under.get("/v1/jobs?queue=busy&limit=1").await.json();
@@ -83,6 +88,7 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
         "/v1/schedules",
         "/v1/flows",
         "/v1/flows/beat/steps",
+        "/v1/subscriptions",
         "/v1/audit",
         "/v1/stats",
     ] {
@@ -114,6 +120,7 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
             schedules,
             told["flows"],
             told["steps"],
+            told["subscriptions"],
             standing
         ]);
         seen.push(told.to_string());
@@ -303,6 +310,13 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
                 json!({"from": from, "to": to, "dry_run": true}),
                 json!({"from": from, "to": to, "dry_run": false}),
             ]
+        }
+        ("put", "/v1/subscriptions/{name}") => {
+            vec![json!({"pattern": "orders.*", "queue": "mail"})]
+        }
+        ("post", "/v1/publish" | "/v1/publish/match") => {
+            let message = json!({"id": WAITS, "unique": "u", "payload": 1});
+            vec![json!({"subject": "orders.paid", "job": message})]
         }
         ("post", "/v1/flows") => {
             let step = json!({"name": "a", "job": {"queue": "mail"}, "after": []});

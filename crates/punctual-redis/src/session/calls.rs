@@ -194,6 +194,9 @@ impl Calls {
             reply.done.next = Some(reply.at);
         }
         reply.note(shard);
+        if shard.index > 0 && shard.may_repair() {
+            self.repair_topics(shard).await?;
+        }
         Ok(reply)
     }
 

@@ -16,6 +16,9 @@ use crate::session::batcher::{Batcher, CallClass};
 use crate::transport::topology::Slot;
 use crate::wire::Instance;
 
+/// How often a process compares the records of a shard that are copies.
+const REPAIR_EVERY: Duration = punctual::time::seconds(5);
+
 /// A slice of a namespace that is one atomic unit: all its keys lie in one slot.
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -28,6 +31,8 @@ pub(crate) struct Shard {
     batchers: [Batcher; 2],
     answered: Mutex<Option<Answered>>,
     maintained: Mutex<Option<Stopwatch>>,
+    /// Since this process last compared its copies of records.
+    repaired: Mutex<Option<Stopwatch>>,
     /// Whether maintenance that was due was left when this process last ran some.
     behind: AtomicBool,
     /// Whether its server is unavailable, and somebody here looks when it is back.
@@ -54,6 +59,7 @@ impl Shard {
             batchers: Default::default(),
             answered: Mutex::default(),
             maintained: Mutex::default(),
+            repaired: Mutex::default(),
             behind: AtomicBool::new(false),
             unavailable: AtomicBool::new(false),
             losses: watch::Sender::default(),
@@ -119,6 +125,18 @@ impl Shard {
     /// Notes that this process has done its duties just now.
     pub(crate) fn has_maintained(&self) {
         *self.maintained.locked() = Some(Stopwatch::start());
+    }
+
+    /// Whether its copies of records are to be compared again; notes that they are.
+    pub(crate) fn may_repair(&self) -> bool {
+        let mut repaired = self.repaired.locked();
+        let may = repaired
+            .as_ref()
+            .is_none_or(|last| last.elapsed() >= REPAIR_EVERY);
+        if may {
+            *repaired = Some(Stopwatch::start());
+        }
+        may
     }
 
     /// Notes whether maintenance that is due was left.

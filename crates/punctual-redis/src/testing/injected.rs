@@ -6,7 +6,17 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 24] = [
+const INJECTED: [Inject; 26] = [
+    (
+        "GuardNotCompared",
+        "  if version == guard[2] then return nil end\n",
+        "  do return nil end\n",
+    ),
+    (
+        "GuardNotCompared",
+        "  if version ~= (map.ex or 0) then return {gc",
+        "  if false then return {gc",
+    ),
     // What was settled stays in its lease, and is rescued with it.
     ("RescueWithoutStateCheck", "  Lease.depart(p, place)\n", ""),
     (

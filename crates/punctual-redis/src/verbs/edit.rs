@@ -117,7 +117,7 @@ impl Calls {
 
     /// Queues are told in every shard; records lie in the first.
     pub(crate) async fn control(
-        &self,
+        self: &Arc<Self>,
         namespace: &Namespace,
         asked: &Control,
     ) -> Result<Controlled> {
@@ -125,6 +125,9 @@ impl Calls {
             return Ok(told);
         }
         if let Some(controlled) = self.control_flows(namespace, asked).await? {
+            return Ok(controlled);
+        }
+        if let Some(controlled) = self.control_guarded(namespace, asked).await? {
             return Ok(controlled);
         }
         let shards = self.shards_of(namespace).await?;
@@ -148,7 +151,7 @@ impl Calls {
                 self.purge(&shards, queue, walk, *limit).await
             }
             Control::DeleteQueue { queue } => self.delete_queue(namespace, queue).await,
-            Control::Write { value, .. } => {
+            Control::Write { name, value, .. } => {
                 may_limit(value.as_ref(), count)?;
                 // A second sending would meet the version that the first has made.
                 let told = self
@@ -156,6 +159,9 @@ impl Calls {
                     .await?;
                 for shard in &shards[1..] {
                     self.copy_settings(shard, asked).await?;
+                }
+                if let (Controlled::Written(version), Some(value)) = (&told, value) {
+                    self.copy_topics(&shards, name, *version, value).await?;
                 }
                 Ok(told)
             }

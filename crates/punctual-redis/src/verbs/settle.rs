@@ -8,6 +8,7 @@ use punctual::engine::{LeaseReport, Settle, SettleVerdict, Settled};
 use punctual::time::{Timestamp, millis, within};
 use punctual::{Effect, Error, ErrorKind, Namespace, Result};
 
+use super::guard::{is_behind, may_guard};
 use super::{all, by_shard, put_back};
 use crate::flows::{may_link, of_effects};
 use crate::session::calls::Calls;
@@ -26,7 +27,8 @@ impl Calls {
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         let sent = settle.leases.iter().flat_map(|lease| &lease.settlements);
-        may_link(sent.flat_map(|one| of_effects(&one.effects)), count)?;
+        may_link(sent.clone().flat_map(|one| of_effects(&one.effects)), count)?;
+        may_guard(sent.filter_map(|one| one.guard.as_ref()), count)?;
         let mut verdicts = vec![None; settle.leases.len()];
         let mut now = Timestamp::ZERO;
         let mut parts = by_shard(&settle.leases, count, |lease: &&LeaseReport| {
@@ -69,6 +71,9 @@ impl Calls {
             // Who sent it first may not have lived to deliver them.
             self.clone().deliver_later(shard.clone());
         }
+        if shard.index > 0 && is_behind(part, &reply.verdicts) {
+            self.repair_behind(shard).await;
+        }
         if answer.is_repeat && reply.verdicts.iter().flatten().any(is_lost) {
             return Err(open());
         }
@@ -106,9 +111,9 @@ impl Calls {
 
 /// How long a settle waits for effects that it has posted: they are safe, and a shard that is
 /// unavailable must not hold up the outcomes of others.
-const DELIVERS: std::time::Duration = millis(250);
+pub(super) const DELIVERS: std::time::Duration = millis(250);
 
-fn whither(effect: &Effect, here: &Shard, count: usize) -> Whither {
+pub(super) fn whither(effect: &Effect, here: &Shard, count: usize) -> Whither {
     match effect {
         _ if count == 1 => Whither::Here,
         Effect::Enqueue(job) => match of_job(job, count) {

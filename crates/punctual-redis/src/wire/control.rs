@@ -133,7 +133,7 @@ pub(crate) fn set_clock_back(dry_run: bool, force: bool) -> MapWriter {
     map
 }
 
-fn packed(name: &str, value: &RecordValue) -> Mp {
+pub(super) fn packed(name: &str, value: &RecordValue) -> Mp {
     let mut bytes = Vec::new();
     match value {
         RecordValue::Queue(settings) => {
@@ -207,7 +207,7 @@ pub(super) fn rate(value: &Mp) -> Result<Rate> {
     }
 }
 
-fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
+pub(super) fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
     match bytes.split_first() {
         Some((&VALUE_SETTINGS, rest)) => {
             let map = Mp::read(rest)?;

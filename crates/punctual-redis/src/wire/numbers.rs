@@ -75,8 +75,12 @@ pub(crate) const HAS_EFFECTS: u8 = 16;
 pub(crate) const HAS_LOG: u8 = 32;
 /// `len u32`, a mp list of the names that a hold waits for.
 pub(crate) const HAS_NAMES: u8 = 64;
+/// `len u8, record`, `version u64` that the record must have.
+pub(crate) const HAS_GUARD: u8 = 128;
 /// An enqueue of a job with its link.
 pub(crate) const EFFECT_LINKED: u8 = 4;
+/// A cancel of the job that holds a unique key.
+pub(crate) const EFFECT_CANCEL: u8 = 5;
 /// A clear of a job that this shard does not know.
 pub(crate) const VERDICT_NOT_HERE: u8 = 253;
 /// It is in the outbox for another shard.

@@ -10,8 +10,8 @@ use punctual::{Effect, Outcome, Result, State};
 use super::enqueue::verdict_of;
 use super::extend::packed_lines;
 use super::numbers::{
-    EFFECT_LINKED, HAS_EFFECTS, HAS_ERROR, HAS_LOG, HAS_NAMES, HAS_RESULT, HAS_SPAN, HAS_STOPPED,
-    VERDICT_CLEARED, VERDICT_POSTED,
+    EFFECT_CANCEL, EFFECT_LINKED, HAS_EFFECTS, HAS_ERROR, HAS_GUARD, HAS_LOG, HAS_NAMES,
+    HAS_RESULT, HAS_SPAN, HAS_STOPPED, VERDICT_CLEARED, VERDICT_POSTED,
 };
 use super::outbox::EntryId;
 use super::record::state_of;
@@ -116,6 +116,7 @@ fn plain_attempt(settlements: &[Settlement]) -> Option<u32> {
             && one.stopped.is_none()
             && one.effects.is_empty()
             && one.log.is_empty()
+            && one.guard.is_none()
     };
     settlements.iter().all(plain).then_some(attempt)
 }
@@ -149,6 +150,7 @@ fn write_settlement(
         (one.stopped.is_some(), HAS_STOPPED),
         (!one.effects.is_empty(), HAS_EFFECTS),
         (!one.log.is_empty(), HAS_LOG),
+        (one.guard.is_some(), HAS_GUARD),
     ];
     let has = has.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum();
     out.id(one.id).u32(one.attempt as usize).u8(outcome).u8(has);
@@ -167,7 +169,8 @@ fn write_settlement(
     if !one.effects.is_empty() {
         out.u16(one.effects.len());
         for effect in &one.effects {
-            write_effect(out, effect, whither(effect), *effects);
+            let (kind, body) = packed_effect(effect, &whither(effect), *effects);
+            out.u8(kind).long(&body);
             *effects += 1;
         }
     }
@@ -177,15 +180,19 @@ fn write_settlement(
     if !names.is_empty() {
         out.long(&packed_lines(names));
     }
+    if let Some(guard) = &one.guard {
+        out.name(&guard.record).u64(guard.version);
+    }
 }
 
-fn write_effect(out: &mut Writer, effect: &Effect, whither: Whither, index: usize) {
+/// The kind of an effect and its bytes.
+pub(super) fn packed_effect(effect: &Effect, whither: &Whither, index: usize) -> (u8, Vec<u8>) {
     let mut body = Writer::default();
-    match effect {
+    let kind = match effect {
         Effect::Enqueue(job) => {
             let kind = match whither {
                 Whither::Shard(target) => {
-                    body.name(&target);
+                    body.name(target);
                     2
                 }
                 _ if flow::is_linked(job) => {
@@ -197,15 +204,21 @@ fn write_effect(out: &mut Writer, effect: &Effect, whither: Whither, index: usiz
                 _ => 0,
             };
             write_job(&mut body, index, job);
-            out.u8(kind);
+            kind
         }
         Effect::Clear { job, name } => {
             body.id(*job).bytes(name.as_bytes());
-            out.u8(if whither == Whither::Here { 1 } else { 3 });
+            if *whither == Whither::Here { 1 } else { 3 }
         }
-        _ => return,
-    }
-    out.long(&body.0);
+        Effect::Cancel { queue, key } => {
+            body.u8(u8::from(*whither != Whither::Here));
+            body.name(queue).bytes(key.as_bytes());
+            EFFECT_CANCEL
+        }
+        // The contract and this crate are of one version.
+        _ => EFFECT_CANCEL,
+    };
+    (kind, body.0)
 }
 
 /// A text cut to the limit, at a character.
@@ -295,11 +308,14 @@ fn verdict(reader: &mut Reader<'_>, mut post: impl FnMut(usize, EntryId)) -> Res
         }
         1 => Ok(SettleVerdict::Repeated),
         2 => Ok(SettleVerdict::LeaseLost),
+        3 => Ok(SettleVerdict::GuardConflict {
+            version: reader.u64()?,
+        }),
         _ => Err(damaged()),
     }
 }
 
-fn effect_verdict(
+pub(super) fn effect_verdict(
     reader: &mut Reader<'_>,
     post: impl FnOnce(EntryId),
 ) -> Result<Option<EnqueueVerdict>> {

@@ -18,6 +18,11 @@ const FOUND: [(&str, &str); 10] = [
     ),
     ("MemoWithoutToken", "memos::an_old_token_keeps_nothing"),
     (
+        "GuardNotCompared",
+        "guards::a_guarded_settle_compares_in_its_step",
+    ),
+    ("GuardNotCompared", "topics::a_publish_meets_one_version"),
+    (
         "WatchOnlyOnCompleted",
         "flow_ends::a_cancelled_parent_is_known_to_its_watchers",
     ),

@@ -6,23 +6,26 @@ use punctual::conformance::{LAWS, first_broken};
 use crate::harness::OnShards;
 
 /// Laws of what does not look from one job to another.
-const TOPICS: [&str; 9] = [
+const TOPICS: [&str; 11] = [
     "effects::",
     "enqueue::",
     "expiry::",
+    "guards::",
     "names::",
     "namespaces::",
     "retry::",
     "schedule_runs::",
     "schedules::",
     "settle::",
+    "topics::",
 ];
 
 /// Those of them that look at bounds, of a queue and of a call, which are each shard's own.
-const NOT: [&str; 3] = [
+const NOT: [&str; 4] = [
     "effects::an_effect_into_a_full_queue_is_taken",
     "schedule_runs::a_full_queue_takes_a_run",
     "expiry::a_claim_settles_some_of_many_expired_jobs",
+    "guards::a_full_queue_refuses_one_guarded_job",
 ];
 
 #[test]

@@ -167,6 +167,15 @@ async fn call_that_needs(case: &Case, capability: Capability) -> Option<Result<(
                 .await
                 .map(drop)
         }
+        Guards => {
+            let guard = crate::engine::Guard::new("offsets", 0);
+            let guarded = Control::Guarded {
+                guard,
+                value: None,
+                effects: Vec::new(),
+            };
+            case.try_control(guarded).await.map(drop)
+        }
         Memos => {
             case.send(job()).await;
             let attempt = case.claim_one().await;

@@ -9,6 +9,7 @@ use super::case::Case;
 use super::flow_laws::FLOW_LAWS;
 use super::share_laws::SHARE_LAWS;
 use super::step_laws::STEP_LAWS;
+use super::topic_laws::TOPIC_LAWS;
 use crate::engine::Capability;
 
 /// One law: a fact that an engine keeps, and the test of it.
@@ -29,10 +30,10 @@ impl fmt::Debug for Law {
 
 /// The laws of every engine.
 pub const LAWS: &[Law] = &joined::<
-    { OTHERS.len() + FLOW_LAWS.len() + STEP_LAWS.len() + SHARE_LAWS.len() },
->(&[OTHERS, FLOW_LAWS, STEP_LAWS, SHARE_LAWS]);
+    { OTHERS.len() + FLOW_LAWS.len() + STEP_LAWS.len() + SHARE_LAWS.len() + TOPIC_LAWS.len() },
+>(&[OTHERS, FLOW_LAWS, STEP_LAWS, SHARE_LAWS, TOPIC_LAWS]);
 
-/// All but those of flows, steps and shares.
+/// All but those of flows, steps, shares and topics.
 const OTHERS: &[Law] = crate::__laws!(__table);
 
 const fn joined<const N: usize>(lists: &[&[Law]]) -> [Law; N] {

@@ -43,12 +43,14 @@ macro_rules! __suite {
         $crate::__flow_laws!(__unfold $harness);
         $crate::__step_laws!(__unfold $harness);
         $crate::__share_laws!(__unfold $harness);
+        $crate::__topic_laws!(__unfold $harness);
     };
     ($harness:expr, durable) => {
         $crate::__laws!(__unfold $harness);
         $crate::__flow_laws!(__unfold $harness);
         $crate::__step_laws!(__unfold $harness);
         $crate::__share_laws!(__unfold $harness);
+        $crate::__topic_laws!(__unfold $harness);
         $crate::__durable_laws!(__unfold $harness);
     };
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Action, BLOCK_MAX, Claim, Control, Edit, Extend, FlowAct, LeaseReport, List, ListBy,
+    Action, BLOCK_MAX, Claim, Control, Edit, Extend, FlowAct, Guard, LeaseReport, List, ListBy,
     RecordValue, ScheduleAct, Select, Settle, Settlement, StatsRequest, TOP_SHARES_MAX, Target,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -15,6 +15,7 @@ use crate::job::{
 };
 use crate::schedule::SCHEDULE_PREFIX;
 use crate::time::{Timestamp, millis};
+use crate::topic::{Subscriptions, TOPICS};
 
 /// Records whose name begins so are the settings of a queue.
 pub const SETTINGS_PREFIX: &str = "queue/";
@@ -161,13 +162,38 @@ impl<'a> Checks<'a> {
                 .with("effects", settlement.effects.len())
                 .with("limit", self.limits.effects));
         }
-        settlement
-            .effects
-            .iter()
-            .try_for_each(|effect| match effect {
-                Effect::Enqueue(job) => self.job(job),
-                Effect::Clear { name, .. } => check_key("name to clear", name),
-            })
+        settlement.guard.as_ref().map_or(Ok(()), Guard::check)?;
+        (settlement.effects.iter()).try_for_each(|effect| self.effect(effect))
+    }
+
+    fn effect(&self, effect: &Effect) -> Result<()> {
+        match effect {
+            Effect::Enqueue(job) => self.job(job),
+            Effect::Clear { name, .. } => check_key("name to clear", name),
+            Effect::Cancel { queue, key } => {
+                check_name("queue", queue).and_then(|()| check_key("unique key", key))
+            }
+        }
+    }
+
+    fn guarded(
+        &self,
+        guard: &Guard,
+        value: Option<&RecordValue>,
+        effects: &[Effect],
+    ) -> Result<()> {
+        guard.check()?;
+        if value.is_some() {
+            self.record(&guard.record, value)?;
+        }
+        self.batch(effects.len())?;
+        self.bytes(effects.iter().map(payload_bytes).sum())?;
+        self.edges(effects.iter().map(edges_of).sum())?;
+        for (index, effect) in effects.iter().enumerate() {
+            self.effect(effect)
+                .map_err(|error| error.with("index", index))?;
+        }
+        Ok(())
     }
 
     /// Checks the targets of a get or an edit.
@@ -242,6 +268,11 @@ impl<'a> Checks<'a> {
             Control::Names { prefix } if prefix.is_empty() => Ok(()),
             Control::Names { prefix } => check_name("record", prefix),
             Control::Write { name, value, .. } => self.record(name, value.as_ref()),
+            Control::Guarded {
+                guard,
+                value,
+                effects,
+            } => self.guarded(guard, value.as_ref(), effects),
             Control::Schedules { after, limit } => {
                 self.limit(*limit)?;
                 match after.is_empty() {
@@ -302,6 +333,10 @@ impl<'a> Checks<'a> {
         queue.map_or(Ok(()), |queue| check_name("queue", queue))?;
         let schedule = name.strip_prefix(SCHEDULE_PREFIX);
         match (queue, schedule, value) {
+            _ if name == TOPICS => match value {
+                Some(RecordValue::Opaque(bytes)) => Subscriptions::read(bytes).map(drop),
+                _ => refuse("record topics holds subscriptions; write an empty list to remove all"),
+            },
             (_, _, Some(RecordValue::Opaque(bytes))) if bytes.len() > RECORD_BYTES_MAX => {
                 let message = "record is over the limit of 64 KiB";
                 Err(Error::new(ErrorKind::PayloadTooLarge, message).with("bytes", bytes.len()))
@@ -391,14 +426,14 @@ fn check_memos_of(lease: &Extend) -> Result<()> {
 fn payload_bytes(effect: &Effect) -> usize {
     match effect {
         Effect::Enqueue(job) => job.payload.len(),
-        Effect::Clear { .. } => 0,
+        Effect::Clear { .. } | Effect::Cancel { .. } => 0,
     }
 }
 
 fn edges_of(effect: &Effect) -> usize {
     match effect {
         Effect::Enqueue(job) => job.after.len(),
-        Effect::Clear { .. } => 0,
+        Effect::Clear { .. } | Effect::Cancel { .. } => 0,
     }
 }
 

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::limited::check_concurrency;
-use crate::engine::{Counts, Cursor, Rate, Receipt, ShareSettings};
+use crate::engine::{Counts, Cursor, EnqueueVerdict, Guard, Rate, Receipt, ShareSettings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, Edge, FlowStatus, OnFailure, Recount, StepStatus};
-use crate::job::{JobId, State};
+use crate::job::{Effect, JobId, State};
 use crate::schedule::{Schedule, ScheduleStatus};
 use crate::time::Timestamp;
 
@@ -64,6 +64,18 @@ pub enum Control {
         expected: u64,
         /// Its value; `None` removes it.
         value: Option<RecordValue>,
+    },
+    /// Causes effects, and writes a record if asked, in one step: only if the record has a version
+    /// still, else nothing happens and the answer is
+    /// [`GuardConflict`](Controlled::GuardConflict). A job over `max_pending` is refused (`full`),
+    /// unlike in a settle.
+    Guarded {
+        /// The record and its version.
+        guard: Guard,
+        /// What becomes of the record, under a new version; `None` leaves it as it is.
+        value: Option<RecordValue>,
+        /// What to cause, at most a batch.
+        effects: Vec<Effect>,
     },
     /// Starts no job of a share for a while, without counting an attempt: the other side said that
     /// this customer asks too often (429). A call replaces the one before; a span of zero ends it.
@@ -213,6 +225,19 @@ pub enum Controlled {
     Written(
         /// Larger than any before.
         u64,
+    ),
+    /// The guarded effects were caused.
+    Guarded {
+        /// The version of the record after it.
+        version: u64,
+        /// One per effect, in order; `None` for a clear or a cancel, and for a job that is still on
+        /// its way to another shard: it is kept and will arrive.
+        verdicts: Vec<Option<EnqueueVerdict>>,
+    },
+    /// The record has another version than the guard names; nothing was changed.
+    GuardConflict(
+        /// The record as it is; `None` if there is none.
+        Option<VersionedRecord>,
     ),
     /// The schedules found.
     Schedules(

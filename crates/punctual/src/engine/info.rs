@@ -100,11 +100,12 @@ pub enum Capability {
     Debounce,
     Shares,
     Memos,
+    Guards,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Delay,
         Self::Priority,
         Self::UniqueKeep,
@@ -133,6 +134,7 @@ impl Capability {
         Self::Debounce,
         Self::Shares,
         Self::Memos,
+        Self::Guards,
     ];
 
     /// Those that need no part which this build lacks: schedules need calendars.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{EnqueueVerdict, Token};
+use crate::engine::{EnqueueVerdict, Guard, Token};
 use crate::job::{Effect, JobId, Outcome, State, Stop};
 use crate::time::Timestamp;
 
@@ -69,6 +69,10 @@ pub struct Settlement {
     /// [keeps](crate::job::LOG_LINES_KEPT).
     #[serde(default)]
     pub log: Vec<String>,
+    /// A record and the version it must have, if the effects depend on it: else nothing is changed,
+    /// and the answer is `guard_conflict`.
+    #[serde(default)]
+    pub guard: Option<Guard>,
 }
 
 impl Settlement {
@@ -83,6 +87,7 @@ impl Settlement {
             effects: Vec::new(),
             stopped: None,
             log: Vec::new(),
+            guard: None,
         }
     }
 }
@@ -114,4 +119,9 @@ pub enum SettleVerdict {
     Repeated,
     /// The token is not the job's lease (any more); nothing was changed.
     LeaseLost,
+    /// The record that guards it has another version; nothing was changed, and the lease holds.
+    GuardConflict {
+        /// The record's version now; 0 if there is none.
+        version: u64,
+    },
 }

@@ -51,6 +51,11 @@ impl Machine {
                 expected,
                 value,
             } => self.write(namespace, name, expected, value),
+            Control::Guarded {
+                guard,
+                value,
+                effects,
+            } => self.guarded(self.now, namespace, guard, value, &effects),
             Control::BlockShare { queue, share, span } => {
                 self.block_share(namespace, &queue, &share, span)
             }

@@ -134,7 +134,12 @@ impl Machine {
         Ok((edited, position))
     }
 
-    fn edit_one(&mut self, key: JobKey, action: &Action, dry_run: bool) -> Result<EditVerdict> {
+    pub(super) fn edit_one(
+        &mut self,
+        key: JobKey,
+        action: &Action,
+        dry_run: bool,
+    ) -> Result<EditVerdict> {
         let Some(job) = self.load(&key)? else {
             return self.edit_tombstone(&key, action, dry_run);
         };

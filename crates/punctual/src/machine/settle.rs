@@ -7,7 +7,7 @@ use super::enqueue::Checked;
 use super::jobs::Loaded;
 use super::rows::*;
 use crate::engine::{
-    EnqueueVerdict, LeaseReport, Namespace, Settle, SettleVerdict, Settlement, Token,
+    Action, EnqueueVerdict, LeaseReport, Namespace, Settle, SettleVerdict, Settlement, Token,
 };
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
@@ -16,9 +16,11 @@ use crate::job::{
 };
 use crate::time::Timestamp;
 
-enum CheckedEffect {
+/// An effect whose fields are checked.
+pub(super) enum CheckedEffect {
     Enqueue(Box<Checked>),
     Clear { job: JobId, name: String },
+    Cancel { queue: String, key: String },
 }
 
 impl Machine {
@@ -59,6 +61,13 @@ impl Machine {
 
     /// The effects of each settlement, with the due of new jobs; checks have passed.
     fn effects_of(now: Timestamp, settle: &Settle) -> Vec<Vec<CheckedEffect>> {
+        let all = settle.leases.iter().flat_map(|lease| &lease.settlements);
+        all.map(|one| Self::checked_effects(now, &one.effects))
+            .collect()
+    }
+
+    /// Effects with the due of new jobs; checks have passed.
+    pub(super) fn checked_effects(now: Timestamp, effects: &[Effect]) -> Vec<CheckedEffect> {
         let checked = |effect: &Effect| match effect {
             Effect::Enqueue(job) => {
                 CheckedEffect::Enqueue(Box::new(Checked::new(now, (**job).clone())))
@@ -67,10 +76,12 @@ impl Machine {
                 job: *job,
                 name: name.clone(),
             },
+            Effect::Cancel { queue, key } => CheckedEffect::Cancel {
+                queue: queue.clone(),
+                key: key.clone(),
+            },
         };
-        let all = settle.leases.iter().flat_map(|lease| &lease.settlements);
-        all.map(|one| one.effects.iter().map(checked).collect())
-            .collect()
+        effects.iter().map(checked).collect()
     }
 
     fn settle_one(
@@ -83,16 +94,21 @@ impl Machine {
     ) -> Result<SettleVerdict> {
         let Some(job) = self.held_under(namespace, token, &settlement)? else {
             if is_injected(Bug::EffectsOutsideStep) {
-                self.bring_about(namespace, effects)?;
+                self.bring_about(namespace, effects, false)?;
             }
             return self.repeated_or_lost(namespace, token, &settlement);
         };
+        if let Some(guard) = &settlement.guard
+            && let Some(version) = self.guard_conflict(namespace, guard)?
+        {
+            return Ok(SettleVerdict::GuardConflict { version });
+        }
         queue.get_or_insert(job.spec.queue);
         let key = job.key.clone();
         // Nothing is left to look up of a completed job that is not kept.
         let is_gone = settlement.outcome == Outcome::Completed && job.spec.retention.is_zero();
         self.end_attempt(job, token, settlement)?;
-        let effects = self.bring_about(namespace, effects)?;
+        let effects = self.bring_about(namespace, effects, false)?;
         let left = if is_gone { None } else { self.load(&key)? };
         let (state, due) = match left {
             Some(job) => (
@@ -274,19 +290,27 @@ impl Machine {
         self.place(&job)
     }
 
-    fn bring_about(
+    /// Causes effects; `bounded` if `max_pending` may refuse their jobs.
+    pub(super) fn bring_about(
         &mut self,
         namespace: u32,
         effects: Vec<CheckedEffect>,
+        bounded: bool,
     ) -> Result<Vec<Option<EnqueueVerdict>>> {
         let mut verdicts = Vec::with_capacity(effects.len());
         for effect in effects {
             verdicts.push(match effect {
                 CheckedEffect::Enqueue(job) => {
-                    Some(self.enqueue_one(namespace, *job, false)?.verdict)
+                    Some(self.enqueue_one(namespace, *job, bounded)?.verdict)
                 }
                 CheckedEffect::Clear { job, name } => {
                     self.clear(&JobKey { namespace, id: job }, &name)?;
+                    None
+                }
+                CheckedEffect::Cancel { queue, key } => {
+                    if let Some(id) = self.holder_of(namespace, &queue, &key)? {
+                        self.edit_one(JobKey { namespace, id }, &Action::Cancel, false)?;
+                    }
                     None
                 }
             });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Due, Group, Hold, Job, JobId, NewJob, OnRetry, Unique, UniquePolicy};
-use crate::queue::Enqueue;
+use crate::queue::{Enqueue, Publish};
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 
@@ -192,6 +192,7 @@ macro_rules! options {
 
 options!(NewJob);
 options!(Enqueue);
+options!(Publish);
 
 impl NewJob {
     /// A typed payload as a job for its queue and handler, with a fresh id and every default.

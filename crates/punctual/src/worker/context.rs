@@ -17,6 +17,7 @@ use crate::push;
 use crate::queue::Queue;
 use crate::sync::Lock;
 use crate::time::Timestamp;
+use crate::topic::Message;
 use crate::trace;
 use crate::worker::log::Unsent;
 use crate::worker::state::States;
@@ -279,6 +280,11 @@ impl HeldLease {
         Timestamp::from_micros(self.until_us.load(Ordering::Relaxed))
     }
 
+    /// The engine that the lease is of; none in tests of a context alone.
+    pub(super) fn queue(&self) -> Option<&Queue> {
+        self.seed.queue.as_ref()
+    }
+
     pub(super) fn prolong(&self, until: Timestamp) {
         self.until_us.store(until.as_micros(), Ordering::Relaxed);
     }
@@ -301,6 +307,10 @@ pub(super) struct Attempt {
 pub(super) struct Output {
     pub(super) effects: Vec<Effect>,
     effect_bytes: usize,
+    /// What it published; matched when it is settled.
+    pub(super) messages: Vec<Message>,
+    /// What goes with its settlement.
+    to_send: Vec<Message>,
     pub(super) result: Option<Bytes>,
     progress: Option<Bytes>,
     progress_sent: bool,
@@ -423,24 +433,56 @@ impl Attempt {
         let mut output = self.lock();
         // A callback is an effect too.
         let asked = push::header(&self.job.headers, push::CALLBACK);
-        if output.effects.len() + usize::from(asked.is_some()) >= self.limits().effects {
+        let count = output.effects.len() + output.messages.len();
+        if count + usize::from(asked.is_some()) >= self.limits().effects {
             let message = "too many effects in one attempt; enqueue a job that enqueues the rest";
             return Err(
                 Error::new(ErrorKind::BatchTooLarge, message).with("limit", self.limits().effects)
             );
         }
         if let Effect::Enqueue(job) = &effect {
-            let bytes = output.effect_bytes + job.payload.len();
-            if bytes > self.limits().batch_bytes {
-                let message = "payloads of the effects of one attempt are over the limit";
-                return Err(Error::new(ErrorKind::BatchTooLarge, message)
-                    .with("bytes", bytes)
-                    .with("limit", self.limits().batch_bytes));
-            }
-            output.effect_bytes = bytes;
+            self.add_bytes(&mut output, job.payload.len())?;
         }
         output.effects.push(effect);
         Ok(())
+    }
+
+    /// Adds a message to be published with the outcome.
+    pub(super) fn add_message(&self, message: Message) -> Result<()> {
+        let mut output = self.lock();
+        let count = output.effects.len() + output.messages.len();
+        if count >= self.limits().effects {
+            let message = "too many messages and effects in one attempt; publish the rest by a \
+                           queue's `publish`";
+            return Err(
+                Error::new(ErrorKind::BatchTooLarge, message).with("limit", self.limits().effects)
+            );
+        }
+        self.add_bytes(&mut output, message.job().payload.len())?;
+        output.messages.push(message);
+        Ok(())
+    }
+
+    fn add_bytes(&self, output: &mut Output, bytes: usize) -> Result<()> {
+        let bytes = output.effect_bytes + bytes;
+        if bytes > self.limits().batch_bytes {
+            let message = "payloads of the effects of one attempt are over the limit";
+            return Err(Error::new(ErrorKind::BatchTooLarge, message)
+                .with("bytes", bytes)
+                .with("limit", self.limits().batch_bytes));
+        }
+        output.effect_bytes = bytes;
+        Ok(())
+    }
+
+    /// Lets what was published go with the settlement of an attempt that brings its effects along.
+    pub(super) fn send_messages(&self, messages: Vec<Message>) {
+        self.lock().to_send = messages;
+    }
+
+    /// The messages that go with the settlement.
+    pub(super) fn messages_to_send(&self) -> Vec<Message> {
+        std::mem::take(&mut self.lock().to_send)
     }
 
     fn check_size(&self, what: &str, bytes: usize) -> Result<()> {

@@ -61,6 +61,7 @@ pub(super) fn settlement(
     if is_whole && !waits {
         let output = attempt.take_output();
         settlement.effects = output.effects;
+        attempt.send_messages(output.messages);
         if verdict.outcome == Outcome::Completed {
             let result = verdict.result.or(output.result);
             settlement.result = result.filter(|bytes| fits(attempt, bytes.len()));

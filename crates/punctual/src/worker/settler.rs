@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use self::outbox::Batch;
 pub(super) use self::outbox::Outbox;
 use super::health::Loop;
+use super::publish;
 use super::runtime::{HURRIED_PAUSE, Phase, Runtime};
 use super::slots::Ended;
 use crate::engine::{Extend, LeaseReport, Settle, SettleVerdict, Settlement};
@@ -63,9 +64,11 @@ pub(super) async fn run(rt: Arc<Runtime>) {
 fn take(rt: &Runtime, outbox: &mut Outbox, place: usize, answer: Result<Vec<SettleVerdict>>) {
     match answer {
         Ok(verdicts) => {
-            let batch = outbox.remove(place);
+            let mut batch = outbox.remove(place);
+            let again = batch.take_conflicts(&verdicts, rt.now());
             note(rt, &batch.ended, &verdicts);
             rt.board().settled(&batch.ended);
+            outbox.put(again);
         }
         Err(error) if is_refusal(&error) => {
             let batch = outbox.remove(place);
@@ -88,7 +91,8 @@ const NOTES_SECONDS_MAX: u64 = 10;
 /// Sends one batch; answers a verdict per job, in its order.
 async fn send(rt: &Runtime, batch: &Batch) -> Result<Vec<SettleVerdict>> {
     send_notes(rt, &batch.ended).await?;
-    let (settle, places) = leases(&batch.ended);
+    let (mut settle, places) = leases(&batch.ended);
+    publish::add_copies(&batch.ended, &mut settle, &places).await?;
     let call = rt.engine.settle(&rt.namespace, settle);
     let settled = rt.answer("settle", SETTLE_SECONDS_MAX, call).await?;
     let verdict = |(lease, at): (usize, usize)| settled.verdicts.get(lease)?.get(at).cloned();
@@ -166,6 +170,9 @@ fn micros(span: Duration) -> u64 {
 }
 
 fn note(rt: &Runtime, ended: &[Ended], verdicts: &[SettleVerdict]) {
+    let verdicts = verdicts
+        .iter()
+        .filter(|verdict| !matches!(verdict, SettleVerdict::GuardConflict { .. }));
     for (ended, verdict) in ended.iter().zip(verdicts) {
         let settlement = &ended.settlement;
         match verdict {
@@ -244,6 +251,7 @@ fn divide(rt: &Runtime, outbox: &mut Outbox, mut batch: Batch, error: &Error) {
         settlement.result = None;
         settlement.effects.clear();
         settlement.stopped = None;
+        ended.messages.clear();
     }
     batch.plain = true;
     outbox.put([batch]);

@@ -20,6 +20,7 @@ use super::meters::Labels;
 use crate::engine::{CALL_BYTES, Settlement};
 use crate::job::{JobRecord, Limits, Outcome, Stop};
 use crate::time::Timestamp;
+use crate::topic::Message;
 use crate::worker::Verdict;
 
 /// Ended jobs that may wait to be settled before nothing more is claimed.
@@ -130,6 +131,8 @@ pub(super) struct Ended {
     nth: u64,
     pub(super) labels: Labels,
     pub(super) settlement: Settlement,
+    /// What it published.
+    pub(super) messages: Vec<Message>,
     /// A note of its progress that no heartbeat has taken along, if the job is kept.
     pub(super) note: Option<Bytes>,
     bytes: usize,
@@ -280,6 +283,7 @@ impl Board {
                 bytes: size(&settlement),
                 items: items(job, &settlement),
                 settlement,
+                messages: Vec::new(),
                 note: None,
                 measured: None,
             });
@@ -402,13 +406,16 @@ impl Board {
                 if is_kept(&attempt.job, &settlement.outcome) {
                     settlement.log = log;
                 }
+                let messages = attempt.messages_to_send();
+                let published = messages.iter().map(|one| one.job().payload.len());
                 self.end(Ended {
                     held: attempt.held.clone(),
                     lease: run.lease,
                     nth: run.nth,
                     labels: run.labels,
-                    bytes: size(&settlement),
-                    items: items(&attempt.job, &settlement),
+                    bytes: size(&settlement) + published.sum::<usize>(),
+                    items: items(&attempt.job, &settlement) + COPIES * messages.len(),
+                    messages,
                     note: note.filter(|_| is_kept(&attempt.job, &settlement.outcome)),
                     settlement,
                     measured: Some((attempt.lateness(), run_time)),
@@ -565,6 +572,7 @@ fn size(settlement: &Settlement) -> usize {
     let effects = settlement.effects.iter().map(|effect| match effect {
         crate::job::Effect::Enqueue(job) => job.payload.len(),
         crate::job::Effect::Clear { name, .. } => name.len(),
+        crate::job::Effect::Cancel { queue, key } => queue.len() + key.len(),
     });
     let result = settlement.result.as_ref().map_or(0, Bytes::len);
     let log: usize = settlement.log.iter().map(String::len).sum();
@@ -585,6 +593,8 @@ fn items(job: &JobRecord, settlement: &Settlement) -> usize {
 }
 
 const ITEMS_EACH: usize = 8;
+/// As how many items a message counts: some copies.
+const COPIES: usize = 4 * ITEMS_EACH;
 
 #[cfg(test)]
 mod tests;

@@ -21,6 +21,7 @@ mod worker_leases;
 mod worker_meters;
 #[cfg(feature = "otel")]
 mod worker_otel;
+mod worker_publish;
 mod worker_shutdown;
 mod worker_steps;
 mod worker_suspects;

@@ -86,6 +86,8 @@ impl Engine for Reduced {
         let settlements = settle.leases.iter().flat_map(|lease| &lease.settlements);
         let holds = |one: &Settlement| matches!(one.outcome, punctual::Outcome::Hold { .. });
         self.needs(Capability::Memos, settlements.clone().any(holds))?;
+        let is_guarded = settlements.clone().any(|one| one.guard.is_some());
+        self.needs(Capability::Guards, is_guarded)?;
         for effect in settlements.flat_map(|settlement| &settlement.effects) {
             self.needs(Capability::Effects, true)?;
             if let Effect::Enqueue(job) = effect {
@@ -170,6 +172,14 @@ impl Engine for Reduced {
         self.needs(Capability::Schedules, is_schedule)?;
         let is_flow = matches!(control, Flow { .. } | Flows { .. });
         self.needs(Capability::Flows, is_flow)?;
+        if let Control::Guarded { effects, .. } = &control {
+            self.needs(Capability::Guards, true)?;
+            for effect in effects {
+                if let Effect::Enqueue(job) = effect {
+                    self.check_job(job)?;
+                }
+            }
+        }
         let is_block = matches!(control, Control::BlockShare { .. });
         self.needs(Capability::Shares, is_block)?;
         self.inner.control(namespace, control).await

@@ -34,7 +34,7 @@ impl Space {
         let jobs = |settlement: &Settlement| -> Vec<NewJob> {
             let job = |effect: &Effect| match effect {
                 Effect::Enqueue(job) => Some((**job).clone()),
-                Effect::Clear { .. } => None,
+                Effect::Clear { .. } | Effect::Cancel { .. } => None,
             };
             settlement.effects.iter().filter_map(job).collect()
         };
@@ -174,6 +174,8 @@ impl Space {
                 self.clear(*job, name);
                 None
             }
+            // Histories have none.
+            Effect::Cancel { .. } => None,
         }
     }
 

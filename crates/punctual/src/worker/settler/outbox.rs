@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crate::backoff::Backoff;
+use crate::engine::SettleVerdict;
+use crate::worker::publish::is_conflict;
 use crate::worker::slots::Ended;
 
 /// Kept outside of the settler's loop, so that one that is started again sends the same content.
@@ -14,10 +16,14 @@ pub(super) struct Batch {
     /// Whether what the engine refused was taken out of it.
     pub(super) plain: bool,
     backoff: Backoff,
+    /// How often its messages met other subscriptions than they were matched with.
+    conflicts: u32,
     /// When to send it again, if it was not answered.
     again_at: Option<Duration>,
 }
 
+/// Conflicts after each of which a batch is matched again without a pause.
+const AT_ONCE: u32 = 3;
 /// As many calls at once.
 const CALLS_MAX: usize = 64;
 
@@ -98,12 +104,37 @@ impl Batch {
             ended,
             plain: false,
             backoff: Backoff::engine(),
+            conflicts: 0,
             again_at: None,
         }
     }
 
     fn is_unanswered(&self) -> bool {
         self.again_at.is_some() && !self.plain
+    }
+
+    /// Takes out what was not settled, as subscriptions changed: it is matched again, at once the
+    /// first times.
+    pub(super) fn take_conflicts(
+        &mut self,
+        verdicts: &[SettleVerdict],
+        now: Duration,
+    ) -> Option<Self> {
+        let mut pairs = self.ended.iter().zip(verdicts);
+        if !pairs.any(|(ended, verdict)| is_conflict(ended, verdict)) {
+            return None;
+        }
+        let pairs = std::mem::take(&mut self.ended).into_iter().zip(verdicts);
+        let (again, settled): (Vec<_>, Vec<_>) =
+            pairs.partition(|(ended, verdict)| is_conflict(ended, verdict));
+        self.ended = settled.into_iter().map(|(ended, _)| ended).collect();
+        let mut batch = Self::new(again.into_iter().map(|(ended, _)| ended).collect());
+        batch.backoff = self.backoff.clone();
+        batch.conflicts = self.conflicts + 1;
+        if batch.conflicts > AT_ONCE {
+            batch.again_at = Some(now + batch.backoff.pause());
+        }
+        Some(batch)
     }
 
     fn apart(self) -> Vec<Self> {

@@ -188,7 +188,7 @@ impl ModelEngine {
                 if self.has(Bug::EffectsForgotten) {
                     let verdict = |effect: &Effect| match effect {
                         Effect::Enqueue(_) => Some(EnqueueVerdict::Created),
-                        Effect::Clear { .. } => None,
+                        Effect::Clear { .. } | Effect::Cancel { .. } => None,
                     };
                     *effects = settlement.effects.iter().map(verdict).collect();
                 }
@@ -382,10 +382,9 @@ impl Engine for ModelEngine {
             } => (space.write(&name, expected, value, None))
                 .map(Controlled::Written)
                 .ok_or_else(|| Error::new(ErrorKind::VersionConflict, "another version")),
-            Control::Schedules { .. } | Control::Schedule { .. } => Err(Error::new(
-                ErrorKind::Unsupported,
-                "the stand-in has no schedules",
-            )),
+            Control::Guarded { .. } | Control::Schedules { .. } | Control::Schedule { .. } => Err(
+                Error::new(ErrorKind::Unsupported, "the stand-in has no schedules"),
+            ),
             Control::BlockShare { .. } => Err(Error::new(
                 ErrorKind::Unsupported,
                 "the stand-in has no shares",

@@ -1,0 +1,170 @@
+//! `/v1/subscriptions` and `/v1/publish`: who receives what is published, and publishing.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use punctual::engine::{Control, Controlled, RecordValue};
+use punctual::topic::{Matcher, Subscriptions, TOPICS};
+use punctual::{ErrorKind, NewJob, Queue};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::queues::strange;
+use crate::auth::{Administering, Allowed, Enqueuing, Reading};
+use crate::http::{Caller, ErrorAnswer, Problem, Result};
+use crate::json::new_job::new_job;
+use crate::json::topic::{
+    MatchAnswer, MessageLine, PublishedAnswer, SubscriptionAnswer, SubscriptionLine,
+};
+use crate::request::{Answer, Read};
+use crate::service;
+use crate::state::Shared;
+use crate::trace::RequestTrace;
+
+/// Reads and writes after which a change that others disturb is given up.
+const TRIES_MAX: usize = 10;
+
+/// The subscriptions of a namespace.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SubscriptionList {
+    /// In order of their names.
+    subscriptions: Vec<SubscriptionAnswer>,
+}
+
+/// Lists all subscriptions
+#[utoipa::path(
+    get, path = "/v1/subscriptions", operation_id = "list_subscriptions", tag = "topics",
+    responses((status = 200, body = SubscriptionList), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+) -> Answer<SubscriptionList> {
+    let found = queue(&shared, &caller).topics().list().await?;
+    Ok(Json(SubscriptionList {
+        subscriptions: found.iter().map(Into::into).collect(),
+    }))
+}
+
+/// Subscribes a queue to subjects, in the place of a subscription of the same name
+#[utoipa::path(
+    put, path = "/v1/subscriptions/{name}", operation_id = "put_subscription", tag = "topics",
+    params(("name" = String, Path)), request_body = SubscriptionLine,
+    responses((status = 200, body = SubscriptionAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn put(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Path(name): Path<String>,
+    Read(line): Read<SubscriptionLine>,
+) -> Answer<SubscriptionAnswer> {
+    let subscription = line.named(&name)?;
+    subscription.check()?;
+    change(&shared, &caller, |all| all.put(subscription.clone())).await?;
+    Ok(Json((&subscription).into()))
+}
+
+/// Whether a subscription was removed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Unsubscribed {
+    name: String,
+    removed: bool,
+}
+
+/// Removes a subscription; what lies in its queue stays
+#[utoipa::path(
+    delete, path = "/v1/subscriptions/{name}", operation_id = "delete_subscription", tag = "topics",
+    params(("name" = String, Path)),
+    responses((status = 200, body = Unsubscribed), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn delete(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Path(name): Path<String>,
+) -> Answer<Unsubscribed> {
+    let removed = change(&shared, &caller, |all| all.remove(&name)).await?;
+    Ok(Json(Unsubscribed { name, removed }))
+}
+
+/// Publishes a message: each subscription that matches has a copy enqueued
+#[utoipa::path(
+    post, path = "/v1/publish", operation_id = "publish", tag = "topics", request_body = MessageLine,
+    responses((status = 200, body = PublishedAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn publish(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Enqueuing>,
+    headers: HeaderMap,
+    Read(line): Read<MessageLine>,
+) -> Answer<PublishedAnswer> {
+    let trace = RequestTrace::of(&headers, &shared).await;
+    let (subject, mut job) = message(line, &shared)?;
+    trace.iter().for_each(|trace| trace.give(&mut job));
+    let published = queue(&shared, &caller).publish_job(subject, job).await?;
+    Ok(Json((&published).into()))
+}
+
+/// Returns who would receive a message, and why others would not; nothing is stored
+#[utoipa::path(
+    post, path = "/v1/publish/match", operation_id = "match_message", tag = "topics", request_body = MessageLine,
+    responses((status = 200, body = MatchAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn matches(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Read(line): Read<MessageLine>,
+) -> Answer<MatchAnswer> {
+    let (subject, job) = message(line, &shared)?;
+    let topics = queue(&shared, &caller).topics();
+    let lines = topics.explain(subject, job).await?;
+    Ok(Json(lines.as_slice().into()))
+}
+
+fn queue(shared: &Shared, caller: &Caller) -> Queue {
+    Queue::new(&shared.engine).namespace(caller.namespace.clone())
+}
+
+/// The subject and the job of a message, whose queue is that of each subscription.
+fn message(line: MessageLine, shared: &Shared) -> Result<(String, NewJob)> {
+    let MessageLine { subject, mut job } = line;
+    if job.queue.is_some() || job.target.is_some() {
+        return Err(Problem::invalid("a message has a queue or a target")
+            .hint("leave them out: each subscription names a queue"));
+    }
+    job.queue = Some(TOPICS.into());
+    Ok((subject, new_job(job, &shared.guard)?))
+}
+
+/// Reads the subscriptions and writes what becomes of them, again if somebody else wrote in
+/// between; whether anything changed.
+async fn change(
+    shared: &Shared,
+    caller: &Caller,
+    change: impl Fn(&mut Subscriptions) -> bool,
+) -> Result<bool> {
+    for left in (0..TRIES_MAX).rev() {
+        let name = TOPICS.to_owned();
+        let read = Control::Read { name: name.clone() };
+        let Controlled::Record(record) = shared.engine.control(&caller.namespace, read).await?
+        else {
+            return Err(strange());
+        };
+        let known = Matcher::of(record.as_ref())?;
+        let mut all = Subscriptions {
+            subscriptions: known.subscriptions().to_vec(),
+        };
+        if !change(&mut all) {
+            return Ok(false);
+        }
+        let write = Control::Write {
+            name,
+            expected: known.version(),
+            value: Some(RecordValue::Opaque(all.write()?)),
+        };
+        match service::control(shared, caller, write).await {
+            Err(error) if error.kind() == ErrorKind::VersionConflict && left > 0 => {}
+            written => return written.map(|_| true).map_err(Into::into),
+        }
+    }
+    Err(strange())
+}
