@@ -11,7 +11,7 @@ use punctual::engine::*;
 use punctual::machine::{Machine, Wakeups};
 use punctual::sync::Lock as _;
 use punctual::time::{SteadyClock, Timestamp};
-use punctual::{Error, ErrorKind, JobId, Limits, NewJob, Result};
+use punctual::{Effect, Error, ErrorKind, JobId, Limits, NewJob, Result};
 use tokio::sync::watch;
 
 use crate::activity::Activity;
@@ -296,6 +296,21 @@ fn guarded(name: &str, calls: &Calls, body: impl FnOnce() -> Result<()>) {
     calls.break_down(broken);
 }
 
+/// Guarded jobs are refused where the disk is short of room, like others; and their payloads.
+fn room_of(control: &Control) -> (Kind, usize) {
+    let Control::Guarded { effects, .. } = control else {
+        return (Kind::Change, 0);
+    };
+    let jobs = effects.iter().filter_map(|effect| match effect {
+        Effect::Enqueue(job) => Some(job.payload.len()),
+        _ => None,
+    });
+    match jobs.clone().count() {
+        0 => (Kind::Change, 0),
+        _ => (Kind::Enqueue, jobs.sum()),
+    }
+}
+
 fn no_thread(error: std::io::Error) -> Error {
     let message = "the system refuses to start a thread";
     Error::new(ErrorKind::Io, message).source(error)
@@ -376,8 +391,9 @@ impl Engine for EmbeddedEngine {
 
     async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
         let namespace = namespace.clone();
+        let (kind, bytes) = room_of(&control);
         let verb = move |machine: &mut Machine, now| machine.control(now, &namespace, control);
-        Ok(self.call("control", Kind::Change, 0, verb).await?.0)
+        Ok(self.call("control", kind, bytes, verb).await?.0)
     }
 
     async fn maintain(&self) -> Result<Maintained> {

@@ -8,6 +8,7 @@ mod jobs;
 mod limits;
 mod meters;
 mod options;
+mod publishing;
 #[cfg(feature = "schedules")]
 mod schedules;
 mod topics;
@@ -22,6 +23,8 @@ pub use enqueue::Enqueue;
 pub use flows::{Flows, NewFlow, Recounted, SentFlow, Step};
 pub use limits::QueueLimits;
 pub use options::IntoNewJob;
+#[doc(hidden)]
+pub use publishing::{Matched, Messages};
 #[cfg(feature = "schedules")]
 pub use schedules::{NewSchedule, Schedules};
 pub use topics::{Copy, MatchLine, Publish, Published, Topics};

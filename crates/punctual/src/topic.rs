@@ -170,7 +170,7 @@ impl Subscriptions {
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let read: Self = serde_json::from_slice(bytes).map_err(|error| {
             let message = "record topics holds no subscriptions; use `punctual topics`";
-            Error::new(ErrorKind::InvalidInput, message).source(error)
+            Error::new(ErrorKind::InvalidInput, message).with("why", error)
         })?;
         read.check(bytes.len())?;
         Ok(read)

@@ -436,6 +436,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/publish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Publishes a message: each subscription that matches has a copy enqueued */
+        post: operations["publish"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/publish/match": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Returns who would receive a message, and why others would not; nothing is stored */
+        post: operations["match_message"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/queues": {
         parameters: {
             query?: never;
@@ -764,6 +798,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/subscriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists all subscriptions */
+        get: operations["list_subscriptions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/subscriptions/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Subscribes a queue to subjects, in the place of a subscription of the same name */
+        put: operations["put_subscription"];
+        post?: never;
+        /** Removes a subscription; what lies in its queue stays */
+        delete: operations["delete_subscription"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -895,6 +964,16 @@ export interface components {
         ClearLine: {
             job: components["schemas"]["Id"];
             name: string;
+        };
+        /** @description The copy of a message for one subscription. */
+        CopyLine: {
+            /** @description The other job that a verdict names. */
+            holder?: string | null;
+            id?: components["schemas"]["Id"] | null;
+            queue: string;
+            subscription: string;
+            /** @description As of an enqueue; absent for a cancel, and for a copy that is on its way to another shard. */
+            verdict?: string | null;
         };
         /**
          * Format: uint64
@@ -1482,6 +1561,17 @@ export interface components {
             /** Format: int64 */
             restarts: number;
         };
+        /** @description Who would receive a message, and who not. */
+        MatchAnswer: {
+            /** @description How many would. */
+            matched: number;
+            subscriptions: components["schemas"]["MatchedLine"][];
+        };
+        /** @description A subscription, and why a message would not match it. */
+        MatchedLine: components["schemas"]["SubscriptionAnswer"] & {
+            matches: boolean;
+            why_not?: string | null;
+        };
         /** @description A result of a step, a signal, or a wait that timed out. */
         Memo: {
             at: components["schemas"]["Instant"];
@@ -1492,6 +1582,19 @@ export interface components {
             value?: unknown;
             /** @description If it is no JSON. */
             value_base64?: string | null;
+        };
+        /** @description A message: a job without a queue, under a subject. */
+        MessageLine: {
+            /**
+             * @description The job that each subscriber gets a copy of. Its id names the message: the same again stores
+             *     no second copy.
+             */
+            job: components["schemas"]["Job"];
+            /**
+             * @description Tokens between dots.
+             * @example orders.eu.paid
+             */
+            subject: string;
         };
         /** @description One minute of a queue. */
         MinuteLine: {
@@ -1709,6 +1812,14 @@ export interface components {
             uptime_ms: number;
             /** @description The version of the gateway. */
             version: string;
+        };
+        /** @description What became of a message. */
+        PublishedAnswer: {
+            copies: components["schemas"]["CopyLine"][];
+            /** @description The id of the message. */
+            id: components["schemas"]["Id"];
+            /** @description How many subscriptions it matched; 0 if nobody receives it. */
+            matched: number;
         };
         /** @description A queue to empty. */
         PurgeRequest: {
@@ -2210,6 +2321,59 @@ export interface components {
             /** @description The step's name. */
             step: string;
         };
+        /** @description A subscription with its name. */
+        SubscriptionAnswer: (components["schemas"]["SubscriptionLine"] | null) & {
+            name: string;
+        };
+        /** @description What a message must pass: all tests that are given. */
+        SubscriptionFilter: {
+            /** @description It is there, or not. */
+            exists?: boolean | null;
+            /**
+             * Format: double
+             * @description It is a number that is no more.
+             */
+            max?: number | null;
+            /**
+             * Format: double
+             * @description It is a number that is no less.
+             */
+            min?: number | null;
+            /** @description It is none of these, or not there. */
+            none_of?: string[] | null;
+            /**
+             * @description The name of a header, or `@kind`, `@group` or `@due`.
+             * @example country
+             */
+            on: string;
+            /** @description It is one of these. */
+            one_of?: string[] | null;
+            /** @description It begins so. */
+            prefix?: string | null;
+            /** @description It is due in at most that span, such as `1h`; only with `@due`. */
+            within?: string | null;
+        };
+        /** @description A subscription as it is sent; its name is in the path. */
+        SubscriptionLine: {
+            /**
+             * @description `enqueue` a copy, or `cancel` the job of the queue that holds the message's unique key.
+             * @default enqueue
+             */
+            delivery?: string;
+            filters?: components["schemas"]["SubscriptionFilter"][];
+            /**
+             * @description Which subjects: tokens between dots, `*` any one, `>` at the end one or more.
+             * @example orders.*.paid
+             */
+            pattern: string;
+            /** @description The queue that receives a copy of what matches. */
+            queue: components["schemas"]["Name"];
+        };
+        /** @description The subscriptions of a namespace. */
+        SubscriptionList: {
+            /** @description In order of their names. */
+            subscriptions: components["schemas"]["SubscriptionAnswer"][];
+        };
         /** @description Whether a queue is paused now. */
         Switched: {
             /** @description Whether it was otherwise before. */
@@ -2235,6 +2399,11 @@ export interface components {
             key: string;
             max_wait?: components["schemas"]["Span"] | null;
             policy?: components["schemas"]["PolicyLine"];
+        };
+        /** @description Whether a subscription was removed. */
+        Unsubscribed: {
+            name: string;
+            removed: boolean;
         };
         /** @description A worker as it describes itself. */
         Worker: {
@@ -3557,6 +3726,84 @@ export interface operations {
             };
         };
     };
+    publish: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageLine"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PublishedAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    match_message: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageLine"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MatchAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     list_queues: {
         parameters: {
             query?: {
@@ -4496,6 +4743,119 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_subscriptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionList"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    put_subscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubscriptionLine"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    delete_subscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Unsubscribed"];
+                };
             };
             "4XX": {
                 headers: {

@@ -11,6 +11,7 @@ mod lifecycle;
 mod limits;
 mod neighbours;
 mod schedules;
+mod topics;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ use crate::args::{Global, Session};
 use crate::connect::{Address, Connection, Make, Mode};
 use crate::failure::{Exit, Failure, Result};
 
-/// Measure an engine: throughput and CPU, lateness, bytes per job, neighbours, limits, fairness
+/// Measure an engine: throughput and CPU, lateness, bytes per job, neighbours, limits, fairness,
+/// topics
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Without --engine the bench uses a temporary directory in the current one and removes it. With it the
@@ -39,6 +41,7 @@ pub(crate) enum Command {
     Fairness(fairness::Args),
     Flows(flows::Args),
     Schedules(schedules::Args),
+    Topics(topics::Args),
 }
 
 /// How long a lifecycle keeps settled jobs and their tombstones where the engine lets it choose.
@@ -57,6 +60,7 @@ impl Command {
             Self::Fairness(args) => args.run(&place).await,
             Self::Flows(args) => args.run(&place).await,
             Self::Schedules(args) => args.run(&place).await,
+            Self::Topics(args) => args.run(&place).await,
         };
         // Before its directory goes.
         place.connection.close().await?;

@@ -213,3 +213,28 @@ fn footprint_has_its_fields() {
         );
     }
 }
+
+#[test]
+fn topics_has_its_fields() {
+    let few = [
+        "--subscriptions",
+        "20",
+        "--queues",
+        "3",
+        "--publishes",
+        "10",
+    ];
+    let document = measured(&[&["topics"][..], &few].concat());
+    assert_eq!(
+        fields(&document),
+        [
+            "enqueue_us",
+            "enqueues",
+            "match_us",
+            "publish_us",
+            "queues",
+            "subscriptions"
+        ]
+    );
+    assert_eq!(document["subscriptions"], 20);
+}

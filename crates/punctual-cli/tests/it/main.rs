@@ -57,6 +57,7 @@ mod tidy;
 mod tls;
 /// Queues and workers, drawn again and again.
 mod top;
+mod topics;
 /// Help, exit codes, errors, closed pipes.
 mod usage;
 /// A command per job.

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use punctual::conformance::START;
-use punctual::engine::Durability;
+use punctual::engine::{Control, Durability, Guard};
 use punctual::time::{ManualClock, millis, pause, seconds, within};
-use punctual::{Engine, ErrorKind, JobId, Limits, Result, State};
+use punctual::{Effect, Engine, ErrorKind, JobId, Limits, Namespace, NewJob, Result, State};
 use punctual_embedded::disk::Disk;
 use punctual_embedded::testing::{Crash, ForgetfulDisk, MemoryStore};
 use punctual_embedded::{EmbeddedEngine, Options};
@@ -144,6 +144,14 @@ async fn a_disk_that_fills_up_is_foreseen_and_only_enqueue_is_refused() {
     let wanted =
         "new jobs are taken from 1 MiB on; free some, or set less aside with file:DIR?reserve=";
     assert!(error.message().contains(wanted), "{error}");
+
+    let guarded = Control::Guarded {
+        guard: Guard::new("offsets", 0),
+        value: None,
+        effects: vec![Effect::Enqueue(Box::new(NewJob::new("mail", "{}")))],
+    };
+    let refused = full.engine.control(&Namespace::default(), guarded).await;
+    assert_eq!(refused.expect_err("full").kind(), ErrorKind::EngineFull);
 
     let (done, follower) = work(&full.engine, 10)
         .await

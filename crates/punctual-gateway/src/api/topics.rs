@@ -5,16 +5,15 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use punctual::engine::{Control, Controlled, RecordValue};
 use punctual::topic::{Matcher, Subscriptions, TOPICS};
-use punctual::{ErrorKind, NewJob, Queue};
+use punctual::{ErrorKind, Queue};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::queues::strange;
 use crate::auth::{Administering, Allowed, Enqueuing, Reading};
-use crate::http::{Caller, ErrorAnswer, Problem, Result};
-use crate::json::new_job::new_job;
+use crate::http::{Caller, ErrorAnswer, Result};
 use crate::json::topic::{
-    MatchAnswer, MessageLine, PublishedAnswer, SubscriptionAnswer, SubscriptionLine,
+    MatchAnswer, MessageLine, PublishedAnswer, SubscriptionAnswer, SubscriptionLine, message_of,
 };
 use crate::request::{Answer, Read};
 use crate::service;
@@ -98,7 +97,7 @@ pub(super) async fn publish(
     Read(line): Read<MessageLine>,
 ) -> Answer<PublishedAnswer> {
     let trace = RequestTrace::of(&headers, &shared).await;
-    let (subject, mut job) = message(line, &shared)?;
+    let (subject, mut job) = message_of(line, &shared.guard)?;
     trace.iter().for_each(|trace| trace.give(&mut job));
     let published = queue(&shared, &caller).publish_job(subject, job).await?;
     Ok(Json((&published).into()))
@@ -114,7 +113,7 @@ pub(super) async fn matches(
     Allowed(caller, _): Allowed<Reading>,
     Read(line): Read<MessageLine>,
 ) -> Answer<MatchAnswer> {
-    let (subject, job) = message(line, &shared)?;
+    let (subject, job) = message_of(line, &shared.guard)?;
     let topics = queue(&shared, &caller).topics();
     let lines = topics.explain(subject, job).await?;
     Ok(Json(lines.as_slice().into()))
@@ -122,17 +121,6 @@ pub(super) async fn matches(
 
 fn queue(shared: &Shared, caller: &Caller) -> Queue {
     Queue::new(&shared.engine).namespace(caller.namespace.clone())
-}
-
-/// The subject and the job of a message, whose queue is that of each subscription.
-fn message(line: MessageLine, shared: &Shared) -> Result<(String, NewJob)> {
-    let MessageLine { subject, mut job } = line;
-    if job.queue.is_some() || job.target.is_some() {
-        return Err(Problem::invalid("a message has a queue or a target")
-            .hint("leave them out: each subscription names a queue"));
-    }
-    job.queue = Some(TOPICS.into());
-    Ok((subject, new_job(job, &shared.guard)?))
 }
 
 /// Reads the subscriptions and writes what becomes of them, again if somebody else wrote in

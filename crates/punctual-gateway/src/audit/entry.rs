@@ -60,6 +60,11 @@ impl Entry {
             Control::Purge { queue, .. } => ("purge", queue),
             Control::DeleteQueue { queue } => ("delete_queue", queue),
             Control::Write { name, .. } => ("write", name),
+            Control::Guarded {
+                guard,
+                value: Some(_),
+                ..
+            } => ("write", &guard.record),
             Control::Schedule { name, act } => match act {
                 ScheduleAct::Run => ("run_schedule", name),
                 ScheduleAct::Skip => ("skip_schedule", name),

@@ -1,13 +1,16 @@
 //! Subscriptions, messages and what becomes of them, as JSON.
 
+use punctual::NewJob;
 use punctual::queue::{Copy, MatchLine, Published};
-use punctual::topic::Subscription;
+use punctual::topic::{Subscription, TOPICS};
+use punctual_push::Guard;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::http::{Problem, Result};
 use crate::job_json::JobJson;
 use crate::json::job::holder;
+use crate::json::new_job::new_job;
 use crate::json::words::{Id, Name};
 
 /// What a message must pass: all tests that are given.
@@ -42,7 +45,7 @@ pub(crate) struct FilterLine {
 }
 
 /// A subscription as it is sent; its name is in the path.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SubscriptionLine {
     /// Which subjects: tokens between dots, `*` any one, `>` at the end one or more.
@@ -82,7 +85,7 @@ impl SubscriptionLine {
 pub(crate) struct SubscriptionAnswer {
     name: String,
     #[serde(flatten)]
-    line: Option<SubscriptionLine>,
+    line: SubscriptionLine,
 }
 
 impl From<&Subscription> for SubscriptionAnswer {
@@ -93,7 +96,7 @@ impl From<&Subscription> for SubscriptionAnswer {
         }
         Self {
             name: one.name.clone(),
-            line: serde_json::from_value(json).ok(),
+            line: serde_json::from_value(json).unwrap_or_default(),
         }
     }
 }
@@ -108,6 +111,17 @@ pub(crate) struct MessageLine {
     /// The job that each subscriber gets a copy of. Its id names the message: the same again stores
     /// no second copy.
     pub(crate) job: JobJson,
+}
+
+/// The subject and the job of a message, whose queue is that of each subscription.
+pub(crate) fn message_of(line: MessageLine, guard: &Guard) -> Result<(String, NewJob)> {
+    let MessageLine { subject, mut job } = line;
+    if job.queue.is_some() || job.target.is_some() {
+        return Err(Problem::invalid("a message has a queue or a target")
+            .hint("leave them out: each subscription names a queue"));
+    }
+    job.queue = Some(TOPICS.into());
+    Ok((subject, new_job(job, guard)?))
 }
 
 /// What became of a message.

@@ -47,6 +47,8 @@ impl Work {
             SettleVerdict::LeaseLost => return self.lease_lost(1),
             // It was counted the first time.
             SettleVerdict::Repeated => return,
+            // It is settled again.
+            SettleVerdict::GuardConflict { .. } => return,
             _ => {}
         }
         let at = match outcome {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use punctual::engine::{Claim, Claimed, Got, Settle, Settlement, Target};
 use punctual::time::{Stopwatch, millis, pause, seconds};
-use punctual::{Effect, JobId, JobRecord, Outcome, push, trace};
+use punctual::{Effect, JobId, JobRecord, Outcome, Queue, push, trace};
 use tokio::sync::oneshot;
 
 use super::undelivered::Undelivered;
@@ -163,9 +163,11 @@ pub(crate) async fn settle_for(
     caller: &Caller,
     request: SettleRequest,
 ) -> Result<SettleAnswer> {
-    let mut settle = request.settle(&shared.guard, shared.header_bytes_max().await)?;
+    let read = request.settle(&shared.guard, shared.header_bytes_max().await)?;
+    let (mut settle, messages) = read;
     let asked = Asked::of(&settle);
     add_what_follows(shared, caller, &mut settle).await?;
-    let settled = shared.engine.settle(&caller.namespace, settle).await?;
-    Ok(SettleAnswer::new(&asked, &settled))
+    let queue = Queue::new(&shared.engine).namespace(caller.namespace.clone());
+    let (settled, matched) = queue.settle_publishing(settle, &messages).await?;
+    Ok(SettleAnswer::new(&asked, &settled, &matched))
 }

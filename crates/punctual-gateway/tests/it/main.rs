@@ -36,6 +36,7 @@ mod stats;
 mod streams;
 mod support;
 mod tenants;
+mod topics;
 mod traces;
 mod work;
 mod workers;

@@ -42,7 +42,9 @@ impl Calls {
             Some(_) => Kind::ChangesOnce,
             None => Kind::Changes,
         };
-        let reply = self.change(home, "control", kind, &map).await?;
+        let takes_room = of_effects(effects).next().is_some();
+        let verb = if takes_room { "guarded" } else { "control" };
+        let reply = self.change(home, verb, kind, &map).await?;
         let (version, mut verdicts, posted) = match guard::answer(&reply, effects.len())? {
             Answer::Conflict(record) => return Ok(Some(Controlled::GuardConflict(record))),
             Answer::Done(version, verdicts, posted) => (version, verdicts, posted),

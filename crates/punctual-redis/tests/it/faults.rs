@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::io::Write;
 
 use punctual::engine::{
-    Claim, Control, Controlled, Durability, ExtendVerdict, SettleVerdict, WaitFor, WorkerId,
+    Claim, Control, Controlled, Durability, ExtendVerdict, Guard, SettleVerdict, WaitFor, WorkerId,
 };
 use punctual::time::{Clock, Stopwatch, SystemClock, days, millis, seconds};
 use punctual::{Due, Engine, ErrorKind, JobId, NewJob, State};
@@ -501,6 +501,13 @@ async fn a_full_server_refuses_jobs_and_lets_them_end() {
     let error = enqueue(&engine).await.expect_err("full");
     assert_eq!(error.kind(), ErrorKind::EngineFull, "{error}");
     assert!(error.message().contains("maxmemory; give"), "{error}");
+    let guarded = Control::Guarded {
+        guard: Guard::new("offsets", 0),
+        value: None,
+        effects: enqueues(&[NewJob::new("followers", "{}")]),
+    };
+    let error = engine.control(&here(), guarded).await.expect_err("full");
+    assert_eq!(error.kind(), ErrorKind::EngineFull, "{error}");
     let lease = claim(&engine, 4).await.expect("claim").remove(0);
     assert!(matches!(
         lease.extend(&engine).await,

@@ -110,6 +110,7 @@ mod starting;
 mod stated;
 /// Calls of several callers that leave together.
 mod together;
+mod topics;
 /// Calls that were done, refused when they are sent again.
 mod unknown_outcome;
 /// Leases that are read by whoever claimed them.

@@ -2,6 +2,8 @@
 
 use punctual::engine::{LeaseReport, Settle, Settlement};
 use punctual::job::Stop;
+use punctual::queue::Messages;
+use punctual::topic::Message;
 use punctual::trace::name_parent;
 use punctual::{Effect, JobId, Outcome};
 use punctual_push::Guard;
@@ -14,7 +16,8 @@ use crate::decode::shown;
 use crate::http::{Problem, Result};
 use crate::job_json::{JobJson, SpanText, either, raw};
 use crate::json::new_job::new_job;
-use crate::json::words::{Count, Id, LeaseToken};
+use crate::json::topic::{MessageLine, message_of};
+use crate::json::words::{Count, Id, LeaseToken, Name};
 use crate::request::bounded;
 
 /// How attempts ended, a part per lease.
@@ -26,7 +29,13 @@ pub(crate) struct SettleRequest {
 }
 
 impl SettleRequest {
-    pub(crate) fn settle(self, guard: &Guard, header_bytes_max: usize) -> Result<Settle> {
+    /// The call, and what its settlements publish.
+    pub(crate) fn settle(
+        self,
+        guard: &Guard,
+        header_bytes_max: usize,
+    ) -> Result<(Settle, Messages)> {
+        let mut messages = Messages::new();
         let mut count = 0;
         let mut leases = Vec::with_capacity(self.leases.len());
         for lease in self.leases {
@@ -36,7 +45,11 @@ impl SettleRequest {
                 let settlement = line
                     .settlement(guard, header_bytes_max)
                     .map_err(|problem| problem.index(count));
-                settlements.push(settlement?);
+                let (settlement, published) = settlement?;
+                if !published.is_empty() {
+                    messages.insert((leases.len(), settlements.len()), published);
+                }
+                settlements.push(settlement);
                 count += 1;
             }
             leases.push(LeaseReport {
@@ -46,7 +59,7 @@ impl SettleRequest {
                 run_time_us: lease.run_time_us,
             });
         }
-        Ok(Settle { leases })
+        Ok((Settle { leases }, messages))
     }
 }
 
@@ -99,7 +112,11 @@ struct SettlementLine {
 }
 
 impl SettlementLine {
-    fn settlement(self, guard: &Guard, header_bytes_max: usize) -> Result<Settlement> {
+    fn settlement(
+        self,
+        guard: &Guard,
+        header_bytes_max: usize,
+    ) -> Result<(Settlement, Vec<Message>)> {
         let settled: JobId = self.id.parse()?;
         let names = self.names;
         if names.is_some() && self.outcome != OutcomeLine::Hold {
@@ -138,8 +155,9 @@ impl SettlementLine {
                     .hint(format!("use one of {names}"))
             })
         });
+        let mut messages = Vec::new();
         let effects = self.effects.into_iter().map(|effect| {
-            Ok(match effect {
+            Ok(Some(match effect {
                 EffectLine::Enqueue(line) => {
                     let mut job = new_job(*line, guard)?;
                     name_parent(settled, &mut job, header_bytes_max);
@@ -149,16 +167,27 @@ impl SettlementLine {
                     job: clear.job.parse()?,
                     name: clear.name,
                 },
-            })
+                EffectLine::Cancel(cancel) => Effect::Cancel {
+                    queue: cancel.queue,
+                    key: cancel.unique,
+                },
+                EffectLine::Publish(line) => {
+                    let (subject, mut job) = message_of(*line, guard)?;
+                    name_parent(settled, &mut job, header_bytes_max);
+                    messages.push(Message::new(subject, job)?);
+                    return Ok(None);
+                }
+            }))
         });
+        let effects: Vec<Option<Effect>> = effects.collect::<Result<_>>()?;
         let mut settlement = Settlement::new(settled, self.attempt, outcome);
-        settlement.effects = effects.collect::<Result<_>>()?;
+        settlement.effects = effects.into_iter().flatten().collect();
         settlement.result = either(&self.result, &self.result_base64, "result")
             .map_err(|why| Problem::invalid(format!("a settlement {why}")))?;
         settlement.error = self.error;
         settlement.log = self.log;
         settlement.stopped = stopped.transpose()?;
-        Ok(settlement)
+        Ok((settlement, messages))
     }
 }
 
@@ -182,6 +211,18 @@ enum EffectLine {
     Enqueue(Box<JobJson>),
     /// Clears a name that a held job waits for.
     Clear(ClearLine),
+    /// Cancels the job that holds a unique key.
+    Cancel(CancelLine),
+    /// Publishes a message; its copies are stored with the outcome.
+    Publish(Box<MessageLine>),
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct CancelLine {
+    #[schema(value_type = Name)]
+    queue: String,
+    unique: String,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]

@@ -1,6 +1,7 @@
 //! The answer to a settlement.
 
 use punctual::engine::{EnqueueVerdict, LeaseReport, Settle, SettleVerdict, Settled, Token};
+use punctual::queue::Matched;
 use punctual::{Effect, JobId};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -23,15 +24,18 @@ struct SettledLease {
 #[derive(Debug, Serialize, ToSchema)]
 struct SettledLine {
     id: String,
-    /// `settled`, `repeated` or `lease_lost`.
+    /// `settled`, `repeated`, `lease_lost`, or `guard_conflict` if subscriptions changed all the time.
     verdict: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<String>,
-    /// One per effect; null for a clear.
+    /// One per effect that publishes nothing; null for a clear and a cancel.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     effects: Vec<Option<EffectVerdict>>,
+    /// How many subscriptions each published message matched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    matched: Vec<usize>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -66,17 +70,16 @@ impl Asked {
 }
 
 impl SettleAnswer {
-    pub(crate) fn new(asked: &[Asked], settled: &Settled) -> Self {
-        let leases = asked
-            .iter()
-            .zip(&settled.verdicts)
-            .map(|(lease, verdicts)| {
-                let lines = lease.jobs.iter().zip(verdicts);
-                SettledLease {
-                    token: lease.token.to_string(),
-                    settlements: lines.map(|(job, verdict)| line(job, verdict)).collect(),
-                }
-            });
+    pub(crate) fn new(asked: &[Asked], settled: &Settled, matched: &Matched) -> Self {
+        let leases = asked.iter().zip(&settled.verdicts).enumerate();
+        let leases = leases.map(|(nth, (lease, verdicts))| {
+            let lines = lease.jobs.iter().zip(verdicts).enumerate();
+            let line = |(at, (job, verdict))| line(job, verdict, matched.get(&(nth, at)));
+            SettledLease {
+                token: lease.token.to_string(),
+                settlements: lines.map(line).collect(),
+            }
+        });
         Self {
             leases: leases.collect(),
             now: settled.now.to_string(),
@@ -84,13 +87,18 @@ impl SettleAnswer {
     }
 }
 
-fn line((id, effects): &(JobId, Vec<Option<JobId>>), verdict: &SettleVerdict) -> SettledLine {
+fn line(
+    (id, effects): &(JobId, Vec<Option<JobId>>),
+    verdict: &SettleVerdict,
+    matched: Option<&Vec<usize>>,
+) -> SettledLine {
     let mut line = SettledLine {
         id: id.to_string(),
         verdict: "lease_lost",
         state: None,
         due: None,
         effects: Vec::new(),
+        matched: Vec::new(),
     };
     match verdict {
         SettleVerdict::Settled {
@@ -109,8 +117,10 @@ fn line((id, effects): &(JobId, Vec<Option<JobId>>), verdict: &SettleVerdict) ->
             line.state = Some(state.name());
             line.due = due.map(|due| due.to_string());
             line.effects = effects.iter().zip(verdicts).map(effect).collect();
+            line.matched = matched.cloned().unwrap_or_default();
         }
         SettleVerdict::Repeated => line.verdict = "repeated",
+        SettleVerdict::GuardConflict { .. } => line.verdict = "guard_conflict",
         _ => {}
     }
     line

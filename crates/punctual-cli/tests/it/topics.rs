@@ -1,0 +1,82 @@
+//! Tests of the command: topics.
+
+use crate::support::Punctual;
+
+const MAILER: &[&str] = &[
+    "topics",
+    "subscribe",
+    "orders.*.paid",
+    "mail",
+    "--name",
+    "mailer",
+    "--filter",
+    "country in [de,at]",
+];
+
+#[test]
+fn a_message_goes_to_who_matches() {
+    let punctual = Punctual::new();
+    let subscribed = punctual.one(MAILER);
+    assert_eq!(subscribed["changed"], true);
+    assert_eq!(
+        punctual.one(MAILER)["changed"],
+        false,
+        "again it is the same"
+    );
+    punctual
+        .run(&["topics", "subscribe", "orders.>", "audit"])
+        .exits(0);
+    let listed = punctual.run(&["topics", "list"]).exits(0).stdout;
+    assert!(
+        listed.contains("audit:orders.>") && listed.contains("country in [de,at]"),
+        "{listed}"
+    );
+    let message = ["topics", "publish", "orders.eu.paid", r#"{"order":7}"#];
+    let published = punctual.one(&[&message[..], &["--header", "country=de"]].concat());
+    assert_eq!(published["matched"], 2);
+    assert_eq!(published["copies"][1]["verdict"], "created");
+    let matched = [
+        "topics",
+        "match",
+        "orders.eu.paid",
+        "--header",
+        "country=fr",
+    ];
+    let told = punctual.run(&matched).exits(0).stdout;
+    assert!(
+        told.contains("the filter is `country in [de,at]`"),
+        "{told}"
+    );
+    punctual.run(&["topics", "unsubscribe", "mailer"]).exits(0);
+    punctual.run(&["topics", "unsubscribe", "mailer"]).exits(3);
+    let nobody = punctual
+        .run(&["topics", "publish", "parcels.lost"])
+        .exits(0);
+    assert!(nobody.stdout.contains("nobody receives it"), "{nobody:?}");
+}
+
+#[test]
+fn malformed_patterns_and_filters_are_wrong_usage() {
+    let punctual = Punctual::new();
+    let subscribe = |pattern: &str, filter: &str| {
+        let args = ["topics", "subscribe", pattern, "mail", "--filter", filter];
+        punctual.run(&args).exits(2).stderr
+    };
+    assert!(subscribe("a.>.b", "a exists").contains("use `*` for one token"));
+    assert!(subscribe("a..b", "a exists").contains("empty token"));
+    assert!(subscribe("a", "amount >= many").contains("NAME in [a,b]"));
+}
+
+#[test]
+fn an_export_carries_subscriptions() {
+    let punctual = Punctual::new();
+    punctual.run(MAILER).exits(0);
+    punctual.run(&["export", "jobs.jsonl"]).exits(0);
+    let other = ["--engine", "file:./other"];
+    let import = [&["import", "jobs.jsonl"], &other[..]].concat();
+    punctual.run(&import).exits(0);
+    let listed = |more: &[&str]| punctual.one(&[&["topics", "list"], more].concat());
+    assert_eq!(listed(&other), listed(&[]));
+    let again = punctual.run(&import).exits(0).stdout;
+    assert!(again.contains("1 record unchanged"), "{again}");
+}
