@@ -24,6 +24,7 @@ export class FakeEngine {
     this.settings = new Map();
     this.flows = new FakeFlows(() => this.now());
     this.limits = new FakeLimits();
+    this.relays = relaysOf();
     this.audit = auditOf(this.now());
     this.counts = new Map();
     for (const job of this.jobs.values()) this.#count(job, 1);
@@ -354,3 +355,14 @@ function sum(minutes, nameOf) {
 }
 
 const keyOf = (key) => (typeof key === "object" && key ? key.key : key);
+
+/** A relay of each state, and one whose texts must be shown as text. */
+function relaysOf() {
+  const one = (name, kind, queue, fields = {}) => ({ name, kind, queue, refused_queue: `relay.${name}.refused`, state: "running", rate: 0, received: 0, enqueued: 0, duplicates: 0, refused: 0, emitted: 0, restarts: 0, age_ms: 120, ...fields });
+  return [
+    one("files", "redis-stream", "files", { rate: 412, lag: 1_204, received: 91_204, enqueued: 91_200, refused: 4, last_error: "entry 17-0 has no field \"body\"" }),
+    one("mail", "redis-list", "mail", { state: "engine_refuses", lag: 48_211, last_error: "the queue has reached max_pending; raise it or let workers go on (queue: mail)" }),
+    one("orders", "amqp-delay", "amqp.orders.delayed", { state: "down", restarts: 12, emitted: 7_003, age_ms: 4_200, last_error: "the broker does not answer in 10 s; is it running? <img src=x onerror=alert(1)>" }),
+    one("shop", "outbox", "outbox", { state: "connecting" }),
+  ];
+}

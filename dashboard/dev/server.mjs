@@ -135,6 +135,7 @@ function route(state, method, path, params, sent) {
     return ok({ queue, version: version + 1 });
   }
   if (path === "queues/settings") return [200, JSON.stringify({ queue: params.get("queue"), on_full: "refuse", version: 0, ...engine.settings.get(params.get("queue")) })];
+  if (path === "relays") return ok({ relays: engine.relays });
   if (path === "flows" || path.startsWith("flows/")) {
     if (method === "POST") admin();
     const answer = engine.flows.route(method, path.slice(6), params, body.value);

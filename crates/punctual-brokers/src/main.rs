@@ -69,6 +69,9 @@ enum Command {
         /// The routing key of jobs that came from no broker
         #[arg(long, default_value = "")]
         key: String,
+        /// Publish to these exchanges alone; a name, or the beginning of names and `*`
+        #[arg(long)]
+        only: Vec<String>,
     },
 }
 
@@ -103,7 +106,12 @@ async fn main() {
         Command::AmqpDelay { exchange, options } => {
             amqp::delay(&address, &exchange, &options).await
         }
-        Command::AmqpEmit { to, to_type, key } => amqp::emit(&address, to, to_type, key).await,
+        Command::AmqpEmit {
+            to,
+            to_type,
+            key,
+            only,
+        } => amqp::emit(&address, to, to_type, (key, only)).await,
     };
     // Leaving `main` would wait for the thread that reads standard input.
     let Err(error) = ended else {

@@ -99,6 +99,11 @@ impl Failure {
         &self.message
     }
 
+    /// The remedy, if there is one.
+    pub(crate) fn told_hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }

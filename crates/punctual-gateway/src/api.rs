@@ -14,6 +14,7 @@ mod locks;
 mod metrics;
 mod others;
 mod queues;
+mod relays;
 mod schedules;
 mod shares;
 mod stats;
@@ -115,6 +116,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(topics::matches))
         .routes(routes!(kinds::kinds))
         .routes(routes!(stats::stats))
+        .routes(routes!(relays::relays))
         .routes(routes!(others::info))
         .routes(routes!(others::audit_record))
         .routes(routes!(others::healthz))

@@ -22,6 +22,7 @@ use crate::listener::Listeners;
 use crate::local::LocalListener;
 use crate::metrics::{GatewayMetrics, MeteredEngine, Registry};
 use crate::proxies::{Proxies, Proxy};
+use crate::relays::Relays;
 use crate::state::{Inner, Shared};
 use crate::tls::Tls;
 
@@ -39,6 +40,7 @@ pub struct Gateway {
     guard: Guard,
     push_wakeup: PushWakeup,
     maintenance: MaintenanceHealth,
+    relays: Relays,
     tls: Option<Tls>,
 }
 
@@ -57,6 +59,7 @@ impl Gateway {
             guard: Guard::new(),
             push_wakeup: PushWakeup::default(),
             maintenance: MaintenanceHealth::default(),
+            relays: Relays::default(),
             tls: None,
         }
     }
@@ -80,6 +83,13 @@ impl Gateway {
     #[must_use]
     pub fn maintenance(mut self, maintenance: MaintenanceHealth) -> Self {
         self.maintenance = maintenance;
+        self
+    }
+
+    /// Shows these relays, each to its own namespace. One that fails leaves the gateway healthy.
+    #[must_use]
+    pub fn relays(mut self, relays: Relays) -> Self {
+        self.relays = relays;
         self
     }
 
@@ -188,6 +198,7 @@ impl Gateway {
             clock: self.clock,
             metrics: metrics.clone(),
             guard: self.guard,
+            relays: self.relays,
             push_wakeup: self.push_wakeup,
             log_throttle: Default::default(),
             started: Stopwatch::start(),

@@ -16,6 +16,7 @@ use crate::limits::GatewayLimits;
 use crate::log_throttle::LogThrottle;
 use crate::metrics::GatewayMetrics;
 use crate::proxies::Proxies;
+use crate::relays::Relays;
 use crate::service::KnownLeases;
 use crate::wakeup_coalescing::WakeupCoalescing;
 
@@ -45,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) metrics: Arc<GatewayMetrics>,
     /// What targets of jobs are held against.
     pub(crate) guard: Guard,
+    /// Relays that run in this process.
+    pub(crate) relays: Relays,
     /// Notified for jobs that are to be posted.
     pub(crate) push_wakeup: PushWakeup,
     /// Of failures that come by the thousand.

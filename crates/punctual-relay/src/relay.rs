@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use punctual::backoff::Backoff;
 use punctual::engine::{EnqueueVerdict, Receipt};
 use punctual::queue::IntoEngine;
-use punctual::time::{Stopwatch, hours, minutes, pause};
+use punctual::time::{Stopwatch, hours, minutes, pause, seconds};
 use punctual::{Error, ErrorKind, JobId, Limits, Namespace, NewJob, Queue, Result};
 
 use crate::health::{RelayHealth, RelayState};
@@ -28,11 +28,14 @@ pub struct Relay {
     at_most: usize,
     remember: Duration,
     until_idle: bool,
+    starts_always: bool,
     health: RelayHealth,
 }
 
 /// Messages that are taken and not yet accepted, by default.
 const AT_MOST: usize = 500;
+/// The least pause after an error that a retry hardly mends: a person does.
+const FOR_A_PERSON: Duration = seconds(10);
 /// A loop that ran for so long starts again as soon as after its first failure.
 const LONG: Duration = minutes(1);
 
@@ -49,6 +52,7 @@ impl Relay {
             at_most: AT_MOST,
             remember: hours(1),
             until_idle: false,
+            starts_always: false,
             health: RelayHealth::default(),
         })
     }
@@ -82,6 +86,21 @@ impl Relay {
         self
     }
 
+    /// Starts again after every failure, also one that hardly ends by itself, such as a key of
+    /// another type: for a server, which goes on while a person mends it.
+    #[must_use]
+    pub fn starts_always(mut self) -> Self {
+        self.starts_always = true;
+        self
+    }
+
+    /// Counts in those numbers, which a sink may share.
+    #[must_use]
+    pub fn count_in(mut self, health: RelayHealth) -> Self {
+        self.health = health;
+        self
+    }
+
     /// A handle to its numbers.
     pub fn health(&self) -> RelayHealth {
         self.health.clone()
@@ -106,24 +125,32 @@ impl Relay {
                 () = shutdown.as_mut() => return Ok(()),
                 ended = relaying => ended,
             };
-            let why = match ended {
+            let (why, least) = match &ended {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(error)) if ends_a_relay(&error) => {
-                    self.health.failed(&error.to_string());
-                    return Err(error);
-                }
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "a bug: it panicked; please report it".to_owned(),
+                Ok(Err(error)) if ends_a_relay(error) => (error.to_string(), FOR_A_PERSON),
+                Ok(Err(error)) => (error.to_string(), Duration::ZERO),
+                Err(_) => (
+                    "a bug: it panicked; please report it".to_owned(),
+                    FOR_A_PERSON,
+                ),
             };
             self.health.failed(&why);
-            tracing::warn!(relay = %self.name, why, "a relay failed and starts again shortly");
+            if let Ok(Err(error)) = ended
+                && ends_a_relay(&error)
+                && !self.starts_always
+            {
+                return Err(error);
+            }
             if ran.elapsed() > LONG {
                 backoff.reset();
             }
+            let span = backoff.pause().max(least);
+            let again = span.as_millis() as u64;
+            tracing::warn!(relay = %self.name, why, again_ms = again, "a relay failed and starts again");
             tokio::select! {
                 biased;
                 () = shutdown.as_mut() => return Ok(()),
-                () = pause(backoff.pause()) => {}
+                () = pause(span) => {}
             }
         }
     }

@@ -13,6 +13,13 @@ pub trait Open: Send + Sync {
     async fn open(&self) -> Result<Box<dyn Source>>;
 }
 
+#[async_trait]
+impl Open for Box<dyn Open> {
+    async fn open(&self) -> Result<Box<dyn Source>> {
+        (**self).open().await
+    }
+}
+
 /// A connection to the other system, from which messages are taken batch by batch.
 ///
 /// Two sources of the same messages may run at once: what one has taken, another takes only once

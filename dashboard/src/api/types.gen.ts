@@ -626,6 +626,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/relays": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the relays of this namespace that this server runs */
+        get: operations["relays"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/schedules": {
         parameters: {
             query?: never;
@@ -1221,6 +1238,8 @@ export interface components {
             ok: boolean;
             /** @description The problems, with their remedies; only for a token of scope `read`. */
             problems?: string[] | null;
+            /** @description Relays of the namespace that fail, with the reason. They leave `ok` as it is. */
+            relays?: string[] | null;
         };
         /**
          * @description settled, started or a span
@@ -2001,6 +2020,37 @@ export interface components {
             kept: components["schemas"]["FlowCounts"];
             /** @description Whether steps ended in the meantime, so that the two may differ. */
             moved: boolean;
+        };
+        /** @description A relay and how it is, since this server started. */
+        Relay: {
+            /** @description How long ago it last made progress. */
+            age_ms: components["schemas"]["Count"];
+            /** @description Messages that were jobs already: they came again after a failure. */
+            duplicates: components["schemas"]["Count"];
+            /** @description Jobs that the other system took. */
+            emitted: components["schemas"]["Count"];
+            enqueued: components["schemas"]["Count"];
+            /** @description What it relays, such as `redis-list`. */
+            kind: string;
+            lag?: components["schemas"]["Count"] | null;
+            last_error?: string | null;
+            name: string;
+            /** @description The queue of its jobs. */
+            queue: components["schemas"]["Name"];
+            /** @description Messages and jobs a second, in about the last 10 s. */
+            rate: components["schemas"]["Count"];
+            received: components["schemas"]["Count"];
+            /** @description Messages that are no jobs, and jobs that the other system refused. */
+            refused: components["schemas"]["Count"];
+            /** @description The queue of dead jobs with the messages that could not become jobs. */
+            refused_queue: components["schemas"]["Name"];
+            restarts: components["schemas"]["Count"];
+            /** @description `connecting`, `running`, `engine_refuses` or `down`. */
+            state: string;
+        };
+        /** @description Relays by name. */
+        RelaysAnswer: {
+            relays: components["schemas"]["Relay"][];
         };
         /** @description Whose lock to release. */
         ReleaseRequest: {
@@ -4268,6 +4318,33 @@ export interface operations {
                 };
             };
             "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    relays: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RelaysAnswer"];
+                };
+            };
+            "4XX": {
                 headers: {
                     [name: string]: unknown;
                 };

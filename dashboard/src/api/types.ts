@@ -139,6 +139,10 @@ export type ScheduleList = With<Answer<Described["ScheduleList"], "schedules">, 
 
 export type Run = Answer<Described["RunAnswer"], "id" | "verdict">;
 
+/** A relay that the server runs, and how it is. */
+export type Relay = With<Described["Relay"], { state: RelayState }>;
+export type RelayState = "connecting" | "running" | "engine_refuses" | "down";
+
 /** A flow with how it stands. */
 export type Flow = With<Answer<Described["Flow"], "name" | "state" | "counts" | "on_failure" | "created_at" | "callbacks">, { state: FlowState }>;
 export type FlowState = "open" | "running" | "done" | "failed" | "cancelled";

@@ -25,7 +25,7 @@ test("each page opens, dark and light, in English and Chinese, and fits a phone"
   await gateway.call("PUT", "schedules/open", { cron: ["0 9 * * MON"], zone: "Europe/Berlin", job: { queue: "open", payload: {} } });
   await gateway.call("POST", "flows", { name: "open", steps: ["one", "two"].map((name) => ({ name, job: { queue: "open", delay: "5m" }, after: name === "two" ? ["one"] : [] })) });
   const pages = {
-    "#/": ".totals", "#/queues/open": ".joblist .job[data-id]", "#/jobs?queue=open": ".joblist .job[data-id]", [`#/jobs/${id}`]: ".explain li", "#/workers": ".workers", "#/schedules": ".schedules tbody tr", "#/schedules/open": "[data-action=run]", "#/flows": "tr[data-flow]", "#/flows/open": ".graph .node", "#/enqueue": "textarea", "#/engine": "[data-ok]", "#/audit": "main h1", "#/nowhere": ".unknown",
+    "#/": ".totals", "#/queues/open": ".joblist .job[data-id]", "#/jobs?queue=open": ".joblist .job[data-id]", [`#/jobs/${id}`]: ".explain li", "#/workers": ".workers", "#/schedules": ".schedules tbody tr", "#/schedules/open": "[data-action=run]", "#/flows": "tr[data-flow]", "#/flows/open": ".graph .node", "#/relays": ".empty code", "#/enqueue": "textarea", "#/engine": "[data-ok]", "#/audit": "main h1", "#/nowhere": ".unknown",
   };
   for (const [theme, language, width] of [["dark", "en", 1360], ["light", "zh", 390]]) {
     const init = `localStorage.setItem("punctual.theme", "${theme}"); localStorage.setItem("punctual.language", "${language}")`;

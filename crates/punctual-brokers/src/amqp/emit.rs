@@ -19,7 +19,7 @@ pub(crate) async fn emit(
     address: &str,
     to: Option<String>,
     to_type: Option<String>,
-    key: String,
+    (key, only): (String, Vec<String>),
 ) -> Result<()> {
     let connection = connect(address).await?;
     let channel = connection.create_channel().await.map_err(failed)?;
@@ -53,7 +53,7 @@ pub(crate) async fn emit(
             }
             put = host.next() => {
                 let Put { id, job } = put?;
-                match publish(&channel, &id, &job, (to.as_deref(), &key)).await? {
+                match publish(&channel, &id, &job, (to.as_deref(), &key), &only).await? {
                     Ok(confirmed) => {
                         published.push(confirmed.map(move |ended| (id, ended)).boxed());
                     }
@@ -61,6 +61,14 @@ pub(crate) async fn emit(
                 }
             }
         }
+    }
+}
+
+/// Whether a name is that of the pattern, or begins so where the pattern ends with `*`.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(begin) => name.starts_with(begin),
+        None => pattern == name,
     }
 }
 
@@ -72,6 +80,7 @@ async fn publish(
     id: &str,
     job: &Out,
     (to, key): (Option<&str>, &str),
+    only: &[String],
 ) -> Result<Result<Confirmed, String>> {
     let body = match (&job.payload, &job.payload_base64) {
         (Some(json), _) => json.get().as_bytes().to_vec(),
@@ -100,6 +109,10 @@ async fn publish(
         return Ok(Err(
             "the job came from no broker; name an exchange by --to".into()
         ));
+    }
+    if !only.is_empty() && !only.iter().any(|one| matches(one, &exchange)) {
+        let why = format!("the exchange {exchange:?} is not allowed; add it to the relay file");
+        return Ok(Err(why));
     }
     let mandatory = BasicPublishOptions {
         mandatory: true,

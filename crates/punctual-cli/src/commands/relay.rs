@@ -2,19 +2,17 @@
 
 mod adapters;
 mod exec;
+mod prepared;
 mod redis;
 
 use std::time::Duration;
 
 use clap::Subcommand;
-use punctual::time::{format_span, seconds, within};
-use punctual_relay::{Open, Relay, RelayHealth, RelayNumbers};
+use punctual::time::seconds;
 
-use crate::args::{Global, Session, span_of};
-use crate::connect::Make;
+pub(crate) use self::prepared::{Prepared, Reach};
+use crate::args::{Global, span_of};
 use crate::failure::{Failure, Result};
-use crate::output::{Output, count, object};
-use crate::signals::Signals;
 
 /// Relay messages of another system into a queue, or jobs of a queue to another system
 #[derive(Debug, Subcommand)]
@@ -47,21 +45,32 @@ pub(crate) enum Command {
 
 impl Command {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        if let Self::RedisZset(args) = &self
+            && args.show(global).await?
+        {
+            return Ok(());
+        }
+        self.prepare(None)?.run(global).await
+    }
+
+    /// Makes it ready to run. A sink publishes only to exchanges of these patterns, if any are
+    /// given.
+    pub(crate) fn prepare(self, only: Option<&[String]>) -> Result<Prepared> {
         match self {
-            Self::RedisList(args) => args.run(global).await,
-            Self::RedisZset(args) => args.run(global).await,
-            Self::RedisStream(args) => args.run(global).await,
-            Self::Exec(args) => args.run(global).await,
-            Self::Outbox(args) => args.run(global).await,
-            Self::Amqp(args) => args.run(global).await,
-            Self::AmqpDelay(args) => args.run(global).await,
-            Self::AmqpEmit(args) => args.run(global).await,
+            Self::RedisList(args) => args.prepare(),
+            Self::RedisZset(args) => args.prepare(),
+            Self::RedisStream(args) => args.prepare(),
+            Self::Exec(args) => args.prepare(),
+            Self::Outbox(args) => args.prepare(),
+            Self::Amqp(args) => args.prepare(),
+            Self::AmqpDelay(args) => args.prepare(only),
+            Self::AmqpEmit(args) => args.prepare(only),
         }
     }
 }
 
 /// What every relay takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 struct Common {
     /// Names the relay, and the queue relay.NAME.refused [default: the kind of the relay]
     #[arg(long, value_name = "NAME")]
@@ -85,8 +94,16 @@ struct Common {
 }
 
 impl Common {
-    fn name<'a>(&'a self, kind: &'a str) -> &'a str {
-        self.name.as_deref().unwrap_or(kind)
+    /// A relay of that kind with the jobs of that queue, without a source or a sink yet.
+    fn prepare(&self, kind: &'static str, queue: &str) -> Prepared {
+        Prepared {
+            name: self.name.clone().unwrap_or_else(|| kind.to_owned()),
+            batch: self.batch,
+            remember: self.remember,
+            until_idle: self.until_idle,
+            every: self.every.max(seconds(1)),
+            ..Prepared::new(kind, queue)
+        }
     }
 
     /// A broker does not say that a queue has no more.
@@ -97,76 +114,4 @@ impl Common {
         let failure = Failure::usage("a queue of a broker is never known to be idle");
         Err(failure.hint("leave --until-idle out, and end the relay by Ctrl-C"))
     }
-
-    /// Relays from a source until it ends.
-    async fn relay(&self, kind: &str, global: &Global, open: impl Open) -> Result<()> {
-        let session = global.shared_session(Make::IfMissing).await?;
-        self.relay_into(&session, kind, open).await?;
-        session.close().await
-    }
-
-    async fn relay_into(&self, session: &Session, kind: &str, open: impl Open) -> Result<()> {
-        let mut relay = Relay::new(&session.engine, self.name(kind))?
-            .namespace(session.namespace.clone())
-            .at_most(self.batch)
-            .remember(self.remember);
-        if self.until_idle {
-            relay = relay.until_idle();
-        }
-        let health = relay.health();
-        let mut signals = Signals::new()?;
-        session
-            .out
-            .note("relaying; Ctrl-C stops it, and nothing is lost by that");
-        let mut running = std::pin::pin!(relay.run_until(open, signals.next()));
-        let every = self.every.max(seconds(1));
-        let mut shown = None;
-        loop {
-            if let Some(ended) = within(every, running.as_mut()).await {
-                show(session.out, &health, &mut shown)?;
-                return Ok(ended?);
-            }
-            show(session.out, &health, &mut shown)?;
-        }
-    }
-}
-
-/// Prints the numbers if they are others than those shown last.
-fn show(out: Output, health: &RelayHealth, shown: &mut Option<RelayNumbers>) -> Result<()> {
-    let numbers = health.numbers();
-    let mut same = numbers.clone();
-    same.age = Duration::ZERO;
-    if shown.as_ref() == Some(&same) {
-        return Ok(());
-    }
-    *shown = Some(same);
-    if out.is_json() {
-        return out.json(&object!({
-            "state": numbers.state.name(),
-            "received": numbers.received,
-            "enqueued": numbers.enqueued,
-            "duplicates": numbers.duplicates,
-            "refused": numbers.refused,
-            "restarts": numbers.restarts,
-            "lag": numbers.lag,
-            "last_error": numbers.last_error,
-            "age_ms": u64::try_from(numbers.age.as_millis()).unwrap_or(u64::MAX),
-        }));
-    }
-    let waits = numbers
-        .lag
-        .map_or(String::new(), |lag| format!(", {} wait", count(lag)));
-    let failed = match (&numbers.last_error, numbers.restarts) {
-        (None, _) => String::new(),
-        (Some(error), restarts) => format!("; {} restarts, last error: {error}", count(restarts)),
-    };
-    out.line(format!(
-        "{}, {} ago: {} received, {} enqueued, {} duplicates, {} refused{waits}{failed}",
-        numbers.state,
-        format_span(seconds(numbers.age.as_secs())),
-        count(numbers.received),
-        count(numbers.enqueued),
-        count(numbers.duplicates),
-        count(numbers.refused),
-    ))
 }

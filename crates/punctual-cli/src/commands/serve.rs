@@ -3,6 +3,7 @@
 mod access;
 mod config;
 mod posting;
+mod relays;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use tokio::signal::unix::SignalKind;
 
 use self::access::{Access, warn_if_others_can_read};
 use self::config::Config;
+use self::relays::Relays;
 use crate::args::{Global, Listen, listen_of, span_of};
 use crate::connect::{AUDIT, Address, DEFAULT, Make, Mode, TOKEN};
 use crate::failure::{Failure, Result};
@@ -30,6 +32,7 @@ Examples:
   punctual serve --token-file tokens.txt            one per line: TOKEN NAMESPACE SCOPE[,SCOPE] [until=INSTANT]
   punctual serve --trusted-proxy 10.0.0.7           trust its X-Forwarded-For
   punctual serve --push-allow hooks.internal:9000 --alert https://example.com/alerts
+  punctual serve --relay relays.toml                run relays of other systems: docs/relay.md
   punctual serve --config punctual.toml             all settings from a file; options override it
   punctual serve --tls-cert chain.pem --tls-key key.pem    https
   punctual jobs list --engine http://127.0.0.1:4180 from another shell, with PUNCTUAL_TOKEN set
@@ -104,6 +107,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     posting: posting::Options,
 
+    /// A file of relays to run, such as deploy/relays.toml
+    #[arg(long, value_name = "FILE.toml")]
+    relay: Option<PathBuf>,
+
     /// Add a route that sets the clock, for tests; only with --engine memory:
     #[arg(long, hide = true)]
     test_clock: bool,
@@ -129,6 +136,7 @@ impl Args {
             (None, Some(engine)) => Address::parse(engine)?,
             _ => global.address()?,
         };
+        let mut relays = Relays::of(self.relay.as_deref(), &namespace)?;
         let registry = Registry::default();
         // Nobody else sets one in this process.
         let _ = metrics::set_global_recorder(registry.clone());
@@ -146,6 +154,7 @@ impl Args {
             .registry(registry)
             .guard(self.posting.guard())
             .push_wakeup(push_wakeup.clone())
+            .relays(relays.shown())
             .maintenance(maintenance.health());
         if let Some(tls) = &tls {
             gateway = gateway.tls(tls.clone());
@@ -169,6 +178,7 @@ impl Args {
             &push_wakeup,
             drain,
         )?;
+        relays.start(&connection.engine);
         announce(
             global.output(),
             &address,
@@ -196,7 +206,8 @@ impl Args {
             tokio::join!(
                 serving.drain(drain),
                 connection.unshare(),
-                maintenance.end()
+                maintenance.end(),
+                relays.end()
             )
         };
         let ended = async { ended.await.0 };

@@ -5,6 +5,7 @@ use std::process::{Child, Stdio};
 use punctual::time::{millis, pause};
 use punctual_redis::testing::TestServer;
 
+use crate::serve::Server;
 use crate::support::{Punctual, text};
 
 /// A relay that is killed when this is dropped.
@@ -215,4 +216,83 @@ fn a_sink_gets_the_jobs_of_a_queue() {
     let got: serde_json::Value = serde_json::from_str(&punctual.read("got")).expect("JSON");
     assert_eq!(text(&got["job"]["payload"]["to"]), "ann");
     assert_eq!(punctual.state(&id), "completed");
+}
+
+/// What a server says of its only relay.
+fn relay_of(server: &Server) -> serde_json::Value {
+    let answer = server.request("GET /v1/relays", "");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    let told: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    told["relays"][0].clone()
+}
+
+#[tokio::test]
+async fn a_server_runs_relays_and_starts_one_that_fails_again() {
+    let redis_server = TestServer::start();
+    let mut redis = client(&redis_server).await;
+    let set = async |redis: &mut redis::aio::MultiplexedConnection, words: &[&str]| {
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        let _: redis::Value = command.query_async(redis).await.expect("it answers");
+    };
+    // A key of another type: a person has to mend it.
+    set(&mut redis, &["SET", "mail", "text"]).await;
+    let punctual = Punctual::with_data();
+    let address = redis_server.address();
+    let place = address.trim_start_matches("redis://").trim_end_matches('/');
+    let file = format!(
+        "[allow.default]\naddresses = [\"{place}\"]\ntopics = [\"mail\"]\n\n[[relay]]\n\
+         name = \"mail\"\nkind = \"redis-list\"\nredis = \"{address}\"\nkey = \"mail\"\ninto = \"mail\"\n"
+    );
+    punctual.write("relays.toml", &file);
+    let server = Server::start(&punctual, &["--no-auth", "--relay", "relays.toml"]);
+    while relay_of(&server)["state"] != "down" {
+        pause(millis(10)).await;
+    }
+    let told = relay_of(&server);
+    assert!(text(&told["last_error"]).contains("another type"), "{told}");
+    let health = server.request("GET /healthz", "");
+    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+    assert!(health.contains("relay mail is down"), "{health}");
+    set(&mut redis, &["DEL", "mail"]).await;
+    set(&mut redis, &["LPUSH", "mail", "1", "2"]).await;
+    while relay_of(&server)["enqueued"] != 2 {
+        pause(millis(50)).await;
+    }
+    let told = relay_of(&server);
+    assert_eq!(told["state"], "running", "{told}");
+    assert!(told["restarts"].as_u64() >= Some(1), "{told}");
+    let metrics = server.request("GET /metrics", "");
+    assert!(metrics.contains("punctual_relay_enqueued_total{relay=\"mail\"} 2"));
+    assert_eq!(server.end(), Some(0));
+
+    punctual.write("relays.toml", file.replace("topics = [\"mail\"]", ""));
+    let refused = punctual
+        .run(&["serve", "--no-auth", "--relay", "relays.toml"])
+        .exits(2);
+    assert!(
+        refused.stderr.contains("topics of [allow.default]"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn two_sources_without_a_name_do_not_share_identities() {
+    let punctual = Punctual::with_data();
+    for payload in ["1", "2", "2"] {
+        let source =
+            format!("echo '{{\"name\":\"17\",\"job\":{{\"payload\":{payload}}}}}'; read -r answer");
+        let args = [
+            "relay",
+            "exec",
+            "--source",
+            &source,
+            "--into",
+            "q",
+            "--until-idle",
+        ];
+        punctual.run(&args).exits(0);
+    }
+    let listed = punctual.json(&["jobs", "list", "--queue", "q"]);
+    assert_eq!(listed.len(), 2, "{listed:?}");
 }

@@ -59,6 +59,7 @@ pub(super) async fn metrics(
         engine: caller.allows(Scope::Operator),
     };
     shared.metrics.write(&mut page, &caller.namespace, shown);
+    shared.relays.write(&mut page, &caller.namespace);
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((content_type, page.into_text()).into_response())
 }

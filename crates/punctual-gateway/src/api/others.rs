@@ -19,6 +19,7 @@ use crate::http::{Caller, Scope};
 use crate::http::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::job_json::InstantText;
 use crate::process::ProcessLine;
+use crate::relays::Relays;
 use crate::request::{Answer, Asked, Read, body_bytes, expect_type, in_range};
 use crate::service;
 use crate::state::Shared;
@@ -73,6 +74,9 @@ pub(super) struct HealthLine {
     problems: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     loops: Option<Vec<LoopLine>>,
+    /// Relays of the namespace that fail, with the reason. They leave `ok` as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relays: Option<Vec<String>>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -84,7 +88,7 @@ struct LoopLine {
 
 impl HealthLine {
     /// Of what the caller may see, if it may see anything.
-    fn new(info: &Info, caller: Option<&Caller>) -> Self {
+    fn new(info: &Info, relays: &Relays, caller: Option<&Caller>) -> Self {
         let (health, whole) = (&info.health, caller.is_some());
         let loops = health.loops.iter().map(|one| LoopLine {
             name: one.name.clone(),
@@ -95,8 +99,14 @@ impl HealthLine {
             ok: health.ok,
             problems: caller.map(|caller| told(health, caller)),
             loops: whole.then(|| loops.collect()),
+            relays: caller.and_then(|caller| failing(relays, caller)),
         }
     }
+}
+
+fn failing(relays: &Relays, caller: &Caller) -> Option<Vec<String>> {
+    let failing = relays.failing(&caller.namespace);
+    (!failing.is_empty() && caller.allows(Scope::Read)).then_some(failing)
 }
 
 /// Each problem in words; those of another namespace than the caller's under its name.
@@ -153,7 +163,7 @@ pub(super) async fn info(
         process: caller
             .sees_engine()
             .then(|| ProcessLine::new(&shared.started)),
-        health: HealthLine::new(&info, Some(&caller)),
+        health: HealthLine::new(&info, &shared.relays, Some(&caller)),
         namespace: caller.namespace.to_string(),
         scopes: caller.scopes(),
         now: info.now.to_string(),
@@ -242,16 +252,17 @@ async fn health_of(shared: &Shared, request: Request) -> HealthLine {
     let answered = within(ENGINE_ANSWERS_WITHIN, shared.engine.info()).await;
     match answered.unwrap_or_else(silent) {
         Ok(info) => match &reader {
-            Some(reader) => HealthLine::new(&seen_by(reader, info), Some(reader)),
-            None => HealthLine::new(&info, None),
+            Some(reader) => HealthLine::new(&seen_by(reader, info), &shared.relays, Some(reader)),
+            None => HealthLine::new(&info, &shared.relays, None),
         },
         Err(error) => HealthLine {
             ok: false,
-            problems: reader.map(|reader| match reader.sees_engine() {
+            problems: reader.as_ref().map(|reader| match reader.sees_engine() {
                 true => vec![error.to_string()],
                 false => vec![UNSEEN.to_owned()],
             }),
             loops: None,
+            relays: reader.and_then(|reader| failing(&shared.relays, &reader)),
         },
     }
 }

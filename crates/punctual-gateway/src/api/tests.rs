@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 61] = [
+const ROUTES: [(&str, &str); 62] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("delete", "/v1/queues/{queue}/limits"),
@@ -34,6 +34,7 @@ const ROUTES: [(&str, &str); 61] = [
     ("get", "/v1/queues/settings"),
     ("get", "/v1/queues/{queue}/limits"),
     ("get", "/v1/queues/{queue}/shares"),
+    ("get", "/v1/relays"),
     ("get", "/v1/schedules"),
     ("get", "/v1/schedules/{name}"),
     ("get", "/v1/stats"),

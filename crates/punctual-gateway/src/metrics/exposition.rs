@@ -34,7 +34,7 @@ impl Exposition {
     }
 }
 
-const HELP: [(&str, &str); 25] = [
+const HELP: [(&str, &str); 32] = [
     (
         "punctual_jobs",
         "Jobs by queue and state, the queues with most jobs by name.",
@@ -114,4 +114,26 @@ const HELP: [(&str, &str); 25] = [
         "Jobs enqueued by this process, by verdict.",
     ),
     ("punctual_active", "Handlers running in this process."),
+    ("punctual_relay_up", "Whether a relay runs."),
+    (
+        "punctual_relay_lag",
+        "Messages that wait in the source of a relay, if it tells.",
+    ),
+    (
+        "punctual_relay_received_total",
+        "Messages that a relay took from its source.",
+    ),
+    ("punctual_relay_enqueued_total", "Jobs that a relay stored."),
+    (
+        "punctual_relay_emitted_total",
+        "Jobs that the other system took.",
+    ),
+    (
+        "punctual_relay_refused_total",
+        "Messages that are no jobs, and jobs that the other system refused.",
+    ),
+    (
+        "punctual_relay_restarts_total",
+        "Starts of a relay after a failure.",
+    ),
 ];

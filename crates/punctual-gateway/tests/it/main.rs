@@ -28,6 +28,7 @@ mod page;
 mod push;
 mod queue_limits;
 mod refusals;
+mod relays;
 mod schedules;
 mod scopes;
 mod signals;

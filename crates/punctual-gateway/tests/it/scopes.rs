@@ -25,7 +25,7 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `nobody` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 64] = [
+const TABLE: [(&str, &str, &str, &str, &str); 65] = [
     ("GET", "/healthz", "", "", "nobody"),
     ("GET", "/readyz", "", "", "nobody"),
     ("GET", "/openapi.json", "", "", "nobody"),
@@ -35,6 +35,7 @@ const TABLE: [(&str, &str, &str, &str, &str); 64] = [
     ("GET", "/v1/audit", "", "", "admin"),
     ("GET", "/v1/kinds", "?queue=p", "", "read admin"),
     ("GET", "/v1/stats", "", "", "read admin"),
+    ("GET", "/v1/relays", "", "", "read admin"),
     ("GET", "/v1/queues", "", "", "read admin"),
     ("POST", "/v1/queues/pause", "", r#"{"queue":"p"}"#, "admin"),
     ("POST", "/v1/queues/resume", "", r#"{"queue":"p"}"#, "admin"),

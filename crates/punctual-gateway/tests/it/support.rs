@@ -12,7 +12,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use punctual::time::{ManualClock, Timestamp, seconds, within};
 use punctual::{Engine, MemoryEngine};
-use punctual_gateway::{Gateway, Serving, Token, Tokens};
+use punctual_gateway::{Gateway, Relays, Serving, Token, Tokens};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
@@ -94,18 +94,29 @@ pub(crate) async fn serve_in_real_time() -> Under {
     serve_engine(Arc::new(MemoryEngine::new()), ManualClock::new(START)).await
 }
 
+/// A gateway beside which these relays run.
+pub(crate) async fn serve_beside(relays: Relays) -> Under {
+    let clock = ManualClock::new(START);
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::with_clock(clock.clone()));
+    let gateway = Gateway::new(engine.clone(), usual_tokens()).relays(relays);
+    under(gateway, engine, clock).await
+}
+
 /// A gateway over an engine.
 pub(crate) async fn serve_engine(engine: Arc<dyn Engine>, clock: ManualClock) -> Under {
-    let tokens = tokens(&[
+    let gateway = Gateway::new(engine.clone(), usual_tokens());
+    under(gateway, engine, clock).await
+}
+
+fn usual_tokens() -> Tokens {
+    tokens(&[
         format!("{ADMIN} shop admin"),
         format!("{READER} shop read"),
         format!("{PRODUCER} shop enqueue"),
         format!("{WORKER} shop work"),
         format!("{OTHER} other admin"),
         format!("{OPERATOR} other read,operator"),
-    ]);
-    let gateway = Gateway::new(engine.clone(), tokens);
-    under(gateway, engine, clock).await
+    ])
 }
 
 /// A gateway that is made otherwise, over a memory engine whose clock stands still.

@@ -3,11 +3,13 @@
 //! anything: the answers are the same bytes, and what the other has is as it was.
 
 use punctual::time::seconds;
-use punctual_gateway::open_api;
+use punctual_gateway::{Relays, open_api};
 use serde_json::{Value, json};
 
+use crate::relays::report;
 use crate::support::{
-    ADMIN, OPERATOR, OTHER, READER, Reply, Under, WORKER, serve, serve_lone, serve_one_namespace,
+    ADMIN, OPERATOR, OTHER, READER, Reply, Under, WORKER, serve, serve_beside, serve_lone,
+    serve_one_namespace,
 };
 
 const WAITS: &str = "01994f2e-8a51-7c3e-8000-000000000001";
@@ -401,7 +403,10 @@ fn told(ask: &Ask, reply: &Reply) -> String {
 
 #[tokio::test]
 async fn every_route_answers_another_namespace_as_if_there_were_nothing() {
-    let (filled, empty) = (serve().await, serve().await);
+    let mut relay = report("shop", "mail");
+    relay.state = "down";
+    let relays = Relays::new(move || vec![relay.clone()]);
+    let (filled, empty) = (serve_beside(relays).await, serve().await);
     let shop = fill(&filled).await;
     let before = seen_by(&filled, ADMIN).await;
     let asks = asks(&shop);

@@ -1,11 +1,14 @@
 //! A process at whose ends lines come and go.
 
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
+use punctual::time::{seconds, within};
 use punctual::{Error, ErrorKind, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
 
 /// Bytes that one line may have: a payload in base64, and what belongs to it.
 const LINE_BYTES_MAX: usize = 4 << 20;
@@ -14,20 +17,55 @@ const LINE_BYTES_MAX: usize = 4 << 20;
 pub(super) type Environment = Vec<(&'static str, String)>;
 
 /// A command that runs. Dropping it kills it, and every process of its group.
-pub(super) struct Process(Child);
+pub(super) struct Process {
+    child: Child,
+    /// Ends with the standard error of the command; its last line.
+    errors: JoinHandle<String>,
+}
+
+/// What is kept of a line of standard error.
+const ERROR_BYTES_MAX: usize = 1_024;
+/// How long the last line of standard error is waited for once the command has ended.
+const ERRORS: Duration = seconds(1);
 
 impl Process {
-    /// Its end.
-    pub(super) async fn wait(&mut self) -> Result<ExitStatus> {
-        let status = self.0.wait().await;
-        status.map_err(|error| unavailable("the command is lost", error))
+    /// Its end, and the last line of its standard error.
+    pub(super) async fn wait(&mut self) -> Result<(ExitStatus, String)> {
+        let status = self.child.wait().await;
+        let status = status.map_err(|error| unavailable("the command is lost", error))?;
+        // A process that it left behind may hold the pipe open.
+        let last = within(ERRORS, &mut self.errors).await;
+        Ok((status, last.and_then(Result::ok).unwrap_or_default()))
     }
+}
+
+/// Passes on what a command writes to its standard error; answers the last line.
+async fn pass_on(errors: ChildStderr) -> String {
+    let (mut errors, mut last) = (BufReader::new(errors), Vec::new());
+    loop {
+        let mut line = Vec::new();
+        // A line without an end is read in pieces.
+        let mut piece = (&mut errors).take(ERROR_BYTES_MAX as u64);
+        match piece.read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        let _ = tokio::io::stderr().write_all(&line).await;
+        if line.iter().any(|byte| !byte.is_ascii_whitespace()) {
+            last = line;
+        }
+    }
+    let text = String::from_utf8_lossy(&last).into_owned();
+    text.trim().trim_start_matches("error: ").to_owned()
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         // There is no id once its end was seen.
-        let id = self.0.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let id = self
+            .child
+            .id()
+            .and_then(|id| Pid::from_raw(id.cast_signed()));
         if let Some(id) = id {
             let _ = kill_process_group(id, Signal::KILL);
         }
@@ -45,14 +83,18 @@ pub(super) fn start(
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| unavailable("the command does not start", error))?;
-    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(input), Some(output), Some(errors)) = pipes else {
         return Err(Error::new(ErrorKind::Internal, "the command has no pipes"));
     };
-    Ok((Process(child), input, LineReader(BufReader::new(output))))
+    let errors = tokio::spawn(pass_on(errors));
+    let process = Process { child, errors };
+    Ok((process, input, LineReader(BufReader::new(output))))
 }
 
 pub(super) async fn write(input: &mut ChildStdin, lines: &str) -> Result<()> {

@@ -12,7 +12,8 @@ use serde::Deserialize;
 use tokio::process::ChildStdin;
 use tokio::sync::{Mutex as AsyncMutex, oneshot};
 
-use super::process::{self, Environment, Process};
+use super::process::{self, Environment};
+use crate::health::{RelayHealth, RelayState};
 
 /// Writes a job as JSON.
 pub type WriteJob = Arc<dyn Fn(&JobRecord) -> String + Send + Sync>;
@@ -27,6 +28,7 @@ struct Inner {
     environment: Environment,
     running: AsyncMutex<Option<Running>>,
     backoff: Mutex<Backoff>,
+    health: RelayHealth,
 }
 
 /// Jobs that the command has and has not answered.
@@ -35,7 +37,8 @@ type Waiting = Arc<Mutex<Option<HashMap<JobId, oneshot::Sender<Answer>>>>>;
 struct Running {
     input: ChildStdin,
     waiting: Waiting,
-    _process: Process,
+    /// Ends the command with this.
+    _ends: oneshot::Sender<()>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -58,7 +61,17 @@ impl LineSink {
             environment: Environment::new(),
             running: AsyncMutex::default(),
             backoff: Mutex::new(Backoff::engine()),
+            health: RelayHealth::default(),
         }))
+    }
+
+    /// Counts in those numbers, which a source may share; before the first job.
+    #[must_use]
+    pub fn health(mut self, health: RelayHealth) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.health = health;
+        }
+        self
     }
 
     /// Sets a variable of the command's environment; before the first job.
@@ -87,14 +100,26 @@ impl LineSink {
                 return Err(error);
             }
         };
-        let answer = answered.await.map_err(|_| ended())?;
+        let Ok(answer) = answered.await else {
+            return Err(ended());
+        };
         self.0.backoff.locked().reset();
         match answer {
-            Answer { done: true, .. } => Ok(()),
+            Answer { done: true, .. } => {
+                self.0.health.turn(|numbers| {
+                    numbers.emitted += 1;
+                    numbers.state = RelayState::Running;
+                });
+                Ok(())
+            }
             Answer {
                 error, permanent, ..
             } => {
                 let why = error.unwrap_or_else(|| "the sink gave no reason".into());
+                self.0.health.turn(|numbers| {
+                    numbers.refused += 1;
+                    numbers.last_error = Some(why.clone());
+                });
                 Err(match permanent {
                     true => Error::permanent(why),
                     false => Error::new(ErrorKind::Handler, why),
@@ -127,16 +152,32 @@ impl LineSink {
     }
 
     fn start(&self) -> Result<Running> {
-        let (process, input, mut output) = process::start(&self.0.command, &self.0.environment)?;
+        let (mut process, input, mut output) =
+            process::start(&self.0.command, &self.0.environment)?;
         let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
-        let answered = waiting.clone();
+        let (answered, health) = (waiting.clone(), self.0.health.clone());
+        let (ends, mut is_over) = oneshot::channel::<()>();
         tokio::spawn(async move {
-            while let Ok(Some(line)) = output.next().await {
+            let why = loop {
+                let line = tokio::select! {
+                    line = output.next() => line,
+                    _ = &mut is_over => return,
+                };
+                let line = match line {
+                    Ok(Some(line)) => line,
+                    // Why it ended is in its last line.
+                    Ok(None) => {
+                        let last = process.wait().await.map(|(_, last)| last);
+                        let last = last.ok().filter(|last| !last.is_empty());
+                        break last.map_or_else(ended, |last| ended().with("stderr", last));
+                    }
+                    Err(error) => break error,
+                };
                 let answer: Answer = match serde_json::from_str(&line) {
                     Ok(answer) => answer,
                     Err(error) => {
-                        tracing::warn!(%error, "a sink wrote a line that is no answer; it starts again");
-                        break;
+                        let what = "the sink wrote a line that is no answer; it starts again";
+                        break process::unavailable(what, error);
                     }
                 };
                 let id = answer.id.parse::<JobId>().ok();
@@ -145,14 +186,16 @@ impl LineSink {
                 if let Some(sender) = sender {
                     let _ = sender.send(answer);
                 }
-            }
+            };
+            health.failed(&why.to_string());
+            tracing::warn!(%why, "the command of a sink ended and starts again");
             // Dropping the senders ends every wait with an error.
             answered.locked().take();
         });
         Ok(Running {
             input,
             waiting,
-            _process: process,
+            _ends: ends,
         })
     }
 }

@@ -136,12 +136,13 @@ impl Running {
 
     /// The command writes no more: an end without an error is a source that has no more.
     async fn ended(&mut self) -> Result<()> {
-        let status = self.process.wait().await?;
+        let (status, last) = self.process.wait().await?;
         if !status.success() {
-            return Err(process::unavailable(
-                "the command of the source ended",
-                status,
-            ));
+            let error = process::unavailable("the command of the source ended", status);
+            return Err(match last.is_empty() {
+                true => error,
+                false => error.with("stderr", last),
+            });
         }
         if self.has_ended {
             return Err(process::unavailable(

@@ -4,12 +4,10 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use punctual::worker::shutdown_signal;
 use punctual_relay::lines::{LineSink, LineSource};
 
-use super::{Common, exec};
-use crate::args::{Global, span_of};
-use crate::connect::Make;
+use super::{Common, Prepared, Reach, exec};
+use crate::args::span_of;
 use crate::failure::{Exit, Failure, Result};
 
 /// The command that has the clients of brokers and databases.
@@ -47,7 +45,7 @@ pub(crate) struct OutboxArgs {
 }
 
 impl OutboxArgs {
-    pub(super) async fn run(self, global: &Global) -> Result<()> {
+    pub(super) fn prepare(self) -> Result<Prepared> {
         let common = &self.common;
         let mut command = format!(
             "outbox --poll {}ms --batch {}",
@@ -58,7 +56,11 @@ impl OutboxArgs {
             command += " --until-idle";
         }
         let source = source(&command, &self.sql, "outbox", "outbox")?;
-        common.relay("outbox", global, source).await
+        Ok(Prepared {
+            source: Some(Box::new(source)),
+            reaches: vec![Reach::Address(self.sql)],
+            ..self.common.prepare("outbox", "outbox")
+        })
     }
 }
 
@@ -148,6 +150,10 @@ pub(crate) struct AmqpEmitArgs {
     /// End once nothing is due
     #[arg(long)]
     until_idle: bool,
+
+    /// Names the relay [default: amqp-emit]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -179,7 +185,7 @@ impl Identity {
 }
 
 impl AmqpArgs {
-    pub(super) async fn run(self, global: &Global) -> Result<()> {
+    pub(super) fn prepare(self) -> Result<Prepared> {
         let common = &self.common;
         common.refuse_until_idle()?;
         let mut command = format!(
@@ -190,12 +196,16 @@ impl AmqpArgs {
         command += self.identity.flags();
         let identity = format!("amqp {}", self.queue);
         let source = source(&command, &self.broker.amqp, &identity, &self.into)?;
-        common.relay("amqp", global, source).await
+        Ok(Prepared {
+            source: Some(Box::new(source)),
+            reaches: vec![Reach::Address(self.broker.amqp), Reach::Topic(self.queue)],
+            ..self.common.prepare("amqp", &self.into)
+        })
     }
 }
 
 impl AmqpDelayArgs {
-    pub(super) async fn run(self, global: &Global) -> Result<()> {
+    pub(super) fn prepare(self, only: Option<&[String]>) -> Result<Prepared> {
         let common = &self.common;
         common.refuse_until_idle()?;
         let queue = self
@@ -213,36 +223,45 @@ impl AmqpDelayArgs {
         if let Some(kind) = &self.to_type {
             emits += &format!(" --to-type {}", quoted(kind));
         }
-        let sink = sink(&emits, &self.broker.amqp)?;
-        let session = global.shared_session(Make::IfMissing).await?;
-        let worker = exec::sinks(&session, sink, &queue, EMITTED);
-        let emitting = worker.run_until(shutdown_signal());
-        let relaying = common.relay_into(&session, "amqp-delay", source);
-        let (emitted, relayed) = tokio::join!(emitting, relaying);
-        relayed?;
-        emitted?;
-        session.close().await
+        emits += &only_to(only);
+        let mut prepared = self.common.prepare("amqp-delay", &queue);
+        let sink = sink(&emits, &self.broker.amqp)?.health(prepared.health.clone());
+        prepared.source = Some(Box::new(source));
+        prepared.sink = Some((sink, EMITTED));
+        prepared.reaches = vec![
+            Reach::Address(self.broker.amqp),
+            Reach::Exchange(self.exchange),
+            Reach::Exchange(self.to),
+        ];
+        Ok(prepared)
     }
 }
 
 impl AmqpEmitArgs {
-    pub(super) async fn run(self, global: &Global) -> Result<()> {
+    pub(super) fn prepare(self, only: Option<&[String]>) -> Result<Prepared> {
         let mut emits = format!("amqp-emit --key {}", quoted(&self.key));
         if let Some(exchange) = &self.to {
             emits += &format!(" --to {}", quoted(exchange));
         }
-        let sink = sink(&emits, &self.broker.amqp)?;
-        let session = global.shared_session(Make::IfMissing).await?;
-        let worker = exec::sinks(&session, sink, &self.queue, EMITTED);
-        session
-            .out
-            .note("relaying; Ctrl-C stops it, and nothing is lost by that");
-        match self.until_idle {
-            true => drop(worker.run_until_idle().await?),
-            false => worker.run_until(shutdown_signal()).await?,
-        }
-        session.close().await
+        emits += &only_to(only);
+        let mut prepared = Prepared::new("amqp-emit", &self.queue);
+        prepared.name = self.name.unwrap_or(prepared.name);
+        prepared.until_idle = self.until_idle;
+        let sink = sink(&emits, &self.broker.amqp)?.health(prepared.health.clone());
+        prepared.sink = Some((sink, EMITTED));
+        prepared.reaches = vec![Reach::Address(self.broker.amqp)];
+        // Without one, each job names its exchange, which the sink holds against the list.
+        prepared.reaches.extend(self.to.map(Reach::Exchange));
+        Ok(prepared)
     }
+}
+
+/// Options by which the sink publishes to these exchanges alone.
+fn only_to(only: Option<&[String]>) -> String {
+    let patterns = only.unwrap_or_default().iter();
+    patterns
+        .map(|one| format!(" --only {}", quoted(one)))
+        .collect()
 }
 
 /// Messages on their way to the broker at the same time.

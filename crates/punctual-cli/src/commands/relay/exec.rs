@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use punctual::worker::shutdown_signal;
-use punctual::{Context, JobId, JobRecord, Limits, NewJob, Worker};
+use punctual::{JobId, Limits, NewJob};
 use punctual_gateway::JobJson;
 use punctual_relay::lines::{LineSink, LineSource, ReadJob};
 
-use super::Common;
-use crate::args::{Global, Session};
-use crate::connect::Make;
+use super::{Common, Prepared, Reach};
 use crate::failure::{Failure, Result};
 
 /// Relay from a command that writes messages, or to one that takes jobs
@@ -22,7 +19,8 @@ A source writes one line per message, and may forget it once it reads the answer
   {\"name\":\"17\",\"stored\":\"04f9eeb6-3bf7-873f-92c6-5bfedc883a00\"}
   {\"name\":\"18\",\"refused\":\"why\"}
 The same name again is the same job. `job` has the fields of POST /v1/jobs; --into is its queue if it
-has none.
+has none. Names are those of the relay (--name), or else of the very command: give a relay a name
+before you change its command.
 
 A sink reads one line per job, and answers each, in any order:
   {\"id\":\"ID\",\"job\":{\"queue\":\"mail\",\"payload\":{\"to\":\"ann\"}}}
@@ -55,48 +53,29 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(super) async fn run(self, global: &Global) -> Result<()> {
+    pub(super) fn prepare(self) -> Result<Prepared> {
         NewJob::new(self.into.clone(), "").check(&Limits::default())?;
-        if let Some(command) = &self.source {
-            let name = self.common.name("exec");
-            let source = LineSource::new(command, name, reads_into(&self.into));
-            return self.common.relay("exec", global, source).await;
+        if let Some(command) = self.source {
+            // Two relays without a name are two sources, unless they run the same command.
+            let identity = self.common.name.as_ref().unwrap_or(&command);
+            let source = LineSource::new(&command, identity, reads_into(&self.into));
+            return Ok(Prepared {
+                source: Some(Box::new(source)),
+                reaches: vec![Reach::Command(command)],
+                ..self.common.prepare("exec", &self.into)
+            });
         }
         let command = self.sink.unwrap_or_default();
         let Some(queue) = self.queue else {
             let failure = Failure::usage("a sink needs the queue whose jobs it takes");
             return Err(failure.hint("name it by --queue QUEUE"));
         };
-        let session = global.shared_session(Make::IfMissing).await?;
-        let worker = sinks(
-            &session,
-            LineSink::new(command, writes()),
-            &queue,
-            self.concurrency,
-        );
-        session
-            .out
-            .note("relaying; Ctrl-C stops it, and nothing is lost by that");
-        match self.common.until_idle {
-            true => drop(worker.run_until_idle().await?),
-            false => worker.run_until(shutdown_signal()).await?,
-        }
-        session.close().await
+        let mut prepared = self.common.prepare("exec", &queue);
+        let sink = LineSink::new(&command, writes()).health(prepared.health.clone());
+        prepared.sink = Some((sink, self.concurrency));
+        prepared.reaches = vec![Reach::Command(command)];
+        Ok(prepared)
     }
-}
-
-/// A worker that hands the jobs of a queue to a sink.
-pub(super) fn sinks(session: &Session, sink: LineSink, queue: &str, slots: usize) -> Worker {
-    Worker::new(&session.engine)
-        .namespace(session.namespace.clone())
-        .queues([queue])
-        .concurrency(slots)
-        .isolated()
-        .version(concat!("punctual-relay ", env!("CARGO_PKG_VERSION")))
-        .handle_any(move |job: JobRecord, _: Context| {
-            let sink = sink.clone();
-            async move { sink.put(&job).await }
-        })
 }
 
 /// Reads the job of a line: a new one, or one with a past.

@@ -3,9 +3,9 @@
 use clap::ValueEnum;
 use punctual_relay::redis::{End, ListSource, Place, StreamSource, Unit, ZsetSource};
 
-use super::Common;
+use super::{Common, Prepared, Reach};
 use crate::args::Global;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::{object, raw};
 
 /// Where the messages are, and the queue of their jobs.
@@ -37,6 +37,15 @@ impl From {
         };
         Ok(Place::new(&address, self.key.clone())?)
     }
+
+    fn reaches(&self) -> Vec<Reach> {
+        let scheme = match self.redis.contains("://") {
+            true => "",
+            false => "redis://",
+        };
+        let address = format!("{scheme}{}", self.redis);
+        vec![Reach::Address(address), Reach::Topic(self.key.clone())]
+    }
 }
 
 /// Take a list in the place of its BRPOP or BLPOP consumers
@@ -63,13 +72,17 @@ enum ListEnd {
 }
 
 impl ListArgs {
-    pub(super) async fn run(self, global: &Global) -> Result<()> {
+    pub(super) fn prepare(self) -> Result<Prepared> {
         let end = match self.end {
             ListEnd::Right => End::Right,
             ListEnd::Left => End::Left,
         };
         let source = ListSource::new(self.from.place()?, &self.from.into).end(end);
-        self.common.relay("redis-list", global, source).await
+        Ok(Prepared {
+            source: Some(Box::new(source)),
+            reaches: self.from.reaches(),
+            ..self.common.prepare("redis-list", &self.from.into)
+        })
     }
 }
 
@@ -103,7 +116,7 @@ enum ScoreUnit {
 }
 
 impl ZsetArgs {
-    pub(super) async fn run(self, global: &Global) -> Result<()> {
+    fn source(&self) -> Result<ZsetSource> {
         let mut source = ZsetSource::new(self.from.place()?, &self.from.into);
         if let Some(unit) = self.unit {
             source = source.unit(match unit {
@@ -112,7 +125,12 @@ impl ZsetArgs {
                 ScoreUnit::Us => Unit::Micros,
             });
         }
-        let guess = source.guess().await?;
+        Ok(source)
+    }
+
+    /// Shows the unit of the scores; whether that was all that was asked for.
+    pub(super) async fn show(&self, global: &Global) -> Result<bool> {
+        let guess = self.source()?.guess().await?;
         let unit = guess.unit.map_or("unknown, the set is empty", Unit::name);
         let out = global.output();
         if self.dry_run && out.is_json() {
@@ -122,16 +140,25 @@ impl ZsetArgs {
                 .map(|(_, due)| due.to_string())
                 .collect();
             let unit = guess.unit.map(Unit::name);
-            return out.json(&object!({"unit": unit, "due": raw(&due)}));
+            out.json(&object!({"unit": unit, "due": raw(&due)}))?;
+            return Ok(true);
         }
         out.note(format!("unit of the scores: {unit}"));
         for (score, due) in &guess.samples {
             out.note(format!("  score {score} is due {due}"));
         }
+        Ok(self.dry_run)
+    }
+
+    pub(super) fn prepare(self) -> Result<Prepared> {
         if self.dry_run {
-            return Ok(());
+            return Err(Failure::usage("a relay of a file takes: leave dry_run out"));
         }
-        self.common.relay("redis-zset", global, source).await
+        Ok(Prepared {
+            source: Some(Box::new(self.source()?)),
+            reaches: self.from.reaches(),
+            ..self.common.prepare("redis-zset", &self.from.into)
+        })
     }
 }
 
@@ -162,7 +189,7 @@ pub(crate) struct StreamArgs {
 }
 
 impl StreamArgs {
-    pub(super) async fn run(self, global: &Global) -> Result<()> {
+    pub(super) fn prepare(self) -> Result<Prepared> {
         let mut source = StreamSource::new(self.from.place()?, &self.from.into).group(self.group);
         if let Some(field) = self.field {
             source = source.field(field);
@@ -170,6 +197,10 @@ impl StreamArgs {
         if self.delete {
             source = source.delete();
         }
-        self.common.relay("redis-stream", global, source).await
+        Ok(Prepared {
+            source: Some(Box::new(source)),
+            reaches: self.from.reaches(),
+            ..self.common.prepare("redis-stream", &self.from.into)
+        })
     }
 }

@@ -177,6 +177,8 @@ pub(super) fn addresses(tree: &Tree) -> Vec<String> {
             || path.starts_with("crates/punctual-relay/src/redis/")
             || path.starts_with("crates/punctual-brokers/src/")
             || path.starts_with("crates/punctual-cli/src/commands/relay/")
+            || path.starts_with("crates/punctual-cli/src/commands/migrate")
+            || path.starts_with("crates/punctual-cli/src/commands/serve/relays/")
             || is_test(path)
     })
 }

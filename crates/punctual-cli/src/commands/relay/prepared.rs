@@ -1,0 +1,181 @@
+//! A relay that is ready to run: for its command, or for a server.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::time::{format_span, hours, seconds, within};
+use punctual::worker::shutdown_signal;
+use punctual::{Context, Engine, JobRecord, Namespace, Worker};
+use punctual_relay::lines::LineSink;
+use punctual_relay::{Open, Relay, RelayHealth, RelayNumbers};
+
+use crate::args::{Global, Session};
+use crate::connect::Make;
+use crate::failure::Result;
+use crate::output::{Output, count, object};
+use crate::signals::Signals;
+
+/// A relay with its settings. It has a source, a sink, or both.
+pub(crate) struct Prepared {
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    /// The queue of its jobs.
+    pub(crate) queue: String,
+    pub(crate) health: RelayHealth,
+    pub(crate) source: Option<Box<dyn Open>>,
+    /// With the jobs that it has at the same time, at most.
+    pub(crate) sink: Option<(LineSink, usize)>,
+    /// What it connects to, reads and writes over there.
+    pub(crate) reaches: Vec<Reach>,
+    pub(super) batch: usize,
+    pub(super) remember: Duration,
+    pub(super) until_idle: bool,
+    pub(super) every: Duration,
+}
+
+/// Something of another system, for the list of what a namespace may reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// A server, or a file of SQLite.
+    Address(String),
+    /// An exchange of RabbitMQ.
+    Exchange(String),
+    /// A key or a channel of Redis, or a queue of RabbitMQ.
+    Topic(String),
+    /// A command line.
+    Command(String),
+}
+
+impl Prepared {
+    pub(super) fn new(kind: &'static str, queue: &str) -> Self {
+        Self {
+            kind,
+            name: kind.to_owned(),
+            queue: queue.to_owned(),
+            health: RelayHealth::default(),
+            source: None,
+            sink: None,
+            reaches: Vec::new(),
+            batch: 500,
+            remember: hours(1),
+            until_idle: false,
+            every: seconds(10),
+        }
+    }
+
+    /// Runs in the foreground until Ctrl-C, and prints its numbers.
+    pub(super) async fn run(mut self, global: &Global) -> Result<()> {
+        let session = global.shared_session(Make::IfMissing).await?;
+        let out = session.out;
+        out.note("relaying; Ctrl-C stops it, and nothing is lost by that");
+        let worker = self.worker(&session.engine, &session.namespace);
+        match (self.source.take(), worker) {
+            (None, Some(worker)) if self.until_idle => drop(worker.run_until_idle().await?),
+            (None, Some(worker)) => worker.run_until(shutdown_signal()).await?,
+            (Some(open), None) => self.take(&session, open).await?,
+            (Some(open), Some(worker)) => {
+                let emitting = worker.run_until(shutdown_signal());
+                let (emitted, taken) = tokio::join!(emitting, self.take(&session, open));
+                taken?;
+                emitted?;
+            }
+            (None, None) => {}
+        }
+        session.close().await
+    }
+
+    async fn take(&self, session: &Session, open: Box<dyn Open>) -> Result<()> {
+        let mut relay = self.relay(&session.engine, &session.namespace)?;
+        if self.until_idle {
+            relay = relay.until_idle();
+        }
+        let mut signals = Signals::new()?;
+        let mut running = std::pin::pin!(relay.run_until(open, signals.next()));
+        let mut shown = None;
+        loop {
+            let ended = within(self.every, running.as_mut()).await;
+            show(session.out, &self.health, &mut shown)?;
+            if let Some(ended) = ended {
+                return Ok(ended?);
+            }
+        }
+    }
+
+    /// The loop of its source.
+    pub(crate) fn relay(
+        &self,
+        engine: &Arc<dyn Engine>,
+        namespace: &Namespace,
+    ) -> punctual::Result<Relay> {
+        let relay = Relay::new(engine, &self.name)?;
+        Ok(relay
+            .namespace(namespace.clone())
+            .at_most(self.batch)
+            .remember(self.remember)
+            .count_in(self.health.clone()))
+    }
+
+    /// The worker that hands the jobs of its queue to its sink, if it has one.
+    pub(crate) fn worker(&self, engine: &Arc<dyn Engine>, namespace: &Namespace) -> Option<Worker> {
+        let (sink, slots) = self.sink.as_ref()?;
+        let sink = sink.clone();
+        let worker = Worker::new(engine)
+            .namespace(namespace.clone())
+            .queues([self.queue.as_str()])
+            .concurrency(*slots)
+            .isolated()
+            .version(concat!("punctual-relay ", env!("CARGO_PKG_VERSION")))
+            .handle_any(move |job: JobRecord, _: Context| {
+                let sink = sink.clone();
+                async move { sink.put(&job).await }
+            });
+        Some(worker)
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Prepared({} {})", self.kind, self.name)
+    }
+}
+
+/// Prints the numbers if they are others than those shown last.
+fn show(out: Output, health: &RelayHealth, shown: &mut Option<RelayNumbers>) -> Result<()> {
+    let numbers = health.numbers();
+    let mut same = numbers.clone();
+    same.age = Duration::ZERO;
+    if shown.as_ref() == Some(&same) {
+        return Ok(());
+    }
+    *shown = Some(same);
+    if out.is_json() {
+        return out.json(&object!({
+            "state": numbers.state.name(),
+            "received": numbers.received,
+            "enqueued": numbers.enqueued,
+            "duplicates": numbers.duplicates,
+            "refused": numbers.refused,
+            "restarts": numbers.restarts,
+            "lag": numbers.lag,
+            "last_error": numbers.last_error,
+            "age_ms": u64::try_from(numbers.age.as_millis()).unwrap_or(u64::MAX),
+        }));
+    }
+    let waits = numbers
+        .lag
+        .map_or(String::new(), |lag| format!(", {} wait", count(lag)));
+    let failed = match (&numbers.last_error, numbers.restarts) {
+        (None, _) => String::new(),
+        (Some(error), restarts) => format!("; {} restarts, last error: {error}", count(restarts)),
+    };
+    out.line(format!(
+        "{}, {} ago: {} received, {} enqueued, {} duplicates, {} refused{waits}{failed}",
+        numbers.state,
+        format_span(seconds(numbers.age.as_secs())),
+        count(numbers.received),
+        count(numbers.enqueued),
+        count(numbers.duplicates),
+        count(numbers.refused),
+    ))
+}

@@ -1,0 +1,184 @@
+//! The relay file: what each namespace may reach, and relays with the options of their commands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use clap::Parser;
+use punctual::{Limits, Namespace, NewJob};
+use punctual_relay::Relay;
+use serde::Deserialize;
+use toml::Value;
+
+use super::allow::Allow;
+use crate::commands::relay::{Command, Prepared};
+use crate::commands::serve::access::warn_if_others_can_read;
+use crate::failure::{Failure, Result};
+
+/// One server runs at most so many.
+const RELAYS_MAX: usize = 100;
+/// Options of a command that mean nothing to a server.
+const OF_A_COMMAND: [&str; 3] = ["until_idle", "every", "dry_run"];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// By namespace.
+    #[serde(default)]
+    allow: BTreeMap<String, Allow>,
+    #[serde(default, rename = "relay")]
+    relays: Vec<Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Entry {
+    name: String,
+    kind: String,
+    namespace: Option<String>,
+    /// The options of `punctual relay KIND`.
+    #[serde(flatten)]
+    options: BTreeMap<String, Value>,
+}
+
+/// The line of a command, without `punctual relay`.
+#[derive(Debug, Parser)]
+#[command(name = "relay", no_binary_name = true, disable_help_flag = true)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+pub(super) fn read(path: &Path, home: &Namespace) -> Result<Vec<(Namespace, Prepared)>> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| Failure::file("read", path, &error))?;
+    let shown = path.display();
+    let hint = "deploy/relays.toml shows every setting";
+    let file: File = toml::from_str(&text).map_err(|error| {
+        let begin = error.span().map_or(0, |span| span.start);
+        let line = 1 + text[..begin.min(text.len())].matches('\n').count();
+        Failure::usage(format!("line {line} of {shown}: {}", error.message())).hint(hint)
+    })?;
+    if text.contains("password") || text.contains("://") {
+        warn_if_others_can_read(path);
+    }
+    let wrong = |name: &str, why: &str| {
+        Failure::usage(format!("relay {name:?} of {shown}: {why}")).hint(hint)
+    };
+    if file.relays.len() > RELAYS_MAX {
+        let why = format!("{shown} has over {RELAYS_MAX} relays; use another server for some");
+        return Err(Failure::usage(why));
+    }
+    let (mut relays, mut names) = (Vec::new(), BTreeSet::new());
+    for entry in &file.relays {
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let prepared = entry.prepare(&file.allow, home, dir);
+        let (namespace, prepared) = prepared.map_err(|why| wrong(&entry.name, &why))?;
+        if !names.insert((namespace.to_string(), entry.name.clone())) {
+            return Err(wrong(
+                &entry.name,
+                "another one of the namespace has its name",
+            ));
+        }
+        relays.push((namespace, prepared));
+    }
+    Ok(relays)
+}
+
+impl Entry {
+    fn prepare(
+        &self,
+        allow: &BTreeMap<String, Allow>,
+        home: &Namespace,
+        dir: &Path,
+    ) -> Result<(Namespace, Prepared), String> {
+        let said = |error: punctual::Error| error.message().to_owned();
+        let namespace = match &self.namespace {
+            Some(name) => Namespace::new(name.clone()).map_err(said)?,
+            None => home.clone(),
+        };
+        // The name is part of a queue's.
+        Relay::new(punctual::MemoryEngine::new(), &self.name).map_err(said)?;
+        let line = self.line(dir)?;
+        let line = Line::try_parse_from(line).map_err(|error| in_one_line(&error))?;
+        let none = Allow::default();
+        let allow = allow.get(namespace.as_str()).unwrap_or(&none);
+        // A sink whose jobs name exchanges gets the list; an empty one lets nothing pass.
+        if matches!(line.command, Command::AmqpEmit(_)) && allow.exchanges.is_empty() {
+            return Err(format!(
+                "the namespace {namespace} may reach no exchange; add some to exchanges of \
+                 [allow.{namespace}]"
+            ));
+        }
+        let prepared = line.command.prepare(Some(&allow.exchanges));
+        let prepared = prepared.map_err(|failure| match failure.told_hint() {
+            Some(hint) => format!("{}; {hint}", failure.message()),
+            None => failure.message().to_owned(),
+        })?;
+        NewJob::new(prepared.queue.clone(), "")
+            .check(&Limits::default())
+            .map_err(said)?;
+        for reach in &prepared.reaches {
+            allow.check(namespace.as_str(), reach)?;
+        }
+        Ok((namespace, prepared))
+    }
+
+    /// The line of the command.
+    fn line(&self, dir: &Path) -> Result<Vec<String>, String> {
+        let mut line = vec![self.kind.clone(), format!("--name={}", self.name)];
+        for (name, value) in &self.options {
+            if OF_A_COMMAND.contains(&name.as_str()) {
+                return Err(format!("{name} is for a command at a prompt; leave it out"));
+            }
+            let flag = format!("--{}", name.replace('_', "-"));
+            match value {
+                Value::Boolean(true) => line.push(flag),
+                Value::Boolean(false) => {}
+                Value::Array(values) => {
+                    for value in values {
+                        line.push(format!("{flag}={}", text_of(name, value, dir)?));
+                    }
+                }
+                value => line.push(format!("{flag}={}", text_of(name, value, dir)?)),
+            }
+        }
+        Ok(line)
+    }
+}
+
+/// A value of an option: as it stands, or of a variable or a file, for secrets.
+fn text_of(name: &str, value: &Value, dir: &Path) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Integer(number) => Ok(number.to_string()),
+        Value::Table(table) => match (table.get("env"), table.get("file"), table.len()) {
+            (Some(Value::String(variable)), None, 1) => std::env::var(variable)
+                .map_err(|_| format!("{name}: the environment variable {variable} is not set")),
+            (None, Some(Value::String(file)), 1) => {
+                let path = dir.join(file);
+                warn_if_others_can_read(&path);
+                let text = std::fs::read_to_string(&path);
+                let text = text.map_err(|error| {
+                    format!("{name}: {} cannot be read: {error}", path.display())
+                })?;
+                Ok(text.trim().to_owned())
+            }
+            _ => Err(format!("{name}: set one of env and file")),
+        },
+        _ => Err(format!(
+            "{name}: write a text, a whole number, true or a list"
+        )),
+    }
+}
+
+/// What clap says, without its usage.
+fn in_one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim).take_while(|line| {
+        !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more")
+    });
+    let text = lines.collect::<Vec<_>>().join(" ");
+    text.trim_start_matches("error: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests;

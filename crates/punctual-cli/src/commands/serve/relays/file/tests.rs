@@ -1,0 +1,98 @@
+//! Unit tests of `file`.
+
+use std::io::Write;
+
+use punctual::Namespace;
+
+use super::read;
+
+fn of(text: &str) -> Result<Vec<String>, String> {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(text.as_bytes()).expect("space");
+    match read(file.path(), &Namespace::default()) {
+        Ok(relays) => Ok(relays
+            .iter()
+            .map(|(namespace, relay)| {
+                format!("{namespace} {} {} {}", relay.name, relay.kind, relay.queue)
+            })
+            .collect()),
+        Err(failure) => Err(failure.message().to_owned()),
+    }
+}
+
+const LIST: &str = "
+[allow.default]
+addresses = [\"127.0.0.1:6379\"]
+topics = [\"mail\"]
+commands = [\"./read.py\"]
+
+[[relay]]
+name = \"mail\"
+kind = \"redis-list\"
+redis = \"redis://127.0.0.1\"
+key = \"mail\"
+into = \"mail\"
+batch = 10
+remember = \"2h\"
+";
+
+#[test]
+fn a_relay_has_the_options_of_its_command() {
+    assert_eq!(of(LIST), Ok(vec!["default mail redis-list mail".into()]));
+    let two = format!(
+        "{LIST}\n[[relay]]\nname = \"read\"\nkind = \"exec\"\nsource = \"./read.py\"\ninto = \"q\""
+    );
+    assert_eq!(of(&two).map(|relays| relays.len()), Ok(2));
+    assert_eq!(of(""), Ok(vec![]));
+}
+
+#[test]
+fn each_mistake_names_the_relay_and_the_remedy() {
+    let change = |from: &str, to: &str| of(&LIST.replace(from, to)).expect_err(to);
+    for (from, to, said) in [
+        (
+            "127.0.0.1:6379",
+            "127.0.0.1:7000",
+            "add it to addresses of [allow.default]",
+        ),
+        (
+            "topics = [\"mail\"]",
+            "",
+            "add it to topics of [allow.default]",
+        ),
+        (
+            "[allow.default]",
+            "[allow.shop]",
+            "may not reach \"127.0.0.1:6379\"",
+        ),
+        ("key = \"mail\"", "", "--key <KEY>"),
+        (
+            "key = \"mail\"",
+            "key = \"mail\"\nkee = 1",
+            "unexpected argument '--kee'",
+        ),
+        ("redis-list", "redis-lost", "redis-lost"),
+        (
+            "batch = 10",
+            "until_idle = true",
+            "until_idle is for a command",
+        ),
+        ("batch = 10", "batch = 1.5", "batch: write a text"),
+        ("batch = 10", "batch = \"x\"", "invalid value 'x'"),
+        ("name = \"mail\"", "name = \"a b\"", "queue name has"),
+        ("kind = ", "namespace = \"a b\"\nkind = ", "namespace"),
+        (
+            "redis = \"redis://127.0.0.1\"",
+            "redis = { env = \"PUNCTUAL_TEST_UNSET\" }",
+            "PUNCTUAL_TEST_UNSET is not set",
+        ),
+        ("[allow.default]", "[allow.default]\nports = [1]", "line 3"),
+        ("into = \"mail\"", "into = \"a b\"", "queue name has"),
+    ] {
+        let why = change(from, to);
+        assert!(why.contains(said), "{to}: {why}");
+    }
+    let (_, relay) = LIST.split_once("[[").expect("a relay");
+    let why = of(&format!("{LIST}[[{relay}")).expect_err("twice");
+    assert!(why.contains("has its name"), "{why}");
+}
