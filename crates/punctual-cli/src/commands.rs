@@ -12,6 +12,7 @@ pub(crate) mod flows;
 pub(crate) mod import;
 pub(crate) mod jobs;
 pub(crate) mod lock;
+pub(crate) mod migrate;
 pub(crate) mod outbox;
 pub(crate) mod queues;
 mod records;

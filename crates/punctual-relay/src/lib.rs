@@ -20,12 +20,14 @@
 //! # Where to start
 //! - Run a source: [`Relay`], with its numbers in [`RelayHealth`].
 //! - Sources on Redis: [`redis`]. Any other system: [`lines`], one JSON document per message.
+//! - Move the jobs of BullMQ, Sidekiq, Celery or RQ: [`migrate`].
 //! - Write a source in Rust: [`Open`] and [`Source`].
 //! - What each source may lose or repeat: `docs/relay.md`.
 
 mod health;
 pub mod lines;
 mod message;
+pub mod migrate;
 pub mod redis;
 mod refused;
 mod relay;

@@ -24,6 +24,7 @@ Examples:
   punctual relay redis-list --redis 127.0.0.1 --key mail --into mail
   punctual relay redis-zset --redis 127.0.0.1 --key delayed --into orders --dry-run
   punctual relay redis-stream --redis 127.0.0.1 --key files --into files
+  punctual relay redis-expiry --redis 127.0.0.1 --prefix order: --into order-timeouts
   punctual relay exec --source ./read-messages.py --into mail
   punctual relay outbox --sql sqlite:shop.db
 
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     RedisList(redis::ListArgs),
     RedisZset(redis::ZsetArgs),
     RedisStream(redis::StreamArgs),
+    RedisExpiry(redis::ExpiryArgs),
+    RedisPubsub(redis::PubsubArgs),
     Exec(exec::Args),
     Outbox(adapters::OutboxArgs),
     Amqp(adapters::AmqpArgs),
@@ -60,6 +63,8 @@ impl Command {
             Self::RedisList(args) => args.prepare(),
             Self::RedisZset(args) => args.prepare(),
             Self::RedisStream(args) => args.prepare(),
+            Self::RedisExpiry(args) => args.prepare(),
+            Self::RedisPubsub(args) => args.prepare(),
             Self::Exec(args) => args.prepare(),
             Self::Outbox(args) => args.prepare(),
             Self::Amqp(args) => args.prepare(),

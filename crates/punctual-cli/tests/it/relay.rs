@@ -296,3 +296,44 @@ fn two_sources_without_a_name_do_not_share_identities() {
     let listed = punctual.json(&["jobs", "list", "--queue", "q"]);
     assert_eq!(listed.len(), 2, "{listed:?}");
 }
+
+#[tokio::test]
+async fn jobs_of_sidekiq_are_shown_taken_and_put_back() {
+    let server = TestServer::start();
+    let mut redis = client(&server).await;
+    let items = [
+        r#"{"class":"Hard","args":[1],"jid":"a","queue":"mail"}"#,
+        r#"{"class":"Hard","args":[2],"jid":"b","queue":"mail","bid":"x"}"#,
+    ];
+    let () = redis::cmd("LPUSH")
+        .arg("queue:mail")
+        .arg(&items)
+        .query_async(&mut redis)
+        .await
+        .expect("it answers");
+    let punctual = Punctual::with_data();
+    let from = format!("sidekiq://127.0.0.1:{}/mail", server.port());
+    let args = ["migrate", "--from", &from, "--into", "mail"];
+    let plan = punctual.one(&[&args[..], &["--dry-run"]].concat());
+    assert_eq!(plan["takes"]["queue"]["jobs"], 1, "{plan}");
+    assert_eq!(plan["kinds"]["Hard"], 1, "{plan}");
+    assert_eq!(
+        plan["stays"]["it is of a batch"]["samples"][0], "b",
+        "{plan}"
+    );
+    let moved = punctual.one(&args);
+    assert_eq!(moved["enqueued"], 1, "{moved}");
+    let listed = punctual.json(&["jobs", "list", "--queue", "mail"]);
+    assert_eq!(text(&listed[0]["kind"]), "Hard");
+    let back = punctual.one(&[&args[..], &["--undo"]].concat());
+    assert_eq!(
+        (&back["returned"], &back["ran"]),
+        (&1.into(), &0.into()),
+        "{back}"
+    );
+    assert_eq!(length(&mut redis, "queue:mail").await, 2);
+    for wrong in ["sidekiq://127.0.0.1", "resque://127.0.0.1/mail"] {
+        let refused = punctual.run(&["migrate", "--from", wrong, "--into", "mail"]);
+        assert!(refused.exits(2).stderr.contains("bullmq://HOST:PORT/QUEUE"));
+    }
+}

@@ -1,12 +1,14 @@
 //! Where a key is, and a connection to there.
 
 use std::fmt;
+use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::Stream;
 use punctual::time::{seconds, within};
 use punctual::{Error, ErrorKind, Result};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, FromRedisValue};
+use redis::{AsyncConnectionConfig, Client, FromRedisValue, Msg};
 
 /// A key on a server.
 #[derive(Clone)]
@@ -15,6 +17,9 @@ pub struct Place {
     host: String,
     key: String,
 }
+
+/// What is published to a channel.
+pub(crate) type Messages = Pin<Box<dyn Stream<Item = Msg> + Send>>;
 
 /// How long a server may take to answer.
 const ANSWER: Duration = seconds(10);
@@ -42,16 +47,16 @@ impl Place {
         Ok(Self { client, host, key })
     }
 
-    pub(super) fn key(&self) -> &str {
+    pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    pub(super) fn database(&self) -> i64 {
+    pub(crate) fn database(&self) -> i64 {
         self.client.get_connection_info().redis_settings().db()
     }
 
     /// A key beside it, in the same slot.
-    pub(super) fn beside(&self, name: &str) -> String {
+    pub(crate) fn beside(&self, name: &str) -> String {
         let key = &self.key;
         match key.contains('{') {
             true => format!("{key}:punctual:{name}"),
@@ -59,7 +64,7 @@ impl Place {
         }
     }
 
-    pub(super) async fn connect(&self) -> Result<Connection> {
+    pub(crate) async fn connect(&self) -> Result<Connection> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None);
@@ -73,6 +78,23 @@ impl Place {
         };
         let place = self.clone();
         Ok(Connection { link, place })
+    }
+
+    /// Listens to a channel, or to all that match if it has a `*`.
+    pub(crate) async fn listen(&self, channel: &str) -> Result<Messages> {
+        let listening = async {
+            let mut listener = self.client.get_async_pubsub().await?;
+            match channel.contains('*') {
+                true => listener.psubscribe(channel).await?,
+                false => listener.subscribe(channel).await?,
+            }
+            Ok(listener.into_on_message())
+        };
+        match within(ANSWER, listening).await {
+            Some(Ok(messages)) => Ok(Box::pin(messages)),
+            Some(Err(error)) => Err(self.failed(&error)),
+            None => Err(self.silent()),
+        }
     }
 
     fn failed(&self, error: &redis::RedisError) -> Error {
@@ -110,20 +132,20 @@ impl fmt::Debug for Place {
 }
 
 /// A connection whose every call is bounded.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     link: MultiplexedConnection,
-    pub(super) place: Place,
+    pub(crate) place: Place,
 }
 
 impl Connection {
-    pub(super) async fn ask<T: FromRedisValue>(&mut self, command: &redis::Cmd) -> Result<T> {
+    pub(crate) async fn ask<T: FromRedisValue>(&mut self, command: &redis::Cmd) -> Result<T> {
         match within(ANSWER, command.query_async(&mut self.link)).await {
             Some(answer) => answer.map_err(|error| self.place.failed(&error)),
             None => Err(self.place.silent()),
         }
     }
 
-    pub(super) async fn ask_all<T: FromRedisValue>(
+    pub(crate) async fn ask_all<T: FromRedisValue>(
         &mut self,
         calls: &redis::Pipeline,
     ) -> Result<T> {

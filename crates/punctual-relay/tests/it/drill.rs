@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use punctual::sync::Lock;
-use punctual::time::{Clock, SystemClock, Timestamp, millis};
+use punctual::time::{Clock, SystemClock, Timestamp, millis, seconds};
 use punctual::{JobRecord, MemoryEngine, Worker};
-use punctual_relay::redis::{ListSource, StreamSource, ZsetSource};
+use punctual_relay::redis::{ExpirySource, ListSource, PubSubSource, StreamSource, ZsetSource};
 use punctual_relay::{Open, Relay};
 
 use crate::support::*;
@@ -21,6 +21,18 @@ struct Arrivals(Arc<Mutex<HashMap<String, Vec<Timestamp>>>>);
 impl Arrivals {
     fn total(&self) -> usize {
         self.0.locked().len()
+    }
+
+    /// A worker that notes them.
+    fn worker(&self, engine: &Arc<MemoryEngine>) -> Worker {
+        let seen = self.clone();
+        let handler = move |job: JobRecord, _: punctual::Context| {
+            let text = String::from_utf8_lossy(&job.payload).into_owned();
+            let now = SystemClock.now();
+            seen.0.locked().entry(text).or_default().push(now);
+            async { Ok::<(), punctual::Error>(()) }
+        };
+        Worker::new(engine).queues(["drill"]).handle_any(handler)
     }
 
     /// The report of a drill, printed as one line; answers lost, doubled and early.
@@ -58,18 +70,7 @@ impl Arrivals {
 async fn drill<O: Open + Clone + 'static>(name: &str, open: O, send: impl Future<Output = ()>) {
     let engine = Arc::new(MemoryEngine::new());
     let arrivals = Arrivals::default();
-    let seen = arrivals.clone();
-    let handler = move |job: JobRecord, _: punctual::Context| {
-        let text = String::from_utf8_lossy(&job.payload).into_owned();
-        seen.0
-            .locked()
-            .entry(text)
-            .or_default()
-            .push(SystemClock.now());
-        async { Ok::<(), punctual::Error>(()) }
-    };
-    let worker = Worker::new(&engine).queues(["drill"]).handle_any(handler);
-    let working = tokio::spawn(worker.run_until(std::future::pending()));
+    let working = tokio::spawn(arrivals.worker(&engine).run_until(std::future::pending()));
     let relaying = async {
         let mut kills = 0;
         while arrivals.total() < MESSAGES as usize {
@@ -142,4 +143,56 @@ async fn stream_drill() {
         }
     };
     drill("redis-stream", open, send).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expiry_drill() {
+    let redis = Redis::start().await;
+    let open = ExpirySource::new(redis.place("drill:"), "drill").sweep_every(seconds(1));
+    let mut client = redis.client.clone();
+    let send = async move {
+        for n in 0..MESSAGES {
+            // A key that is gone before a sweep is missed: these live longer.
+            let due = SystemClock.now() + seconds(5) + millis(n * 37 % 1_000);
+            let due = due.as_micros() / 1_000 * 1_000;
+            let mut set = redis::cmd("SET");
+            set.arg(format!("drill:{n}-{due}")).arg("");
+            set.arg("PXAT").arg(due / 1_000);
+            let () = set.query_async(&mut client).await.expect("it answers");
+        }
+    };
+    drill("redis-expiry", open, send).await;
+}
+
+/// What no relay can mend: messages that are published while none listens are lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn pubsub_drill() {
+    let redis = Redis::start().await;
+    let open = PubSubSource::new(redis.place("drill"), "drill");
+    let engine = Arc::new(MemoryEngine::new());
+    let arrivals = Arrivals::default();
+    let working = tokio::spawn(arrivals.worker(&engine).run_until(std::future::pending()));
+    let mut client = redis.client.clone();
+    let mut sent = 0;
+    for _ in 0..KILLS {
+        let relay = Relay::new(&engine, "drill").expect("a name");
+        let running = tokio::spawn(relay.run_until(open.clone(), std::future::pending()));
+        for _ in 0..MESSAGES / KILLS {
+            let message = format!("{sent}-{}", SystemClock.now().as_micros());
+            let mut publish = redis::cmd("PUBLISH");
+            publish.arg("drill").arg(message);
+            let _: u64 = publish.query_async(&mut client).await.expect("it answers");
+            sent += 1;
+            punctual::time::pause(millis(1)).await;
+        }
+        running.abort();
+    }
+    punctual::time::pause(millis(300)).await;
+    working.abort();
+    let (lost, doubled, early) = arrivals.report("redis-pubsub");
+    assert!(
+        lost > 0,
+        "each relay starts to listen after the first message"
+    );
+    assert_eq!((doubled, early), (0, 0));
 }

@@ -2,7 +2,10 @@
 
 mod drill;
 mod lines;
+mod migrate;
+mod redis_expiry;
 mod redis_list;
+mod redis_pubsub;
 mod redis_stream;
 mod redis_zset;
 mod refusals;

@@ -1,10 +1,15 @@
-//! `punctual relay redis-list`, `redis-zset` and `redis-stream`.
+//! `punctual relay redis-list`, `redis-zset`, `redis-stream`, `redis-expiry` and `redis-pubsub`.
+
+use std::time::Duration;
 
 use clap::ValueEnum;
-use punctual_relay::redis::{End, ListSource, Place, StreamSource, Unit, ZsetSource};
+use punctual::time::seconds;
+use punctual_relay::redis::{
+    End, ExpirySource, ListSource, Place, PubSubSource, StreamSource, Unit, ZsetSource,
+};
 
 use super::{Common, Prepared, Reach};
-use crate::args::Global;
+use crate::args::{Global, span_of};
 use crate::failure::{Failure, Result};
 use crate::output::{object, raw};
 
@@ -201,6 +206,99 @@ impl StreamArgs {
             source: Some(Box::new(source)),
             reaches: self.from.reaches(),
             ..self.common.prepare("redis-stream", &self.from.into)
+        })
+    }
+}
+
+/// Make a job of each key's expiry, on time
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The relay reads when each key with the prefix expires (PEXPIRETIME, Redis 7) and makes a job at that
+instant. It does not wait for Redis to say so: Redis is seconds late, and says it once. It sweeps
+over all keys of the database. Where notify-keyspace-events has E and g, it also reads keys as their
+expiry is set. A key that is set and gone between two sweeps is missed without them. A new expiry of
+a key replaces its job. DEL and PERSIST do not cancel it: the handler looks at what it means.")]
+pub(crate) struct ExpiryArgs {
+    /// The server: HOST:PORT, or with a scheme, a user, a password and a database
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "PUNCTUAL_REDIS",
+        hide_env_values = true
+    )]
+    redis: String,
+
+    /// The beginning of the keys
+    #[arg(long, value_name = "PREFIX")]
+    prefix: String,
+
+    /// The queue of the jobs
+    #[arg(long, value_name = "QUEUE")]
+    into: String,
+
+    /// The pause between two sweeps
+    #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "30s")]
+    sweep: Duration,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl ExpiryArgs {
+    pub(super) fn prepare(self) -> Result<Prepared> {
+        let from = From {
+            redis: self.redis,
+            key: self.prefix,
+            into: self.into,
+        };
+        let source = ExpirySource::new(from.place()?, &from.into);
+        Ok(Prepared {
+            source: Some(Box::new(source.sweep_every(self.sweep.max(seconds(1))))),
+            reaches: from.reaches(),
+            ..self.common.prepare("redis-expiry", &from.into)
+        })
+    }
+}
+
+/// Make jobs of what is published to a channel; Redis keeps none of it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+PUBLISH keeps nothing. What is published while no relay listens is lost, and so is what a relay has
+not stored when it is killed; two relays of one channel store each message twice. If you may change
+the producers, let them XADD to a stream instead, and use redis-stream: it loses nothing.")]
+pub(crate) struct PubsubArgs {
+    /// The server: HOST:PORT, or with a scheme, a user, a password and a database
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "PUNCTUAL_REDIS",
+        hide_env_values = true
+    )]
+    redis: String,
+
+    /// The channel, or a pattern with *
+    #[arg(long, value_name = "CHANNEL")]
+    channel: String,
+
+    /// The queue of the jobs
+    #[arg(long, value_name = "QUEUE")]
+    into: String,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl PubsubArgs {
+    pub(super) fn prepare(self) -> Result<Prepared> {
+        let from = From {
+            redis: self.redis,
+            key: self.channel,
+            into: self.into,
+        };
+        Ok(Prepared {
+            source: Some(Box::new(PubSubSource::new(from.place()?, &from.into))),
+            reaches: from.reaches(),
+            ..self.common.prepare("redis-pubsub", &from.into)
         })
     }
 }
