@@ -1,5 +1,6 @@
 //! RabbitMQ, by AMQP 0-9-1: queues as sources, exchanges as sinks.
 
+mod bindings;
 mod emit;
 mod frame;
 mod take;

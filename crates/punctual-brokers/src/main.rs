@@ -41,6 +41,12 @@ enum Command {
         /// End once the outbox is empty
         #[arg(long)]
         until_idle: bool,
+        /// Wait for NOTIFY where the outbox is empty
+        #[arg(long)]
+        notify: bool,
+        /// Hand rows over in the order of their transactions
+        #[arg(long)]
+        ordered: bool,
     },
     /// A source: a queue of RabbitMQ
     Amqp {
@@ -55,6 +61,9 @@ enum Command {
         /// The exchange
         #[arg(long)]
         exchange: String,
+        /// The management API, where it is elsewhere than usual; a variable, as it has a password
+        #[arg(long, env = "PUNCTUAL_RELAY_MANAGEMENT", hide_env_values = true)]
+        management: Option<String>,
         #[command(flatten)]
         options: amqp::Options,
     },
@@ -91,6 +100,8 @@ async fn main() {
             poll,
             batch,
             until_idle,
+            notify,
+            ordered,
         } => {
             sql::run(
                 &address,
@@ -98,14 +109,18 @@ async fn main() {
                     poll,
                     batch,
                     until_idle,
+                    notify,
+                    ordered,
                 },
             )
             .await
         }
         Command::Amqp { queue, options } => amqp::take(&address, &queue, &options).await,
-        Command::AmqpDelay { exchange, options } => {
-            amqp::delay(&address, &exchange, &options).await
-        }
+        Command::AmqpDelay {
+            exchange,
+            management,
+            options,
+        } => amqp::delay(&address, &exchange, management.as_deref(), &options).await,
         Command::AmqpEmit {
             to,
             to_type,

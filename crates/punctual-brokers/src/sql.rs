@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use punctual::time::{millis, pause, seconds};
+use punctual::time::{millis, pause, seconds, within};
 use serde_json::value::RawValue;
 use sqlx::mysql::MySqlPoolOptions;
-use sqlx::postgres::PgPoolOptions;
+use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{MySqlPool, PgPool, SqlitePool};
 
@@ -16,7 +16,16 @@ pub(crate) struct Options {
     pub(crate) poll: Duration,
     pub(crate) batch: u32,
     pub(crate) until_idle: bool,
+    pub(crate) notify: bool,
+    pub(crate) ordered: bool,
 }
+
+/// The channel on which the trigger of `ddl --notify` tells of rows.
+const CHANNEL: &str = "punctual_outbox";
+/// The lock that one ordered relay holds: "punctual" as a number.
+const ORDERED_LOCK: i64 = 0x7075_6e63_7475_616c;
+/// The pause of an ordered relay while another one works.
+const STANDBY: Duration = seconds(1);
 
 /// The first pause between two polls of an empty outbox.
 const POLL_FIRST: Duration = millis(20);
@@ -37,11 +46,46 @@ type Row = (String, String);
 pub(crate) async fn run(address: &str, options: &Options) -> Result<()> {
     let database = Database::open(address).await?;
     database.lag().await?;
+    let mut listener = match (options.notify, &database) {
+        (false, _) => None,
+        (true, Database::Postgres(pool)) => Some(listener(pool).await?),
+        (true, _) => {
+            return Err(Failure::new(
+                "only PostgreSQL has NOTIFY; leave --notify out",
+            ));
+        }
+    };
+    let mut turn = match (options.ordered, &database) {
+        (true, Database::Mysql(_)) => {
+            let text = "rows of MySQL and MariaDB have no order that holds; leave --ordered out";
+            return Err(Failure::new(text));
+        }
+        // Rows of SQLite are in the order of their commits: it has one writer.
+        (true, Database::Postgres(pool)) => Some(pool.acquire().await.map_err(failed)?),
+        _ => None,
+    };
     let mut host = Host::start();
     host.say(serde_json::json!({"keeps_refused": true})).await?;
     let mut span = POLL_FIRST;
     loop {
+        if let Some(turn) = &mut turn {
+            // The session holds it: a relay that dies gives it back.
+            let has = sqlx::query_scalar::<_, bool>(
+                "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) \
+                 OR pg_try_advisory_lock($1)",
+            );
+            let has = has.bind(ORDERED_LOCK).fetch_one(&mut **turn).await;
+            if !has.map_err(failed)? {
+                host.say(serde_json::json!({"lag": database.lag().await?}))
+                    .await?;
+                pause(STANDBY).await;
+                continue;
+            }
+        }
         let taken = match &database {
+            Database::Postgres(pool) if options.ordered => {
+                ordered(pool, &mut host, options.batch).await?
+            }
             Database::Postgres(pool) => postgres(pool, &mut host, options.batch).await?,
             Database::Mysql(pool) => mysql(pool, &mut host, options.batch).await?,
             Database::Sqlite(pool) => sqlite(pool, &mut host, options.batch).await?,
@@ -55,9 +99,34 @@ pub(crate) async fn run(address: &str, options: &Options) -> Result<()> {
         if options.until_idle && lag == 0 {
             return Ok(());
         }
-        pause(span).await;
-        span = (span * 2).min(options.poll.max(POLL_FIRST));
+        match &mut listener {
+            // Polls still find what no NOTIFY told of, as poolers drop the session that listens.
+            Some(listener) => {
+                let told = within(options.poll.max(seconds(1)), listener.recv()).await;
+                told.transpose().map_err(failed)?;
+            }
+            None => {
+                pause(span).await;
+                span = (span * 2).min(options.poll.max(POLL_FIRST));
+            }
+        }
     }
+}
+
+async fn listener(pool: &PgPool) -> Result<PgListener> {
+    let has = "SELECT EXISTS (SELECT 1 FROM pg_trigger WHERE tgname = 'punctual_outbox_notify')";
+    let has: bool = sqlx::query_scalar(has)
+        .fetch_one(pool)
+        .await
+        .map_err(failed)?;
+    if !has {
+        let text =
+            "the table has no trigger for --notify; make it by `punctual outbox ddl --notify`";
+        return Err(Failure::new(text));
+    }
+    let mut listener = PgListener::connect_with(pool).await.map_err(failed)?;
+    listener.listen(CHANNEL).await.map_err(failed)?;
+    Ok(listener)
 }
 
 impl Database {
@@ -68,7 +137,7 @@ impl Database {
         match scheme {
             "postgres" | "postgresql" => {
                 let options = PgPoolOptions::new()
-                    .max_connections(2)
+                    .max_connections(4)
                     .acquire_timeout(seconds(10));
                 Ok(Self::Postgres(
                     options.connect(address).await.map_err(failed)?,
@@ -172,7 +241,39 @@ async fn postgres(pool: &PgPool, host: &mut Host, batch: u32) -> Result<usize> {
     .await
     .map_err(failed)?;
     let refused = hand_over(host, &rows).await?;
-    for (id, why) in &refused {
+    refuse(&mut tx, &rows, &refused).await?;
+    tx.commit().await.map_err(failed)?;
+    Ok(rows.len())
+}
+
+/// Rows in the order of their transactions, and in them that of their inserts; none before all
+/// transactions that began earlier have ended. One relay at a time does this.
+async fn ordered(pool: &PgPool, host: &mut Host, batch: u32) -> Result<usize> {
+    let mut tx = pool.begin().await.map_err(failed)?;
+    let take = "SELECT id::text, job FROM punctual_outbox \
+                WHERE xid < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY xid, n LIMIT $1 FOR UPDATE";
+    let rows: Vec<Row> = sqlx::query_as(take)
+        .bind(i64::from(batch))
+        .fetch_all(&mut *tx)
+        .await
+        .map_err(failed)?;
+    let refused = hand_over(host, &rows).await?;
+    refuse(&mut tx, &rows, &refused).await?;
+    let ids: Vec<&str> = rows.iter().map(|(id, _)| id.as_str()).collect();
+    let delete = "DELETE FROM punctual_outbox WHERE id = ANY ($1::uuid[])";
+    let delete = sqlx::query(delete).bind(&ids);
+    delete.execute(&mut *tx).await.map_err(failed)?;
+    tx.commit().await.map_err(failed)?;
+    Ok(rows.len())
+}
+
+/// Rows that are no jobs move beside, with the reason.
+async fn refuse(
+    tx: &mut sqlx::Transaction<'_, sqlx::Postgres>,
+    rows: &[Row],
+    refused: &HashMap<String, String>,
+) -> Result<()> {
+    for (id, why) in refused {
         let job = rows
             .iter()
             .find(|(of, _)| of == id)
@@ -180,10 +281,9 @@ async fn postgres(pool: &PgPool, host: &mut Host, batch: u32) -> Result<usize> {
         let insert =
             "INSERT INTO punctual_outbox_refused (id, job, error) VALUES ($1::uuid, $2, $3)";
         let insert = sqlx::query(insert).bind(id).bind(job).bind(why);
-        insert.execute(&mut *tx).await.map_err(failed)?;
+        insert.execute(&mut **tx).await.map_err(failed)?;
     }
-    tx.commit().await.map_err(failed)?;
-    Ok(rows.len())
+    Ok(())
 }
 
 /// The same where no deletion answers rows.

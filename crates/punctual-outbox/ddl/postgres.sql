@@ -3,7 +3,8 @@ CREATE TABLE punctual_outbox (
     id      uuid PRIMARY KEY,                         -- the job's id
     n       bigint GENERATED ALWAYS AS IDENTITY,      -- roughly the order of the inserts
     job     text NOT NULL,                            -- as in POST /v1/jobs: {"queue":..,"payload":..}
-    created timestamptz NOT NULL DEFAULT now()
+    created timestamptz NOT NULL DEFAULT now(),
+    xid     xid8 NOT NULL DEFAULT pg_current_xact_id() -- the transaction, for --ordered
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX punctual_outbox_n ON punctual_outbox (n);
 -- Rows that are no jobs, with the reason.

@@ -25,3 +25,6 @@ pub const fn ddl(dialect: Dialect) -> &'static str {
         Dialect::Sqlite => include_str!("../ddl/sqlite.sql"),
     }
 }
+
+/// The trigger by which PostgreSQL tells a relay with `--notify` of new rows, for a migration.
+pub const NOTIFY: &str = include_str!("../ddl/postgres-notify.sql");

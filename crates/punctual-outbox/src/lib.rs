@@ -26,7 +26,7 @@ mod ddl;
 mod enqueue;
 mod job_json;
 
-pub use ddl::{Dialect, ddl};
+pub use ddl::{Dialect, NOTIFY, ddl};
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use enqueue::{OutboxConnection, enqueue};
 pub use job_json::job_json;

@@ -11,7 +11,7 @@ use punctual::time::{Timestamp, millis, within};
 use serde_json::{Map, Value, json};
 
 use super::frame::{DELAY, Death, Frame, HEADER, deaths, header, whole};
-use super::{connect, failed};
+use super::{bindings, connect, failed};
 use crate::host::{Failure, Host, Line, Result};
 
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,14 @@ pub(crate) async fn take(address: &str, queue: &str, options: &Options) -> Resul
 }
 
 /// Declares the exchange to which publishers send, and takes from a queue behind it.
-pub(crate) async fn delay(address: &str, exchange: &str, options: &Options) -> Result<()> {
+pub(crate) async fn delay(
+    address: &str,
+    exchange: &str,
+    management: Option<&str>,
+    options: &Options,
+) -> Result<()> {
+    let queue = format!("punctual.{exchange}");
+    bindings::check(address, management, exchange, &queue).await?;
     let connection = connect(address).await?;
     let channel = connection.create_channel().await.map_err(failed)?;
     let declared = channel.exchange_declare(
@@ -49,7 +56,6 @@ pub(crate) async fn delay(address: &str, exchange: &str, options: &Options) -> R
                     bind consumers to the target exchange";
         Failure::of(text, error)
     })?;
-    let queue = format!("punctual.{exchange}");
     let mut arguments = FieldTable::default();
     arguments.insert(
         "x-queue-type".into(),

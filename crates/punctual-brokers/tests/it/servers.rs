@@ -1,5 +1,6 @@
 //! Databases and brokers that `scripts/test-relay` starts.
 
+mod crashes;
 mod databases;
 mod rabbitmq;
 

@@ -1,10 +1,10 @@
 //! `punctual outbox`: the tables of an SQL outbox.
 
 use clap::{Subcommand, ValueEnum};
-use punctual_outbox::{Dialect as Sql, ddl};
+use punctual_outbox::{Dialect as Sql, NOTIFY, ddl};
 
 use crate::args::Global;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// Enqueue jobs in your own SQL transactions
 #[derive(Debug, Subcommand)]
@@ -26,6 +26,10 @@ pub(crate) struct DdlArgs {
     /// The database
     #[arg(long, value_enum)]
     dialect: Dialect,
+
+    /// With the trigger for `punctual relay outbox --notify`; PostgreSQL alone has it
+    #[arg(long)]
+    notify: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -44,6 +48,14 @@ impl Command {
             Dialect::Mysql => Sql::Mysql,
             Dialect::Sqlite => Sql::Sqlite,
         };
-        global.output().line(ddl(dialect).trim_end())
+        if args.notify && dialect != Sql::Postgres {
+            let failure = Failure::usage("only PostgreSQL has NOTIFY");
+            return Err(failure.hint("leave --notify out: the relay polls"));
+        }
+        global.output().line(ddl(dialect).trim_end())?;
+        match args.notify {
+            true => global.output().line(NOTIFY.trim_end()),
+            false => Ok(()),
+        }
     }
 }

@@ -150,3 +150,71 @@ async fn ended_sessions_of_postgres_lose_nothing() {
     until(|| running.health.numbers().enqueued >= 200).await;
     assert_eq!(jobs(&engine).await.len(), 200);
 }
+
+/// Transactions that end in another order than they began in, with rows of one group.
+#[tokio::test]
+async fn an_ordered_relay_waits_for_transactions_that_began_before() {
+    let (database, pool, address) = postgres("ordered").await;
+    let engine = Arc::new(MemoryEngine::new());
+    let mut first = pool.begin().await.expect("a transaction");
+    punctual_outbox::enqueue(&mut *first, NewJob::new("into", "1"))
+        .await
+        .expect("it inserts");
+    database.enqueue(NewJob::new("into", "2"), true).await;
+    let running = relay(&engine, source("outbox --ordered --poll 20ms", &address));
+    punctual::time::pause(punctual::time::millis(300)).await;
+    assert_eq!(
+        jobs(&engine).await.len(),
+        0,
+        "the second waits for the first"
+    );
+    first.commit().await.expect("it commits");
+    until(|| running.health.numbers().enqueued == 2).await;
+    let mut found = jobs(&engine).await;
+    found.sort_by_key(|job| job.enqueued_at);
+    let order: Vec<&[u8]> = found.iter().map(|job| &job.payload[..]).collect();
+    assert_eq!(order, [b"1", b"2"]);
+    // A second relay stands by, and goes on once the first is gone.
+    let other = relay(&engine, source("outbox --ordered --poll 20ms", &address));
+    database.enqueue(NewJob::new("into", "3"), true).await;
+    until(|| running.health.numbers().enqueued == 3).await;
+    drop(running);
+    database.enqueue(NewJob::new("into", "4"), true).await;
+    until(|| other.health.numbers().enqueued == 1).await;
+}
+
+#[tokio::test]
+async fn a_notified_relay_does_not_wait_for_its_poll() {
+    let (database, _, address) = postgres("notified").await;
+    let engine = Arc::new(MemoryEngine::new());
+    let needs = drained_error("outbox --notify --until-idle", &address);
+    assert!(needs.contains("punctual outbox ddl --notify"), "{needs}");
+    database.run(punctual_outbox::NOTIFY).await;
+    let running = relay(&engine, source("outbox --notify --poll 10m", &address));
+    database.enqueue(NewJob::new("into", "first"), true).await;
+    until(|| running.health.numbers().enqueued == 1).await;
+    for n in 2..5 {
+        // It waits for ten minutes by now, unless it is told.
+        punctual::time::pause(punctual::time::millis(200)).await;
+        database
+            .enqueue(NewJob::new("into", message(n)), true)
+            .await;
+        until(|| running.health.numbers().enqueued == n as u64).await;
+    }
+    let (_, _, mysql) = mysql("notified").await;
+    let refused = drained_error("outbox --notify", &mysql);
+    assert!(refused.contains("only PostgreSQL has NOTIFY"), "{refused}");
+    let refused = drained_error("outbox --ordered", &mysql);
+    assert!(refused.contains("no order that holds"), "{refused}");
+}
+
+fn drained_error(arguments: &str, address: &str) -> String {
+    let ran = std::process::Command::new(BINARY)
+        .args(arguments.split(' '))
+        .env("PUNCTUAL_RELAY_ADDRESS", address)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("it runs");
+    assert!(!ran.status.success());
+    String::from_utf8_lossy(&ran.stderr).into_owned()
+}

@@ -438,3 +438,44 @@ async fn jobs_of_any_queue_go_to_an_exchange() {
         Some(id.as_str())
     );
 }
+
+/// A queue that is still bound to the old name would get each message at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delayed_exchange_with_an_old_binding_is_refused() {
+    let broker = Broker::connect().await;
+    broker.exchange("old.delayed", ExchangeKind::Fanout).await;
+    broker.queue("old.consumer", FieldTable::default()).await;
+    broker.bind("old.consumer", "old.delayed", "paid").await;
+    let run = |management: &str| {
+        std::process::Command::new(BINARY)
+            .args(["amqp-delay", "--exchange", "old.delayed"])
+            .env("PUNCTUAL_RELAY_ADDRESS", &broker.address)
+            .env("PUNCTUAL_RELAY_MANAGEMENT", management)
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("it runs")
+    };
+    let management = address("PUNCTUAL_AMQP_MANAGEMENT");
+    let text = String::from_utf8_lossy(&run(&management).stderr).into_owned();
+    assert!(text.contains("\"old.consumer\" is still bound"), "{text}");
+    for wrong in [
+        "https://127.0.0.1",
+        "http://127.0.0.1:1",
+        "http://a:b@127.0.0.1:1",
+    ] {
+        let text = String::from_utf8_lossy(&run(wrong).stderr).into_owned();
+        assert!(text.contains("the management API"), "{text}");
+    }
+    let unbind = broker.channel.queue_unbind(
+        "old.consumer".into(),
+        "old.delayed".into(),
+        "paid".into(),
+        FieldTable::default(),
+    );
+    unbind.await.expect("it unbinds");
+    // Its standard input is at its end, and so is it.
+    let ended = run(&management);
+    assert!(ended.status.success(), "{ended:?}");
+    // The relay's own binding is none of the old ones.
+    assert!(run(&management).status.success());
+}

@@ -15,6 +15,7 @@ const BINARY: &str = "punctual-relay";
 const BUILDS_IT: &str = "cargo install --path crates/punctual-brokers";
 /// The variable by which it gets the address: command lines show passwords to others.
 const ADDRESS: &str = "PUNCTUAL_RELAY_ADDRESS";
+const MANAGEMENT: &str = "PUNCTUAL_RELAY_MANAGEMENT";
 
 /// Enqueue the jobs of an SQL outbox: committed is one job, rolled back is none
 #[derive(Debug, clap::Args)]
@@ -40,6 +41,14 @@ pub(crate) struct OutboxArgs {
     #[arg(long, value_name = "SPAN", value_parser = span_of, default_value = "250ms")]
     poll: Duration,
 
+    /// Wait for NOTIFY while the outbox is empty, with polls a second apart; PostgreSQL only
+    #[arg(long)]
+    notify: bool,
+
+    /// Store jobs in the order of their transactions, one relay at a time; not MySQL
+    #[arg(long)]
+    ordered: bool,
+
     #[command(flatten)]
     common: Common,
 }
@@ -52,8 +61,14 @@ impl OutboxArgs {
             self.poll.as_millis(),
             common.batch
         );
-        if common.until_idle {
-            command += " --until-idle";
+        for (flag, is_set) in [
+            (" --until-idle", common.until_idle),
+            (" --notify", self.notify),
+            (" --ordered", self.ordered),
+        ] {
+            if is_set {
+                command += flag;
+            }
         }
         let source = source(&command, &self.sql, "outbox", "outbox")?;
         Ok(Prepared {
@@ -95,7 +110,8 @@ pub(crate) struct AmqpArgs {
 #[command(after_help = "\
 Two things change. The old exchange of type x-delayed-message is deleted and declared again as
 fanout. Consumers bind their queues to the target exchange: a queue still bound to the old name gets
-each message at once. The relay emits each message when it is due, with its routing key and
+each message at once, so the relay does not start while the management API of the broker tells of
+such a binding. The relay emits each message when it is due, with its routing key and
 properties, persistent and mandatory, and waits for the confirm. What no queue takes is tried again
 and then dead, with the reason.")]
 pub(crate) struct AmqpDelayArgs {
@@ -116,6 +132,15 @@ pub(crate) struct AmqpDelayArgs {
     /// The type of the target exchange, if it is to be declared
     #[arg(long, value_name = "direct|fanout|topic|headers")]
     to_type: Option<String>,
+
+    /// The management API, http://[USER:PASSWORD@]HOST:PORT [default: port 15672 of the broker]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "PUNCTUAL_AMQP_MANAGEMENT",
+        hide_env_values = true
+    )]
+    management: Option<String>,
 
     /// The queue of the jobs [default: amqp.EXCHANGE]
     #[arg(long, value_name = "QUEUE")]
@@ -218,7 +243,10 @@ impl AmqpDelayArgs {
         );
         takes += self.identity.flags();
         let identity = format!("amqp-delay {}", self.exchange);
-        let source = source(&takes, &self.broker.amqp, &identity, &queue)?;
+        let mut source = source(&takes, &self.broker.amqp, &identity, &queue)?;
+        if let Some(management) = &self.management {
+            source = source.env(MANAGEMENT, management);
+        }
         let mut emits = format!("amqp-emit --to {}", quoted(&self.to));
         if let Some(kind) = &self.to_type {
             emits += &format!(" --to-type {}", quoted(kind));
@@ -233,6 +261,8 @@ impl AmqpDelayArgs {
             Reach::Exchange(self.exchange),
             Reach::Exchange(self.to),
         ];
+        let management = self.management.map(Reach::Address);
+        prepared.reaches.extend(management);
         Ok(prepared)
     }
 }

@@ -76,6 +76,7 @@ pub(super) fn place_of(address: &str) -> Result<String, String> {
         "amqps" => 5671,
         "postgres" | "postgresql" => 5432,
         "mysql" | "mariadb" => 3306,
+        "http" => 15672,
         _ => return Err(format!("the address has an unknown scheme {scheme:?}")),
     };
     Ok(format!("{}:{port}", place.to_ascii_lowercase()))
