@@ -39,8 +39,8 @@ pub(crate) async fn delay(
     options: &Options,
 ) -> Result<()> {
     let queue = format!("punctual.{exchange}");
-    bindings::check(address, management, exchange, &queue).await?;
     let connection = connect(address).await?;
+    bindings::check(address, management, exchange, &queue).await?;
     let channel = connection.create_channel().await.map_err(failed)?;
     let declared = channel.exchange_declare(
         exchange.into(),

@@ -207,7 +207,7 @@ impl Args {
                 serving.drain(drain),
                 connection.unshare(),
                 maintenance.end(),
-                relays.end()
+                within(drain, relays.end())
             )
         };
         let ended = async { ended.await.0 };

@@ -98,11 +98,15 @@ impl Place {
     }
 
     fn failed(&self, error: &redis::RedisError) -> Error {
+        let lacks = error.to_string().contains("unknown command");
         let kind = match error.code() {
             Some("WRONGTYPE" | "NOPERM" | "WRONGPASS" | "NOAUTH") => ErrorKind::InvalidInput,
+            _ if lacks => ErrorKind::Unsupported,
             _ => ErrorKind::EngineUnavailable,
         };
         let message = match error.code() {
+            _ if lacks => "the server is too old: it lacks a command; docs/relay.md names versions",
+            Some("LOCKLOST") => "another migration of the queue has begun",
             Some("WRONGTYPE") => "the key holds another type; choose the relay for its type",
             Some("NOPERM") => "the user may not use the key; see ACL of the server",
             _ => "the source on Redis does not answer as it should; is it running?",

@@ -46,7 +46,7 @@ async fn consume(address: String, queue: &'static str, arrivals: Arrivals) {
     }
 }
 
-/// Each emitter is killed after 0.3 s, and the broker stops once. What was confirmed and not settled
+/// Each emitter is killed after 1 s, and the broker stops once. What was confirmed and not settled
 /// comes twice, and nothing else does.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it stops the broker: scripts/relay-drill"]
@@ -96,7 +96,7 @@ async fn emitters_and_a_broker_that_die_lose_nothing() {
         .await
         .expect("it stores");
     // The process of the sink is killed; the next one starts with the next job.
-    let command = format!("exec timeout -s KILL 0.3 '{BINARY}' amqp-emit --to emit --key key");
+    let command = format!("exec timeout -s KILL 1 '{BINARY}' amqp-emit --to emit --key key");
     let write = |job: &JobRecord| {
         serde_json::to_string(&punctual_gateway::JobJson::from(job)).expect("JSON")
     };

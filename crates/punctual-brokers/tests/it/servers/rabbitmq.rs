@@ -479,3 +479,30 @@ async fn a_delayed_exchange_with_an_old_binding_is_refused() {
     // The relay's own binding is none of the old ones.
     assert!(run(&management).status.success());
 }
+
+/// A job names its exchange, so a sink of a server holds it against the list of its namespace.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_for_an_exchange_that_is_not_allowed_is_dead() {
+    let broker = Broker::connect().await;
+    broker.exchange("allowed.a", ExchangeKind::Fanout).await;
+    broker.queue("allowed", FieldTable::default()).await;
+    broker.bind("allowed", "allowed.a", "").await;
+    for (to, state) in [("allowed.a", State::Completed), ("secret", State::Dead)] {
+        let engine = Arc::new(MemoryEngine::new());
+        let queue = punctual::Queue::new(&engine);
+        let mut job = punctual::NewJob::new("mail", "1");
+        job.retention = seconds(60);
+        queue.enqueue_job(job).await.expect("it is stored");
+        let arguments = format!("amqp-emit --to {to} --only 'allowed.*'");
+        let worker = emitting(&engine, "mail", &arguments, &broker.address);
+        worker.run_until_idle().await.expect("it works");
+        let found = jobs(&engine).await.remove(0);
+        assert_eq!(found.state, state, "{found:?}");
+        let why = found.last_error.unwrap_or_default();
+        assert_eq!(
+            why.contains("is not allowed"),
+            state == State::Dead,
+            "{why}"
+        );
+    }
+}
