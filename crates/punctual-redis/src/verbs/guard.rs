@@ -14,7 +14,7 @@ use super::settle::{DELIVERS, whither};
 use crate::flows::{may_link, of_effects};
 use crate::session::calls::Calls;
 use crate::session::shards::Shard;
-use crate::transport::servers::Kind;
+use crate::transport::node::Kind;
 use crate::wire::guard::{self, Answer};
 
 impl Calls {

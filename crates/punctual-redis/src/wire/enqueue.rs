@@ -6,7 +6,7 @@ use punctual::{Due, JobId, NewJob, Result};
 
 use super::bundle::{self, Sent};
 use super::numbers::{ENQUEUE_BUNDLES, ENQUEUE_LINKED, ENQUEUE_TWICE, ENQUEUE_UNIFORM};
-use super::spec::{due_of, is_plain, write_spec};
+use super::spec::{due_of, write_spec};
 use super::{CALL_US, Instance, Packed, Reader, Writer, damaged, flow};
 
 /// `flags | count | (len | id | due | spec)*`; what all jobs share stands once in front of them,
@@ -75,7 +75,7 @@ fn in_bundles(instance: Instance, jobs: &[&NewJob], bundles: Vec<Sent>) -> Packe
 /// About how long the call keeps the server, in microseconds.
 pub(crate) fn cost_us(jobs: &[&NewJob]) -> usize {
     let cost = |job: &&NewJob| {
-        let look = match (is_plain(job), job.due, &job.group) {
+        let look = match (job.is_plain(), job.due, &job.group) {
             (true, Due::Now, _) => 2,
             (true, _, _) => 5,
             (false, _, None) => 6,
@@ -100,7 +100,7 @@ fn has_twice(jobs: &[&NewJob]) -> bool {
 fn are_uniform<'a>(jobs: &[&'a NewJob]) -> Option<&'a NewJob> {
     let first = *jobs.first()?;
     let same = |job: &&NewJob| {
-        is_plain(job)
+        job.is_plain()
             && job.due == first.due
             && job.priority == first.priority
             && job.queue == first.queue

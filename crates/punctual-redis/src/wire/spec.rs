@@ -30,20 +30,6 @@ pub(super) fn due_of(due: Due) -> (u8, u64) {
     }
 }
 
-/// Whether nothing of a job's options is of the functions' business.
-pub(super) fn is_plain(job: &NewJob) -> bool {
-    job.expires_at.is_none()
-        && job.unique.is_none()
-        && job.group.is_none()
-        && job.share.is_none()
-        && job.retention.is_zero()
-        && job.wait_for.is_empty()
-        && job.max_crashes.is_none()
-        && job.remember.is_none()
-        && job.history.is_none()
-        && !flow::is_linked(job)
-}
-
 /// Writes the spec of a run from its priority on: the functions read each.
 pub(super) fn write_run(out: &mut Writer, schedule: &str, job: &NewJob) {
     let mut options = MapWriter::default();
@@ -69,8 +55,8 @@ pub(super) fn are_alike(one: &NewJob, other: &NewJob) -> bool {
         && one.max_attempts == other.max_attempts
         && one.retry == other.retry
         && one.timeout == other.timeout
-        && is_plain(one)
-        && is_plain(other)
+        && one.is_plain()
+        && other.is_plain()
 }
 
 pub(super) fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
@@ -85,7 +71,7 @@ pub(super) fn write_front(out: &mut Writer, job: &NewJob) {
     own(&mut options, job);
     first_group(&mut options, job);
     let mut flags = 0;
-    if !is_plain(job) {
+    if !job.is_plain() {
         second_group(&mut options, job);
         flags |= SPEC_EXAMINED;
     }

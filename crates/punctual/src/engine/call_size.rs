@@ -78,12 +78,5 @@ fn cost_of(job: &NewJob) -> usize {
     if job.group.is_some() {
         return 10;
     }
-    let is_plain = job.unique.is_none()
-        && job.expires_at.is_none()
-        && job.retention.is_zero()
-        && job.share.is_none()
-        && job.remember.is_none()
-        && job.wait_for.is_empty()
-        && job.history.is_none();
-    if is_plain { 2 } else { 5 }
+    if job.is_plain() { 2 } else { 5 }
 }

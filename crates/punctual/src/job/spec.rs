@@ -180,6 +180,17 @@ pub fn content_headers(headers: &[(String, String)]) -> impl Iterator<Item = &(S
 }
 
 impl NewJob {
+    /// Whether an engine looks at no more of it than its due and its priority: it has no key, no
+    /// group, no span of its own, and waits for nothing.
+    #[doc(hidden)]
+    pub fn is_plain(&self) -> bool {
+        let has_key = self.unique.is_some() || self.group.is_some() || self.share.is_some();
+        let has_end = self.expires_at.is_some() || self.max_crashes.is_some();
+        let is_kept = !self.retention.is_zero() || self.remember.is_some();
+        let waits = !self.wait_for.is_empty() || !self.after.is_empty() || self.flow.is_some();
+        !(has_key || has_end || is_kept || waits || self.history.is_some())
+    }
+
     /// A job for a queue, due at once, with a fresh id and every default.
     pub fn new(queue: impl Into<String>, payload: impl Into<Bytes>) -> Self {
         Self::with_id(JobId::new(), queue, payload)
