@@ -941,6 +941,10 @@ export interface components {
             /** @description How long, up to 365d; `0s` ends a block. */
             span: components["schemas"]["Span"];
         };
+        CancelLine: {
+            queue: components["schemas"]["Name"];
+            unique: string;
+        };
         /** @description The answer to a claim. */
         ClaimAnswer: {
             leases: components["schemas"]["Lease"][];
@@ -1075,6 +1079,12 @@ export interface components {
         } | {
             /** @description Clears a name that a held job waits for. */
             clear: components["schemas"]["ClearLine"];
+        } | {
+            /** @description Cancels the job that holds a unique key. */
+            cancel: components["schemas"]["CancelLine"];
+        } | {
+            /** @description Publishes a message; its copies are stored with the outcome. */
+            publish: components["schemas"]["MessageLine"];
         };
         EffectVerdict: {
             holder?: string | null;
@@ -2227,11 +2237,13 @@ export interface components {
         };
         SettledLine: {
             due?: string | null;
-            /** @description One per effect; null for a clear. */
+            /** @description One per effect that publishes nothing; null for a clear and a cancel. */
             effects?: (components["schemas"]["EffectVerdict"] | null)[];
             id: string;
+            /** @description How many subscriptions each published message matched. */
+            matched?: number[];
             state?: string | null;
-            /** @description `settled`, `repeated` or `lease_lost`. */
+            /** @description `settled`, `repeated`, `lease_lost`, or `guard_conflict` if subscriptions changed all the time. */
             verdict: string;
         };
         /** @description How one attempt ended. */
@@ -2372,7 +2384,7 @@ export interface components {
             step: string;
         };
         /** @description A subscription with its name. */
-        SubscriptionAnswer: (components["schemas"]["SubscriptionLine"] | null) & {
+        SubscriptionAnswer: components["schemas"]["SubscriptionLine"] & {
             name: string;
         };
         /** @description What a message must pass: all tests that are given. */
