@@ -75,11 +75,12 @@ fn in_bundles(instance: Instance, jobs: &[&NewJob], bundles: Vec<Sent>) -> Packe
 /// About how long the call keeps the server, in microseconds.
 pub(crate) fn cost_us(jobs: &[&NewJob]) -> usize {
     let cost = |job: &&NewJob| {
-        let look = match (job.is_plain(), job.due, &job.group) {
+        let has_line = job.group.is_some() || job.share.is_some();
+        let look = match (job.is_plain(), job.due, has_line) {
             (true, Due::Now, _) => 2,
             (true, _, _) => 5,
-            (false, _, None) => 6,
-            (false, _, Some(_)) => 12,
+            (false, _, false) => 6,
+            (false, _, true) => 12,
         };
         let links = match flow::is_linked(job) {
             true => 10 + 5 * job.after.len(),
