@@ -117,8 +117,8 @@ impl RecordJson {
         self.paused.then_some(queue)
     }
 
-    /// The value of the record; none of a queue that is only paused, and of a subscription, which is
-    /// a part of one.
+    /// The value of the record; none of a queue that is only paused, and of a subscription, which
+    /// is a part of one.
     pub fn into_value(self) -> Result<Option<RecordValue>, LineError> {
         let told = |problem: Problem| problem.message().to_owned();
         let is_queue = self.record.starts_with(SETTINGS_PREFIX);

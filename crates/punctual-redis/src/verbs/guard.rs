@@ -119,8 +119,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Brings a shard up to date whose settle met another record of topics than it names, in case it
-    /// is the shard that lags behind.
+    /// Brings a shard up to date whose settle met another record of topics than it names, in case
+    /// it is the shard that lags behind.
     pub(super) async fn repair_behind(&self, shard: &Arc<Shard>) {
         if let Err(error) = self.repair_topics(shard).await {
             tracing::debug!(%error, "a shard's record of topics is mended later");

@@ -24,7 +24,8 @@ struct SettledLease {
 #[derive(Debug, Serialize, ToSchema)]
 struct SettledLine {
     id: String,
-    /// `settled`, `repeated`, `lease_lost`, or `guard_conflict` if subscriptions changed all the time.
+    /// `settled`, `repeated`, `lease_lost`, or `guard_conflict` if subscriptions changed all the
+    /// time.
     verdict: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
