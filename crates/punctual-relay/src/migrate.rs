@@ -2,7 +2,7 @@
 //!
 //! A script moves each job from its key into parking keys beside it, under a number of its own. The
 //! job is stored under an id that is derived from that number and the foreign name, and only then
-//! is it struck off the list of what is to be stored. So a migration that is killed anywhere goes
+//! is it taken off the list of what is to be stored. So a migration that is killed anywhere goes
 //! on where it was: what was parked and not stored is stored under the same id. The parked jobs
 //! stay for a week, and can be put back.
 

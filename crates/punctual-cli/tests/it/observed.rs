@@ -45,11 +45,18 @@ fn one_attempt(server: &Server, payload: &str, said: &str) -> String {
 #[test]
 fn the_grafana_dashboard_asks_only_for_metrics_that_are_served() {
     let punctual = Punctual::new();
-    let server = Server::start_with(
-        &punctual,
-        &["--engine", "file:data?durability=fsync"],
-        |it| it,
-    );
+    let relay = r#"
+[allow.default]
+commands = ["echo*"]
+[[relay]]
+name = "idle"
+kind = "exec"
+source = "echo '{\"lag\":0}'; sleep 1000"
+"#;
+    punctual.write("relays.toml", relay);
+    let engine = "file:data?durability=fsync";
+    let args = ["--engine", engine, "--relay", "relays.toml"];
+    let server = Server::start_with(&punctual, &args, |it| it);
     one_attempt(&server, "x", "y");
     // The first job with a target causes a worker in the server, which counts too.
     let posted = r#"{"queue":"mail","target":"https://1.1.1.1/","delay":"1h"}"#;
@@ -60,10 +67,16 @@ fn the_grafana_dashboard_asks_only_for_metrics_that_are_served() {
     let watch = Stopwatch::start();
     let page = loop {
         let page = server.request("GET /metrics", "");
-        if page.contains("# TYPE punctual_active") {
+        if ["punctual_active", "punctual_relay_lag"]
+            .iter()
+            .all(|name| page.contains(&format!("# TYPE {name}")))
+        {
             break page;
         }
-        assert!(watch.elapsed() < seconds(60), "no worker counts: {page}");
+        assert!(
+            watch.elapsed() < seconds(60),
+            "no worker or relay counts: {page}"
+        );
     };
     let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let served: BTreeSet<_> = types.filter_map(|line| line.split(' ').next()).collect();

@@ -49,7 +49,6 @@ async fn consume(address: String, queue: &'static str, arrivals: Arrivals) {
 /// Each emitter is killed after 1 s, and the broker stops once. What was confirmed and not settled
 /// comes twice, and nothing else does.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it stops the broker: scripts/relay-drill"]
 async fn emitters_and_a_broker_that_die_lose_nothing() {
     const MESSAGES: usize = 2_000;
     let broker = address("PUNCTUAL_AMQP");
@@ -128,7 +127,6 @@ async fn emitters_and_a_broker_that_die_lose_nothing() {
 
 /// A killed backend makes PostgreSQL end every session and recover from its log.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it crashes the database: scripts/relay-drill"]
 async fn a_database_that_crashes_loses_nothing() {
     const ROWS: usize = 3_000;
     const CRASHES: usize = 3;

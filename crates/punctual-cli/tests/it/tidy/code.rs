@@ -175,6 +175,7 @@ pub(super) fn addresses(tree: &Tree) -> Vec<String> {
             || path.starts_with("crates/punctual-redis/src/testing")
             // Addresses of sources and sinks, which are no engines.
             || path.starts_with("crates/punctual-relay/src/redis/")
+            || path.starts_with("crates/punctual-relay/src/migrate/")
             || path.starts_with("crates/punctual-brokers/src/")
             || path.starts_with("crates/punctual-cli/src/commands/relay/")
             || path.starts_with("crates/punctual-cli/src/commands/migrate")
