@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use punctual::time::days;
+use punctual::time::{ManualClock, Timestamp, days};
 use punctual::{JobRecord, MemoryEngine, Namespace, Queue, RetryPolicy, State};
 use punctual_relay::migrate::{Migration, Moved, Returned};
 use serde_json::Value;
@@ -31,6 +31,12 @@ const ALL: [(&str, &str, &str, usize); 5] = [
     ("celery", CELERY, "celery", 7),
     ("rq", RQ, "mail", 4),
 ];
+
+/// An engine at the hour of the dumps: what was due in an hour then is not due yet.
+fn engine() -> Arc<MemoryEngine> {
+    let hour = Timestamp::from_millis(1_795_692_900_000);
+    Arc::new(MemoryEngine::with_clock(ManualClock::new(hour)))
+}
 
 async fn load(redis: &mut Redis, dump: &str) {
     for line in dump.lines() {
@@ -149,7 +155,7 @@ async fn jobs_of_bullmq_keep_their_content_dues_and_tries() {
     for dump in [BULLMQ, BULLMQ_5] {
         let mut redis = Redis::start().await;
         load(&mut redis, dump).await;
-        let engine = Arc::new(MemoryEngine::new());
+        let engine = engine();
         let queue = Queue::new(&engine);
         let moved = run(&migration(&redis, "bullmq", "mail"), &queue).await;
         assert_eq!(moved.enqueued, 9, "{moved:?}");
@@ -204,7 +210,7 @@ fn dump_score(dump: &str, key: &str, member: &str) -> f64 {
 async fn jobs_of_sidekiq_keep_their_arguments_dues_and_tries() {
     let mut redis = Redis::start().await;
     load(&mut redis, SIDEKIQ).await;
-    let engine = Arc::new(MemoryEngine::new());
+    let engine = engine();
     let moved = run(&migration(&redis, "sidekiq", "mail"), &Queue::new(&engine)).await;
     assert_eq!(moved.enqueued, 6, "{moved:?}");
     let jobs = all_jobs(&engine).await;
@@ -241,7 +247,7 @@ async fn jobs_of_sidekiq_keep_their_arguments_dues_and_tries() {
 async fn tasks_of_celery_keep_their_eta_expiry_and_body() {
     let mut redis = Redis::start().await;
     load(&mut redis, CELERY).await;
-    let engine = Arc::new(MemoryEngine::new());
+    let engine = engine();
     let queue = Queue::new(&engine);
     let migration = migration(&redis, "celery", "celery");
     let plan = migration.plan().await.expect("a plan");
@@ -282,7 +288,7 @@ async fn tasks_of_celery_keep_their_eta_expiry_and_body() {
 async fn jobs_of_rq_are_opaque_bytes_with_their_dues() {
     let mut redis = Redis::start().await;
     load(&mut redis, RQ).await;
-    let engine = Arc::new(MemoryEngine::new());
+    let engine = engine();
     let moved = run(&migration(&redis, "rq", "mail"), &Queue::new(&engine)).await;
     assert_eq!(moved.enqueued, 4, "{moved:?}");
     let jobs = by_name(&engine).await;
@@ -323,7 +329,7 @@ async fn killed_at_any_step_a_migration_loses_and_doubles_nothing() {
     for (library, dump, queue, jobs) in ALL {
         let mut redis = Redis::start().await;
         load(&mut redis, dump).await;
-        let engine = Arc::new(MemoryEngine::new());
+        let engine = engine();
         let migration = migration(&redis, library, queue);
         let into = Queue::new(&engine);
         let mut kills = 0;
@@ -351,7 +357,7 @@ async fn an_undo_leaves_everything_as_it_was_also_if_it_is_killed() {
         let mut redis = Redis::start().await;
         load(&mut redis, dump).await;
         let before = snapshot(&mut redis).await;
-        let engine = Arc::new(MemoryEngine::new());
+        let engine = engine();
         let migration = migration(&redis, library, queue);
         let into = Queue::new(&engine);
         run(&migration, &into).await;
@@ -382,7 +388,7 @@ async fn an_undo_leaves_everything_as_it_was_also_if_it_is_killed() {
 async fn an_undo_leaves_what_has_run() {
     let mut redis = Redis::start().await;
     load(&mut redis, BULLMQ).await;
-    let engine = Arc::new(MemoryEngine::new());
+    let engine = engine();
     let (migration, into) = (migration(&redis, "bullmq", "mail"), Queue::new(&engine));
     run(&migration, &into).await;
     let worker = punctual::Worker::new(&engine)
@@ -400,7 +406,7 @@ async fn an_undo_leaves_what_has_run() {
 async fn a_name_that_is_used_again_is_another_job() {
     let mut redis = Redis::start().await;
     load(&mut redis, BULLMQ).await;
-    let engine = Arc::new(MemoryEngine::new());
+    let engine = engine();
     let (migration, into) = (migration(&redis, "bullmq", "mail"), Queue::new(&engine));
     run(&migration, &into).await;
     let hash = "bull:mail:order-7";
@@ -453,7 +459,7 @@ async fn what_is_no_queue_of_the_library_is_named() {
     redis.run(&["LPUSH", "queue:mail", "no json"]).await;
     let item = r#"{"class":"A","args":[],"jid":"x","queue":"mail"}"#;
     redis.run(&["LPUSH", "queue:mail", item]).await;
-    let engine = Arc::new(MemoryEngine::new());
+    let engine = engine();
     let moved = run(&migration(&redis, "sidekiq", "mail"), &Queue::new(&engine)).await;
     assert_eq!(moved.enqueued, 1);
     assert_eq!(moved.stays["it is no job of Sidekiq"], 1);
