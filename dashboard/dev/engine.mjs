@@ -25,6 +25,7 @@ export class FakeEngine {
     this.flows = new FakeFlows(() => this.now());
     this.limits = new FakeLimits();
     this.relays = relaysOf();
+    this.subscriptions = subscriptionsOf();
     this.audit = auditOf(this.now());
     this.counts = new Map();
     for (const job of this.jobs.values()) this.#count(job, 1);
@@ -355,6 +356,15 @@ function sum(minutes, nameOf) {
 }
 
 const keyOf = (key) => (typeof key === "object" && key ? key.key : key);
+
+/** Subscriptions with and without filters, and one whose texts must be shown as text. */
+function subscriptionsOf() {
+  return [
+    { name: "audit", pattern: "orders.>", queue: "audit", delivery: "enqueue" },
+    { name: "mailer", pattern: "orders.*.paid", queue: "mail", delivery: "enqueue", filters: [{ on: "country", one_of: ["de"] }, { on: "amount", min: 1, max: 9 }] },
+    { name: "stop", pattern: "orders.*.paid", queue: "reminders", delivery: "cancel", filters: [{ on: "@kind", prefix: "<img src=x onerror=alert(1)>" }] },
+  ];
+}
 
 /** A relay of each state, and one whose texts must be shown as text. */
 function relaysOf() {

@@ -135,6 +135,14 @@ function route(state, method, path, params, sent) {
     return ok({ queue, version: version + 1 });
   }
   if (path === "queues/settings") return [200, JSON.stringify({ queue: params.get("queue"), on_full: "refuse", version: 0, ...engine.settings.get(params.get("queue")) })];
+  if (path === "subscriptions") return ok({ subscriptions: engine.subscriptions });
+  if (path === "publish/match") {
+    const { subject, job } = body.value;
+    if (subject.includes("..")) throw new Refused(422, "invalid_input", "subject: it has an empty token; use tokens between dots, such as orders.eu.paid");
+    const whyNot = (one) => (!subject.startsWith("orders.") ? "its pattern is another" : one.name === "mailer" && job.headers?.country !== "de" ? "country is not de" : undefined);
+    const found = engine.subscriptions.map((one) => ({ ...one, matches: !whyNot(one), ...(whyNot(one) && { why_not: whyNot(one) }) }));
+    return ok({ matched: found.filter((one) => one.matches).length, subscriptions: found });
+  }
   if (path === "relays") return ok({ relays: engine.relays });
   if (path === "flows" || path.startsWith("flows/")) {
     if (method === "POST") admin();

@@ -28,6 +28,7 @@ import { Login } from "./pages/login";
 import { Overview } from "./pages/overview";
 import { QueuePage, type View, isView } from "./pages/queue";
 import { RelaysPage } from "./pages/relays";
+import { TopicsPage } from "./pages/topics";
 import { SchedulePage } from "./pages/schedule";
 import { SchedulesPage } from "./pages/schedules";
 import { Unknown } from "./pages/unknown";
@@ -64,7 +65,7 @@ function Inside() {
   const dead = toJobs({ state: "dead" });
   useKeys({
     "/": () => search.current?.focus(), "?": () => setHelp(true),
-    "g o": () => go("#/"), "g j": () => go("#/jobs"), "g d": () => go(dead), "g w": () => go("#/workers"), "g c": () => go("#/schedules"), "g f": () => go("#/flows"), "g r": () => go("#/relays"), "g s": () => go("#/engine"), "g a": () => go("#/audit"), e: () => go("#/enqueue"), "g e": () => go("#/enqueue"), a: toActions,
+    "g o": () => go("#/"), "g j": () => go("#/jobs"), "g d": () => go(dead), "g w": () => go("#/workers"), "g c": () => go("#/schedules"), "g f": () => go("#/flows"), "g r": () => go("#/relays"), "g t": () => go("#/topics"), "g s": () => go("#/engine"), "g a": () => go("#/audit"), e: () => go("#/enqueue"), "g e": () => go("#/enqueue"), a: toActions,
   });
   return (
     <>
@@ -95,6 +96,7 @@ function Page() {
     case "workers": return <Workers />;
     case "schedules": return <SchedulesPage />;
     case "flows": return <FlowsPage />;
+    case "topics": return <TopicsPage />;
     case "relays": return <RelaysPage />;
     case "enqueue": return <Enqueue key={query.toString()} params={query} />;
     case "engine": return <EnginePage />;
@@ -121,6 +123,7 @@ function Bar({ search, help }: { search: { current: HTMLInputElement | null }; h
         <a href={toJobs({ state: "dead" })} aria-current={here("dead")}>{words.nav.dead}{dead ? <b class="many">{short(dead)}</b> : null}</a>
         <a href="#/schedules" aria-current={here("schedules")}>{words.nav.schedules}</a>
         <a href="#/flows" aria-current={here("flows")}>{words.nav.flows}</a>
+        <a href="#/topics" aria-current={here("topics")}>{words.nav.topics}</a>
         <a href="#/workers" aria-current={here("workers")}>{words.nav.workers}</a>
         <a href="#/relays" aria-current={here("relays")}>{words.nav.relays}</a>
         {may(about, "enqueue") ? <a href={href(["enqueue"])} aria-current={here("enqueue")}>{words.nav.enqueue}</a> : null}
@@ -195,7 +198,7 @@ function Help({ close }: { close(): void }) {
   const { keys, auth } = words;
   const about = useStore(known);
   const rows: [string, string][] = [
-    ["/", keys.search], ["j  k", `${keys.down}, ${keys.up}`], ["Enter", keys.open], ["x", keys.select], ["X", keys.selectAll], ["a", keys.act], ["r", keys.refresh], ["g o", keys.overview], ["g j", keys.jobs], ["g d", keys.dead], ["g w", keys.workers], ["g c", keys.schedules], ["g f", keys.flows], ["g r", keys.relays], ["e", keys.enqueue], ["g s", keys.engine], ["g a", keys.audit], ["Esc", keys.close], ["?", keys.help],
+    ["/", keys.search], ["j  k", `${keys.down}, ${keys.up}`], ["Enter", keys.open], ["x", keys.select], ["X", keys.selectAll], ["a", keys.act], ["r", keys.refresh], ["g o", keys.overview], ["g j", keys.jobs], ["g d", keys.dead], ["g w", keys.workers], ["g c", keys.schedules], ["g f", keys.flows], ["g r", keys.relays], ["g t", keys.topics], ["e", keys.enqueue], ["g s", keys.engine], ["g a", keys.audit], ["Esc", keys.close], ["?", keys.help],
   ];
   return (
     <Dialog title={keys.title} close={close}>

@@ -2,7 +2,7 @@
 import { readJson } from "../model/json";
 import { learnNow } from "../model/time";
 import { query, request, requestText } from "./http";
-import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, LimitsRequest, Listing, Query, QueueLimits, QueueSettings, Receipt, Recount, Relay, Run, Schedule, ScheduleList, State, Stats, StepList, StepResult, Target } from "./types";
+import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, LimitsRequest, Listing, Matched, Query, QueueLimits, QueueSettings, Receipt, Recount, Relay, Run, Schedule, ScheduleList, State, Stats, StepList, StepResult, Subscription, Target } from "./types";
 
 /** The most jobs that one list, or targets that one edit, may have. */
 export const LIST_MAX = 1_000;
@@ -104,6 +104,10 @@ const ofLimits = (queue: string) => `queues/${encodeURIComponent(queue)}/limits`
 export const limits = (queue: string, stop?: AbortSignal) => request<QueueLimits>("GET", ofLimits(queue), undefined, stop);
 export const setLimits = (queue: string, wanted: LimitsRequest) => request<QueueLimits>("PUT", ofLimits(queue), wanted);
 export const removeLimits = (queue: string) => request<QueueLimits>("DELETE", ofLimits(queue));
+
+export const subscriptions = (stop?: AbortSignal) => request<{ subscriptions: Subscription[] }>("GET", "subscriptions", undefined, stop);
+/** Who would receive a message; nothing is stored. */
+export const matchMessage = (subject: string, job: Record<string, unknown>) => request<{ matched: number; subscriptions: Matched[] }>("POST", "publish/match", { subject, job });
 
 export const relays = (stop?: AbortSignal) => request<{ relays: Relay[] }>("GET", "relays", undefined, stop);
 

@@ -140,6 +140,9 @@ export type ScheduleList = With<Answer<Described["ScheduleList"], "schedules">, 
 export type Run = Answer<Described["RunAnswer"], "id" | "verdict">;
 
 /** A relay that the server runs, and how it is. */
+export type Subscription = Described["SubscriptionAnswer"];
+export type SubscriptionFilter = Described["SubscriptionFilter"];
+export type Matched = Described["MatchedLine"];
 export type Relay = With<Described["Relay"], { state: RelayState }>;
 export type RelayState = "connecting" | "running" | "engine_refuses" | "down";
 

@@ -4,7 +4,7 @@ const jobs = (count: number) => (count === 1 ? "1 job" : `${n(count)} jobs`);
 
 export const en = {
   locale: "en",
-  nav: { overview: "Overview", jobs: "Jobs", dead: "Dead letters", workers: "Workers", schedules: "Schedules", flows: "Flows", relays: "Relays", enqueue: "Enqueue", engine: "Engine", audit: "Audit", main: "Main" },
+  nav: { overview: "Overview", jobs: "Jobs", dead: "Dead letters", workers: "Workers", schedules: "Schedules", flows: "Flows", relays: "Relays", topics: "Topics", enqueue: "Enqueue", engine: "Engine", audit: "Audit", main: "Main" },
   state: { held: "held", scheduled: "scheduled", ready: "ready", active: "active", completed: "completed", cancelled: "cancelled", dead: "dead" },
   stateMeans: {
     held: "waits until its names are cleared, or for the holder of its unique key",
@@ -183,6 +183,11 @@ export const en = {
     except: "except", zone: "zone", before: "before", jitter: "jitter", start: "start", end: "end", maxRuns: "max runs", overlap: "while one runs", missedRuns: "after an outage", grace: "grace", pauseOnFailure: "pauses on failure",
     policy: { skip: "skip", buffer_one: "one waits", buffer_all: "all wait", cancel_other: "cancel the other", allow: "run beside it", latest: "the latest", all: "all" } as Record<string, string>,
   },
+  topics: {
+    title: "Topics", text: "Subscriptions, each of which gets a copy of what matches", filter: "Filter subscriptions", name: "subscription", pattern: "pattern", filters: "filters", queue: "queue", does: "does", receives: "receives it",
+    none: "No subscriptions yet. Make one:", example: "punctual topics subscribe 'orders.>' QUEUE --name NAME", noMatch: "No subscription matches.", enqueues: "enqueues a copy", cancels: "cancels by unique key", yes: "yes", no: "no",
+    subject: "Subject", headers: "Headers", kind: "Kind", ask: "Who receives it?", headersHint: "Write each header as name=value, one a line.", matched: (count: number, all: number) => `${n(count)} of ${n(all)} subscriptions would receive it. Nothing was stored.`,
+  },
   relays: {
     title: "Relays", text: "Messages of other systems, which this server makes jobs", name: "relay", kind: "kind", queue: "queue", rate: "per second", lag: "wait there", enqueued: "enqueued", emitted: "emitted", refused: "refused", restarts: "restarts", lastError: "last error", seen: "last progress",
     none: "This server runs no relays. Start it with:", example: "punctual serve --relay FILE.toml", unknownLag: "The other system does not tell.", ago: (age: string) => `${age} ago`, refusedMeans: "Messages that could not become jobs are dead jobs of this queue.",
@@ -219,7 +224,7 @@ export const en = {
     send: "Enqueue", sent: "Answer", badJson: "not JSON:", binary: "The copied payload is not JSON: it is sent byte for byte, unless you type another.", gone: "That job is settled and its payload was dropped: there is nothing to copy.", open: "Open the job", another: "Enqueue another", id: "id",
   },
   auth: { title: "This gateway asks for a token", text: "It was printed when the gateway started; or it is in PUNCTUAL_TOKEN or punctual.toml. It is kept for this tab only.", token: "Token", enter: "Enter", wrong: "That token is not accepted.", out: "Forget token", forbidden: "Your token does not allow this" },
-  keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", schedules: "schedules", flows: "flows", relays: "relays", enqueue: "enqueue", engine: "engine", audit: "audit", refresh: "refresh", act: "focus the buttons of the selection or the page", selectAll: "select all that match", close: "close, or clear the selection" },
+  keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", schedules: "schedules", flows: "flows", relays: "relays", topics: "topics", enqueue: "enqueue", engine: "engine", audit: "audit", refresh: "refresh", act: "focus the buttons of the selection or the page", selectAll: "select all that match", close: "close, or clear the selection" },
   error: { title: "Could not load", again: "Try again", request: "request", said: "The engine says:" },
   time: {
     now: "now", in: (span: string) => `in ${span}`, ago: (span: string) => `${span} ago`, due: (span: string) => `${span} overdue`,

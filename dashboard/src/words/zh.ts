@@ -7,7 +7,7 @@ const jobs = (count: number) => `${n(count)} 个任务`;
 
 export const zh: Words = {
   locale: "zh-CN",
-  nav: { overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", schedules: "定时", flows: "流程", relays: "中继", enqueue: "入队", engine: "引擎", audit: "审计", main: "主导航" },
+  nav: { overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", schedules: "定时", flows: "流程", relays: "中继", topics: "主题", enqueue: "入队", engine: "引擎", audit: "审计", main: "主导航" },
   state: { held: "挂起", scheduled: "未到期", ready: "就绪", active: "执行中", completed: "已完成", cancelled: "已取消", dead: "死信" },
   stateMeans: {
     held: "等待名字被清除，或等待唯一键的持有者",
@@ -186,6 +186,11 @@ export const zh: Words = {
     except: "排除", zone: "时区", before: "提前", jitter: "随机推迟", start: "开始", end: "结束", maxRuns: "最多次数", overlap: "上次未完时", missedRuns: "停机之后", grace: "宽限", pauseOnFailure: "失败后暂停",
     policy: { skip: "跳过", buffer_one: "等一次", buffer_all: "全部等待", cancel_other: "取消上一次", allow: "同时执行", latest: "只补最近一次", all: "全部补上" },
   },
+  topics: {
+    title: "主题", text: "订阅：匹配的消息各得一份副本", filter: "筛选订阅", name: "订阅", pattern: "模式", filters: "条件", queue: "队列", does: "动作", receives: "是否收到",
+    none: "还没有订阅。这样建立：", example: "punctual topics subscribe 'orders.>' QUEUE --name NAME", noMatch: "没有匹配的订阅。", enqueues: "放入一份副本", cancels: "按唯一键取消", yes: "是", no: "否",
+    subject: "主题名", headers: "消息头", kind: "类型", ask: "谁会收到？", headersHint: "每行写一个消息头：名称=值。", matched: (count, all) => `${all} 个订阅中有 ${count} 个会收到。没有存入任何内容。`,
+  },
   relays: {
     title: "中继", text: "其他系统的消息，由本服务器变为任务", name: "中继", kind: "类型", queue: "队列", rate: "每秒", lag: "对方等待", enqueued: "已入队", emitted: "已发出", refused: "被拒绝", restarts: "重启", lastError: "最近的错误", seen: "最近进展",
     none: "本服务器没有运行中继。这样启动：", example: "punctual serve --relay FILE.toml", unknownLag: "对方系统不提供这个数字。", ago: (age) => `${age}前`, refusedMeans: "不能成为任务的消息是这个队列的死信。",
@@ -222,7 +227,7 @@ export const zh: Words = {
     send: "入队", sent: "回执", badJson: "不是 JSON：", binary: "所复制的载荷不是 JSON：将逐字节原样发送，除非在此另行输入。", gone: "该任务已结束，载荷已删除：没有可复制的内容。", open: "打开任务", another: "再入队一个", id: "id",
   },
   auth: { title: "这个网关需要令牌", text: "网关启动时打印过；或在 PUNCTUAL_TOKEN、punctual.toml 中。只在本标签页保留。", token: "令牌", enter: "进入", wrong: "令牌不被接受。", out: "忘记令牌", forbidden: "你的令牌不允许这样做" },
-  keys: { title: "快捷键", help: "本页", search: "搜索", down: "下一个", up: "上一个", open: "打开", select: "选择", overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", schedules: "定时", flows: "流程", relays: "中继", enqueue: "入队", engine: "引擎", audit: "审计", refresh: "重新读取", act: "到所选任务或本页的按钮", selectAll: "选择所有符合的", close: "关闭，或清除选择" },
+  keys: { title: "快捷键", help: "本页", search: "搜索", down: "下一个", up: "上一个", open: "打开", select: "选择", overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", schedules: "定时", flows: "流程", relays: "中继", topics: "主题", enqueue: "入队", engine: "引擎", audit: "审计", refresh: "重新读取", act: "到所选任务或本页的按钮", selectAll: "选择所有符合的", close: "关闭，或清除选择" },
   error: { title: "读取失败", again: "再试", request: "请求", said: "引擎说：" },
   time: {
     now: "现在", in: (span) => `${span}后`, ago: (span) => `${span}前`, due: (span) => `已逾期 ${span}`,
