@@ -2243,7 +2243,10 @@ export interface components {
             /** @description How many subscriptions each published message matched. */
             matched?: number[];
             state?: string | null;
-            /** @description `settled`, `repeated`, `lease_lost`, or `guard_conflict` if subscriptions changed all the time. */
+            /**
+             * @description `settled`, `repeated`, `lease_lost`, or `guard_conflict` if subscriptions changed all the
+             *     time.
+             */
             verdict: string;
         };
         /** @description How one attempt ended. */

@@ -1,5 +1,5 @@
-//! What a handler sees of its flow and its schedule: results of other steps, steps that it adds, the
-//! last success.
+//! What a handler sees of its flow and its schedule: results of other steps, steps that it adds,
+//! the last success.
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
