@@ -1,5 +1,5 @@
-//! A sale brings 600 orders in one minute; the warehouse takes 60 a minute. The queue holds the rest
-//! back: none is lost or refused, urgent ones go first, and the warehouse never sees more.
+//! A sale brings 600 orders in one minute; the warehouse takes 60 a minute. The queue holds the
+//! rest back: none is lost or refused, urgent ones go first, and the warehouse never sees more.
 
 use std::sync::{Arc, Mutex};
 

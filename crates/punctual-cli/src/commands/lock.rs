@@ -58,6 +58,10 @@ const GRACE: Duration = seconds(10);
 impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let session = global.shared_session(Make::IfMissing).await?;
+        if session.engine.info().await?.engine == "memory" {
+            let note = "a lock in memory: is of this process alone; use an engine that others reach";
+            session.out.note(note);
+        }
         let ended = self.hold(&session).await;
         session.close().await?;
         let status = ended?;

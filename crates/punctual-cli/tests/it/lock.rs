@@ -30,15 +30,16 @@ fn commands_under_one_lock_do_not_overlap() {
     let run = "mkdir running || exit 9; echo $PUNCTUAL_FENCE >> fences; rmdir running";
     let first =
         "mkdir running; echo $PUNCTUAL_FENCE >> fences; until [ -e go ]; do :; done; rmdir running";
-    let mut all = vec![locked(&punctual, first, "first")];
+    let mut all = vec![("first", locked(&punctual, first, "first"))];
     wait_until(|| punctual.path("running").exists());
     for log in ["second", "third"] {
-        all.push(locked(&punctual, run, log));
+        all.push((log, locked(&punctual, run, log)));
         wait_until(|| punctual.read(log).contains("waiting for it"));
     }
     punctual.write("go", "");
-    for one in &mut all {
-        assert!(one.wait().expect("it ends").success());
+    for (log, one) in &mut all {
+        let ended = one.wait().expect("it ends");
+        assert!(ended.success(), "{log}: {ended}: {}", punctual.read(log));
     }
     let fences: Vec<u64> = lines(&punctual.path("fences"))
         .iter()

@@ -84,8 +84,12 @@ impl SubscriptionLine {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SubscriptionAnswer {
     name: String,
-    #[serde(flatten)]
-    line: SubscriptionLine,
+    pattern: String,
+    #[schema(value_type = Name)]
+    queue: String,
+    /// `enqueue` or `cancel`.
+    delivery: String,
+    filters: Vec<FilterLine>,
 }
 
 impl From<&Subscription> for SubscriptionAnswer {
@@ -94,9 +98,13 @@ impl From<&Subscription> for SubscriptionAnswer {
         if let Some(fields) = json.as_object_mut() {
             fields.remove("name");
         }
+        let line: SubscriptionLine = serde_json::from_value(json).unwrap_or_default();
         Self {
             name: one.name.clone(),
-            line: serde_json::from_value(json).unwrap_or_default(),
+            pattern: line.pattern,
+            queue: line.queue,
+            delivery: line.delivery,
+            filters: line.filters,
         }
     }
 }
