@@ -70,6 +70,9 @@ async fn main() -> punctual::Result<()> {
         "the last urgent one was number {}",
         last_urgent.unwrap_or(0) + 1
     );
-    assert!(last_urgent < Some(120), "urgent ones do not wait for others");
+    assert!(
+        last_urgent < Some(120),
+        "urgent ones do not wait for others"
+    );
     Ok(())
 }

@@ -38,6 +38,7 @@ use std::time::Duration;
 pub use guard::LockGuard;
 
 pub(crate) use self::guard::Held;
+use crate::backoff::Backoff;
 use crate::engine::{
     Claim, EnqueueVerdict, LeaseReport, Namespace, Settle, Settlement, Token, WaitFor, WorkerId,
     WorkerRecord,
@@ -46,7 +47,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
     Hold, JobId, JobRecord, NewJob, Outcome, PARENT_HEADER, State, Unique, UniquePolicy, check_name,
 };
-use crate::time::{Stopwatch, format_span};
+use crate::time::{Stopwatch, Timestamp, format_span, pause};
 use crate::worker::Context;
 use crate::{Engine, Queue};
 
@@ -160,32 +161,51 @@ impl Lock {
     /// Waits until the lock is free and takes it, at most for that span.
     ///
     /// The engine wakes who waits when the holder releases; nothing is polled but the death of a
-    /// holder, once a second. Who waits longest is not first for sure.
+    /// holder, once a second. Who waits longest is not first for sure. An engine that is away
+    /// meanwhile is tried again.
     ///
     /// # Errors
     /// As [`try_now`](Self::try_now), after the span.
     pub async fn wait(self, at_most: Duration) -> Result<LockGuard> {
         self.check()?;
-        let mut until = None;
+        let (waited, mut until, mut backoff) = (Stopwatch::start(), None, Backoff::engine());
         loop {
-            let ticket = match self.attempt().await? {
-                Tried::Taken(guard) => return Ok(guard),
-                Tried::Held(ticket) => ticket,
-            };
-            let now = self.engine().info().await?.now;
-            let until = *until.get_or_insert_with(|| now + at_most);
-            if now >= until {
-                return Err(self
-                    .held_by(ticket)
-                    .await
-                    .with("waited", format!("{at_most:?}")));
+            match self.wait_a_round(&mut until, at_most).await {
+                Ok(Some(guard)) => return Ok(guard),
+                Ok(None) => backoff = Backoff::engine(),
+                Err(error) => {
+                    let is_away = error.kind() == ErrorKind::EngineUnavailable;
+                    if !is_away || waited.elapsed() >= at_most {
+                        return Err(error);
+                    }
+                    pause(backoff.pause()).await;
+                }
             }
-            let round = until.min(now + ROUND.min(self.lease));
-            let released = WaitFor::Settled(vec![ticket]);
-            self.engine()
-                .wait(self.namespace(), released, round)
-                .await?;
         }
+    }
+
+    /// Takes the lock if it is free, or waits for its release, at most until the engine time.
+    async fn wait_a_round(
+        &self,
+        until: &mut Option<Timestamp>,
+        at_most: Duration,
+    ) -> Result<Option<LockGuard>> {
+        let ticket = match self.attempt().await? {
+            Tried::Taken(guard) => return Ok(Some(guard)),
+            Tried::Held(ticket) => ticket,
+        };
+        let now = self.engine().info().await?.now;
+        let until = *until.get_or_insert_with(|| now + at_most);
+        if now >= until {
+            let error = self.held_by(ticket).await;
+            return Err(error.with("waited", format!("{at_most:?}")));
+        }
+        let round = until.min(now + ROUND.min(self.lease));
+        let released = WaitFor::Settled(vec![ticket]);
+        self.engine()
+            .wait(self.namespace(), released, round)
+            .await?;
+        Ok(None)
     }
 
     /// Takes the lock, or ends the attempt: the job comes again after about that span, which counts

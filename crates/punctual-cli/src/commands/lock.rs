@@ -59,7 +59,8 @@ impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let session = global.shared_session(Make::IfMissing).await?;
         if session.engine.info().await?.engine == "memory" {
-            let note = "a lock in memory: is of this process alone; use an engine that others reach";
+            let note =
+                "a lock in memory: is of this process alone; use an engine that others reach";
             session.out.note(note);
         }
         let ended = self.hold(&session).await;
@@ -106,6 +107,10 @@ impl Args {
                 session
                     .out
                     .note(format!("lock {} is held: waiting for it", self.name));
+                lock.wait(WAIT_MAX).await.map_err(refused)
+            }
+            // The process that held the directory has just ended: another one takes it over.
+            Err(error) if error.kind() == ErrorKind::EngineUnavailable => {
                 lock.wait(WAIT_MAX).await.map_err(refused)
             }
             taken => taken.map_err(refused),

@@ -51,6 +51,22 @@ async fn a_free_lock_takes_two_round_trips() {
     assert_eq!((probe.calls("settle"), probe.all_calls()), (1, 3));
 }
 
+/// A waiter outlives an engine that is away for a while; what is wrong for good ends the wait.
+#[tokio::test]
+async fn who_waits_tries_an_engine_that_is_away_again() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let away = Fault::Lost(ErrorKind::EngineUnavailable);
+    for verb in ["enqueue", "claim"] {
+        probe.fail(verb, [away; 3]);
+        let guard = soon(queue.lock("a").wait(seconds(60))).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    probe.fail("claim", [Fault::Lost(ErrorKind::InvalidInput)]);
+    let error = soon(queue.lock("a").wait(seconds(60))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}
+
 #[tokio::test]
 async fn who_waits_is_woken_by_the_release() {
     let (probe, _clock) = Probe::new();
