@@ -229,7 +229,9 @@ function Claim.take_from(take, r, most)
     if shared and Share.ready(r, lane, lane) > 0 then
       Share.take_lane(take, r, lane, left)
     elseif lanes[lane] then
+      local before = take.n
       take_lane(take, r, lane, left)
+      if shared then Share.others_had_turns(r, lane, take.n - before) end -- in later lanes they are active
     end
   end
   if limited then Gate.took(r, take.n - start) end

@@ -149,7 +149,7 @@ local function take_place(take, r, lane, one, place, id, raw, group)
 end
 
 -- Jobs without a share had so many turns.
-local function others_had_turns(r, lane, n)
+function Share.others_had_turns(r, lane, n)
   local sh = Share.of(r)
   local stands = sh.lanes[lane]
   sh.others, sh.changed = sh.others + n, true
@@ -158,6 +158,8 @@ local function others_had_turns(r, lane, n)
     stands.turn, stands.others = max(stands.turn, pass), Share.raised(pass, 1)
   end
 end
+
+local others_had_turns = Share.others_had_turns
 
 -- Takes jobs of a lane in the order that was found, as far as their records are read; how many
 -- turns were had, and whether the claim may go on.

@@ -26,6 +26,8 @@ macro_rules! __share_laws {
                 a_group_may_have_jobs_of_several_shares[Shares, Groups],
                 long_jobs_leave_the_next_slot_to_a_newcomer[Shares],
                 a_better_priority_goes_before_any_turn[Shares, Priority],
+                a_job_that_a_claim_took_counts_for_its_next_turn[Shares, Priority],
+                a_purge_takes_jobs_of_shares_that_are_due_since[Shares, Delay],
                 ten_thousand_shares_take_turns[Shares],
                 a_job_of_a_share_is_read_back_and_listed[Shares, ListByState],
                 an_edit_leaves_no_place_behind[Shares, Delay, Priority, Expiry],

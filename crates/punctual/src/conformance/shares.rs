@@ -8,7 +8,7 @@ use crate::engine::{
     ShareStats, StatsRequest,
 };
 use crate::error::ErrorKind;
-use crate::job::{Group, JobId, NewJob, OnRetry, Outcome, State};
+use crate::job::{Due, Group, JobId, NewJob, OnRetry, Outcome, State};
 use crate::time::{hours, seconds};
 
 /// A job of a share.
@@ -488,4 +488,32 @@ pub(super) async fn a_hostile_share_is_refused(case: Case) {
         let id = case.enqueue(of(share)).await;
         assert_eq!(case.claim_ids(10).await, [id], "{share:?}");
     }
+}
+
+/// A claim of many takes what claims of one take, one after the other: a job of a better priority
+/// that it has just taken is active when the turns of the next lane are counted.
+pub(super) async fn a_job_that_a_claim_took_counts_for_its_next_turn(case: Case) {
+    let urgent = NewJob {
+        priority: 3,
+        ..job()
+    };
+    let sent = case.enqueue_all(vec![urgent, of("a"), job()]).await;
+    let claimed = case.claim(10).await;
+    let ids: Vec<JobId> = claimed.iter().map(Attempt::id).collect();
+    assert_eq!(ids, sent);
+}
+
+/// Jobs that became due since the last call are cancelled like those that were ready before.
+pub(super) async fn a_purge_takes_jobs_of_shares_that_are_due_since(case: Case) {
+    let due_in = |share: &str| NewJob {
+        due: Due::After(seconds(5)),
+        ..of(share)
+    };
+    let sent = case
+        .enqueue_all(vec![due_in("a"), due_in("b"), due_in("a")])
+        .await;
+    case.set_time(case.clock() + seconds(6)).await;
+    assert_eq!(super::control::purge(&case, 100).await, sent.len());
+    assert_eq!(case.claim(10).await.len(), 0);
+    assert_eq!(case.top(10).await, []);
 }
