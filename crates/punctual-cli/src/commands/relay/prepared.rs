@@ -43,6 +43,8 @@ pub(crate) enum Reach {
     Exchange(String),
     /// A key or a channel of Redis, or a queue of RabbitMQ.
     Topic(String),
+    /// Every key or channel of Redis that begins so.
+    Topics(String),
     /// A command line.
     Command(String),
 }

@@ -51,6 +51,14 @@ impl From {
         let address = format!("{scheme}{}", self.redis);
         vec![Reach::Address(address), Reach::Topic(self.key.clone())]
     }
+
+    /// With all keys that begin so.
+    fn reaches_beginning(&self, begin: &str) -> Vec<Reach> {
+        let mut reaches = self.reaches();
+        reaches.pop();
+        reaches.push(Reach::Topics(begin.to_owned()));
+        reaches
+    }
 }
 
 /// Take a list in the place of its BRPOP or BLPOP consumers
@@ -254,7 +262,7 @@ impl ExpiryArgs {
         let source = ExpirySource::new(from.place()?, &from.into);
         Ok(Prepared {
             source: Some(Box::new(source.sweep_every(self.sweep.max(seconds(1))))),
-            reaches: from.reaches(),
+            reaches: from.reaches_beginning(&from.key),
             ..self.common.prepare("redis-expiry", &from.into)
         })
     }
@@ -295,9 +303,18 @@ impl PubsubArgs {
             key: self.channel,
             into: self.into,
         };
+        let reaches = match from.key.contains('*') {
+            // A pattern: what is in front of its first sign is the same in all that match.
+            true => {
+                let signs = ['*', '?', '[', '\\'];
+                let begin = from.key.split(signs).next().unwrap_or_default();
+                from.reaches_beginning(begin)
+            }
+            false => from.reaches(),
+        };
         Ok(Prepared {
             source: Some(Box::new(PubSubSource::new(from.place()?, &from.into))),
-            reaches: from.reaches(),
+            reaches,
             ..self.common.prepare("redis-pubsub", &from.into)
         })
     }

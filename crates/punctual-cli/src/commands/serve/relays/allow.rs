@@ -21,6 +21,7 @@ impl Allow {
             Reach::Address(address) => (&self.addresses, "addresses", place_of(address)?),
             Reach::Exchange(name) => (&self.exchanges, "exchanges", name.clone()),
             Reach::Topic(name) => (&self.topics, "topics", name.clone()),
+            Reach::Topics(begin) => return self.check_all(namespace, begin),
             Reach::Command(line) => (&self.commands, "commands", line.clone()),
         };
         if list.iter().any(|pattern| matches(pattern, &name)) {
@@ -29,6 +30,21 @@ impl Allow {
         let shown = format!("{name:?}");
         Err(format!(
             "the namespace {namespace} may not reach {shown}; add it to {what} of [allow.{namespace}]"
+        ))
+    }
+
+    /// Whether every name with that beginning is allowed.
+    fn check_all(&self, namespace: &str, begin: &str) -> Result<(), String> {
+        let covers = |pattern: &String| {
+            let allowed = pattern.strip_suffix('*');
+            allowed.is_some_and(|allowed| begin.starts_with(allowed))
+        };
+        if self.topics.iter().any(covers) {
+            return Ok(());
+        }
+        Err(format!(
+            "the namespace {namespace} may not reach every name that begins with {begin:?}; add \
+             \"{begin}*\" to topics of [allow.{namespace}]"
         ))
     }
 }
@@ -125,5 +141,27 @@ mod tests {
         assert!(allow.check("shop", &list).is_err());
         let longer = Reach::Topic("mail2".into());
         assert!(allow.check("shop", &longer).is_err());
+    }
+
+    #[test]
+    fn a_name_on_the_list_is_no_beginning_of_others() {
+        let check = |list: &str, begin: &str| {
+            let allow: Allow = toml::from_str(&format!("topics = [{list:?}]")).expect("a list");
+            allow.check("shop", &Reach::Topics(begin.into()))
+        };
+        let why = check("mail", "mail").expect_err("others begin so");
+        let remedy =
+            "every name that begins with \"mail\"; add \"mail*\" to topics of [allow.shop]";
+        assert!(why.contains(remedy), "{why}");
+        for (list, begin, is_allowed) in [
+            ("mail*", "mail", true),
+            ("mail*", "mail:", true),
+            ("*", "", true),
+            ("mail:*", "mail", false),
+            ("mail2", "mail", false),
+            ("mail*", "", false),
+        ] {
+            assert_eq!(check(list, begin).is_ok(), is_allowed, "{list} {begin}");
+        }
     }
 }

@@ -96,3 +96,23 @@ fn each_mistake_names_the_relay_and_the_remedy() {
     let why = of(&format!("{LIST}[[{relay}")).expect_err("twice");
     assert!(why.contains("has its name"), "{why}");
 }
+
+#[test]
+fn a_prefix_and_a_pattern_need_a_beginning_on_the_list() {
+    let relay = |kind: &str, key: &str, list: &str| {
+        let text = LIST.replace("redis-list", kind);
+        let text = text.replace("\nkey = \"mail\"", &format!("\n{key}"));
+        of(&text.replace("topics = [\"mail\"]", &format!("topics = [{list:?}]")))
+    };
+    for (kind, key, list, is_allowed) in [
+        ("redis-expiry", "prefix = \"mail\"", "mail", false),
+        ("redis-expiry", "prefix = \"mail\"", "mail*", true),
+        ("redis-pubsub", "channel = \"mail\"", "mail", true),
+        ("redis-pubsub", "channel = \"mail*\"", "mail*", true),
+        ("redis-pubsub", "channel = \"m?il*\"", "m?il*", false),
+        ("redis-pubsub", "channel = \"m?il*\"", "m*", true),
+    ] {
+        let answer = relay(kind, key, list);
+        assert_eq!(answer.is_ok(), is_allowed, "{key} by {list}: {answer:?}");
+    }
+}
