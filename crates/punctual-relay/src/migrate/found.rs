@@ -64,6 +64,17 @@ pub(super) enum Shape {
     Held,
 }
 
+impl Shape {
+    /// The type of its key, as Redis names it.
+    pub(super) fn type_name(self) -> &'static str {
+        match self {
+            Self::Tail | Self::Head => "list",
+            Self::Sorted => "zset",
+            Self::Held => "hash",
+        }
+    }
+}
+
 impl Place {
     pub(super) fn new(key: impl Into<String>, shape: Shape, state: &'static str) -> Self {
         Self {
@@ -89,6 +100,8 @@ pub(super) struct Found {
     pub(super) score: Option<f64>,
     /// Empty where jobs have no hash.
     pub(super) fields: HashMap<String, Bytes>,
+    /// What is wrong with the key of its hash, if something else is there.
+    pub(super) is_odd: Option<String>,
 }
 
 impl Found {

@@ -47,7 +47,7 @@ for at = 7, #ARGV, 2 do
         there = redis.call('LPOS', KEYS[5], handle, 'RANK', shape == 'tail' and -1 or 1)
     end
     local job = hash ~= '' and hash .. name
-    if there and not seen[name] and (not job or redis.call('EXISTS', job) == 1) then
+    if there and not seen[name] and (not job or redis.call('TYPE', job).ok == 'hash') then
         seen[name] = true
         local n = redis.call('HGET', KEYS[3], name)
         if not n then
@@ -374,6 +374,7 @@ fn read(number: u64, value: &[u8], places: &[Place]) -> Option<Parked> {
             item: Bytes::copy_from_slice(item),
             score: score.parse().ok(),
             fields: HashMap::new(),
+            is_odd: None,
         },
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use punctual::{JobId, Limits, NewJob, Result};
+use punctual::{Error, ErrorKind, JobId, Limits, NewJob, Result};
 
 use super::Migration;
 use super::found::{Found, Place, Read, Shape};
@@ -15,6 +15,8 @@ pub(super) const PAGE: usize = 500;
 const SHOWN: usize = 3;
 /// Kinds that are told apart.
 const KINDS_MAX: usize = 200;
+/// Reasons that are told apart: some name a key.
+const REASONS_MAX: usize = 100;
 /// Bytes of a payload that are shown.
 const PREVIEW: usize = 120;
 
@@ -67,6 +69,11 @@ impl Migration {
             ..Plan::default()
         };
         for place in &self.places {
+            if let Some(why) = self.is_odd(&mut connection, place).await? {
+                let stays = entry(&mut plan.stays, why);
+                stays.add(|| place.key.clone());
+                continue;
+            }
             let mut from = 0;
             loop {
                 let page = self.page(&mut connection, place, from).await?;
@@ -112,7 +119,7 @@ impl Migration {
             }
             Ok(None) => {}
             Err(why) => {
-                let stays = plan.stays.entry(why).or_default();
+                let stays = entry(&mut plan.stays, why);
                 stays.add(|| listed.name.clone());
             }
         }
@@ -125,6 +132,9 @@ impl Migration {
         id: JobId,
         name: &str,
     ) -> Result<Option<NewJob>, String> {
+        if let Some(why) = &found.is_odd {
+            return Err(why.clone());
+        }
         match self.format.read(found) {
             Read::OfAnother => Ok(None),
             Read::Stays(why) => Err(why),
@@ -136,6 +146,35 @@ impl Migration {
                 }
             }
         }
+    }
+
+    /// Why a place is left as a whole: its key holds something else. Where that is the queue
+    /// itself, nothing is as the library writes it, and it is an error.
+    pub(super) async fn is_odd(
+        &self,
+        connection: &mut Connection,
+        place: &Place,
+    ) -> Result<Option<String>> {
+        let mut keys = vec![(place.key.clone(), place.shape.type_name())];
+        if place.shape == Shape::Held {
+            keys.push((format!("{}_index", place.key), "zset"));
+        }
+        for (key, wanted) in keys {
+            let mut command = redis::cmd("TYPE");
+            let held: String = connection.ask(command.arg(&key)).await?;
+            if held == "none" || held == wanted {
+                continue;
+            }
+            if place.key == self.places[0].key {
+                let message = "the key of the queue holds another type than the library writes; \
+                               check the queue and the prefix";
+                return Err(Error::new(ErrorKind::InvalidInput, message)
+                    .with("key", key)
+                    .with("type", held));
+            }
+            return Ok(Some(format!("{}: {}", place.state, odd(&key, &held))));
+        }
+        Ok(None)
     }
 
     /// The jobs of a place from that one on, the next one first.
@@ -206,17 +245,16 @@ impl Migration {
         items: Vec<(Bytes, Bytes, Option<f64>)>,
     ) -> Result<Vec<Listed>> {
         let mut listed = Vec::with_capacity(items.len());
-        let mut calls = redis::pipe();
+        let mut keys = Vec::new();
         for (handle, item, score) in items {
             let name = self.format.name(&item);
-            if let Some(key) = self.format.hash_key(&name) {
-                calls.cmd("HGETALL").arg(key);
-            }
+            keys.extend(self.format.hash_key(&name));
             let found = Found {
                 state: place.state,
                 item,
                 score,
                 fields: Default::default(),
+                is_odd: None,
             };
             listed.push(Listed {
                 name,
@@ -224,11 +262,28 @@ impl Migration {
                 found,
             });
         }
-        if self.format.hash_key("").is_some() && !listed.is_empty() {
+        if keys.is_empty() {
+            return Ok(listed);
+        }
+        let mut types = redis::pipe();
+        for key in &keys {
+            types.cmd("TYPE").arg(key);
+        }
+        let types: Vec<String> = connection.ask_all(&types).await?;
+        let (mut hashes, mut calls) = (Vec::new(), redis::pipe());
+        for ((one, key), held) in listed.iter_mut().zip(&keys).zip(types) {
+            if held == "hash" {
+                calls.cmd("HGETALL").arg(key);
+                hashes.push(&mut one.found.fields);
+            } else if held != "none" {
+                one.found.is_odd = Some(odd(key, &held));
+            }
+        }
+        if !hashes.is_empty() {
             type Hash = std::collections::HashMap<String, Vec<u8>>;
-            let hashes: Vec<Hash> = connection.ask_all(&calls).await?;
-            for (one, hash) in listed.iter_mut().zip(hashes) {
-                one.found.fields = hash.into_iter().map(|(k, v)| (k, v.into())).collect();
+            let read: Vec<Hash> = connection.ask_all(&calls).await?;
+            for (fields, hash) in hashes.into_iter().zip(read) {
+                *fields = hash.into_iter().map(|(k, v)| (k, v.into())).collect();
             }
         }
         Ok(listed)
@@ -243,6 +298,21 @@ impl Migration {
         command.arg(&place.key);
         connection.ask(&command).await
     }
+}
+
+/// The number of a reason; what is over the bound shares one.
+pub(super) fn entry<T: Default>(stays: &mut BTreeMap<String, T>, why: String) -> &mut T {
+    let is_told = stays.len() < REASONS_MAX || stays.contains_key(&why);
+    let why = match is_told {
+        true => why,
+        false => "for further reasons".to_owned(),
+    };
+    stays.entry(why).or_default()
+}
+
+/// What is wrong with a key of another type.
+fn odd(key: &str, held: &str) -> String {
+    format!("its key {key} holds a {held}, not what the library writes")
 }
 
 /// The reason for which a place stays.

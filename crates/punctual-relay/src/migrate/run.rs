@@ -11,7 +11,7 @@ use punctual::{Due, Error, ErrorKind, JobId, Namespace, NewJob, Queue, Result, S
 
 use super::Migration;
 use super::parking::{Parked, Parking};
-use super::plan::PAGE;
+use super::plan::{PAGE, entry};
 use crate::message::foreign_id;
 
 /// The pause between two passes of a watch.
@@ -123,6 +123,10 @@ impl Migration {
         moved: &mut Moved,
     ) -> Result<()> {
         let hash = self.format.hash_key("").unwrap_or_default();
+        if let Some(why) = self.is_odd(&mut parking.connection, place).await? {
+            *entry(&mut moved.stays, why) += 1;
+            return Ok(());
+        }
         // So many of the next ones are left.
         let mut left = 0;
         loop {
@@ -136,7 +140,7 @@ impl Migration {
                     Ok(Some(_)) => wanted.push((listed.name, listed.handle)),
                     Ok(None) => left += 1,
                     Err(why) => {
-                        *moved.stays.entry(why).or_default() += 1;
+                        *entry(&mut moved.stays, why) += 1;
                         left += 1;
                     }
                 }

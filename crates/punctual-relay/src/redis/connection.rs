@@ -99,16 +99,27 @@ impl Place {
 
     fn failed(&self, error: &redis::RedisError) -> Error {
         let lacks = error.to_string().contains("unknown command");
-        let kind = match error.code() {
+        let code = code_of(error);
+        let kind = match code.as_deref() {
             Some("WRONGTYPE" | "NOPERM" | "WRONGPASS" | "NOAUTH") => ErrorKind::InvalidInput,
             _ if lacks => ErrorKind::Unsupported,
             _ => ErrorKind::EngineUnavailable,
         };
-        let message = match error.code() {
+        let text = error.to_string();
+        if text.contains("switch database") || text.contains("DB index is out of range") {
+            let message = "the server refuses the database; name one that it has";
+            return Error::new(ErrorKind::InvalidInput, message)
+                .with("host", &self.host)
+                .with("database", self.database())
+                .with("error", error);
+        }
+        let answered = matches!(error.kind(), redis::ErrorKind::Server(_)) || code.is_some();
+        let message = match code.as_deref() {
             _ if lacks => "the server is too old: it lacks a command; docs/relay.md names versions",
             Some("LOCKLOST") => "another migration of the queue has begun",
             Some("WRONGTYPE") => "the key holds another type; choose the relay for its type",
             Some("NOPERM") => "the user may not use the key; see ACL of the server",
+            _ if answered => "the source on Redis refuses a command; the error says why",
             _ => "the source on Redis does not answer as it should; is it running?",
         };
         Error::new(kind, message)
@@ -121,6 +132,13 @@ impl Place {
         let message = "the source on Redis did not answer in 10 s; is the way free?";
         Error::new(ErrorKind::EngineUnavailable, message).with("host", &self.host)
     }
+}
+
+/// The first code that the server answered, of a pipeline too.
+fn code_of(error: &redis::RedisError) -> Option<String> {
+    let errors = error.clone().into_server_errors();
+    let first = errors.and_then(|errors| Some(errors.first()?.1.code().to_owned()));
+    first.or_else(|| error.code().map(str::to_owned))
 }
 
 impl fmt::Display for Place {

@@ -467,3 +467,115 @@ async fn what_is_no_queue_of_the_library_is_named() {
     let wrong = plan(&redis, "rq").await;
     assert!(wrong.contains("another type"), "{wrong}");
 }
+
+#[tokio::test]
+async fn a_key_of_another_type_stays_and_blocks_no_other() {
+    for (library, dump, queue, carried, words) in [
+        (
+            "bullmq",
+            BULLMQ,
+            "mail",
+            9,
+            &[
+                &["SET", "bull:mail:h10", "x"][..],
+                &["LPUSH", "bull:mail:wait", "h10"],
+            ][..],
+        ),
+        (
+            "rq",
+            RQ,
+            "mail",
+            4,
+            &[
+                &["SET", "rq:job:wt", "x"],
+                &["RPUSH", "rq:queue:mail", "wt"],
+                &["DEL", "rq:finished:mail"],
+                &["SET", "rq:finished:mail", "x"],
+            ],
+        ),
+        (
+            "sidekiq",
+            SIDEKIQ,
+            "mail",
+            5,
+            &[&["DEL", "retry"], &["SET", "retry", "x"]],
+        ),
+        (
+            "celery",
+            CELERY,
+            "celery",
+            7,
+            &[&["SET", "unacked_index", "x"]],
+        ),
+    ] {
+        let mut redis = Redis::start().await;
+        load(&mut redis, dump).await;
+        for line in words {
+            redis.run(line).await;
+        }
+        let keys: Vec<&str> = words
+            .iter()
+            .filter(|line| line[0] == "SET")
+            .map(|line| line[1])
+            .collect();
+        let mut migration = migration(&redis, library, queue);
+        if library == "celery" {
+            migration = migration.workers_stopped();
+        }
+        let plan = migration.plan().await.expect("a plan");
+        let takes: u64 = plan.takes.values().map(|samples| samples.jobs).sum();
+        let engine = engine();
+        let moved = run(&migration, &Queue::new(&engine)).await;
+        assert_eq!(
+            (takes, moved.enqueued),
+            (carried, carried),
+            "{library}: {plan:?} {moved:?}"
+        );
+        for key in keys {
+            let names = |why: &String| why.contains(key) && why.contains("holds a string");
+            assert!(plan.stays.keys().any(names), "{key}: {plan:?}");
+            // What is done is not read.
+            if !key.starts_with("rq:finished") {
+                assert!(moved.stays.keys().any(names), "{key}: {moved:?}");
+            }
+            let held: String = ask(&mut redis, &["GET", key]).await;
+            assert_eq!(held, "x");
+        }
+    }
+}
+
+#[tokio::test]
+async fn reasons_are_bounded() {
+    let mut redis = Redis::start().await;
+    for n in 0..200 {
+        let (key, job) = (format!("rq:job:{n}"), n.to_string());
+        redis.run(&["SET", &key, "x"]).await;
+        redis.run(&["RPUSH", "rq:queue:mail", &job]).await;
+    }
+    let migration = migration(&redis, "rq", "mail");
+    let plan = migration.plan().await.expect("a plan");
+    assert_eq!(plan.stays.len(), 101);
+    assert_eq!(
+        plan.stays.values().map(|samples| samples.jobs).sum::<u64>(),
+        200
+    );
+    let moved = run(&migration, &Queue::new(engine())).await;
+    assert_eq!(
+        (moved.stays.len(), moved.stays.values().sum::<u64>()),
+        (101, 200)
+    );
+}
+
+#[tokio::test]
+async fn a_database_that_a_server_lacks_is_named() {
+    let redis = Redis::start().await;
+    let address = format!("rq://127.0.0.1:{}/mail?db=99", redis.server.port());
+    let migration = Migration::new(&address, "into").expect("an address");
+    let error = migration.plan().await.expect_err("no such database");
+    assert_eq!(error.kind(), punctual::ErrorKind::InvalidInput);
+    let text = error.to_string();
+    assert!(
+        text.contains("database") && !text.contains("running"),
+        "{text}"
+    );
+}
