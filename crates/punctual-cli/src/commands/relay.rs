@@ -56,10 +56,10 @@ impl Command {
         self.prepare(None)?.run(global).await
     }
 
-    /// Makes it ready to run. A sink publishes only to exchanges of these patterns, if any are
-    /// given.
+    /// Makes it ready to run, and checks it. A sink publishes only to exchanges of these patterns,
+    /// if any are given.
     pub(crate) fn prepare(self, only: Option<&[String]>) -> Result<Prepared> {
-        match self {
+        let prepared = match self {
             Self::RedisList(args) => args.prepare(),
             Self::RedisZset(args) => args.prepare(),
             Self::RedisStream(args) => args.prepare(),
@@ -70,7 +70,9 @@ impl Command {
             Self::Amqp(args) => args.prepare(),
             Self::AmqpDelay(args) => args.prepare(only),
             Self::AmqpEmit(args) => args.prepare(only),
-        }
+        }?;
+        prepared.check()?;
+        Ok(prepared)
     }
 }
 

@@ -337,3 +337,25 @@ async fn jobs_of_sidekiq_are_shown_taken_and_put_back() {
         assert!(refused.exits(2).stderr.contains("bullmq://HOST:PORT/QUEUE"));
     }
 }
+
+#[test]
+fn what_a_relay_cannot_do_is_refused_before_it_begins() {
+    let punctual = Punctual::with_data();
+    for wrong in [&["--remember", "30d"][..], &["--name", "a b"]] {
+        for kind in ["redis-list", "redis-zset"] {
+            let place = ["--redis", "127.0.0.1:1", "--key", "k", "--into", "q"];
+            let args = [&["relay", kind], &place[..], wrong].concat();
+            let refused = punctual.run(&args).exits(2);
+            assert!(!refused.stderr.contains("relaying"), "{refused:?}");
+        }
+    }
+    punctual.write(
+        "relays.toml",
+        "[allow.default]\ncommands = [\"*\"]\n\n[[relay]]\nname = \"a\"\nkind = \"exec\"\n\
+         source = \"cat\"\nremember = \"30d\"\n",
+    );
+    let refused = punctual
+        .run(&["serve", "--no-auth", "--relay", "relays.toml"])
+        .exits(2);
+    assert!(refused.stderr.contains("remember"), "{refused:?}");
+}

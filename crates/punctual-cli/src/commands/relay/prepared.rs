@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual::time::{format_span, hours, seconds, within};
 use punctual::worker::shutdown_signal;
-use punctual::{Context, Engine, JobRecord, Namespace, Worker};
+use punctual::{Context, Engine, JobRecord, Limits, Namespace, NewJob, Worker};
 use punctual_relay::lines::LineSink;
 use punctual_relay::{Open, Relay, RelayHealth, RelayNumbers};
 
@@ -64,6 +64,15 @@ impl Prepared {
             until_idle: false,
             every: seconds(10),
         }
+    }
+
+    /// Refuses what could not run, before it says that it does.
+    pub(super) fn check(&self) -> Result<()> {
+        // The name is part of a queue's.
+        Relay::new(punctual::MemoryEngine::new(), &self.name)?;
+        let mut job = NewJob::new(self.queue.clone(), "");
+        job.remember = Some(self.remember);
+        Ok(job.check(&Limits::default())?)
     }
 
     /// Runs in the foreground until Ctrl-C, and prints its numbers.

@@ -143,6 +143,8 @@ impl ZsetArgs {
 
     /// Shows the unit of the scores; whether that was all that was asked for.
     pub(super) async fn show(&self, global: &Global) -> Result<bool> {
+        let prepared = self.common.prepare("redis-zset", &self.from.into);
+        prepared.check()?;
         let guess = self.source()?.guess().await?;
         let unit = guess.unit.map_or("unknown, the set is empty", Unit::name);
         let out = global.output();
