@@ -2,6 +2,7 @@
 
 mod allow;
 mod file;
+mod secret;
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;

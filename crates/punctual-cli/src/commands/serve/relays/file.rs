@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::allow::Allow;
+use super::secret::is_secret;
 use crate::commands::relay::{Command, Prepared};
 use crate::commands::serve::access::warn_if_others_can_read;
 use crate::failure::{Failure, Result};
@@ -57,7 +58,7 @@ pub(super) fn read(path: &Path, home: &Namespace) -> Result<Vec<(Namespace, Prep
         let line = 1 + text[..begin.min(text.len())].matches('\n').count();
         Failure::usage(format!("line {line} of {shown}: {}", error.message())).hint(hint)
     })?;
-    if text.contains("password") || text.contains("://") {
+    if file.has_secrets() {
         warn_if_others_can_read(path);
     }
     let wrong = |name: &str, why: &str| {
@@ -81,6 +82,17 @@ pub(super) fn read(path: &Path, home: &Namespace) -> Result<Vec<(Namespace, Prep
         relays.push((namespace, prepared));
     }
     Ok(relays)
+}
+
+impl File {
+    /// Whether a value that stands here is for few eyes.
+    fn has_secrets(&self) -> bool {
+        let mut options = self.relays.iter().flat_map(|entry| &entry.options);
+        options.any(|(_, value)| match value {
+            Value::Array(values) => values.iter().filter_map(Value::as_str).any(is_secret),
+            value => value.as_str().is_some_and(is_secret),
+        })
+    }
 }
 
 impl Entry {
@@ -155,11 +167,13 @@ fn text_of(name: &str, value: &Value, dir: &Path) -> Result<String, String> {
                 .map_err(|_| format!("{name}: the environment variable {variable} is not set")),
             (None, Some(Value::String(file)), 1) => {
                 let path = dir.join(file);
-                warn_if_others_can_read(&path);
                 let text = std::fs::read_to_string(&path);
                 let text = text.map_err(|error| {
                     format!("{name}: {} cannot be read: {error}", path.display())
                 })?;
+                if is_secret(&text) {
+                    warn_if_others_can_read(&path);
+                }
                 Ok(text.trim().to_owned())
             }
             _ => Err(format!("{name}: set one of env and file")),

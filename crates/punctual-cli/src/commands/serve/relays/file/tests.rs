@@ -116,3 +116,38 @@ fn a_prefix_and_a_pattern_need_a_beginning_on_the_list() {
         assert_eq!(answer.is_ok(), is_allowed, "{key} by {list}: {answer:?}");
     }
 }
+
+#[test]
+fn only_a_password_or_a_secret_makes_a_file_secret() {
+    let secret = |option: &str| {
+        let text = format!("[[relay]]\nname = \"a\"\nkind = \"exec\"\n{option}");
+        let file: super::File = toml::from_str(&text).expect("a file");
+        file.has_secrets()
+    };
+    for option in [
+        "redis = \"redis://127.0.0.1:17104\"",
+        "redis = \"127.0.0.1\"",
+        "redis = \"redis://ann@127.0.0.1/3\"",
+        "redis = \"redis://ann:@127.0.0.1/3\"",
+        "sql = \"sqlite:shop.db\"",
+        "sql = \"postgres://app@db/shop?sslmode=require\"",
+        "amqp = { env = \"PUNCTUAL_AMQP\" }",
+        "source = \"./read.py --url http://a.example/x:y@z\"",
+        "source = \"./read.py --token-file t\"",
+        "key = \"password\"",
+        "trust_message_id = true",
+    ] {
+        assert!(!secret(option), "{option}");
+    }
+    for option in [
+        "redis = \"redis://:pw@127.0.0.1\"",
+        "redis = \"ann:pw@127.0.0.1:6379\"",
+        "amqp = \"amqp://guest:p/w@broker/%2f\"",
+        "sql = \"postgres://db/shop?user=app&password=pw\"",
+        "source = \"curl 'https://ann:pw@a.example/x'\"",
+        "source = \"TOKEN=abc ./read.py\"",
+        "source = \"./read.py --password pw\"",
+    ] {
+        assert!(secret(option), "{option}");
+    }
+}
