@@ -11,6 +11,7 @@ pub(crate) mod export;
 pub(crate) mod flows;
 pub(crate) mod import;
 pub(crate) mod jobs;
+mod keys;
 pub(crate) mod lock;
 pub(crate) mod migrate;
 pub(crate) mod outbox;

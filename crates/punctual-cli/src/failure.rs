@@ -94,6 +94,13 @@ impl Failure {
         self
     }
 
+    /// Puts what it is about in front: a file, and a part of it.
+    #[must_use]
+    pub(crate) fn of(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     /// What is wrong, without the remedy.
     pub(crate) fn message(&self) -> &str {
         &self.message

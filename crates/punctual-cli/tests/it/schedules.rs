@@ -450,7 +450,20 @@ queue = 'beats'
     assert_eq!(punctual.one(&["schedules", "show", "beat"])["paused"], true);
     for (text, part) in [
         ("[x]\nevery = '1h'\n", "x: queue is missing"),
-        ("[x]\nqueue = 'q'\nevry = '1h'\n", "--evry"),
+        (
+            "[x]\nqueue = 'q'\nexpectwithin = '1h'\n",
+            "schedules.toml: x: the key expectwithin is not known",
+        ),
+        ("[x]\nqueue = 'q'\nevery = 'x y'\n", "x: every: "),
+        ("[x]\nqueue = 3\nevery = '1h'\n", "x: queue: write a text"),
+        (
+            "[x]\nqueue = 'q'\nevery = '1h'\npause_on_failure = 'yes'\n",
+            "x: pause_on_failure: write true or false",
+        ),
+        (
+            "[x]\nqueue = 'q'\nevery = '1h'\nmissed_max = 'z'\n",
+            "x: missed_max: invalid value 'z'",
+        ),
         ("[x]\nqueue = 'q'\n", "names no time"),
         ("x = 1\n", "x: is no table"),
         ("[x]\nqueue = 'q'\ncron = '60 * * * *'\n", "out of range"),

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use punctual::schedule::Schedule;
 
 use super::{schedules, set};
 use crate::args::Session;
+use crate::commands::keys;
 use crate::failure::{Failure, Result};
 use crate::output::{Columns, counted, object};
 
@@ -64,12 +65,11 @@ impl Args {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
         let text = std::fs::read_to_string(&self.file)
             .map_err(|error| Failure::file("read", &self.file, &error))?;
-        let wanted = read(&text).map_err(|message| {
-            let message = format!("{}: {message}", self.file.display());
-            Failure::usage(message).hint("`punctual schedules apply --help` shows such a file")
-        })?;
+        let shown = self.file.display().to_string();
+        let wrong = |failure: Failure| failure.of(&shown);
+        let wanted = read(&text).map_err(wrong)?;
         if self.prune && wanted.is_empty() {
-            let message = format!("{} has no schedules", self.file.display());
+            let message = format!("{shown} has no schedules");
             return Err(Failure::usage(message)
                 .hint("leave --prune out, or remove schedules with `punctual schedules remove`"));
         }
@@ -152,12 +152,16 @@ impl Args {
 }
 
 /// The schedules of a file; an error names the schedule and the key.
-fn read(text: &str) -> std::result::Result<BTreeMap<String, Schedule>, String> {
+fn read(text: &str) -> Result<BTreeMap<String, Schedule>> {
+    let hint = "`punctual schedules apply --help` shows such a file";
     let tables: BTreeMap<String, toml::Value> =
-        toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        toml::from_str(text).map_err(|error| Failure::usage(error.message()).hint(hint))?;
     let mut found = BTreeMap::new();
     for (name, table) in tables {
-        let schedule = schedule_of(&name, table).map_err(|what| format!("{name}: {what}"))?;
+        let line = line_of(&name, table);
+        let line = line.map_err(|what| Failure::usage(what).hint(hint).of(&name))?;
+        let schedule = line.set.schedule();
+        let (_, schedule) = schedule.map_err(|failure| failure.of(&name))?;
         found.insert(name, schedule);
     }
     Ok(found)
@@ -170,14 +174,18 @@ struct Line {
     set: set::Args,
 }
 
-fn schedule_of(name: &str, table: toml::Value) -> std::result::Result<Schedule, String> {
+fn line_of(name: &str, table: toml::Value) -> std::result::Result<Line, String> {
     let toml::Value::Table(table) = table else {
         return Err("is no table; write [NAME] in front of its keys".into());
     };
-    let mut options = vec!["set".to_owned()];
+    let command = Line::command();
+    let mut words = vec!["set".to_owned()];
     let mut positions = vec!["--".to_owned(), name.to_owned()];
-    let queue = table.get("queue").and_then(toml::Value::as_str);
-    positions.push(queue.ok_or("queue is missing; name one")?.to_owned());
+    positions.push(match table.get("queue") {
+        Some(toml::Value::String(queue)) => queue.clone(),
+        Some(_) => return Err("queue: write a text".into()),
+        None => return Err("queue is missing; name one".into()),
+    });
     for (key, value) in &table {
         match (key.as_str(), value) {
             ("queue", _) => {}
@@ -186,35 +194,19 @@ fn schedule_of(name: &str, table: toml::Value) -> std::result::Result<Schedule, 
                 let json = serde_json::to_string(value);
                 positions.push(json.map_err(|error| format!("payload: {error}"))?);
             }
-            (_, toml::Value::Array(values)) => {
-                for value in values {
-                    options.push(option_of(key, value)?);
-                }
-            }
-            (_, toml::Value::Boolean(set)) => {
-                options.extend(set.then(|| format!("--{}", key.replace('_', "-"))));
-            }
-            (_, value) => options.push(option_of(key, value)?),
+            _ => words.extend(keys::words(&command, key, value, |one| text_of(key, one))?),
         }
     }
-    options.extend(positions);
-    let line = Line::try_parse_from(options).map_err(|error| first_line(&error.to_string()))?;
-    let schedule = line.set.schedule().map_err(|failure| failure.message)?;
-    Ok(schedule.1)
+    words.extend(positions);
+    let keys = table.keys().map(String::as_str);
+    Line::try_parse_from(words).map_err(|error| keys::told(&error, keys))
 }
 
-/// `--key=value` of a text or a number.
-fn option_of(key: &str, value: &toml::Value) -> std::result::Result<String, String> {
-    let text = match value {
-        toml::Value::String(text) => text.clone(),
-        toml::Value::Integer(number) => number.to_string(),
-        toml::Value::Datetime(at) => at.to_string(),
-        _ => return Err(format!("{key} is neither a text nor a number")),
-    };
-    Ok(format!("--{}={text}", key.replace('_', "-")))
-}
-
-fn first_line(text: &str) -> String {
-    let first = text.lines().next().unwrap_or_default();
-    first.trim_start_matches("error: ").to_owned()
+fn text_of(key: &str, value: &toml::Value) -> std::result::Result<String, String> {
+    match value {
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Datetime(at) => Ok(at.to_string()),
+        _ => Err(format!("{key}: write a text or a whole number")),
+    }
 }

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use clap::Parser;
-use punctual::{Limits, Namespace, NewJob};
-use punctual_relay::Relay;
+use clap::{CommandFactory, Parser};
+use punctual::Namespace;
 use serde::Deserialize;
 use toml::Value;
 
 use super::allow::Allow;
 use super::secret::is_secret;
+use crate::commands::keys;
 use crate::commands::relay::{Command, Prepared};
 use crate::commands::serve::access::warn_if_others_can_read;
 use crate::failure::{Failure, Result};
@@ -18,7 +18,7 @@ use crate::failure::{Failure, Result};
 /// One server runs at most so many.
 const RELAYS_MAX: usize = 100;
 /// Options of a command that mean nothing to a server.
-const OF_A_COMMAND: [&str; 3] = ["until_idle", "every", "dry_run"];
+const OF_A_COMMAND: [&str; 3] = ["until-idle", "every", "dry-run"];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -107,10 +107,9 @@ impl Entry {
             Some(name) => Namespace::new(name.clone()).map_err(said)?,
             None => home.clone(),
         };
-        // The name is part of a queue's.
-        Relay::new(punctual::MemoryEngine::new(), &self.name).map_err(said)?;
         let line = self.line(dir)?;
-        let line = Line::try_parse_from(line).map_err(|error| in_one_line(&error))?;
+        let keys = self.options.keys().map(String::as_str);
+        let line = Line::try_parse_from(line).map_err(|error| keys::told(&error, keys))?;
         let none = Allow::default();
         let allow = allow.get(namespace.as_str()).unwrap_or(&none);
         // A sink whose jobs name exchanges gets the list; an empty one lets nothing pass.
@@ -122,12 +121,9 @@ impl Entry {
         }
         let prepared = line.command.prepare(Some(&allow.exchanges));
         let prepared = prepared.map_err(|failure| match failure.told_hint() {
-            Some(hint) => format!("{}; {hint}", failure.message()),
+            Some(hint) => format!("{}; {}", failure.message(), keys::as_words(hint)),
             None => failure.message().to_owned(),
         })?;
-        NewJob::new(prepared.queue.clone(), "")
-            .check(&Limits::default())
-            .map_err(said)?;
         for reach in &prepared.reaches {
             allow.check(namespace.as_str(), reach)?;
         }
@@ -136,22 +132,24 @@ impl Entry {
 
     /// The line of the command.
     fn line(&self, dir: &Path) -> Result<Vec<String>, String> {
+        let relays = Line::command();
+        let command = relays.find_subcommand(&self.kind).ok_or_else(|| {
+            let known = relays.get_subcommands().map(clap::Command::get_name);
+            let mut known: Vec<&str> = known.collect();
+            known.sort_unstable();
+            let known = known.join(", ");
+            format!(
+                "the kind {:?} is not known; the kinds are {known}",
+                self.kind
+            )
+        })?;
         let mut line = vec![self.kind.clone(), format!("--name={}", self.name)];
-        for (name, value) in &self.options {
-            if OF_A_COMMAND.contains(&name.as_str()) {
-                return Err(format!("{name} is for a command at a prompt; leave it out"));
+        for (key, value) in &self.options {
+            if OF_A_COMMAND.contains(&keys::dashed(key).as_str()) {
+                return Err(format!("{key} is for a command at a prompt; leave it out"));
             }
-            let flag = format!("--{}", name.replace('_', "-"));
-            match value {
-                Value::Boolean(true) => line.push(flag),
-                Value::Boolean(false) => {}
-                Value::Array(values) => {
-                    for value in values {
-                        line.push(format!("{flag}={}", text_of(name, value, dir)?));
-                    }
-                }
-                value => line.push(format!("{flag}={}", text_of(name, value, dir)?)),
-            }
+            let text = |value: &Value| text_of(key, value, dir);
+            line.extend(keys::words(command, key, value, text)?);
         }
         Ok(line)
     }
@@ -182,16 +180,6 @@ fn text_of(name: &str, value: &Value, dir: &Path) -> Result<String, String> {
             "{name}: write a text, a whole number, true or a list"
         )),
     }
-}
-
-/// What clap says, without its usage.
-fn in_one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let lines = text.lines().map(str::trim).take_while(|line| {
-        !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more")
-    });
-    let text = lines.collect::<Vec<_>>().join(" ");
-    text.trim_start_matches("error: ").to_owned()
 }
 
 #[cfg(test)]

@@ -65,13 +65,30 @@ fn each_mistake_names_the_relay_and_the_remedy() {
             "[allow.shop]",
             "may not reach \"127.0.0.1:6379\"",
         ),
-        ("key = \"mail\"", "", "--key <KEY>"),
+        ("key = \"mail\"", "", "key is missing"),
         (
             "key = \"mail\"",
             "key = \"mail\"\nkee = 1",
-            "unexpected argument '--kee'",
+            "the key kee is not known",
         ),
-        ("redis-list", "redis-lost", "redis-lost"),
+        (
+            "redis-list",
+            "redis-lost",
+            "the kind \"redis-lost\" is not known; the kinds are amqp, amqp-delay, amqp-emit, exec, \
+             outbox, redis-expiry, redis-list, redis-pubsub, redis-stream, redis-zset",
+        ),
+        ("redis-list", "help", "the kind \"help\" is not known"),
+        ("batch = 10", "until-idle = true", "until-idle is for"),
+        ("batch = 10", "help = true", "the key help is not known"),
+        ("batch = 10", "batch = true", "batch: write a value"),
+        ("batch = 10", "batch = [1, 2]", "batch: write one value"),
+        (
+            "batch = 10",
+            "end = \"up\"",
+            "end: invalid value 'up'; use right or left",
+        ),
+        ("\"2h\"", "\"30d\"", "remember"),
+        ("\"2h\"", "\"soon\"", "remember: invalid value 'soon'"),
         (
             "batch = 10",
             "until_idle = true",
@@ -91,6 +108,7 @@ fn each_mistake_names_the_relay_and_the_remedy() {
     ] {
         let why = change(from, to);
         assert!(why.contains(said), "{to}: {why}");
+        assert!(!why.contains("--"), "a file has no options: {to}: {why}");
     }
     let (_, relay) = LIST.split_once("[[").expect("a relay");
     let why = of(&format!("{LIST}[[{relay}")).expect_err("twice");
