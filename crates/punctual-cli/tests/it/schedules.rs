@@ -478,3 +478,26 @@ queue = 'beats'
     let args = ["schedules", "apply", "schedules.toml", "--prune"];
     punctual.run(&args).exits(2);
 }
+
+#[test]
+fn nothing_of_a_file_with_a_bad_schedule_is_written() {
+    let punctual = Punctual::with_data();
+    let table = |name: &str, line: &str| format!("[{name}]\nevery = '1h'\n{line}\n");
+    for (bad, part) in [
+        ("queue = 'q'\nexpect_within = '401d'", "expect_within"),
+        ("queue = 'q'\nkind = 'a b'", "kind"),
+        ("queue = ''", "queue"),
+        ("queue = 'q'\nmissed = 'all'\nmissed_max = 101", "missed"),
+    ] {
+        let good = "queue = 'q'";
+        let text = [table("aaa", good), table("mmm", bad), table("zzz", good)];
+        punctual.write("p.toml", text.concat());
+        for more in [&["--dry-run"][..], &[]] {
+            let apply = ["schedules", "apply", "p.toml"];
+            let ran = punctual.run(&[&apply[..], more].concat()).exits(2);
+            assert!(ran.stderr.contains("p.toml: mmm: "), "{bad}: {ran:?}");
+            assert!(ran.stderr.contains(part), "{bad}: {ran:?}");
+        }
+        punctual.run(&["schedules", "show", "aaa"]).exits(3);
+    }
+}

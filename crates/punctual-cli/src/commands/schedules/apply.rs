@@ -26,7 +26,7 @@ The file is TOML, a table for each schedule:
   queue = 'reports'
   payload = { kind = 'weekly' }
 
-All of the file is read before anything is written. What is so already stays as it is, and so do
+All of the file is read and checked before anything is written. What is so already stays as it is, and so do
 pauses. --prune removes the schedules of the namespace that the file does not have.")]
 pub(crate) struct Args {
     /// The file
@@ -73,13 +73,19 @@ impl Args {
             return Err(Failure::usage(message)
                 .hint("leave --prune out, or remove schedules with `punctual schedules remove`"));
         }
+        let limits = session.engine.info().await?.limits;
+        for (name, schedule) in &wanted {
+            let checked = schedule.check(name, &limits);
+            checked.map_err(|error| wrong(Failure::from(error).of(name)))?;
+        }
         let schedules = schedules(session);
         let changes = self.changes(wanted, &schedules.list().await?);
         if !self.dry_run {
             for (name, change) in &changes {
                 match change {
                     Change::Created(schedule) | Change::Changed(schedule) => {
-                        schedules.set(name, schedule.clone()).await?;
+                        let set = schedules.set(name, schedule.clone()).await;
+                        set.map_err(|error| wrong(Failure::from(error).of(name)))?;
                     }
                     Change::Removed => drop(schedules.remove(name).await?),
                     Change::Unchanged => {}
