@@ -45,6 +45,17 @@ enum Header {
     Auto,
 }
 
+impl Header {
+    /// As the database keeps it.
+    fn number(self) -> i64 {
+        match self {
+            Self::Yes => 1,
+            Self::No => 0,
+            Self::Auto => -1,
+        }
+    }
+}
+
 /// What a part was, once it is in the store.
 struct Received {
     name: String,
@@ -96,13 +107,7 @@ pub(crate) async fn post(
     let mut form = Multipart::with_constraints(stream, boundary, constraints);
     let upload = Open::begin(&app).await?;
     let received = receive(&app, &mut form, &upload.id, room).await?;
-    finish(
-        &app,
-        upload,
-        received,
-        options.header.unwrap_or(Header::Auto),
-    )
-    .await
+    finish(&app, upload, received, options.header).await
 }
 
 async fn room_left(app: &App) -> Result<u64, Refusal> {
@@ -329,7 +334,7 @@ async fn finish(
     app: &App,
     mut upload: Open,
     received: Received,
-    header: Header,
+    header: Option<Header>,
 ) -> Result<Response, Refusal> {
     let now = now();
     let limit = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -337,25 +342,25 @@ async fn finish(
         upload: &upload.id,
         name: &received.name,
         kind: received.kind,
-        header: match header {
-            Header::Yes => 1,
-            Header::No => 0,
-            Header::Auto => -1,
-        },
+        header: header.unwrap_or(Header::Auto).number(),
         size: limit(received.size),
         sha256: &received.sha256,
         now,
         expires: now.saturating_add(micros_of(app.settings.keep)),
         quota: limit(app.settings.quota),
     };
-    let (id, is_duplicate) = match app.database.finish_upload(&file).await? {
+    let (id, is_duplicate, is_reprocessed) = match app.database.finish_upload(&file).await? {
         Finished::Stored(id) => {
             app.committed.notify_one();
-            (id, false)
+            (id, false, false)
         }
         Finished::Duplicate(id) => {
+            let is_reprocessed = match header {
+                Some(header) => choose(app, &id, header).await?,
+                None => false,
+            };
             ask_again_if_dead(app, &id).await?;
-            (id, true)
+            (id, true, is_reprocessed)
         }
         Finished::OverQuota => return Err(over_quota()),
         Finished::Gone => {
@@ -367,15 +372,38 @@ async fn finish(
     upload.is_ended = true;
     drop(upload);
     let body = json!({
-        "id": id, "sha256": received.sha256, "size": received.size, "duplicate": is_duplicate,
+        "id": id, "sha256": received.sha256, "size": received.size,
+        "duplicate": is_duplicate, "reprocessed": is_reprocessed,
         "file": format!("/files/{id}"), "events": format!("/ws?file={id}"),
     });
-    let status = if is_duplicate {
-        StatusCode::OK
-    } else {
-        StatusCode::ACCEPTED
+    let status = match is_duplicate && !is_reprocessed {
+        true => StatusCode::OK,
+        false => StatusCode::ACCEPTED,
     };
     Ok((status, Json(body)).into_response())
+}
+
+/// The same bytes were there, and their sender says whether they have a header: with another choice
+/// than the stored one they are processed again. Of two who say the same at once, one asks.
+async fn choose(app: &App, id: &str, header: Header) -> Result<bool, Refusal> {
+    let header = header.number();
+    loop {
+        let file = app.database.file(id).await?;
+        let Some(file) = file.filter(|file| file.kind == "csv" && file.header != header) else {
+            return Ok(false);
+        };
+        // Its record ended in between.
+        if file.state == "expired" || file.state == "failed" {
+            return Ok(false);
+        }
+        let why = Again::HeaderIs(header);
+        if app.database.ask_again(id, file.generation, why).await? {
+            app.cache.remove(id).await;
+            app.committed.notify_one();
+            app.announce(id);
+            return Ok(true);
+        }
+    }
 }
 
 /// The same bytes were there and their job is dead, as after a panic: it gets another.

@@ -142,6 +142,10 @@ async fn after(file: &File, ctx: &Context, app: &App) -> HandlerResult {
     };
     let left = std::time::Duration::from_micros((file.expires - now()).max(0).unsigned_abs());
     let span = app.settings.cache_for.min(left);
+    if file.done == 0 {
+        // It was dropped in between, and an entry may have been put after that.
+        app.cache.remove(&file.id).await;
+    }
     if file.done == 0 || span.is_zero() {
         return Ok(Outcome::Completed);
     }

@@ -99,6 +99,8 @@ pub(crate) enum Again {
     ResultIsDropped,
     /// There is none, and no job that will bring it.
     JobIsDead,
+    /// Somebody says otherwise whether there is a header, as [`File::header`] has it.
+    HeaderIs(i64),
 }
 
 /// Rows that are deleted in one transaction.
@@ -234,17 +236,21 @@ impl Database {
         let update = "UPDATE files SET generation = generation + 1, byte_offset = 0, row_total = 0, job = ?, \
              state = CASE WHEN done = 0 THEN 'queued' ELSE 'processed' END, reason = NULL \
              WHERE id = ? AND generation = ? AND (state IN ('processed', 'refused') OR (? AND state <> 'expired'))";
+        let choose = "UPDATE files SET header = ? WHERE id = ?";
         let drop_result = "UPDATE files SET done = 0, state = 'queued', result = NULL, thumbnail = NULL, ended = NULL \
              WHERE id = ?";
         let process = jobs::process(id, seen + 1)?;
         on_any!(self, pool, begin => {
             let mut tx = pool.begin_with(begin).await?;
             let asked = sqlx::query(update).bind(process.id.to_string()).bind(id).bind(seen)
-                .bind(why == Again::JobIsDead);
+                .bind(matches!(why, Again::JobIsDead | Again::HeaderIs(_)));
             if asked.execute(&mut *tx).await?.rows_affected() == 0 {
                 return Ok(false);
             }
-            if why == Again::ResultIsDropped {
+            if let Again::HeaderIs(header) = why {
+                sqlx::query(choose).bind(header).bind(id).execute(&mut *tx).await?;
+            }
+            if matches!(why, Again::ResultIsDropped | Again::HeaderIs(_)) {
                 sqlx::query(drop_result).bind(id).execute(&mut *tx).await?;
             }
             punctual_outbox::enqueue(&mut *tx, process).await?;

@@ -158,6 +158,90 @@ async fn a_result_that_was_deleted_is_processed_again() {
 }
 
 #[tokio::test]
+async fn the_same_bytes_with_another_choice_of_header_are_processed_again() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &[]).await;
+    let at = &web.address;
+    let send = async |choice: &str| {
+        let file = part("name=\"file\"; filename=\"h.csv\"", None, &csv("ann", 2));
+        let kind = format!("multipart/form-data; boundary={BOUNDARY}");
+        let path = format!("/upload{choice}");
+        ask(at, "POST", &path, &[("content-type", &kind)], form(&[file]))
+            .await
+            .expect("an answer")
+    };
+    let told = |(status, answer): &(u16, serde_json::Value)| {
+        (
+            *status,
+            answer["duplicate"] == true,
+            answer["reprocessed"] == true,
+        )
+    };
+    let first = send("?header=no").await;
+    assert_eq!(told(&first), (202, false, false));
+    let id = first.1["id"].as_str().expect("an id").to_owned();
+    let view = until_state(at, &id, "processed").await;
+    assert_eq!((&view["header"], &view["rows"]), (&json!(null), &json!(3)));
+    // The stored choice, or none, changes nothing.
+    assert_eq!(told(&send("?header=no").await), (200, true, false));
+    assert_eq!(told(&send("").await), (200, true, false));
+
+    // Of those who say another at once, one asks: one job.
+    let (a, b) = tokio::join!(send("?header=yes"), send("?header=yes"));
+    let mut both = [told(&a), told(&b)];
+    both.sort_unstable();
+    assert_eq!(both, [(200, true, false), (202, true, true)]);
+    assert_eq!(a.1["id"], id);
+    let view = until_state(at, &id, "processed").await;
+    assert_eq!(view["header"], json!(["name", "n"]));
+    assert_eq!(
+        (&view["rows"], &view["preview"][0]),
+        (&json!(2), &json!(["ann", "1"]))
+    );
+    assert_eq!(count(data.path(), "SELECT generation FROM files"), 2);
+
+    // A result that is deleted comes again with the choice that is stored.
+    let path = format!("/files/{id}/result");
+    let (status, _) = ask(at, "DELETE", &path, &[], "").await.expect("an answer");
+    assert_eq!(status, 202);
+    let view = until_state(at, &id, "processed").await;
+    assert_eq!(
+        (&view["header"], &view["rows"]),
+        (&json!(["name", "n"]), &json!(2))
+    );
+    assert_rows(data.path(), &id, 2);
+    until(|| objects(data.path()).len() == 1).await;
+}
+
+#[tokio::test]
+async fn another_choice_supersedes_an_attempt_that_runs() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &["--pace", "200ms"]).await;
+    let at = &web.address;
+    let id = upload(at, "some.csv", &csv("ann", 3_000))
+        .await
+        .expect("an id");
+    until(|| count(data.path(), "SELECT row_total FROM files") > 0).await;
+    let file = part(
+        "name=\"file\"; filename=\"a.csv\"",
+        None,
+        &csv("ann", 3_000),
+    );
+    let kind = format!("multipart/form-data; boundary={BOUNDARY}");
+    let headers = [("content-type", kind.as_str())];
+    let (status, answer) = ask(at, "POST", "/upload?header=no", &headers, form(&[file]))
+        .await
+        .expect("an answer");
+    assert_eq!((status, &answer["reprocessed"]), (202, &json!(true)));
+    let view = until_state(at, &id, "processed").await;
+    assert_eq!(
+        (&view["header"], &view["rows"]),
+        (&json!(null), &json!(3_001))
+    );
+    assert_rows(data.path(), &id, 3_001);
+}
+
+#[tokio::test]
 async fn a_file_whose_bytes_are_gone_fails_and_may_be_sent_again() {
     let data = tempfile::tempdir().expect("a directory");
     let web = Process::start(data.path(), &["--role", "web"]).await;
