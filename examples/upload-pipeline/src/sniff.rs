@@ -5,15 +5,23 @@ use axum::http::StatusCode;
 
 /// So many first bytes decide.
 pub(crate) const HEAD_BYTES: usize = 512;
+/// Where other types have their mark.
+const MARK_BYTES: usize = 4;
 /// A name may have so many bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// The kind of a file; what it claims to be must fit.
-pub(crate) fn kind_of(head: &[u8], claimed: Option<&str>) -> Result<&'static str, Refusal> {
+/// The kind of a file; what it claims to be must fit. What is named a CSV and begins as text is one:
+/// the worker says which row is wrong.
+pub(crate) fn kind_of(
+    head: &[u8],
+    name: &str,
+    claimed: Option<&str>,
+) -> Result<&'static str, Refusal> {
     let found = match head {
         [0x89, b'P', b'N', b'G', ..] => "png",
         [0xff, 0xd8, 0xff, ..] => "jpeg",
         head if is_text(head) => "csv",
+        head if is_named_csv(name) && begins_as_text(head) => "csv",
         _ => "",
     };
     let claims_image = claimed.is_some_and(|claimed| claimed.starts_with("image/"));
@@ -47,8 +55,25 @@ fn is_text(head: &[u8]) -> bool {
         Ok(_) => true,
         Err(error) => error.error_len().is_none(),
     };
-    is_utf8 && !head.iter().any(|byte| matches!(byte, 0..=8 | 14..=31))
+    is_utf8 && !has_controls(head)
 }
+
+fn has_controls(head: &[u8]) -> bool {
+    head.iter().any(|byte| matches!(byte, 0..=8 | 14..=31))
+}
+
+fn is_named_csv(name: &str) -> bool {
+    let end = name.len().saturating_sub(4);
+    name.as_bytes()[end..].eq_ignore_ascii_case(b".csv")
+}
+
+/// Perhaps in another encoding than UTF-8, but of no type that is known to be something else.
+fn begins_as_text(head: &[u8]) -> bool {
+    let mark = &head[..head.len().min(MARK_BYTES)];
+    !has_controls(mark) && in_words(head) == UNKNOWN
+}
+
+const UNKNOWN: &str = "of no type that is known here";
 
 fn in_words(head: &[u8]) -> &'static str {
     match head {
@@ -58,7 +83,7 @@ fn in_words(head: &[u8]) -> &'static str {
         [b'%', b'P', b'D', b'F', ..] => "a PDF",
         [0x1f, 0x8b, ..] => "a gzip file",
         head if is_text(head) => "text",
-        _ => "of no type that is known here",
+        _ => UNKNOWN,
     }
 }
 
@@ -90,13 +115,18 @@ mod tests {
 
     #[test]
     fn a_kind_is_what_the_bytes_are() {
-        assert_eq!(kind_of(b"a,b\n1,2\n", None).expect("a kind"), "csv");
+        assert_eq!(kind_of(b"a,b\n1,2\n", "a", None).expect("a kind"), "csv");
         assert_eq!(
-            kind_of("中文,1".as_bytes().split_last().expect("bytes").1, None).expect("a kind"),
+            kind_of(
+                "中文,1".as_bytes().split_last().expect("bytes").1,
+                "a",
+                None
+            )
+            .expect("a kind"),
             "csv"
         );
         assert_eq!(
-            kind_of(b"\x89PNG\r\n\x1a\n", Some("text/csv")).expect("a kind"),
+            kind_of(b"\x89PNG\r\n\x1a\n", "a.csv", Some("text/csv")).expect("a kind"),
             "png"
         );
         for (head, claimed) in [
@@ -106,7 +136,21 @@ mod tests {
             (b"a,b\n", Some("image/jpeg")),
             (b"#!/bin/sh\n", Some("image/png")),
         ] {
-            assert!(kind_of(head, claimed).is_err(), "{head:?}");
+            for name in ["a", "a.csv"] {
+                assert!(kind_of(head, name, claimed).is_err(), "{head:?} {name}");
+            }
+        }
+        // Of text that is no UTF-8, or has a NUL, its name decides.
+        for head in [&b"a,b\n1,\xff\xfe"[..], b"Gr\xf6\xdfe,1\n", b"a,b\n1,\0\n"] {
+            assert_eq!(kind_of(head, "a.CSV", None).expect("a kind"), "csv");
+            assert!(kind_of(head, "a.txt", None).is_err(), "{head:?}");
+        }
+        for head in [
+            &b"%PDF-1.4\n%\xe2\xe3"[..],
+            b"\xff\xfea\0,\0b\0",
+            b"\x1f\x8b\x08\0",
+        ] {
+            assert!(kind_of(head, "a.csv", None).is_err(), "{head:?}");
         }
     }
 

@@ -201,12 +201,22 @@ async fn receive(
     room: u64,
 ) -> Result<Received, Refusal> {
     let mut received = None;
-    while let Some(field) = form
+    let (mut has_other, mut passed) = (false, 0);
+    while let Some(mut field) = form
         .next_field()
         .await
         .map_err(|error| form_error(app, &error))?
     {
-        if field.name() != Some("file") || field.file_name().is_none() {
+        let is_named = field.name() == Some("file");
+        if !is_named && received.is_none() {
+            // Perhaps a part `file` comes later: which of the two is wrong is not known yet.
+            has_other = true;
+            passed += pass(app, &mut field).await?;
+            if passed <= FORM_BYTES_MAX {
+                continue;
+            }
+        }
+        if !is_named || has_other || field.file_name().is_none() {
             let message =
                 "the form has a part that is no file; send one part `file` with a file name";
             return Err(Refusal::bad("unexpected_part", message));
@@ -225,6 +235,22 @@ async fn receive(
             "the form has no part `file`: curl -F file=@some.csv",
         )
     })
+}
+
+/// Reads past a part that is not kept, or until it is longer than what is read past; its bytes.
+async fn pass(app: &App, field: &mut multer::Field<'_>) -> Result<u64, Refusal> {
+    let mut bytes = 0;
+    while let Some(chunk) = field
+        .chunk()
+        .await
+        .map_err(|error| form_error(app, &error))?
+    {
+        bytes += chunk.len() as u64;
+        if bytes > FORM_BYTES_MAX {
+            break;
+        }
+    }
+    Ok(bytes)
 }
 
 /// Streams a part into the store, and computes its hash on the way.
@@ -267,7 +293,7 @@ async fn store(
             None => {
                 head.extend_from_slice(&chunk);
                 if head.len() >= HEAD_BYTES {
-                    kind = Some(sniff::kind_of(&head, claimed.as_deref())?);
+                    kind = Some(sniff::kind_of(&head, &name, claimed.as_deref())?);
                     writer.write(head.split().freeze()).await?;
                 }
             }
@@ -278,7 +304,7 @@ async fn store(
     }
     let kind = match kind {
         Some(kind) => kind,
-        None => sniff::kind_of(&head, claimed.as_deref())?,
+        None => sniff::kind_of(&head, &name, claimed.as_deref())?,
     };
     writer.write(head.freeze()).await?;
     writer.finish().await?;

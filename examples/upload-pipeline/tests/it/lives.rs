@@ -85,16 +85,18 @@ async fn a_csv_out_of_bounds_is_refused_with_its_row() {
     let data = tempfile::tempdir().expect("a directory");
     let web = Process::start(data.path(), &[]).await;
     for (bytes, why) in [
+        (b"a,b\n1,\xff\xfe".to_vec(), "row 2 is not UTF-8 text"),
+        (b"a,b\n1,2\n3,\0\n".to_vec(), "row 3 has a NUL byte"),
         (
-            format!("a,1\nb,\"{}", "x".repeat(1 << 20)),
+            format!("a,1\nb,\"{}", "x".repeat(1 << 20)).into_bytes(),
             "row 2 has more than 65536 bytes",
         ),
         (
-            format!("a,1\n{}\n", ",".repeat(100_000)),
+            format!("a,1\n{}\n", ",".repeat(100_000)).into_bytes(),
             "row 2 has more than 1000 columns",
         ),
     ] {
-        let id = upload(&web.address, "bomb.csv", bytes.as_bytes())
+        let id = upload(&web.address, "bomb.csv", &bytes)
             .await
             .expect("an id");
         let view = until_state(&web.address, &id, "refused").await;

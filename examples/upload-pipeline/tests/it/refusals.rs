@@ -33,8 +33,22 @@ async fn bad_forms_are_refused_and_leave_nothing() {
     cut.truncate(cut.len() - 100);
     let cases = [
         (form(&[]), 400, "no_file"),
+        (form(&[part("name=\"x\"", None, b"1")]), 400, "no_file"),
         (
-            form(&[part("name=\"other\"", None, b"1")]),
+            form(&[
+                part("name=\"x\"", None, b"1"),
+                part("name=\"y\"", None, b""),
+            ]),
+            400,
+            "no_file",
+        ),
+        (
+            form(&[part("name=\"x\"", None, &vec![b'x'; 90_000])]),
+            400,
+            "unexpected_part",
+        ),
+        (
+            form(&[part("name=\"x\"", None, b"1"), file()]),
             400,
             "unexpected_part",
         ),
@@ -65,6 +79,15 @@ async fn bad_forms_are_refused_and_leave_nothing() {
         ),
         (
             form(&[part(FILE, None, b"PK\x03\x04\x14\0\0\0")]),
+            415,
+            "unsupported_type",
+        ),
+        (
+            form(&[part(
+                "name=\"file\"; filename=\"a.txt\"",
+                None,
+                b"a,b\n1,\xff\xfe",
+            )]),
             415,
             "unsupported_type",
         ),
