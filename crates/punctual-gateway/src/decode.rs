@@ -132,7 +132,7 @@ fn field(place: &str, told: &str, value: Option<&Value>) -> (Why, String, Option
         return (
             Why::Field,
             format!("{} is missing", within(name)),
-            use_of(name, ""),
+            use_of(meant(place, name), ""),
         );
     }
     if let Some(name) = quoted(told, "duplicate field `") {
@@ -147,6 +147,7 @@ fn field(place: &str, told: &str, value: Option<&Value>) -> (Why, String, Option
     }
     let name = place.rsplit('.').next().unwrap_or_default();
     let name = name.split('[').next().unwrap_or_default();
+    let name = meant(place.rsplit_once('.').map_or("", |(outer, _)| outer), name);
     if let Some(variant) = quoted(told, "unknown variant `") {
         let message = format!("{place} is \"{}\"", shown(variant));
         return (
@@ -208,10 +209,22 @@ fn known(told: &str) -> Option<String> {
     Some(format!("use {}", names.join(", ")))
 }
 
+/// The name by which [`use_of`] knows a field: `job` is the id of one in `clear` and `after`, and a
+/// whole job elsewhere.
+fn meant<'a>(outer: &str, name: &'a str) -> &'a str {
+    let outer = outer.rsplit('.').next().unwrap_or_default();
+    let outer = outer.split('[').next().unwrap_or_default();
+    match name {
+        "job" if matches!(outer, "clear" | "after") => "id",
+        name => name,
+    }
+}
+
 /// What a field takes, by its name or else by the words of its reader.
 fn use_of(name: &str, expected: &str) -> Option<String> {
     let takes = match name {
-        "id" | "job" => "a UUID such as \"01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a\"",
+        "job" => "an object: a job, such as {\"kind\": \"mail\", \"payload\": {\"order\": 7}}",
+        "id" => "a UUID such as \"01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a\"",
         "ids" | "jobs" => "an array of UUIDs",
         "queue" | "kind" => "1 to 128 of a-z A-Z 0-9 . _ - : /",
         "key" => "the unique key of a job",

@@ -84,6 +84,22 @@ fn the_field_what_stands_there_and_what_may_are_told() {
 }
 
 #[test]
+fn a_job_is_an_object_or_where_it_is_waited_for_an_id() {
+    use crate::json::topic::MessageLine;
+    for text in [r#"{"subject":"a"}"#, r#"{"subject":"a","job":"7"}"#] {
+        let unread = read_object::<MessageLine>(text.as_bytes()).expect_err(text);
+        let hint = unread.hint.unwrap_or_default();
+        assert!(hint.starts_with("use an object: a job"), "{text}: {hint}");
+    }
+    for text in [r#"{"after":[{}]}"#, r#"{"after":[{"job":7}]}"#] {
+        let (message, hint) = told(text);
+        let hint = hint.unwrap_or_default();
+        assert!(message.starts_with("after[0].job"), "{text}: {message}");
+        assert!(hint.starts_with("use a UUID"), "{text}: {hint}");
+    }
+}
+
+#[test]
 fn what_came_in_is_told_in_64_characters_that_show() {
     let long = "a\u{202e}\n\"`, expected `".repeat(1_000);
     for text in [

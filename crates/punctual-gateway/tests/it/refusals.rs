@@ -122,6 +122,10 @@ PATCH /v1/jobs/01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a {"payload":1,"payload_base64
 POST /v1/edits {"action":{"update_payload":{}},"ids":[]} => update_payload needs payload | payload_base64
 PUT /v1/queues/settings {"queue":"a"} => version is missing | an integer
 PUT /v1/queues/settings {"queue":"a","version":0,"max_pending":-1} => max_pending is -1 | from 0
+POST /v1/publish {"subject":"a"} => job is missing | an object
+POST /v1/publish {"subject":"a","job":"x"} => job is "x" | an object
+PUT /v1/schedules/a {} => job is missing | an object
+POST /v1/settlements settle "outcome":"completed","effects":[{"clear":{"name":"a"}}] => job is missing | UUID
 PUT /v1/queues/settings {"queue":"a","version":0,"on_full":"x"} => on_full is "x" | refuse or dead_letter_oldest
 "#;
 const QUERIES: &str = r#"
