@@ -336,10 +336,14 @@ fn verdict_of(copy: &Copy) -> &'static str {
 }
 
 fn copy_of(copy: &Copy) -> Object {
-    object!({
-        "subscription": copy.subscription, "queue": copy.queue,
-        "id": copy.id.map(|id| id.to_string()), "verdict": copy.verdict.map(|one| one.name()),
-    })
+    let mut one = object!({"subscription": copy.subscription, "queue": copy.queue});
+    if let Some(id) = copy.id {
+        one.0.push(("id", raw(&id.to_string())));
+    }
+    if let Some(verdict) = copy.verdict {
+        one.0.push(("verdict", raw(&verdict.name())));
+    }
+    one
 }
 
 impl Match {

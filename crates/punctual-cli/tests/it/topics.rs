@@ -49,6 +49,15 @@ fn a_message_goes_to_who_matches() {
     );
     punctual.run(&["topics", "unsubscribe", "mailer"]).exits(0);
     punctual.run(&["topics", "unsubscribe", "mailer"]).exits(3);
+    // A copy that cancels has no job yet: what it lacks is left out.
+    let cancels = ["topics", "subscribe", "orders.>", "reminders", "--cancel"];
+    punctual.run(&cancels).exits(0);
+    let published = punctual.one(&[&message[..], &["--unique", "order-7"]].concat());
+    let copies = published["copies"].as_array().expect("copies");
+    let cancelled = copies.iter().find(|copy| copy["queue"] == "reminders");
+    let cancelled = cancelled.and_then(|copy| copy.as_object());
+    let names: Vec<_> = cancelled.expect("a copy").keys().collect();
+    assert_eq!(names, ["queue", "subscription"], "{published}");
     let nobody = punctual
         .run(&["topics", "publish", "parcels.lost"])
         .exits(0);

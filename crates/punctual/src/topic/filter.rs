@@ -161,9 +161,13 @@ impl Filter {
             other => check_header(other, "")?,
         }
         for list in lists.into_iter().flatten() {
-            if list.is_empty() || list.len() > VALUES_MAX {
-                return refuse("has a list of no values or too many; use 1 to 100");
+            if list.len() > VALUES_MAX {
+                return refuse("has a list of too many values; use 1 to 100");
             }
+        }
+        let is_empty = |list: &Vec<String>| list.is_empty() || list.iter().any(String::is_empty);
+        if lists.into_iter().flatten().any(is_empty) || self.prefix.as_deref() == Some("") {
+            return refuse("has an empty value; write one, or test that it exists or is absent");
         }
         let mut values = lists.into_iter().flatten().flatten().chain(&self.prefix);
         if values.any(|value| value.len() > VALUE_BYTES_MAX) {

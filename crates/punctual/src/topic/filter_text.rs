@@ -67,8 +67,7 @@ fn parse(text: &str) -> Option<Filter> {
 
 fn list(text: &str) -> Option<Vec<&str>> {
     let inner = text.strip_prefix('[')?.strip_suffix(']')?;
-    let values = inner.split(',').map(str::trim);
-    Some(values.filter(|value| !value.is_empty()).collect())
+    Some(inner.split(',').map(str::trim).collect())
 }
 
 impl fmt::Display for Filter {

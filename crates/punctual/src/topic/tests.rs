@@ -83,6 +83,26 @@ fn malformed_filters_are_refused() {
     for text in texts {
         assert!(text.parse::<Filter>().is_err(), "{text}");
     }
+    let empty = ["a = ", "a != ", "a in []", "a not in []", "a in [b,,c]"];
+    for text in empty {
+        let error = text.parse::<Filter>().expect_err(text).to_string();
+        assert!(
+            error.contains("filter has an empty value"),
+            "{text}: {error}"
+        );
+    }
+    let without = Filter::header("a");
+    for filter in [
+        without.clone().one_of([""]),
+        without.clone().none_of(Vec::<String>::new()),
+        without.clone().prefix(""),
+    ] {
+        let error = filter.check().expect_err("an empty value").to_string();
+        assert!(
+            error.contains("filter has an empty value"),
+            "{filter:?}: {error}"
+        );
+    }
     let nan = Filter::header("a").at_least(f64::NAN);
     assert!(nan.check().is_err());
     assert!(Filter::header("a").check().is_err(), "it tests nothing");
