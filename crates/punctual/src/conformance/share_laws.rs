@@ -51,6 +51,7 @@ macro_rules! __share_laws {
                 explain_names_the_closed_share[Shares, Explain],
                 share_settings_out_of_range_are_refused[Shares],
                 a_queue_with_a_block_can_be_deleted[Shares],
+                the_end_of_no_block_makes_no_queue[Shares],
             }
         }
     };

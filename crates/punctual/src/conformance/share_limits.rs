@@ -7,7 +7,7 @@ use super::looks::at_once;
 use super::shares::of;
 use crate::engine::{
     ClosedShare, Control, Controlled, QueueSettings, Rate, Reason, RecordValue, ShareSettings,
-    Waited,
+    StatsRequest, Waited,
 };
 use crate::error::ErrorKind;
 use crate::job::{Outcome, State};
@@ -326,4 +326,14 @@ pub(super) async fn a_queue_with_a_block_can_be_deleted(case: Case) {
     assert_eq!(deleted, Controlled::Done(true));
     let jobs = case.many_of("a", 1).await;
     assert_eq!(case.claim_ids(10).await, jobs);
+}
+
+/// To end a block in a queue that nobody has named before changes nothing, and makes no queue.
+pub(super) async fn the_end_of_no_block_makes_no_queue(case: Case) {
+    assert_eq!(
+        case.block("a", Duration::ZERO).await,
+        Controlled::Done(false)
+    );
+    let stats = case.stats_of(StatsRequest::default()).await;
+    assert_eq!(stats.queues, []);
 }

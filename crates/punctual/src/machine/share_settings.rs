@@ -64,8 +64,17 @@ impl Machine {
         share: &str,
         span: std::time::Duration,
     ) -> Result<Controlled> {
-        let namespace = self.namespace_or_new(namespace);
-        let id = self.queue_or_new(namespace, queue);
+        let known = self.namespace(namespace);
+        let known = known.and_then(|namespace| self.queue(namespace, queue));
+        let id = match known {
+            Some(id) => id,
+            // Nothing is blocked there, and a queue is not made to say so.
+            None if span.is_zero() => return Ok(Controlled::Done(false)),
+            None => {
+                let namespace = self.namespace_or_new(namespace);
+                self.queue_or_new(namespace, queue)
+            }
+        };
         let until = (!span.is_zero()).then(|| self.now + span);
         let now = self.now;
         let before = self.share_row(id, share)?.and_then(|row| row.blocked_until);
