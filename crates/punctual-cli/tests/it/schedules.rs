@@ -243,6 +243,40 @@ fn a_schedule_runs_without_a_process_and_is_shown() {
 }
 
 #[test]
+fn schedules_are_shown_on_80_columns() {
+    let punctual = Punctual::new();
+    let zone = [
+        "--zone",
+        "America/Argentina/Buenos_Aires",
+        "--expect-within",
+    ];
+    for more in [
+        ["--every", "1500ms+100ms", "1s"],
+        ["--cron", "0 9 29 2 *", "1s"],
+    ] {
+        let set = [
+            &["schedules", "set", "a"],
+            &more[..2],
+            &zone[..],
+            &more[2..],
+        ]
+        .concat();
+        punctual.one(&[&set[..], &["reports", "{}"]].concat());
+        while punctual.one(&["schedules", "show", "a"])["overdue_since"].is_null() {}
+        let shown = punctual.run(&["schedules", "show", "a"]).exits(0).stdout;
+        assert!(shown.contains("overdue since"), "{shown}");
+        for line in shown.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        let list = punctual.run(&["schedules", "list"]).exits(0).stdout;
+        let head = list.lines().next().unwrap_or_default();
+        assert!(head.ends_with("STATE"), "{list}");
+        assert!(list.contains("no success since"), "{list}");
+        punctual.one(&["schedules", "remove", "a"]);
+    }
+}
+
+#[test]
 fn every_command_works_on_a_redis_server() {
     let server = TestServer::start();
     let (punctual, engine) = (Punctual::new(), server.address());

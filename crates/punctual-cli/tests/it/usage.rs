@@ -93,6 +93,31 @@ fn every_command_has_help_with_examples() {
     punctual.run(&["--version"]).exits(0);
 }
 
+#[test]
+fn no_help_of_any_command_is_wider_than_80_columns() {
+    let punctual = Punctual::new();
+    let mut open: Vec<Vec<String>> = vec![Vec::new()];
+    let mut seen = 0;
+    while let Some(command) = open.pop() {
+        let mut args: Vec<&str> = command.iter().map(String::as_str).collect();
+        args.push("--help");
+        let output = punctual.command(&args).env("COLUMNS", "80").output();
+        let help = crate::support::Ran::from(output.expect("it runs")).stdout;
+        for line in help.lines() {
+            assert!(line.chars().count() <= 80, "{command:?}: {line}");
+        }
+        let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        let names = lines.take_while(|line| !line.is_empty());
+        // What continues the words of a command is further in.
+        let names = names.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        for name in names.filter_map(|line| line.split_whitespace().next()) {
+            open.push([&command[..], &[name.to_owned()]].concat());
+        }
+        seen += 1;
+    }
+    assert!(seen > COMMANDS.len(), "{seen} commands");
+}
+
 /// The commands of the examples that fit on 80 columns, without their comments.
 fn examples(help: &str) -> Vec<&str> {
     let lines = help.lines().filter(|line| line.starts_with("  punctual "));

@@ -81,11 +81,15 @@ impl OutboxArgs {
 
 /// Take a queue of RabbitMQ; dead letters become dead jobs with their past
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "punctual relay amqp [OPTIONS] --amqp <ADDRESS> --queue <NAME>
+         --into <QUEUE>",
+    after_help = "\
 A message with x-death becomes a dead job: each death is a past attempt, with its cause (expired,
 rejected, maxlen). Any other message becomes a job that is due at once, or after its x-delay.
 A message is acknowledged after the receipt. Without an id of its own, one that RabbitMQ delivers
-again in between becomes a second job: have publishers set message_id, and use --trust-message-id.")]
+again in between becomes a second job: have publishers set message_id, and use --trust-message-id."
+)]
 pub(crate) struct AmqpArgs {
     #[command(flatten)]
     broker: Broker,
@@ -107,13 +111,17 @@ pub(crate) struct AmqpArgs {
 
 /// A delayed exchange: publishers keep x-delay and their routing keys
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "punctual relay amqp-delay [OPTIONS] --amqp <ADDRESS> --exchange <NAME>
+         --to <NAME>",
+    after_help = "\
 Two things change. The old exchange of type x-delayed-message is deleted and declared again as
 fanout. Consumers bind their queues to the target exchange: a queue still bound to the old name gets
 each message at once, so the relay does not start while the management API of the broker tells of
 such a binding. The relay emits each message when it is due, with its routing key and
 properties, persistent and mandatory, and waits for the confirm. What no queue takes is tried again
-and then dead, with the reason.")]
+and then dead, with the reason."
+)]
 pub(crate) struct AmqpDelayArgs {
     #[command(flatten)]
     broker: Broker,

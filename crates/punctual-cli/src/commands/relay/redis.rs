@@ -63,9 +63,13 @@ impl From {
 
 /// Take a list in the place of its BRPOP or BLPOP consumers
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "punctual relay redis-list [OPTIONS] --redis <ADDRESS> --key <KEY>
+         --into <QUEUE>",
+    after_help = "\
 Stop the old consumers first: they and the relay share the list. Each item is parked beside the
-list until its job is stored, in {KEY}:punctual:parked and {KEY}:punctual:bodies.")]
+list until its job is stored, in {KEY}:punctual:parked and {KEY}:punctual:bodies."
+)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     from: From,
@@ -101,10 +105,14 @@ impl ListArgs {
 
 /// Take a sorted set whose scores say when its members are due
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "punctual relay redis-zset [OPTIONS] --redis <ADDRESS> --key <KEY>
+         --into <QUEUE>",
+    after_help = "\
 The relay takes all members at once, also those due in months: the engine waits, not the set. So
 stop the old poller first, and cancel by job from then on. The unit of the scores is guessed by
-their size and shown; --dry-run shows it and takes nothing. Scores such as 3, a delay, are refused.")]
+their size and shown; --dry-run shows it and takes nothing. Scores such as 3, a delay, are refused."
+)]
 pub(crate) struct ZsetArgs {
     #[command(flatten)]
     from: From,
@@ -179,10 +187,14 @@ impl ZsetArgs {
 
 /// Read a stream by a consumer group
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "punctual relay redis-stream [OPTIONS] --redis <ADDRESS> --key <KEY>
+         --into <QUEUE>",
+    after_help = "\
 The payload of a job is a JSON object of the entry's fields, or one field by --field. The group is
 made from the first entry on if it is missing. Entries are acknowledged once stored, and deleted
-with --delete.")]
+with --delete."
+)]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     from: From,
@@ -222,12 +234,16 @@ impl StreamArgs {
 
 /// Make a job of each key's expiry, on time
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "punctual relay redis-expiry [OPTIONS] --redis <ADDRESS> --prefix <PREFIX>
+         --into <QUEUE>",
+    after_help = "\
 The relay reads when each key with the prefix expires (PEXPIRETIME, Redis 7) and makes a job at that
 instant. It does not wait for Redis to say so: Redis is seconds late, and says it once. It sweeps
 over all keys of the database. Where notify-keyspace-events has E and g, it also reads keys as their
 expiry is set. A key that is set and gone between two sweeps is missed without them. A new expiry of
-a key replaces its job. DEL and PERSIST do not cancel it: the handler looks at what it means.")]
+a key replaces its job. DEL and PERSIST do not cancel it: the handler looks at what it means."
+)]
 pub(crate) struct ExpiryArgs {
     /// The server: HOST:PORT, or with a scheme, a user, a password and a database
     #[arg(
@@ -272,10 +288,14 @@ impl ExpiryArgs {
 
 /// Make jobs of what is published to a channel; Redis keeps none of it
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "punctual relay redis-pubsub [OPTIONS] --redis <ADDRESS>
+         --channel <CHANNEL> --into <QUEUE>",
+    after_help = "\
 PUBLISH keeps nothing. What is published while no relay listens is lost, and so is what a relay has
 not stored when it is killed; two relays of one channel store each message twice. If you may change
-the producers, let them XADD to a stream instead, and use redis-stream: it loses nothing.")]
+the producers, let them XADD to a stream instead, and use redis-stream: it loses nothing."
+)]
 pub(crate) struct PubsubArgs {
     /// The server: HOST:PORT, or with a scheme, a user, a password and a database
     #[arg(

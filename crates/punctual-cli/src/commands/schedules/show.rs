@@ -35,7 +35,9 @@ pub(super) async fn list(session: &Session) -> Result<()> {
         ]
     };
     let columns = Columns {
-        names: &["name", "times", "next", "fired", "skipped", "missed", ""],
+        names: &[
+            "name", "times", "next", "fired", "skipped", "missed", "state",
+        ],
         ..Columns::default()
     };
     session.out.table(columns, found.iter().map(row).collect())
@@ -76,7 +78,7 @@ pub(super) async fn one(session: &Session, name: &str) -> Result<()> {
     }
     if let Some(span) = schedule.expect_within {
         let state = match status.overdue_since {
-            Some(since) => format!(": overdue since {}", local(&spec, since)),
+            Some(since) => format!("\noverdue since {}", spec.local_text(since)),
             None => String::new(),
         };
         card.push(("expected within", format!("{}{state}", exact_span(span))));
@@ -87,9 +89,8 @@ pub(super) async fn one(session: &Session, name: &str) -> Result<()> {
     card.push(match status.next.is_empty() {
         true => ("next runs", state(&status).into()),
         false => {
-            let next = status.next.iter().take(5);
-            let next = next.map(|at| format!("{}  {}", local(&spec, *at), ago(*at, now)));
-            ("next runs", next.collect::<Vec<_>>().join("\n"))
+            let next = &status.next[..status.next.len().min(5)];
+            ("next runs", next_runs(&spec, next, now))
         }
     });
     if let Some(until) = status.lasts_until {
@@ -98,8 +99,32 @@ pub(super) async fn one(session: &Session, name: &str) -> Result<()> {
     session.out.card(&card)
 }
 
+/// Columns of a card's values, beside the longest name, on a terminal of 80.
+const VALUE_COLUMNS: usize = 63;
+
+/// An instant in the zone and in UTC, on two lines if they are too long for one.
 fn local(spec: &Spec, at: Timestamp) -> String {
-    format!("{}  {at}", spec.local_text(at))
+    let line = format!("{}  {at}", spec.local_text(at));
+    match line.len() > VALUE_COLUMNS {
+        true => format!("{}\n{at}", spec.local_text(at)),
+        false => line,
+    }
+}
+
+/// Runs line by line; without UTC, which the offset tells, if one would be too long.
+fn next_runs(spec: &Spec, runs: &[Timestamp], now: Timestamp) -> String {
+    let line = |at: &Timestamp| {
+        let (zoned, ahead) = (spec.local_text(*at), ago(*at, now));
+        (
+            format!("{zoned}  {at}  {ahead}"),
+            format!("{zoned}  {ahead}"),
+        )
+    };
+    let (full, short): (Vec<_>, Vec<_>) = runs.iter().map(line).unzip();
+    match full.iter().any(|line| line.len() > VALUE_COLUMNS) {
+        true => short.join("\n"),
+        false => full.join("\n"),
+    }
 }
 
 fn state(status: &ScheduleStatus) -> &'static str {
