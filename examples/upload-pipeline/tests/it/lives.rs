@@ -168,9 +168,15 @@ async fn the_same_bytes_with_another_choice_of_header_are_processed_again() {
         let file = part("name=\"file\"; filename=\"h.csv\"", None, &csv("ann", 2));
         let kind = format!("multipart/form-data; boundary={BOUNDARY}");
         let path = format!("/upload{choice}");
-        ask(at, "POST", &path, &[("content-type", &kind)], form(&[file]))
-            .await
-            .expect("an answer")
+        ask(
+            at,
+            "POST",
+            &path,
+            &[("content-type", kind.as_str())],
+            form(&[file]),
+        )
+        .await
+        .expect("an answer")
     };
     let told = |(status, answer): &(u16, serde_json::Value)| {
         (
