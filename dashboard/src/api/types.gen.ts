@@ -2387,8 +2387,13 @@ export interface components {
             step: string;
         };
         /** @description A subscription with its name. */
-        SubscriptionAnswer: components["schemas"]["SubscriptionLine"] & {
+        SubscriptionAnswer: {
+            /** @description `enqueue` or `cancel`. */
+            delivery: string;
+            filters: components["schemas"]["SubscriptionFilter"][];
             name: string;
+            pattern: string;
+            queue: components["schemas"]["Name"];
         };
         /** @description What a message must pass: all tests that are given. */
         SubscriptionFilter: {

@@ -10,8 +10,8 @@ const MARK_BYTES: usize = 4;
 /// A name may have so many bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// The kind of a file; what it claims to be must fit. What is named a CSV and begins as text is one:
-/// the worker says which row is wrong.
+/// The kind of a file; what it claims to be must fit. What is named a CSV and begins as text is
+/// one: the worker says which row is wrong.
 pub(crate) fn kind_of(
     head: &[u8],
     name: &str,
