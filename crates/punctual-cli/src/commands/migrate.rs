@@ -28,7 +28,7 @@ first; --watch goes on with what producers add. Kill it at any point and run it 
 lost or doubled. Taken jobs stay parked under punctual:migrated:LIBRARY:QUEUE for --keep, and --undo
 puts back those that have not run. docs/migrate.md says what each library's jobs keep and lose.")]
 pub(crate) struct Args {
-    /// The queue: bullmq, sidekiq, celery or rq://[USER:PASSWORD@]HOST[:PORT]/QUEUE[?db=N&prefix=P]
+    /// The queue, LIBRARY://HOST:PORT/QUEUE of bullmq, sidekiq, celery or rq; ?db=N&prefix=P
     #[arg(
         long,
         value_name = "ADDRESS",

@@ -141,7 +141,7 @@ pub(crate) struct AmqpDelayArgs {
     #[arg(long, value_name = "direct|fanout|topic|headers")]
     to_type: Option<String>,
 
-    /// The management API, http://[USER:PASSWORD@]HOST:PORT [default: port 15672 of the broker]
+    /// The management API, http://HOST:PORT or with USER:PASSWORD@ (default: the broker's port 15672)
     #[arg(
         long,
         value_name = "ADDRESS",
