@@ -20,7 +20,7 @@ pub(crate) struct Options {
     pub(crate) ordered: bool,
 }
 
-/// The channel on which the trigger of `ddl --notify` tells of rows.
+/// The channel on which the trigger of `ddl --notify` notifies of rows.
 const CHANNEL: &str = "punctual_outbox";
 /// The lock that one ordered relay holds: "punctual" as a number.
 const ORDERED_LOCK: i64 = 0x7075_6e63_7475_616c;
@@ -100,10 +100,10 @@ pub(crate) async fn run(address: &str, options: &Options) -> Result<()> {
             return Ok(());
         }
         match &mut listener {
-            // Polls still find what no NOTIFY told of, as poolers drop the session that listens.
+            // Polls find rows without a NOTIFY: poolers drop the session that listens.
             Some(listener) => {
-                let told = within(options.poll.max(seconds(1)), listener.recv()).await;
-                told.transpose().map_err(failed)?;
+                let notified = within(options.poll.max(seconds(1)), listener.recv()).await;
+                notified.transpose().map_err(failed)?;
             }
             None => {
                 pause(span).await;

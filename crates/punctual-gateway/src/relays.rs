@@ -1,4 +1,4 @@
-//! What a server tells of the relays that it runs: a relay reports, the gateway only shows.
+//! What a server reports of the relays that it runs: a relay reports, the gateway only shows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct Relays(Arc<dyn Fn() -> Vec<RelayReport> + Send + Sync>);
 pub struct RelayReport {
     /// Its name, that no other of its namespace has.
     pub name: String,
-    /// Its jobs are of that namespace, and nobody else sees it.
+    /// Its jobs are of that namespace, and no other sees it.
     pub namespace: Namespace,
     /// What it relays, such as `redis-list`.
     pub kind: String,

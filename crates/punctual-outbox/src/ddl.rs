@@ -26,5 +26,5 @@ pub const fn ddl(dialect: Dialect) -> &'static str {
     }
 }
 
-/// The trigger by which PostgreSQL tells a relay with `--notify` of new rows, for a migration.
+/// The trigger by which PostgreSQL notifies a relay with `--notify` of new rows, for a migration.
 pub const NOTIFY: &str = include_str!("../ddl/postgres-notify.sql");

@@ -270,7 +270,7 @@ local function claim(call_)
   end
   Workers.seen(call_.worker, call_.limit, call_.record)
   if call_.flags < %CLAIM_READS_EXT% then limited = nil end
-  local opened = limited and lease and lease.opened and Share.told(lease.opened, rows)
+  local opened = limited and lease and lease.opened and Share.openings(lease.opened, rows)
   if opened then limited = limited .. opened end
   return {pack('>I8I8BB', S.now, wake, (opened and %CLAIMED_SHARES% or 0) + (limited and %CLAIMED_LIMITED% or 0) + (suspects and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0) + (another_wakes and %CLAIMED_ANOTHER% or 0)
     + (lease and lease.bundles and %CLAIMED_BUNDLES% or 0) + (lease and lease.alone and %CLAIMED_ALONE% or 0), lease and 1 or 0), lease, limited}

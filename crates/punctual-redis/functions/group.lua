@@ -5,7 +5,7 @@
 -- in no line. A row: version and flags 1 | [active jobs 2 | last of them 16] | [holding id 16 | its
 -- lane if it is ready, else 255] | per priority with ready jobs: priority and bits 1 | [ready jobs
 -- 4 | known ones 1] | the known ones, first in line, 16 each | [place 10 | [length of its share 2 |
--- the share]]. Who is alone is known. Shares are told of groups that have had jobs with one.
+-- the share]]. Who is alone is known. Shares count groups that have had jobs with one.
 do
 
 -- The first byte of a row: its version times eight, and flags.

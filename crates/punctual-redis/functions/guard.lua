@@ -43,7 +43,7 @@ function Control.guarded(map)
   for i, effect in ipairs(map.ef) do Settle.check_effect(effect[1], effect[2], i - 1) end
   local version, known = version_of(map.na)
   if version ~= (map.ex or 0) then return {gc = 1, ve = version, v = known and sub(known, 9) or nil} end
-  for _, effect in ipairs(map.ef) do -- a queue whose keys are not ours is told before anything is changed
+  for _, effect in ipairs(map.ef) do -- a queue whose keys are not ours is refused before anything is changed
     if effect[1] == 0 then Row.of(sub(effect[2], 39, 38 + byte(effect[2], 38))) end
   end
   if map.v then

@@ -179,7 +179,7 @@ function Edit.purge(q, limit, cursor)
       local examined, gone = listed(r, most, each)
       if examined > 0 then return examined, gone, char(nth) .. began end
     end
-    -- Jobs that this call has moved stand where they are looked for.
+    -- Jobs that this call has moved are written before they are read.
     if nth == 3 and (S.changed_shares or S.changed_groups) then Share.flush() end
     if nth ~= 2 then -- one by one: held ones; of ready ones those out of order, and of groups
       local found = Inspect.by_state(r, nth == 1 and HELD or READY, after, each, true)

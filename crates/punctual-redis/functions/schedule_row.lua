@@ -4,7 +4,7 @@
 -- tz database; `~` and the name to the `listed` instants that a calendar named, 8 each, of which
 -- the first `used` ones are past. Spans and fixed instants are sums, and have no list; `+` and the
 -- name to expected from 8 | instant of the last run that completed 8, finished 8, result, where
--- one did. `BASE:sn`: names; `BASE:sl`: those whose list is short, by when `maintain` last told of
+-- one did. `BASE:sn`: names; `BASE:sl`: those whose list is short, by when `maintain` last named
 -- them; `BASE:sx`: by when a run of them is expected to complete.
 do
 

@@ -14,8 +14,8 @@ local EQUAL = {most = 0, weights = {}}
 -- Settings of shares, of those of their queue.
 local function read_settings(settings)
   if not (settings.sc or settings.sr or settings.sw) then return EQUAL end
-  local weights, told = {}, settings.sw or {}
-  for i = 1, #told, 2 do weights[told[i]] = told[i + 1] end
+  local weights, pairs_of = {}, settings.sw or {}
+  for i = 1, #pairs_of, 2 do weights[pairs_of[i]] = pairs_of[i + 1] end
   return {most = settings.sc or 0, rate = settings.sr, weights = weights, has_limits = settings.sc or settings.sr}
 end
 

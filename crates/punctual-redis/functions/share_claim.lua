@@ -1,10 +1,10 @@
--- claim: turns of shares. A claim looks at as many shares as it may take jobs, says in which order
+-- claim: turns of shares. A claim reads as many shares as it may take jobs, says in which order
 -- they and the jobs without a share have their turns, and takes the jobs in that order.
 do
 
--- Places that are looked for at a time where a share has more turns than it knows places.
+-- Places that are read at a time where a share has more turns than it knows places.
 local MORE_MIN, MORE_MAX = 8, 64
--- Looks in a row of one claim that take nothing: the jobs have expired, or their records are gone.
+-- Reads in a row of one claim that take nothing: the jobs have expired, or their records are gone.
 local IDLE_MAX = 200
 
 -- Whether a turn comes before another one: the smaller round, then the smaller pass, then by share.
@@ -18,24 +18,24 @@ end
 -- filed elsewhere, as their limits are closed by now.
 local function next_turns(r, lane, limit)
   local key, limits = Share.turns_key(r, lane), Share.settings(r)
-  local members, shares, turns, shut, gone = call('ZRANGE', key, 0, limit - 1), {}, {}, 0, {}
+  local members, shares, turns, closed, gone = call('ZRANGE', key, 0, limit - 1), {}, {}, 0, {}
   for i = 1, #members do shares[i] = sub(members[i], 13) end
   local rows = Share.fetch(r, shares)
   for i = 1, #members do
     local row = rows[shares[i]]
     local line = row.lanes[lane]
     if not line or line.member ~= members[i] then -- no row says that it stands there
-      gone[#gone + 1], shut = members[i], shut + 1
+      gone[#gone + 1], closed = members[i], closed + 1
     elseif Share.closed(row, limits) then
       Share.changes(row)
-      shut = shut + 1
+      closed = closed + 1
     else
       turns[#turns + 1] = {row = row, line = line, round = row.round, pass = line.pass, weight = limits.weights[row.share] or 1,
         taken = 0, room = min(line.n, Share.room(row, limits))}
     end
   end
   call_many('ZREM', key, gone)
-  return turns, shut
+  return turns, closed
 end
 
 -- The order of the next turns in a lane: shares and, as false, jobs without one.
@@ -203,8 +203,8 @@ function Share.take_lane(take, r, lane, most)
   while goes_on and not take.full do
     local room = min(take.limit - take.n, most - (take.n - start))
     if room <= 0 or Share.ready(r, lane, lane) == 0 then break end
-    local turns, shut = next_turns(r, lane, room)
-    local expired, had = take.expired + shut, 0
+    local turns, closed = next_turns(r, lane, room)
+    local expired, had = take.expired + closed, 0
     take.expired = expired
     if Claim.ends(take) then break end
     if #turns > 0 then
@@ -213,7 +213,7 @@ function Share.take_lane(take, r, lane, most)
       had, goes_on = take_turns(take, r, lane, order, places, last)
     end
     Share.flush()
-    idle = had == 0 and shut == 0 and idle + 1 or 0
+    idle = had == 0 and closed == 0 and idle + 1 or 0
     if idle > IDLE_MAX then break end
   end
   local room = min(take.limit - take.n, most - (take.n - start))
@@ -227,7 +227,7 @@ end
 -- The shares that were closed while jobs of theirs were due, and since when they are open: count 2,
 -- then the place of their queue among those of the claim that are limited 1, length 2, share, and
 -- the instant.
-function Share.told(opened, rows)
+function Share.openings(opened, rows)
   local at, n, out = {}, 0, {}
   for i = 1, #rows do
     if rows[i].flags >= %ROW_LIMITED% then at[rows[i]], n = n, n + 1 end

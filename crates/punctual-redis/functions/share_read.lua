@@ -4,7 +4,7 @@ do
 
 -- Shares that statistics read beyond the largest ones, and turns that are counted before one.
 local SAMPLED, AHEAD_MAX = 1000, 1000
--- Shares of a lane among which the oldest job is looked for: those whose turn is next.
+-- Shares of a lane among which the oldest job is searched: those whose turn is next.
 local HEADS = 64
 
 -- The job that a place of a share stands for.

@@ -16,7 +16,7 @@ do
 
 local ROW_VERSION = 1
 local HAS_ROUND, HAS_PARKED, HAS_BLOCK, HAS_RATE = 1, 2, 4, 8
--- Places that a row knows: what a claim takes of them it need not look for.
+-- Places that a row knows: a claim takes them without another read.
 local KNOWN_MAX = 8
 -- How much a turn of weight 1 raises a pass: every weight up to 1,000 divides it well.
 local TURN = 1000000
@@ -398,7 +398,7 @@ local function move_turns(of, row)
   end
 end
 
--- Files a row that has changed: among turns, or by the instant at which it is looked at again.
+-- Files a row that has changed: among turns, or by the instant at which it is filed again.
 local function refile(of, row)
   local sh, now = of.sh, S.now
   if row.blocked <= now then row.blocked = 0 end

@@ -89,7 +89,7 @@ async fn main() -> Result<()> {
     let reminder = NewJob::new("reminders", r#"{"order":1}"#).delay(days(3));
     let reminder = queue.enqueue_job(reminder.unique("order-1")).await?;
 
-    // Two producers, which know nobody who listens.
+    // Two producers, which know no subscriber.
     for (shop, country, orders) in [("eu", "de", [1, 2]), ("us", "us", [3, 4])] {
         for order in orders {
             let published = queue
@@ -108,8 +108,8 @@ async fn main() -> Result<()> {
             );
         }
     }
-    let nobody = queue.publish("parcels.lost", OrderPaid { order: 9, cents: 0 });
-    println!("parcels.lost: {} matched", nobody.await?.matched);
+    let unmatched = queue.publish("parcels.lost", OrderPaid { order: 9, cents: 0 });
+    println!("parcels.lost: {} matched", unmatched.await?.matched);
 
     // Two consumers, each with its own queue.
     let report = Report::default();

@@ -138,8 +138,8 @@ struct Tables {
     todo: Table<TodoKey, TodoRow>,
 }
 
-// Numbers of the machine, which no caller chooses, need no keyed hash: each verb looks its queue up
-// several times a job.
+// Numbers of the machine, which no caller chooses, need no keyed hash: each verb reads its
+// queue several times a job.
 #[derive(Debug, Default)]
 struct Derived {
     namespaces: HashMap<String, u32>,

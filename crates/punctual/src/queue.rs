@@ -73,7 +73,7 @@ struct Inner {
     namespace: Namespace,
     limits: OnceCell<Limits>,
     meters: Meters,
-    /// The subscriptions as they were last read or told of.
+    /// The subscriptions as they were last read, or came with a conflict.
     topics: Mutex<Option<Arc<Matcher>>>,
 }
 

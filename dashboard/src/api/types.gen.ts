@@ -1847,7 +1847,7 @@ export interface components {
             copies: components["schemas"]["CopyLine"][];
             /** @description The id of the message. */
             id: components["schemas"]["Id"];
-            /** @description How many subscriptions it matched; 0 if nobody receives it. */
+            /** @description How many subscriptions it matched; 0 if none does. */
             matched: number;
         };
         /** @description A queue to empty. */

@@ -82,9 +82,9 @@ impl App {
         }))
     }
 
-    /// Says that a file has changed, to whoever follows it in this process.
+    /// Says that a file has changed, to its followers in this process.
     pub(crate) fn announce(&self, file: &str) {
-        // Nobody follows any file: fine.
+        // No file has a follower: fine.
         let _ = self.changed.send(file.to_owned());
     }
 

@@ -101,7 +101,7 @@ async fn found(app: &App, id: &str) -> Result<File, Refusal> {
         .ok_or_else(Refusal::no_such_file)
 }
 
-/// The view of a file. A job that is dead, or that somebody cancelled, ends its file.
+/// The view of a file. A job that is dead, or was cancelled, ends its file.
 async fn look_at(app: &App, file: &File) -> Result<Value, Refusal> {
     let got = job_of(app, file).await?;
     let past = got.as_ref().and_then(Got::job).map(view::past);

@@ -1,4 +1,4 @@
-//! The worker: reads files by range, stores results, and looks after what expires.
+//! The worker: reads files by range, stores results, and deletes what expires.
 
 use punctual::time::{pause, seconds};
 use punctual::worker::{BoxError, HandlerResult, State};

@@ -1,5 +1,5 @@
-//! Tables of a file whose keys are the options of a command. What is wrong is told by the keys as
-//! they were written: whoever wrote a file has no command line.
+//! Tables of a file whose keys are the options of a command. Errors name the keys as they
+//! were written: a file has no command line.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
@@ -52,7 +52,7 @@ fn option_of<'a>(command: &'a Command, key: &str) -> Result<&'a Arg, String> {
 }
 
 /// What a command says of its line, in the words of the file with those keys.
-pub(crate) fn told<'a>(error: &clap::Error, keys: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn message<'a>(error: &clap::Error, keys: impl Iterator<Item = &'a str>) -> String {
     let keys: Vec<&str> = keys.collect();
     let named = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => as_keys(text, &keys),

@@ -105,7 +105,8 @@ Examples:
   punctual topics publish orders.eu.paid '{\"order\":7}' --unique order-7
 
 Each subscription that matches has a copy enqueued, or none has. Exit code 4 if a copy was refused,
-as its queue is full. A message that nobody receives says so.")]
+as its queue is full. A message that no subscription
+receives says so.")]
 pub(crate) struct Publish {
     #[arg(value_name = "SUBJECT")]
     subject: String,
@@ -114,7 +115,7 @@ pub(crate) struct Publish {
     payload: Option<String>,
     #[command(flatten)]
     options: Options,
-    /// Send the payload as text, even if it is not JSON but looks like it
+    /// Send the payload as text, even if it is nearly JSON
     #[arg(long)]
     text: bool,
 }
@@ -294,7 +295,7 @@ impl Publish {
         } else {
             let matched = counted(published.matched as u64, "subscription");
             session.out.line(match published.matched {
-                0 => format!("{}: nobody receives it", published.id),
+                0 => format!("{}: no subscription receives it", published.id),
                 _ => format!("{}: {matched} matched", published.id),
             })?;
             let row = |copy: &Copy| {
@@ -366,10 +367,10 @@ impl Match {
                 .json(&object!({"matched": matched, "subscriptions": all}));
         }
         if lines.is_empty() {
-            return session.out.line("nobody receives it: no subscriptions");
+            return session.out.line("there are no subscriptions");
         }
         if matched == 0 {
-            session.out.line("nobody receives it")?;
+            session.out.line("no subscription receives it")?;
         }
         let row = |line: &MatchLine| {
             let one = &line.subscription;

@@ -60,7 +60,10 @@ fn a_message_goes_to_who_matches() {
     let nobody = punctual
         .run(&["topics", "publish", "parcels.lost"])
         .exits(0);
-    assert!(nobody.stdout.contains("nobody receives it"), "{nobody:?}");
+    assert!(
+        nobody.stdout.contains("no subscription receives it"),
+        "{nobody:?}"
+    );
 }
 
 #[test]

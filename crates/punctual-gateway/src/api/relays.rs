@@ -45,7 +45,7 @@ struct RelayLine {
     emitted: u64,
     #[schema(value_type = Count)]
     restarts: u64,
-    /// Messages that wait in the other system, if it tells.
+    /// Messages that wait in the other system, if it reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Count>)]
     lag: Option<u64>,

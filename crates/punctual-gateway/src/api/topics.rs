@@ -123,7 +123,7 @@ fn queue(shared: &Shared, caller: &Caller) -> Queue {
     Queue::new(&shared.engine).namespace(caller.namespace.clone())
 }
 
-/// Reads the subscriptions and writes what becomes of them, again if somebody else wrote in
+/// Reads the subscriptions and writes what becomes of them, again if another client wrote in
 /// between; whether anything changed.
 async fn change(
     shared: &Shared,

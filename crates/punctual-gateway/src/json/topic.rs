@@ -138,7 +138,7 @@ pub(crate) struct PublishedAnswer {
     /// The id of the message.
     #[schema(value_type = Id)]
     id: String,
-    /// How many subscriptions it matched; 0 if nobody receives it.
+    /// How many subscriptions it matched; 0 if none does.
     matched: usize,
     copies: Vec<CopyLine>,
 }

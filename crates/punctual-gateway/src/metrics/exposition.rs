@@ -117,7 +117,7 @@ const HELP: [(&str, &str); 32] = [
     ("punctual_relay_up", "Whether a relay runs."),
     (
         "punctual_relay_lag",
-        "Messages that wait in the source of a relay, if it tells.",
+        "Messages that wait in the source of a relay, if it reports them.",
     ),
     (
         "punctual_relay_received_total",

@@ -16,7 +16,7 @@ const LOCK: Duration = seconds(10);
 /// How long a migration waits for one that was killed.
 const LOCK_WAIT: Duration = seconds(12);
 
-/// In front of every script: whoever lost the lock does nothing more.
+/// In front of every script: a process that lost the lock does nothing more.
 const HOLDS_LOCK: &str = "
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return redis.error_reply('LOCKLOST another migration of the queue has begun')
@@ -28,8 +28,9 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 /// between the two, as a command is denied, leaves it in both places, and the next one finds its
 /// number again.
 ///
-/// KEYS: lock, items, todo, meta, the place. ARGV from 3 on: shape, number of the place, beginning
-/// of the keys of hashes or nothing, the same for parked ones, then a name and a handle per job.
+/// KEYS: lock, items, unstored, meta, the place. ARGV from 3 on: shape, number of the place,
+/// beginning of the keys of hashes or nothing, the same for parked ones, then a name and a handle
+/// per job.
 const TAKE: &str = "
 redis.call('PERSIST', KEYS[2])
 local shape, place, hash, parked = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -176,7 +177,7 @@ impl Parking {
 
     fn script(&self, body: &str, place: Option<&str>) -> redis::Cmd {
         let base = &self.base;
-        let keys = [":lock", "", ":todo", ":meta"].map(|end| format!("{base}{end}"));
+        let keys = [":lock", "", ":unstored", ":meta"].map(|end| format!("{base}{end}"));
         let mut command = redis::cmd("EVAL");
         command.arg(format!("{HOLDS_LOCK}{body}"));
         command.arg(4 + place.iter().len()).arg(&keys[..]);
@@ -211,9 +212,9 @@ impl Parking {
     }
 
     /// The numbers of jobs that are not stored yet.
-    pub(super) async fn todo(&mut self) -> Result<Vec<u64>> {
+    pub(super) async fn unstored(&mut self) -> Result<Vec<u64>> {
         let mut command = redis::cmd("HVALS");
-        command.arg(format!("{}:todo", self.base));
+        command.arg(format!("{}:unstored", self.base));
         let mut numbers: Vec<u64> = self.connection.ask(&command).await?;
         numbers.sort_unstable();
         Ok(numbers)

@@ -13,9 +13,9 @@ use crate::redis::Connection;
 pub(super) const PAGE: usize = 500;
 /// Jobs of a state, and names of a reason, that are shown.
 const SHOWN: usize = 3;
-/// Kinds that are told apart.
+/// Kinds that are counted apart.
 const KINDS_MAX: usize = 200;
-/// Reasons that are told apart: some name a key.
+/// Reasons that are counted apart: some name a key.
 const REASONS_MAX: usize = 100;
 /// Bytes of a payload that are shown.
 const PREVIEW: usize = 120;

@@ -106,8 +106,8 @@ impl Migration {
         keep: Duration,
         moved: &mut Moved,
     ) -> Result<()> {
-        let todo = parking.todo().await?;
-        for numbers in todo.chunks(PAGE) {
+        let unstored = parking.unstored().await?;
+        for numbers in unstored.chunks(PAGE) {
             self.store(parking, numbers, queue, keep, moved).await?;
         }
         Ok(())
@@ -266,7 +266,7 @@ impl Migration {
         for ((one, got), noted) in parked.iter().zip(got).zip(noted) {
             match got {
                 Some(Got::Job(record, _)) if record.state.is_pending() => pending.push(one),
-                // A failed job that nobody has redriven.
+                // A failed job that was not redriven.
                 Some(Got::Job(record, _))
                     if record.state == State::Dead
                         && ["failed", "dead"].contains(&one.found.state) =>

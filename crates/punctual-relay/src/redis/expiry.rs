@@ -18,9 +18,9 @@ use crate::source::{Open, Refused, Source};
 
 /// Keys with a prefix become jobs that are due when they expire.
 ///
-/// Redis removes expired keys when it comes across them, and tells of it then: seconds late, or
-/// never if nobody listens. So this source reads the instants: it sweeps over all keys, and between
-/// sweeps reads each key of which Redis says that its expiry was set.
+/// Redis removes expired keys when it comes across them, and notifies then: seconds late, or
+/// never without a listener. So this source reads the instants: it sweeps over all keys, and
+/// between sweeps reads each key of which Redis says that its expiry was set.
 #[derive(Debug, Clone)]
 pub struct ExpirySource {
     place: Place,
@@ -103,7 +103,7 @@ impl Expiry {
     }
 
     /// Keys whose expiry was set, for up to a second.
-    async fn told(&mut self, at_most: usize) -> Result<Vec<Vec<u8>>> {
+    async fn notified(&mut self, at_most: usize) -> Result<Vec<Vec<u8>>> {
         let mut keys = Vec::new();
         let mut span = WAIT;
         while keys.len() < at_most {
@@ -221,7 +221,7 @@ impl Source for Expiry {
             }
         }
         if self.backlog.is_empty() && self.cursor.is_none() {
-            let keys = self.told(at_most).await?;
+            let keys = self.notified(at_most).await?;
             self.jobs(keys).await?;
         }
         let some = self.backlog.len().min(at_most);

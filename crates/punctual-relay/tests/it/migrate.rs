@@ -129,7 +129,7 @@ async fn killed_after<T>(polls: usize, future: impl Future<Output = T>) -> Optio
     .await
 }
 
-/// Whoever was killed holds the lock for some seconds: a test does not wait.
+/// A killed process holds the lock for some seconds: a test does not wait.
 async fn unlock(redis: &mut Redis, library: &str, queue: &str) {
     redis
         .run(&["DEL", &format!("punctual:migrated:{library}:{queue}:lock")])
@@ -346,7 +346,7 @@ async fn killed_at_any_step_a_migration_loses_and_doubles_nothing() {
         }
         assert!(kills > 5, "{library}: {kills} kills");
         assert_eq!(all_jobs(&engine).await.len(), jobs, "{library}");
-        let left: Vec<String> = ask(&mut redis, &["KEYS", "*:todo"]).await;
+        let left: Vec<String> = ask(&mut redis, &["KEYS", "*:unstored"]).await;
         assert_eq!(left, Vec::<String>::new());
     }
 }

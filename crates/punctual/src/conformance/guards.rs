@@ -166,7 +166,7 @@ pub(super) async fn a_guarded_settle_compares_in_its_step(case: Case) {
     assert_eq!(case.drain().await, [next.id]);
 }
 
-/// A settle that causes nothing, as nobody matched, depends on its record all the same.
+/// A settle that causes nothing, as no subscription matched, depends on its record all the same.
 pub(super) async fn a_guarded_settle_without_effects_compares_too(case: Case) {
     let attempt = case.active(job()).await;
     let version = write_topics(&case, 0).await;

@@ -328,7 +328,7 @@ pub(super) async fn a_queue_with_a_block_can_be_deleted(case: Case) {
     assert_eq!(case.claim_ids(10).await, jobs);
 }
 
-/// To end a block in a queue that nobody has named before changes nothing, and makes no queue.
+/// To end a block in an unknown queue changes nothing, and makes no queue.
 pub(super) async fn the_end_of_no_block_makes_no_queue(case: Case) {
     assert_eq!(
         case.block("a", Duration::ZERO).await,

@@ -138,7 +138,7 @@ pub(super) async fn a_repeated_publish_makes_no_copy(case: Case) {
     assert_eq!(waiting(&case, "mail").await, 2);
 }
 
-/// A publish that nobody receives says so.
+/// A publish without a matching subscription says so.
 pub(super) async fn nobody_matched_is_said(case: Case) {
     let published = publish(&case, "orders.eu.paid", job()).await;
     assert_eq!((published.matched, published.copies.len()), (0, 0));

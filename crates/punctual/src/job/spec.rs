@@ -180,7 +180,7 @@ pub fn content_headers(headers: &[(String, String)]) -> impl Iterator<Item = &(S
 }
 
 impl NewJob {
-    /// Whether an engine looks at no more of it than its due and its priority: it has no key, no
+    /// Whether an engine reads no more of it than its due and its priority: it has no key, no
     /// group, no span of its own, and waits for nothing.
     #[doc(hidden)]
     pub fn is_plain(&self) -> bool {

@@ -210,7 +210,7 @@ impl Topics {
         Ok(lines.map(line).collect())
     }
 
-    /// Reads the subscriptions and writes what becomes of them, again if somebody else wrote in
+    /// Reads the subscriptions and writes what becomes of them, again if another client wrote in
     /// between.
     async fn change(&self, change: impl Fn(&mut Subscriptions) -> bool) -> Result<bool> {
         let mut tries = 1;
@@ -292,7 +292,7 @@ pub struct Published {
     pub id: JobId,
     /// The version of the subscriptions that it was matched with.
     pub version: u64,
-    /// How many subscriptions it matched: 0 if nobody receives it.
+    /// How many subscriptions it matched: 0 if none does.
     pub matched: usize,
     /// One per subscription that it matched, in order of their names.
     pub copies: Vec<Copy>,

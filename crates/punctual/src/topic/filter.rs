@@ -18,7 +18,7 @@ pub(super) const GROUP: &str = "@group";
 pub(super) const DUE: &str = "@due";
 
 /// Tests of one header of a message, or of its kind, group or due; a message passes if it passes
-/// all of them. Payloads are not looked into.
+/// all of them. Payloads are not read.
 ///
 /// Values are compared byte by byte. Of several headers of a name the first counts.
 ///
@@ -65,17 +65,17 @@ impl Filter {
         }
     }
 
-    /// Looks at the first header of that name.
+    /// Tests the first header of that name.
     pub fn header(name: impl Into<String>) -> Self {
         Self::on(name)
     }
 
-    /// Looks at the kind.
+    /// Tests the kind.
     pub fn kind() -> Self {
         Self::on(KIND)
     }
 
-    /// Looks at the key of the serial group.
+    /// Tests the key of the serial group.
     pub fn group() -> Self {
         Self::on(GROUP)
     }
@@ -130,7 +130,7 @@ impl Filter {
         self
     }
 
-    /// Checks what it looks at, and its tests.
+    /// Checks its subject and its tests.
     pub(super) fn check(&self) -> Result<()> {
         let refuse = |wrong: &str| {
             let message = format!("filter {wrong}");
@@ -150,13 +150,13 @@ impl Filter {
                 return refuse("of `@due` takes `within` only");
             }
             DUE => {}
-            _ if self.within.is_some() => return refuse("with `within` looks at `@due` only"),
+            _ if self.within.is_some() => return refuse("with `within` tests `@due` only"),
             KIND | GROUP if numbers => {
                 return refuse("compares a text with a number; kinds and groups are texts");
             }
             KIND | GROUP => {}
             other if other.starts_with('@') => {
-                return refuse("looks at something unknown; use a header, @kind, @group or @due");
+                return refuse("tests something unknown; use a header, @kind, @group or @due");
             }
             other => check_header(other, "")?,
         }
@@ -183,7 +183,7 @@ impl Filter {
         }
     }
 
-    /// What it looks at; `None` if the message does not have it.
+    /// What it tests; `None` if the message does not have it.
     fn value<'a>(&self, job: &'a NewJob) -> Option<&'a str> {
         match self.on.as_str() {
             KIND => Some(&job.kind),

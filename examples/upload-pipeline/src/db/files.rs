@@ -95,11 +95,11 @@ pub(crate) enum Taken {
 pub(crate) enum Again {
     /// It is old. It stays until the new one is there.
     ResultIsOld,
-    /// Somebody does not want it.
+    /// A user deleted it.
     ResultIsDropped,
     /// There is none, and no job that will bring it.
     JobIsDead,
-    /// Somebody says otherwise whether there is a header, as [`File::header`] has it.
+    /// A user says otherwise whether there is a header, as [`File::header`] has it.
     HeaderIs(i64),
 }
 

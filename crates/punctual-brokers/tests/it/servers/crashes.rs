@@ -156,7 +156,7 @@ async fn a_database_that_crashes_loses_nothing() {
             match inserted.await {
                 Ok(true) => drop(written.locked().0.insert(text)),
                 Ok(false) => {}
-                // Nobody knows whether it committed.
+                // It may have committed.
                 Err(_) => drop(written.locked().1.insert(text)),
             }
             if n % (ROWS / CRASHES) == ROWS / CRASHES / 2 {

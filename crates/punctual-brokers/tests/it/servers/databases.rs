@@ -194,7 +194,7 @@ async fn a_notified_relay_does_not_wait_for_its_poll() {
     database.enqueue(NewJob::new("into", "first"), true).await;
     until(|| running.health.numbers().enqueued == 1).await;
     for n in 2..5 {
-        // It waits for ten minutes by now, unless it is told.
+        // It waits for ten minutes by now, unless a NOTIFY comes.
         punctual::time::pause(punctual::time::millis(200)).await;
         database
             .enqueue(NewJob::new("into", message(n)), true)

@@ -117,7 +117,7 @@ pub(crate) struct AmqpArgs {
     after_help = "\
 Two things change. The old exchange of type x-delayed-message is deleted and declared again as
 fanout. Consumers bind their queues to the target exchange: a queue still bound to the old name gets
-each message at once, so the relay does not start while the management API of the broker tells of
+each message at once, so the relay does not start while the management API of the broker lists
 such a binding. The relay emits each message when it is due, with its routing key and
 properties, persistent and mandatory, and waits for the confirm. What no queue takes is tried again
 and then dead, with the reason."
@@ -141,7 +141,7 @@ pub(crate) struct AmqpDelayArgs {
     #[arg(long, value_name = "direct|fanout|topic|headers")]
     to_type: Option<String>,
 
-    /// The management API, http://HOST:PORT or with USER:PASSWORD@ (default: the broker's port 15672)
+    /// The management API, http://HOST:PORT or with USER:PASSWORD@ (default: its port 15672)
     #[arg(
         long,
         value_name = "ADDRESS",

@@ -205,7 +205,7 @@ fn line_of(name: &str, table: toml::Value) -> std::result::Result<Line, String> 
     }
     words.extend(positions);
     let keys = table.keys().map(String::as_str);
-    Line::try_parse_from(words).map_err(|error| keys::told(&error, keys))
+    Line::try_parse_from(words).map_err(|error| keys::message(&error, keys))
 }
 
 fn text_of(key: &str, value: &toml::Value) -> std::result::Result<String, String> {

@@ -111,7 +111,7 @@ fn local(spec: &Spec, at: Timestamp) -> String {
     }
 }
 
-/// Runs line by line; without UTC, which the offset tells, if one would be too long.
+/// Runs line by line; without UTC, which follows from the offset, if one would be too long.
 fn next_runs(spec: &Spec, runs: &[Timestamp], now: Timestamp) -> String {
     let line = |at: &Timestamp| {
         let (zoned, ahead) = (spec.local_text(*at), ago(*at, now));

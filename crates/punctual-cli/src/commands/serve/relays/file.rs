@@ -109,7 +109,7 @@ impl Entry {
         };
         let line = self.line(dir)?;
         let keys = self.options.keys().map(String::as_str);
-        let line = Line::try_parse_from(line).map_err(|error| keys::told(&error, keys))?;
+        let line = Line::try_parse_from(line).map_err(|error| keys::message(&error, keys))?;
         let none = Allow::default();
         let allow = allow.get(namespace.as_str()).unwrap_or(&none);
         // A sink whose jobs name exchanges gets the list; an empty one lets nothing pass.

@@ -1,6 +1,6 @@
 //! Whether a value of a relay file is for few eyes.
 
-/// Words for what nobody else shall know, as parameters and variables have them.
+/// Words for secrets, as parameters and variables have them.
 const WORDS: [&str; 5] = ["password", "passwd", "secret", "token", "api_key"];
 
 /// Whether an address or a command line has a password, or names a secret and says it.
