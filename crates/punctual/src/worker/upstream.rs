@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, FlowStep, On, Role, StepOf};
 use crate::job::JobId;
 use crate::queue::IntoNewJob;
+#[cfg(feature = "schedules")]
 use crate::schedule::Success;
 
 impl Context {
@@ -18,10 +19,11 @@ impl Context {
     }
 
     /// The last run of the job's schedule that completed, with its result: what a report counts
-    /// from. One round trip.
+    /// from. One round trip. Of the feature `schedules`.
     ///
     /// # Errors
     /// `conflict` if the job is no run of a schedule.
+    #[cfg(feature = "schedules")]
     pub async fn last_success(&self) -> Result<Option<Success>> {
         let (Some(run), Some(queue)) = (&self.job().schedule, self.queue()) else {
             let message = "job is no run of a schedule; write one with queue.schedule(name)";
