@@ -31,6 +31,17 @@ pub(super) async fn a_claimed_capability_has_a_law(case: Case) {
     }
 }
 
+/// An engine that claims a capability claims those that it rests on.
+pub(super) async fn a_claimed_capability_has_what_it_rests_on(case: Case) {
+    for capability in case.info().await.capabilities {
+        let rests_on = capability.rests_on();
+        assert!(
+            case.claims(rests_on).await,
+            "{capability:?} needs {rests_on:?}"
+        );
+    }
+}
+
 // Not in the law itself: the table of laws cannot be a part of what is in the table.
 fn has_a_law(capability: Capability) -> bool {
     LAWS.iter().any(|law| law.needs.contains(&capability))

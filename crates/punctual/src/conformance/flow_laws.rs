@@ -24,7 +24,7 @@ macro_rules! __flow_laws {
                 a_callback_fires_once[Flows, Explain],
                 callbacks_fire_by_how_a_flow_ends[Flows],
                 a_skipped_step_is_no_failure[Flows],
-                counts_are_those_of_a_recount[Flows],
+                counts_are_those_of_a_recount[Flows, CancelActive],
                 a_redriven_step_reopens_its_flow[Flows],
                 a_retry_from_a_step_runs_what_depends_on_it[Flows],
                 a_cancelled_flow_stops_its_steps[Flows, CancelActive],
@@ -43,7 +43,7 @@ macro_rules! __flow_laws {
                 a_plan_sent_in_part_never_runs[Flows, Explain],
                 the_same_plan_again_is_a_duplicate[Flows],
                 another_plan_under_its_name_is_refused[Flows],
-                a_plan_that_differs_in_an_option_is_another_one[Flows],
+                a_plan_that_differs_in_an_option_is_another_one[Flows, Delay, UniqueKeep, HeldJobs, Priority],
                 the_id_of_a_step_is_reserved[Flows],
                 a_flow_grows_while_it_runs[Flows, Effects],
                 a_flow_whose_rest_is_cancelled_does_not_grow[Flows],
@@ -60,7 +60,7 @@ macro_rules! __flow_laws {
             }
             flow_ends {
                 a_cancelled_parent_is_known_to_its_watchers[Flows, CancelActive],
-                an_expired_parent_is_known_to_its_watchers[Flows, Expiry],
+                an_expired_parent_is_known_to_its_watchers[Flows, Expiry, Delay],
                 a_purged_parent_is_known_to_its_watchers[Flows],
                 a_poisoned_parent_is_known_to_its_watchers[Flows, Suspects],
                 a_replaced_parent_is_known_to_its_watchers[Flows, UniqueReplace],

@@ -74,27 +74,27 @@ macro_rules! __laws {
                 an_id_that_is_free_again_makes_a_new_job,
             }
             unique {
-                keep_merges_into_the_holder[UniqueKeep],
-                replace_cancels_a_waiting_holder[UniqueKeep, UniqueReplace],
+                keep_merges_into_the_holder[UniqueKeep, Delay],
+                replace_cancels_a_waiting_holder[UniqueKeep, UniqueReplace, Delay],
                 replace_of_an_active_holder_is_refused[UniqueKeep, UniqueReplace],
                 replace_takes_the_follower_too[UniqueKeep, UniqueReplace, UniqueAfter],
                 after_an_active_holder_one_follower_waits[UniqueKeep, UniqueAfter],
                 after_merges_a_second_follower[UniqueKeep, UniqueAfter],
-                after_a_waiting_holder_merges[UniqueKeep, UniqueAfter],
+                after_a_waiting_holder_merges[UniqueKeep, UniqueAfter, Delay],
                 a_follower_waits_until_its_holder_settles[UniqueKeep, UniqueAfter],
-                a_follower_is_not_early[UniqueKeep, UniqueAfter],
+                a_follower_is_not_early[UniqueKeep, UniqueAfter, Delay],
                 a_follower_may_wait_for_names_too[UniqueKeep, UniqueAfter, HeldJobs, Effects],
                 a_key_is_free_once_its_job_settles[UniqueKeep],
                 a_key_is_kept_while_its_job_goes_on[UniqueKeep],
                 a_key_until_started_is_free_at_the_first_claim[UniqueKeep],
                 a_key_for_a_period_outlives_its_job[UniqueKeep, UniqueReplace],
                 a_settled_holder_is_not_replaced[UniqueKeep, UniqueReplace],
-                a_key_for_a_period_is_free_before_its_job_settles[UniqueKeep],
+                a_key_for_a_period_is_free_before_its_job_settles[UniqueKeep, Delay],
                 a_period_counts_from_the_enqueue[UniqueKeep],
                 a_key_is_of_one_queue[UniqueKeep],
                 a_key_counts_within_a_call[UniqueKeep, UniqueReplace],
-                an_expired_holder_does_not_count[UniqueKeep, Expiry],
-                a_job_is_named_by_its_key[UniqueKeep],
+                an_expired_holder_does_not_count[UniqueKeep, Expiry, Delay],
+                a_job_is_named_by_its_key[UniqueKeep, Delay],
                 redrive_takes_the_key_again[UniqueKeep],
                 a_former_holder_does_not_free_the_key[UniqueKeep],
             }
@@ -200,7 +200,7 @@ macro_rules! __laws {
                 an_import_of_too_many_attempts_is_refused[Import],
             }
             effects {
-                an_effect_puts_a_job_in[Effects],
+                an_effect_puts_a_job_in[Effects, Delay],
                 every_outcome_may_have_effects[Effects],
                 effects_of_a_lost_lease_do_not_happen[HeldJobs, Effects],
                 effects_of_a_repeated_settlement_happen_once[Effects],
@@ -213,7 +213,7 @@ macro_rules! __laws {
                 a_held_job_is_not_claimed[HeldJobs],
                 the_last_name_lets_a_held_job_run[HeldJobs, Effects],
                 a_cleared_job_is_not_early[HeldJobs, Effects, Delay],
-                a_clear_without_a_held_job_is_ignored[HeldJobs, Effects],
+                a_clear_without_a_held_job_is_ignored[HeldJobs, Effects, Delay],
                 effects_go_in_order[HeldJobs, Effects],
             }
             retry {
@@ -226,8 +226,8 @@ macro_rules! __laws {
                 a_reminder_after_30_days_is_tried_five_times[Delay],
             }
             expiry {
-                a_waiting_job_expires_at_its_instant[Expiry],
-                an_expired_job_is_never_claimed[Expiry],
+                a_waiting_job_expires_at_its_instant[Expiry, Delay, HeldJobs],
+                an_expired_job_is_never_claimed[Expiry, Priority],
                 a_claim_settles_some_of_many_expired_jobs[Expiry],
                 an_active_job_does_not_expire[Expiry],
                 a_job_handed_back_too_late_expires[Expiry],
@@ -254,7 +254,7 @@ macro_rules! __laws {
                 run_now_of_a_ready_job_changes_nothing[Priority, StrictDueOrder],
                 a_follower_is_not_run_now[UniqueKeep, UniqueAfter],
                 reprioritise_by_state[Delay, HeldJobs, Priority],
-                redrive_by_state[Delay, HeldJobs],
+                redrive_by_state[Delay, HeldJobs, Priority],
                 a_redriven_job_of_any_end_runs_again,
                 a_redriven_held_job_waits_for_nothing[HeldJobs, UniqueAfter],
                 a_redriven_expired_job_runs[Expiry],
@@ -263,7 +263,7 @@ macro_rules! __laws {
                 a_redriven_job_expires[Expiry],
                 a_redriven_job_is_of_its_group_again[Groups, ListByState],
                 a_redriven_job_is_not_asked_to_stop[CancelActive],
-                delete_by_state[Delay, HeldJobs],
+                delete_by_state[Delay, HeldJobs, Priority],
                 a_tombstone_is_only_deleted,
                 verdicts_come_in_the_order_of_targets[Delay, UniqueKeep],
                 a_dry_run_changes_nothing[Delay, HeldJobs, CancelActive, Priority],
@@ -272,10 +272,10 @@ macro_rules! __laws {
                 a_redrive_is_not_refused_by_a_full_queue[MaxPending],
             }
             delete {
-                a_queue_with_jobs_is_not_deleted[Delay, HeldJobs, ListByState],
+                a_queue_with_jobs_is_not_deleted[Delay, HeldJobs, ListByState, History, Records],
                 a_deleted_queue_leaves_nothing[Delay, Records, MaxPending, History, ListByState, Ends],
                 a_deleted_queue_frees_its_keys[UniqueKeep, ListByState],
-                an_idle_queue_is_forgotten_after_a_day[UniqueKeep, ListByState],
+                an_idle_queue_is_forgotten_after_a_day[UniqueKeep, ListByState, History, Records],
                 an_idle_queue_keeps_its_settings_and_keys[UniqueKeep, MaxPending, Records],
             }
             payload {
@@ -283,7 +283,7 @@ macro_rules! __laws {
                 a_resend_is_compared_with_what_was_sent_first[Delay],
                 an_updated_job_keeps_its_place[Delay, StrictDueOrder, Groups],
                 an_updated_job_stays_in_front [Delay],
-                a_far_job_is_updated[Delay],
+                a_far_job_is_updated[Delay, ListByState],
                 an_update_has_the_bounds_of_an_enqueue,
             }
             list {
@@ -358,11 +358,11 @@ macro_rules! __laws {
             }
             schedules {
                 an_occurrence_is_put_in_once_by_many_tickers[Schedules],
-                the_next_is_there_when_one_moves[Schedules],
+                the_next_is_there_when_one_moves[Schedules, ListByState],
                 a_cancelled_occurrence_skips_one[Schedules],
                 a_purged_queue_keeps_its_schedules[Schedules],
                 a_deleted_occurrence_does_not_end_the_series[Schedules],
-                an_edit_of_all_meets_a_schedule_once[Schedules],
+                an_edit_of_all_meets_a_schedule_once[Schedules, EditByFilter],
                 two_weeks_off_fire_the_latest_once[Schedules],
                 all_missed_fire_up_to_the_bound[Schedules],
                 a_late_one_within_its_grace_fires[Schedules],
@@ -372,7 +372,7 @@ macro_rules! __laws {
                 a_dry_schedule_says_so[Schedules],
                 spans_never_run_dry[Schedules],
                 every_instant_is_accounted_for[Schedules],
-                a_removed_schedule_leaves_no_run[Schedules],
+                a_removed_schedule_leaves_no_run[Schedules, ListByState],
                 a_schedule_is_written_at_its_version[Schedules],
                 a_queue_outlives_its_schedules[Schedules],
                 schedules_are_listed_by_name[Schedules],
@@ -389,13 +389,13 @@ macro_rules! __laws {
                 a_retry_counts_as_running[Schedules],
                 a_paused_schedule_counts_on[Schedules],
                 a_failed_run_pauses_its_schedule[Schedules],
-                a_schedule_ends_with_its_last_run[Schedules],
+                a_schedule_ends_with_its_last_run[Schedules, ListByState],
                 a_run_may_be_put_off_or_brought_forward[Schedules],
                 a_run_on_request_is_one_more[Schedules],
                 a_backfill_repeats_nothing[Schedules],
                 a_full_queue_takes_a_run[Schedules, MaxPending],
                 a_paused_queue_keeps_its_runs[Schedules],
-                an_imported_run_is_not_repeated[Schedules, Import],
+                an_imported_run_is_not_repeated[Schedules, Import, UniqueKeep],
                 the_last_success_is_kept_with_its_result[Schedules],
                 a_schedule_without_success_is_overdue[Schedules],
                 a_pause_ends_what_is_expected[Schedules],
@@ -463,7 +463,7 @@ macro_rules! __laws {
                 a_redriven_job_of_one_crash_runs_alone[Suspects],
                 one_aborting_among_63_innocent_dies_alone[Suspects],
                 a_suspect_is_claimed_only_alone[Suspects],
-                a_claim_alone_answers_one_suspect[Suspects],
+                a_claim_alone_answers_one_suspect[Suspects, Priority],
                 a_first_crash_alone_is_no_poison[Suspects],
                 a_suspect_may_complete[Suspects],
                 a_suspect_that_fails_is_tried_again_alone[Suspects],
@@ -497,7 +497,7 @@ macro_rules! __laws {
             }
             wake {
                 the_expiry_of_what_holds_a_group_back_wakes[Groups, Expiry],
-                the_expiry_of_a_suspect_in_front_wakes[Suspects, Groups, Expiry],
+                the_expiry_of_a_suspect_in_front_wakes[Suspects, Groups, Expiry, Priority],
                 the_expiry_of_what_is_followed_wakes[UniqueKeep, UniqueAfter, Expiry],
                 the_end_of_a_followed_period_wakes[UniqueKeep, UniqueAfter],
                 an_end_that_no_waiter_knows_of_wakes_one[UniqueKeep, UniqueAfter],
@@ -528,17 +528,17 @@ macro_rules! __laws {
                 names_differ_by_case[ListByState],
             }
             import {
-                every_job_comes_over_as_it_was[Import, Delay, HeldJobs, ListByState],
-                an_active_job_comes_over_as_ready[Import],
-                an_import_again_is_a_duplicate[Import],
-                a_retention_counts_from_the_end[Import],
+                every_job_comes_over_as_it_was[Import, Delay, HeldJobs, ListByState, Priority],
+                an_active_job_comes_over_as_ready[Import, Delay],
+                an_import_again_is_a_duplicate[Import, Delay],
+                a_retention_counts_from_the_end[Import, Delay],
                 an_import_brings_the_key_of_a_waiting_job[Import, Delay, UniqueKeep],
                 an_imported_job_runs_when_due[Import, Delay],
-                a_malformed_past_is_refused[Import, HeldJobs],
-                a_settled_import_needs_no_key[Import, UniqueKeep],
-                an_imported_job_may_follow[Import, UniqueKeep, UniqueAfter],
-                a_past_that_is_to_come_ends_now[Import],
-                a_settled_import_needs_no_room[Import, MaxPending],
+                a_malformed_past_is_refused[Import, HeldJobs, Delay],
+                a_settled_import_needs_no_key[Import, UniqueKeep, Delay],
+                an_imported_job_may_follow[Import, UniqueKeep, UniqueAfter, Delay],
+                a_past_that_is_to_come_ends_now[Import, Delay],
+                a_settled_import_needs_no_room[Import, MaxPending, Delay],
             }
             cursors {
                 a_cursor_of_another_request_is_refused[ListByState, Delay, EditByFilter],
@@ -560,6 +560,7 @@ macro_rules! __laws {
             capabilities {
                 info_names_capabilities_in_order,
                 a_claimed_capability_has_a_law,
+                a_claimed_capability_has_what_it_rests_on,
                 an_unclaimed_capability_answers_unsupported,
             }
         }

@@ -16,7 +16,7 @@ macro_rules! __step_laws {
         $crate::$then! {
             {$($with)?}
             debounce {
-                the_last_content_runs[Debounce, Delay],
+                the_last_content_runs[Debounce, Delay, Priority],
                 max_wait_bounds_it[Debounce, Delay],
                 an_event_while_it_runs_makes_one_more[Debounce, Delay],
                 a_refreshed_job_leaves_no_record[Debounce, Delay, ListByState],
@@ -37,7 +37,7 @@ macro_rules! __step_laws {
                 a_signal_that_cannot_count_says_so[Memos, Delay],
                 a_waiting_attempt_obeys_edits[Memos, Expiry, CancelActive],
                 explain_names_the_signal[Memos, Explain],
-                an_import_brings_memos_and_waits[Memos, Import],
+                an_import_brings_memos_and_waits[Memos, Import, Delay, HeldJobs],
             }
         }
     };

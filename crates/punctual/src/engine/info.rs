@@ -137,6 +137,25 @@ impl Capability {
         Self::Guards,
     ];
 
+    /// The capabilities that an engine with this one has too: schedules, limits and guards are
+    /// records, for example.
+    ///
+    /// ```
+    /// use punctual::engine::Capability;
+    ///
+    /// let of_limits = Capability::QueueLimits.rests_on();
+    /// assert!(of_limits.contains(&Capability::Records));
+    /// ```
+    pub const fn rests_on(self) -> &'static [Self] {
+        match self {
+            Self::UniqueReplace | Self::UniqueAfter | Self::Debounce => &[Self::UniqueKeep],
+            Self::MaxPending | Self::Guards => &[Self::Records],
+            Self::QueueLimits | Self::Shares => &[Self::MaxPending, Self::Records],
+            Self::Schedules => &[Self::Delay, Self::Records],
+            _ => &[],
+        }
+    }
+
     /// Those that need no part which this build lacks: schedules need calendars.
     pub fn of_this_build() -> Vec<Self> {
         let all = Self::ALL.into_iter();
