@@ -240,7 +240,7 @@ function Stats.call(base, blob)
     end
     for i, w in ipairs(Workers.all()) do workers[i] = {w.id, w.seen, w.held, w.raw} end
   end
-  return mp.pack({q = queues, cu = more, w = workers, e = M.due > S.now and 1 or 0, ov = not more and not S.empty and Schedule.overdue() or nil, n = S.now, i = M.instance})
+  return mp.pack({q = queues, cu = more, w = workers, e = M.due > S.now and 1 or 0, ov = not map.af and not S.empty and Schedule.overdue() or nil, n = S.now, i = M.instance})
 end
 
 -- Workers that are free, by queue.

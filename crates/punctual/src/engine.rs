@@ -57,7 +57,8 @@ pub use share::{
     WEIGHT_MAX, WEIGHTS_MAX,
 };
 pub use stats::{
-    Counts, DueBucket, MinuteStats, QueueStats, Stats, StatsRequest, WorkerSeen, free_workers,
+    Counts, DueBucket, MinuteStats, QueueStats, STATS_PAGE_MAX, Stats, StatsRequest, WorkerSeen,
+    free_workers,
 };
 pub use wait::{Change, WaitFor, Waited};
 

@@ -53,7 +53,7 @@ mod tombstones;
 mod unique;
 mod wake;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ struct Tables {
 struct Derived {
     namespaces: HashMap<String, u32>,
     namespace_names: FxHashMap<u32, String>,
-    queue_ids: HashMap<(u32, String), u32>,
+    queue_ids: BTreeMap<(u32, String), u32>,
     queues: FxHashMap<u32, Queue>,
     /// Queues whose row changed in this step.
     dirty: BTreeSet<u32>,

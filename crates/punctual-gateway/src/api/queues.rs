@@ -9,6 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::limits::settings_of;
 use super::list::{cursor_of, text_of_cursor};
+use super::stats::page_of;
 use crate::auth::{Administering, Allowed, Reading};
 use crate::http::Caller;
 use crate::http::{ErrorAnswer, Problem, Result};
@@ -21,7 +22,11 @@ use crate::state::Shared;
 /// Counts the jobs of queues by state
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
-    params(("queue" = Option<Vec<String>>, Query, description = "only these; all if omitted")),
+    params(
+        ("queue" = Option<Vec<String>>, Query, description = "only these; all if omitted"),
+        ("limit" = Option<usize>, Query, description = "a page of so many by name; all in one answer if omitted", minimum = 1, maximum = 1000),
+        ("after" = Option<String>, Query, description = "with `limit`: the `next` of the page before")
+    ),
     responses((status = 200, body = QueueList), (status = 304, description = "the `ETag` of an earlier answer"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn list(
@@ -29,9 +34,11 @@ pub(super) async fn list(
     Allowed(caller, _): Allowed<Reading>,
     pairs: Pairs,
 ) -> Answer<QueueList> {
-    pairs.only(&["queue"])?;
+    pairs.only(&["queue", "limit", "after"])?;
     let request = StatsRequest {
         queues: pairs.all("queue"),
+        limit: page_of(&pairs)?,
+        after: pairs.all("after").pop(),
         ..StatsRequest::default()
     };
     let stats = shared.engine.stats(&caller.namespace, request).await?;

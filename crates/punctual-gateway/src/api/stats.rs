@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{Stats, StatsRequest};
+use punctual::engine::{STATS_PAGE_MAX, Stats, StatsRequest};
 
 use crate::auth::{Allowed, Reading};
 use crate::decode::shown;
@@ -26,6 +26,8 @@ const QUEUES_AT_ONCE: usize = 50;
         ("history" = Option<bool>, Query), ("due" = Option<bool>, Query),
         ("ends" = Option<bool>, Query, description = "the last 100 jobs of each queue that ended, the newest first, without payloads"),
         ("total" = Option<bool>, Query, description = "history and due of all these queues as one, and the recent past of each"),
+        ("limit" = Option<usize>, Query, description = "a page of so many queues by name; all in one answer if omitted", minimum = 1, maximum = 1000),
+        ("after" = Option<String>, Query, description = "with `limit`: the `next` of the page before"),
         ("minutes" = Option<u64>, Query, description = "how far the history goes back, all it has by default", minimum = 1, maximum = 1440)
     ),
     responses((status = 200, body = StatsAnswer), (status = 304, description = "the `ETag` of an earlier answer"), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
@@ -35,7 +37,9 @@ pub(super) async fn stats(
     Allowed(caller, _): Allowed<Reading>,
     pairs: Pairs,
 ) -> Answer<StatsAnswer> {
-    pairs.only(&["queue", "history", "due", "ends", "total", "minutes"])?;
+    pairs.only(&[
+        "queue", "history", "due", "ends", "total", "minutes", "limit", "after",
+    ])?;
     let minutes_told = minutes_of(&pairs)?;
     let total = pairs.is_true("total")?;
     let request = StatsRequest {
@@ -44,6 +48,8 @@ pub(super) async fn stats(
         due: pairs.is_true("due")? || total,
         ends: pairs.is_true("ends")?,
         shares: 0,
+        limit: page_of(&pairs)?,
+        after: pairs.all("after").pop(),
     };
     let mut stats = shared.engine.stats(&caller.namespace, request).await?;
     if total {
@@ -63,6 +69,18 @@ fn minutes_of(pairs: &Pairs) -> Result<u64> {
     let found = text.parse().ok().filter(|n| (1..=MINUTES_MAX).contains(n));
     found.ok_or_else(|| {
         Problem::invalid(format!("minutes is \"{}\"", shown(&text))).hint("use 1 to 1440")
+    })
+}
+
+/// Queues of a page; 0 if no `limit` is given.
+pub(super) fn page_of(pairs: &Pairs) -> Result<usize> {
+    let Some(text) = pairs.all("limit").pop() else {
+        return Ok(0);
+    };
+    let found = text.parse().ok();
+    let found = found.filter(|n| (1..=STATS_PAGE_MAX).contains(n));
+    found.ok_or_else(|| {
+        Problem::invalid(format!("limit is \"{}\"", shown(&text))).hint("use 1 to 1000")
     })
 }
 

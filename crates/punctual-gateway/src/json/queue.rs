@@ -118,6 +118,9 @@ impl From<&QueueStats> for QueueLine {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct QueueList {
     pub(crate) queues: Vec<QueueLine>,
+    /// With `limit`: the `after` of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
     /// Whether scheduled and ready are exact.
     exact: bool,
     now: String,
@@ -127,6 +130,7 @@ impl From<&Stats> for QueueList {
     fn from(stats: &Stats) -> Self {
         Self {
             queues: stats.queues.iter().map(Into::into).collect(),
+            next: stats.next.clone(),
             exact: stats.exact,
             now: stats.now.to_string(),
         }

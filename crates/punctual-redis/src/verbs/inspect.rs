@@ -135,7 +135,7 @@ impl Calls {
         Ok(listing)
     }
 
-    /// Adds up what each shard counts.
+    /// Adds up what each shard counts: of all queues, or of a page of them.
     pub(crate) async fn stats(
         &self,
         namespace: &Namespace,
@@ -147,11 +147,16 @@ impl Calls {
             workers: Vec::new(),
             exact: true,
             overdue: Vec::new(),
+            next: None,
             now: Timestamp::ZERO,
         };
         let mut queues = BTreeMap::new();
+        let is_page = request.limit > 0;
+        // Whether a shard has queues after its page. The first names of all pages are the first of
+        // all queues, for each shard answers its own first ones.
+        let mut goes_on = false;
         for shard in shards.iter() {
-            let mut after: Option<String> = None;
+            let mut after = request.after.clone();
             loop {
                 let map = || stats::request(request, after.as_deref());
                 let reply = self.read(shard, "stats", map).await?;
@@ -161,18 +166,23 @@ impl Calls {
                 for queue in part.queues {
                     add_queue(&mut queues, queue);
                 }
-                if next.is_none() {
+                sum.overdue.extend(part.overdue);
+                if next.is_none() || is_page {
                     // Those of the last page are the latest ones.
                     for seen in part.workers {
                         add_worker(&mut sum.workers, seen);
                     }
-                    sum.overdue.extend(part.overdue);
+                    goes_on |= next.is_some();
                     break;
                 }
                 after = next;
             }
         }
         sum.queues = queues.into_values().collect();
+        if is_page && (goes_on || sum.queues.len() > request.limit) {
+            sum.queues.truncate(request.limit);
+            sum.next = sum.queues.last().map(|last| last.queue.clone());
+        }
         sum.overdue
             .sort_by(|a, b| (a.since, &a.schedule).cmp(&(b.since, &b.schedule)));
         sum.overdue.truncate(OVERDUE_MAX);

@@ -20,13 +20,15 @@ use crate::session::shards::Shard;
 /// Queues of one call: about a millisecond of the server.
 const PAGE: u32 = 100;
 
-/// What a call asks for: the queues that are named, or a page of all of them after a name.
+/// What a call asks for: the queues that are named, or a page of all of them after a name. A page
+/// that is asked for may be smaller or larger than ours.
 pub(crate) fn request(request: &StatsRequest, after: Option<&str>) -> MapWriter {
     let mut map = MapWriter::default();
     if !request.queues.is_empty() {
         map.put("q", request.queues.iter().map(Mp::from).collect::<Vec<_>>());
     } else {
-        map.put("li", PAGE);
+        let asked = u32::try_from(request.limit).unwrap_or(PAGE);
+        map.put("li", if asked == 0 { PAGE } else { asked });
     }
     if let Some(after) = after {
         map.put("af", after);
@@ -56,6 +58,7 @@ pub(crate) fn reply(reply: &Mp) -> Result<(Stats, Option<String>)> {
         workers: workers.collect::<Result<_>>()?,
         exact: reply.get("e").is_set(),
         overdue: super::schedule::overdue(reply.get("ov"))?,
+        next: None,
         now: read_instant(reply.get("n"))?,
     };
     Ok((stats, next))

@@ -156,8 +156,8 @@ impl Side<'_> {
             queues: vec![QUEUE.into(), "mail".into()],
             history: true,
             due: true,
-            shares: 0,
             ends: false, // a call settles together what it can, and so in another order
+            ..StatsRequest::default()
         };
         let stats = self.engine.stats(&self.namespace, request).await;
         (jobs.expect("get"), stats.expect("stats").queues)

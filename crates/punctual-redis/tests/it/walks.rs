@@ -66,11 +66,11 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
         }
     }
     let everything = StatsRequest {
-        queues: Vec::new(),
         history: true,
         due: true,
         ends: true,
         shares: 100,
+        ..StatsRequest::default()
     };
     let stats = pile.engine.stats(&here, everything);
     pile.meter.bounded("stats", stats).await.expect("stats");

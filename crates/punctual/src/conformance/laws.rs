@@ -330,6 +330,8 @@ macro_rules! __laws {
                 every_state_is_counted[Delay, HeldJobs],
                 counts_come_back_to_nothing[ListByState],
                 stats_answer_the_queues_asked_for,
+                pages_have_every_queue_once,
+                a_malformed_page_is_refused,
                 the_oldest_due_job_is_told[Delay],
                 a_pause_is_told,
                 the_due_histogram_counts_what_is_to_come[Delay],

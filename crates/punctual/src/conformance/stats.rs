@@ -3,9 +3,10 @@
 use super::START;
 use super::case::*;
 use crate::engine::{
-    Claim, LeaseReport, NamespaceProblem, QueueStats, SAMPLE_US_MAX, Settle, StatsRequest,
-    WorkerId, WorkerRecord,
+    Claim, LeaseReport, Namespace, NamespaceProblem, QueueStats, SAMPLE_US_MAX, STATS_PAGE_MAX,
+    Settle, StatsRequest, WorkerId, WorkerRecord,
 };
+use crate::error::ErrorKind;
 use crate::job::{NewJob, Outcome, State};
 use crate::time::{hours, minutes, seconds};
 
@@ -78,6 +79,80 @@ pub(super) async fn stats_answer_the_queues_asked_for(case: Case) {
         ..Default::default()
     };
     assert_eq!(names(case.stats_of(request).await.queues), ["c"]);
+}
+
+/// Pages go through all queues of the namespace by name, and through no other one's.
+pub(super) async fn pages_have_every_queue_once(case: Case) {
+    for queue in ["b", "e", "a", "d", "c"] {
+        case.enqueue(NewJob::new(queue, "{}")).await;
+    }
+    let other = Namespace::new("other").expect("a name");
+    let foreign = vec![NewJob::new("bb", "{}"), NewJob::new("z", "{}")];
+    let sent = case.engine().enqueue(&other, foreign).await;
+    sent.expect("another namespace takes jobs");
+
+    for limit in 1..=6 {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let request = StatsRequest {
+                limit,
+                after: after.take(),
+                ..StatsRequest::default()
+            };
+            let page = case.stats_of(request).await;
+            assert!(!page.queues.is_empty() && page.queues.len() <= limit);
+            seen.extend(page.queues.into_iter().map(|stats| stats.queue));
+            assert!(page.next.is_none() || page.next.as_ref() == seen.last());
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, ["a", "b", "c", "d", "e"], "pages of {limit}");
+    }
+    // A name that no queue has any more, or never had, is a place all the same.
+    let request = StatsRequest {
+        limit: 2,
+        after: Some("bb".into()),
+        ..StatsRequest::default()
+    };
+    let page = case.stats_of(request).await;
+    assert_eq!(page.queues[0].queue, "c");
+    assert_eq!(page.next.as_deref(), Some("d"));
+    // All at once has no next page.
+    assert_eq!(case.stats().await.next, None);
+}
+
+/// A page over its bound, of named queues, or without a size is refused.
+pub(super) async fn a_malformed_page_is_refused(case: Case) {
+    let page = StatsRequest {
+        limit: 1,
+        ..StatsRequest::default()
+    };
+    let malformed = [
+        StatsRequest {
+            limit: STATS_PAGE_MAX + 1,
+            ..page.clone()
+        },
+        StatsRequest {
+            queues: vec!["a".into()],
+            ..page.clone()
+        },
+        StatsRequest {
+            after: Some("{a}".into()),
+            ..page
+        },
+        StatsRequest {
+            after: Some("a".into()),
+            ..StatsRequest::default()
+        },
+    ];
+    for request in malformed {
+        let answer = case.engine().stats(&case.namespace, request.clone()).await;
+        let kind = answer.expect_err("it is malformed").kind();
+        let expected = [ErrorKind::InvalidInput, ErrorKind::InvalidName];
+        assert!(expected.contains(&kind), "{kind:?} for {request:?}");
+    }
 }
 
 /// The oldest due job says how long it has waited.

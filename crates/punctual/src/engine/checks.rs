@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{
     Action, BLOCK_MAX, Claim, Control, Edit, Extend, FlowAct, Guard, LeaseReport, List, ListBy,
-    RecordValue, ScheduleAct, Select, Settle, Settlement, StatsRequest, TOP_SHARES_MAX, Target,
+    RecordValue, STATS_PAGE_MAX, ScheduleAct, Select, Settle, Settlement, StatsRequest,
+    TOP_SHARES_MAX, Target,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{EDGES_PER_CALL, check_after};
@@ -242,6 +243,19 @@ impl<'a> Checks<'a> {
         self.batch(request.queues.len())?;
         if request.shares > TOP_SHARES_MAX {
             return refuse("too many shares are asked for; use at most 100");
+        }
+        if request.limit > STATS_PAGE_MAX {
+            return refuse("limit of a page of queues is too large; use at most 1000");
+        }
+        let is_page = request.limit > 0;
+        if is_page && !request.queues.is_empty() {
+            return refuse("a page has all queues; name queues, or give a limit");
+        }
+        if let Some(after) = &request.after {
+            if !is_page {
+                return refuse("after is of pages; give a limit too");
+            }
+            check_name("queue", after)?;
         }
         queues(&request.queues)
     }

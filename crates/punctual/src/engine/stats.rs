@@ -25,7 +25,16 @@ pub struct StatsRequest {
     /// How many shares of each queue to answer, at most [`TOP_SHARES_MAX`](super::TOP_SHARES_MAX).
     #[serde(default)]
     pub shares: usize,
+    /// Queues of one page, by name, at most [`STATS_PAGE_MAX`]; all in one answer if 0.
+    #[serde(default)]
+    pub limit: usize,
+    /// With a `limit`: the page begins after this name; it is the `next` of the page before.
+    #[serde(default)]
+    pub after: Option<String>,
 }
+
+/// Queues that one page of statistics has at most.
+pub const STATS_PAGE_MAX: usize = 1_000;
 
 /// The answer to a stats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,9 +45,13 @@ pub struct Stats {
     pub workers: Vec<WorkerSeen>,
     /// Whether scheduled and ready are exact: `false` while a pile of due jobs is being moved.
     pub exact: bool,
-    /// Schedules whose success is overdue, the longest ones first; at most 100.
+    /// Schedules whose success is overdue, the longest ones first; at most 100. Of pages, the first
+    /// one has them.
     #[serde(default)]
     pub overdue: Vec<Overdue>,
+    /// With a `limit`: the last queue of this page, if there are more queues after it.
+    #[serde(default)]
+    pub next: Option<String>,
     /// Engine time.
     pub now: Timestamp,
 }

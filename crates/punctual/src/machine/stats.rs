@@ -1,6 +1,7 @@
 //! Stats: counts, the due histogram, the history, workers seen, liveness.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
 
 use super::Machine;
@@ -32,17 +33,10 @@ impl Machine {
         self.checks(now).stats(request)?;
         self.begin(now)?;
         let namespace = self.namespace(namespace);
-        let mut ids: Vec<(String, u32)> = self
-            .derived
-            .queues
-            .iter()
-            .filter(|(_, queue)| Some(queue.namespace) == namespace)
-            .filter(|(_, queue)| {
-                request.queues.is_empty() || request.queues.contains(&queue.name.to_string())
-            })
-            .map(|(id, queue)| (queue.name.to_string(), *id))
-            .collect();
-        ids.sort();
+        let (ids, next) = match namespace {
+            Some(namespace) => self.queues_asked(namespace, request),
+            None => (Vec::new(), None),
+        };
         let exact = self
             .derived
             .due_heads
@@ -55,14 +49,46 @@ impl Machine {
         let workers = namespace
             .map(|namespace| self.workers(namespace))
             .unwrap_or_default();
-        let overdue = namespace.map(|id| self.derived.expected.overdue(id, self.now));
+        let is_first = request.after.is_none();
+        let overdue = namespace
+            .filter(|_| is_first)
+            .map(|id| self.derived.expected.overdue(id, self.now));
         Ok(Stats {
             queues,
             workers,
             exact,
             overdue: overdue.unwrap_or_default(),
+            next,
             now: self.now,
         })
+    }
+
+    /// The queues of a request by name, and the last of them if it is a page and more follow.
+    fn queues_asked(
+        &self,
+        namespace: u32,
+        request: &StatsRequest,
+    ) -> (Vec<(String, u32)>, Option<String>) {
+        let ids = &self.derived.queue_ids;
+        if !request.queues.is_empty() {
+            let named: BTreeSet<&String> = request.queues.iter().collect();
+            let found = named.into_iter().filter_map(|name| {
+                let id = self.queue(namespace, name)?;
+                Some((name.clone(), id))
+            });
+            return (found.collect(), None);
+        }
+        let after = request.after.clone().unwrap_or_default();
+        // No name is empty: the empty one comes before all.
+        let from = (Excluded((namespace, after)), Unbounded);
+        let of_namespace = ids.range(from).take_while(|(key, _)| key.0 == namespace);
+        let mut found = of_namespace.map(|((_, name), id)| (name.clone(), *id));
+        if request.limit == 0 {
+            return (found.collect(), None);
+        }
+        let page: Vec<(String, u32)> = found.by_ref().take(request.limit).collect();
+        let next = found.next().and(page.last().map(|(name, _)| name.clone()));
+        (page, next)
     }
 
     /// Workers of the last minute, with what each has leased.

@@ -25,8 +25,8 @@ Examples:
   punctual bench neighbours --queues 0 --leases 0 --engine $REDIS
 
 Fills a namespace of its own with queues of one job each, and with leases of one job and an hour
-each. Then measures single calls: statistics of all queues, a claim of one job from one more queue,
-and a cancel of one job there. Medians in ms of CPU, user plus system: of the servers on Redis, of
+each. Then measures single calls: statistics of a page of 100 queues, a claim of one job from one
+more queue, and a cancel of one job there. Medians in ms of CPU, user plus system: of the servers on Redis, of
 this process where the engine runs in it; null behind a gateway. Everything is removed at the end.")]
 pub(crate) struct Args {
     /// Queues with a job each
@@ -43,6 +43,8 @@ const LEASE: Duration = hours(1);
 /// The queue whose jobs are leased, and the one that is called for.
 const LEASED: &str = "leased";
 const OWN: &str = "own";
+/// Queues of a page of statistics.
+const PAGE: usize = 100;
 /// Calls of each kind.
 const CALLS: usize = 21;
 
@@ -179,7 +181,11 @@ impl Neighbours<'_> {
         self.engine.enqueue(self.namespace, own).await?;
         let mut measured = [const { Vec::new() }; 3];
         for id in ids.into_iter().take(CALLS) {
-            let stats = self.engine.stats(self.namespace, StatsRequest::default());
+            let page = StatsRequest {
+                limit: PAGE,
+                ..StatsRequest::default()
+            };
+            let stats = self.engine.stats(self.namespace, page);
             measured[0].push(cpu.of(stats).await?.0);
             let cancel = Edit {
                 select: Select::Targets(vec![Target::Id(id)]),

@@ -22,6 +22,7 @@ fn gone_workers_are_not_counted() {
             workers,
             exact: true,
             overdue: Vec::new(),
+            next: None,
             now,
         })
     };

@@ -353,6 +353,7 @@ impl Engine for ModelEngine {
             workers,
             exact: true,
             overdue: Vec::new(),
+            next: None,
             now,
         })
     }
