@@ -176,7 +176,7 @@ local function read_jobs(args, at, k, last)
   at = 12
   local stamp = now8 .. S.sub
   local last_kind, last_given8, last_lane, due8, late, due, later, prefix, plain_prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
-  local last_opts, last_held, last_grouped, last_shared, shape, shape_opts, shapes = nil, nil, nil, nil, nil, nil, 0
+  local last_opts, last_held, last_grouped, last_shared, alike, shapes = nil, nil, nil, nil, nil, 0
   for i = 1, n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length
@@ -188,9 +188,11 @@ local function read_jobs(args, at, k, last)
       if late then batch.plain = false end
     end
     local lane, o, key, ex, group, held, flow, share = last_lane, nil, nil, nil, nil, nil, nil, nil
-    local value = shape and lane and at + 38 + shape.all <= last and Job.value_in(shape, blob, at + 39)
+    local shape, value = alike and lane and alike.last, nil
+    if shape then value = at + 38 + shape.all <= last and Job.value_in(shape, blob, at + 39) end
+    if shape and not value then shape, value = Job.of_another_shape(alike, blob, at + 39, last) end
     if value then
-      o = shape_opts
+      o = shape.opts
       if shape.name then Check.own(shape.name, value, i - 1) end
       if shape.name == 'u' then key = value elseif shape.name == 'g' then group = value elseif shape.name == 'sh' then share = value elseif shape.name then ex = value end
     else
@@ -200,14 +202,12 @@ local function read_jobs(args, at, k, last)
       lane = sub(blob, at + 39, front - 1)
       if lane ~= last_lane then
         from, o, key, ex, group, flow, share = Check.front(blob, at + 39, last, i - 1)
-        flags_of = byte(lane, 2)
+        flags_of, alike = byte(lane, 2), nil
       elseif %flags_of has SPEC_OPTS% then
         from, o, key, ex, group, flow, share = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
       end
-      shape = nil
       if o and not flow and shapes < SHAPES then
-        shape, shapes = Job.shape(blob, at + 39, front + 4, from - 1, key, ex, group, share), shapes + 1
-        shape_opts = o
+        alike, shapes = Job.keep_shape(alike, Job.shape(blob, at + 39, front + 4, from - 1, key, ex, group, share), o, blob, at + 39), shapes + 1
       end
     end
     if flags_of >= %SPEC_EXAMINED% then

@@ -56,7 +56,13 @@ local function at8(s, i) return (unp('>I8', s, i or 1)) end
 -- Whether one string of bytes comes before another. `<` would ask the server's locale.
 local function below(a, b)
   if a == b then return false end
-  for i = 1, min(#a, #b) do
+  local n, at = min(#a, #b), 1
+  while at + 5 <= n do -- six bytes are a number
+    local x, y = unp('>I6', a, at), unp('>I6', b, at)
+    if x ~= y then return x < y end
+    at = at + 6
+  end
+  for i = at, n do
     local x, y = byte(a, i), byte(b, i)
     if x ~= y then return x < y end
   end

@@ -184,6 +184,25 @@ function Job.value_in(shape, bytes, from)
   end
 end
 
+-- Keeps a shape, if it is one, with its opts, beside others of a call: the last one, and by the byte
+-- before the value, which is mostly its length.
+function Job.keep_shape(alike, shape, opts, bytes, from)
+  if not shape then return alike end
+  alike = alike or {by = {}, at = shape.start - 1}
+  shape.opts, alike.last, alike.by[byte(bytes, from + alike.at) or 0] = opts, shape, shape
+  return alike
+end
+
+-- The same of bytes up to `last` that are not of the last shape: that of theirs that was kept, and
+-- their value; nothing if there is none.
+function Job.of_another_shape(alike, bytes, from, last)
+  local shape = alike.by[byte(bytes, from + alike.at)]
+  if not shape or shape == alike.last or from - 1 + shape.all > last then return nil end
+  local value = Job.value_in(shape, bytes, from)
+  if value then alike.last = shape end
+  return value and shape, value
+end
+
 local rests, rest_count = {}, 0 -- those that were read last, by head and bytes
 for head = 128, 143 do rests[head] = {} end
 

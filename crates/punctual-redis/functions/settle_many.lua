@@ -20,7 +20,7 @@ end
 -- by place in which a job is.
 function Settled.gather(ids, raws, places, state, attempt, results, passes)
   local lists, by_queue, taken = {}, {}, {}
-  local list, front, width, q, kind, shape, shape_opts, shapes = nil, '\0', 1, nil, nil, nil, nil, 0
+  local list, front, width, q, kind, alike, shapes = nil, '\0', 1, nil, nil, nil, 0
   local bound = Settled.RETENTION[state]
   bound = bound and S.limits[bound]
   for i = 1, #ids do
@@ -28,9 +28,11 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
     local tag = raw and (places == true or places[i]) and byte(raw) or 0
     if tag == %TAG_PLAIN% or tag == %TAG_WAITING% then
       local at, e, from, o, key, ex, group, flow, share = 32, NOTHING, nil, NOTHING, nil, nil, nil, nil, nil
-      local value = shape and tag == %TAG_WAITING% and Job.value_in(shape, raw, %REC_FLAGS%)
+      local shape, value = alike and tag == %TAG_WAITING% and alike.last, nil
+      if shape then value = Job.value_in(shape, raw, %REC_FLAGS%) end
+      if shape and not value then shape, value = Job.of_another_shape(alike, raw, %REC_FLAGS%, #raw) end
       if value then
-        at, o, from = 37, shape_opts, %REC_FLAGS% + shape.all
+        at, o, from = 37, shape.opts, %REC_FLAGS% + shape.all
         if shape.name == 'u' then key = value elseif shape.name == 'g' then group = value elseif shape.name == 'sh' then share = value elseif shape.name then ex = value end
       elseif tag == %TAG_WAITING% then
         local length = unp('>I4', raw, 32)
@@ -38,7 +40,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
         if length > 1 then e = Job.read_ext(raw, length) end
       end
       if not value and sub(raw, at, at + width - 1) ~= front then
-        shape = nil -- it is of the list before
+        alike = nil -- they are of the list before
         local ql = byte(raw, at)
         local kl = byte(raw, at + ql + 1)
         width = ql + kl + 2
@@ -57,7 +59,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           local length = unp('>I4', raw, from)
           o, key, ex, group, flow, share = Job.read_opts(raw, from + 4, from + 3 + length)
           if at == 37 and e == NOTHING and not flow and shapes < SHAPES then
-            shape, shape_opts, shapes = Job.shape(raw, %REC_FLAGS%, from + 4, from + 3 + length, key, ex, group, share), o, shapes + 1
+            alike, shapes = Job.keep_shape(alike, Job.shape(raw, %REC_FLAGS%, from + 4, from + 3 + length, key, ex, group, share), o, raw, %REC_FLAGS%), shapes + 1
           end
           from = from + 4 + length
         end

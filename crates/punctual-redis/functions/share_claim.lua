@@ -14,13 +14,12 @@ local function is_before(a, b)
   return below(a.row.share, b.row.share)
 end
 
--- The shares that have the next turns in a lane, at most so many, in their order; how many were
--- filed elsewhere, as their limits are closed by now.
-local function next_turns(r, lane, limit)
+-- The shares that have the next turns in a lane, by their members in its order and what was read of
+-- them; how many were filed elsewhere, as their limits are closed by now.
+local function next_turns(r, lane, members, shares, found)
   local key, limits = Share.turns_key(r, lane), Share.settings(r)
-  local members, shares, turns, closed, gone = call('ZRANGE', key, 0, limit - 1), {}, {}, 0, {}
-  for i = 1, #members do shares[i] = sub(members[i], 13) end
-  local rows = Share.fetch(r, shares)
+  local turns, closed, gone = {}, 0, {}
+  local rows = Share.fetch(r, shares, found)
   for i = 1, #members do
     local row = rows[shares[i]]
     local line = row.lanes[lane]
@@ -99,18 +98,21 @@ end
 -- Whether a record with an ext can be claimed as it stands, as Claim.may_start: most differ from
 -- the one before in nothing but their share.
 local function may_start(take, raw)
-  local shape = take.shape
-  if shape and Job.value_in(shape, raw, %REC_FLAGS%) then return true, Job.NOTHING end
+  local alike = take.alike
+  if alike and (Job.value_in(alike.last, raw, %REC_FLAGS%) or Job.of_another_shape(alike, raw, %REC_FLAGS%, #raw)) then return true, Job.NOTHING end
   local starts, e, may_be_suspect = Claim.may_start(raw)
   if starts and not may_be_suspect and sub(raw, 32, 36) == '\0\0\0\1\128' then
     local ql = byte(raw, 37)
     local from = 39 + ql + byte(raw, 38 + ql)
     local last = from + 3 + unp('>I4', raw, from)
     local _, _, key, ex, group, flow, share = Job.split_opts(raw, from + 4, last)
-    take.shape = share and not flow and Job.shape(raw, %REC_FLAGS%, from + 4, last, key, ex, group, share) or nil
+    if share and not flow then
+      take.alike = Job.keep_shape(alike, Job.shape(raw, %REC_FLAGS%, from + 4, last, key, ex, group, share), Job.NOTHING, raw, %REC_FLAGS%)
+    end
   end
   return starts, e, may_be_suspect
 end
+Share.may_start = may_start
 
 -- Takes the job of a place, in its share's turn. Whether it did, and whether the claim may go on.
 local function take_place(take, r, lane, one, place, id, raw, group)
@@ -203,18 +205,24 @@ function Share.take_lane(take, r, lane, most)
   while goes_on and not take.full do
     local room = min(take.limit - take.n, most - (take.n - start))
     if room <= 0 or Share.ready(r, lane, lane) == 0 then break end
-    local turns, closed = next_turns(r, lane, room)
-    local expired, had = take.expired + closed, 0
-    take.expired = expired
-    if Claim.ends(take) then break end
-    if #turns > 0 then
-      local order = in_order(r, lane, turns, room)
-      local places, last = places_of(r, lane, order, #turns)
-      had, goes_on = take_turns(take, r, lane, order, places, last)
+    local members, shares = call('ZRANGE', Share.turns_key(r, lane), 0, room - 1), {}
+    for i = 1, #members do shares[i] = sub(members[i], 13) end
+    local found, had = Share.take_alone(take, r, lane, members, shares)
+    if had > 0 then
+      idle = 0
+    else
+      local turns, closed = next_turns(r, lane, members, shares, found)
+      take.expired = take.expired + closed
+      if Claim.ends(take) then break end
+      if #turns > 0 then
+        local order = in_order(r, lane, turns, room)
+        local places, last = places_of(r, lane, order, #turns)
+        had, goes_on = take_turns(take, r, lane, order, places, last)
+      end
+      Share.flush()
+      idle = had == 0 and closed == 0 and idle + 1 or 0
+      if idle > IDLE_MAX then break end
     end
-    Share.flush()
-    idle = had == 0 and closed == 0 and idle + 1 or 0
-    if idle > IDLE_MAX then break end
   end
   local room = min(take.limit - take.n, most - (take.n - start))
   if goes_on and not take.full and room > 0 and Share.ready(r, lane, lane) == 0 then

@@ -18,13 +18,22 @@ local ROW_VERSION = 1
 local HAS_ROUND, HAS_PARKED, HAS_BLOCK, HAS_RATE = 1, 2, 4, 8
 -- Places that a row knows: a claim takes them without another read.
 local KNOWN_MAX = 8
+-- Bytes of the place of a job, and how a row says that.
+local JOB_PLACE, PLACE_LENGTH = 38, '\0\38'
 -- How much a turn of weight 1 raises a pass: every weight up to 1,000 divides it well.
 local TURN = 1000000
 -- A share of fewer jobs is not in the order of the largest.
 local CROWD_MIN = 16
 
 local function rows_key(r) return S.base .. ':ss:' .. r.name end
-local function places_key(r) return S.base .. ':sy:' .. r.name end
+local function places_key(r)
+  local key = r.places_key
+  if not key then
+    key = S.base .. ':sy:' .. r.name
+    r.places_key = key
+  end
+  return key
+end
 local function turns_key(r, lane) return S.base .. ':st:' .. lane .. ':' .. r.name end
 Share.rows_key, Share.places_key, Share.turns_key = rows_key, places_key, turns_key
 
@@ -75,6 +84,7 @@ local function lane_of_state(sh, lane)
   end
   return stands
 end
+Share.lane_of_state = lane_of_state
 
 -- A queue's row is written: what its shares have together, too.
 function Share.close(r)
@@ -135,22 +145,40 @@ local function read_row(row, raw)
   end
   while at <= #raw do
     local lane, pass, n, count = unp('>BI8I4B', raw, at)
-    local known = {}
+    local known, mixed = {}, false
     at = at + 14
     for k = 1, count do
       local length = unp('>I2', raw, at)
       known[k], at = sub(raw, at + 2, at + 1 + length), at + 2 + length
+      mixed = mixed or length ~= JOB_PLACE
     end
-    row.lanes[lane] = {pass = pass, n = n, was_n = n, known = known, member = row.round and pack('>I4I8', row.round, pass) .. row.share or nil}
+    row.lanes[lane] = {pass = pass, n = n, was_n = n, known = known, mixed = mixed, filed_round = row.round, filed_pass = pass,
+      prefix = row.share .. '\0' .. char(lane), member = row.round and pack('>I4I8', row.round, pass) .. row.share or nil}
   end
 end
 
-local function write_row(row)
-  local lane, line = next_of(row.lanes)
-  if row.round and row.blocked == 0 and not row.gate and not row.counted and not row.until_ and next_of(row.lanes, lane) == nil and #line.known == 1 then
-    local place = line.known[1] -- as of most shares of few jobs
-    return pack('>BBI4I8I4BI8I4BI2', ROW_VERSION, HAS_ROUND, row.active, row.open_since, row.round, lane, line.pass, line.n, 1, #place) .. place
+-- The places that a row knows of a line, each behind its length: the first that are stored.
+local function known_places(line)
+  local bytes, known = line.known_bytes, line.known
+  if bytes then return bytes end
+  local count = min(#known, KNOWN_MAX)
+  if not line.mixed then
+    bytes = count > 0 and PLACE_LENGTH .. concat(known, PLACE_LENGTH, 1, count) or ''
+  else
+    local parts = {}
+    for k = 1, count do parts[2 * k - 1], parts[2 * k] = pack('>I2', #known[k]), known[k] end
+    bytes = concat(parts)
   end
+  line.known_bytes = bytes
+  return bytes
+end
+
+-- The row of a share that is open and remembers nothing, with jobs in one lane.
+local function write_open_row(row, lane, line)
+  return pack('>BBI4I8I4BI8I4B', ROW_VERSION, HAS_ROUND, row.active, row.open_since, row.round, lane, line.pass, line.n, min(#line.known, KNOWN_MAX)) .. known_places(line)
+end
+
+local function write_row(row)
   local flags, head = 0, ''
   if row.round then
     flags, head = HAS_ROUND, pack('>I4', row.round)
@@ -167,12 +195,7 @@ local function write_row(row)
   end
   local parts, n = {pack('>BBI4I8', ROW_VERSION, flags, row.active, row.open_since), head}, 2
   for lane, line in pairs(row.lanes) do
-    local known, count = line.known, min(#line.known, KNOWN_MAX)
-    n = n + 1
-    parts[n] = pack('>BI8I4B', lane, line.pass, line.n, count)
-    for k = 1, count do
-      parts[n + 1], parts[n + 2], n = pack('>I2', #known[k]), known[k], n + 2
-    end
+    parts[n + 1], parts[n + 2], n = pack('>BI8I4B', lane, line.pass, line.n, min(#line.known, KNOWN_MAX)), known_places(line), n + 2
   end
   return concat(parts)
 end
@@ -193,23 +216,28 @@ local function known_rows(r)
   return rows
 end
 
--- Reads the rows of shares that are not known yet; all that are known, by share.
-function Share.fetch(r, shares)
-  local rows, wanted, n = known_rows(r), {}, 0
+Share.known_rows = known_rows
+
+-- Reads the rows of shares that are not known yet; all that are known, by share. `found` has bytes
+-- that were read, by share.
+function Share.fetch(r, shares, found)
+  local rows, wanted, n, missing = known_rows(r), {}, 0, nil
   for i = 1, #shares do
     local share = shares[i]
     if share and not rows[share] then
       n = n + 1
       wanted[n], rows[share] = share, new_row(r, share)
+      missing = missing or not found or found[share] == nil
     end
   end
   if n == 0 then return rows end
-  local raws = get_many(rows_key(r), wanted)
+  local raws = missing and get_many(rows_key(r), wanted) or nil
   for i = 1, n do
-    local row = rows[wanted[i]]
-    if raws[i] then read_row(row, raws[i]) end
+    local row, raw = rows[wanted[i]], nil
+    if raws then raw = raws[i] else raw = found[wanted[i]] end
+    if raw then read_row(row, raw) end
     local ready = ready_of(row)
-    note_stored(row, raws[i] and true or false, ready, class_of(ready + row.active))
+    note_stored(row, raw and true or false, ready, class_of(ready + row.active))
   end
   kept_count = kept_count + n
   if kept_count > KEPT_MAX then
@@ -265,7 +293,7 @@ Share.place_prefix = place_prefix
 local function place_in(r, row, lane, place, is_last)
   local line = row.lanes[lane]
   if not line then
-    line = {n = 0, was_n = 0, pass = 0, known = {}, member = nil} -- room for all
+    line = {n = 0, was_n = 0, pass = 0, known = {}, prefix = place_prefix(row.share, lane), member = nil, filed_round = nil, filed_pass = nil, mixed = false} -- room for all
     row.lanes[lane] = line
   end
   local known, n = line.known, line.n
@@ -279,27 +307,30 @@ local function place_in(r, row, lane, place, is_last)
   end
   if at <= #known or #known == n and n < KNOWN_MAX then
     table.insert(known, at, place)
+    line.known_bytes = nil
+    if #place ~= JOB_PLACE then line.mixed = true end
     if #known > 2 * KNOWN_MAX then known[#known] = nil end
   end
   line.n = n + 1
-  Group.gather(places_key(r), place_prefix(row.share, lane) .. place, true)
+  Group.gather(places_key(r), line.prefix .. place, true)
   changes(row)
 end
 
 -- A place of a share in a lane goes.
 local function place_out(r, row, lane, place)
   local line = row.lanes[lane]
-  Group.gather(places_key(r), place_prefix(row.share, lane) .. place, false)
+  Group.gather(places_key(r), (line and line.prefix or place_prefix(row.share, lane)) .. place, false)
   if not line or line.n == 0 then return end
   local known = line.known
   for k = 1, #known do
     if known[k] == place then
       table.remove(known, k)
+      line.known_bytes = nil
       break
     end
   end
   line.n = line.n - 1
-  if line.n == 0 then line.known = {} end
+  if line.n == 0 then line.known, line.known_bytes = {}, nil end
   changes(row)
 end
 Share.place_in, Share.place_out = place_in, place_out
@@ -307,10 +338,15 @@ Share.place_in, Share.place_out = place_in, place_out
 -- The places of a share in a lane behind those that its row knows, at most so many more.
 function Share.more(r, row, lane, limit)
   Group.write_lines()
-  local known, prefix = row.lanes[lane].known, place_prefix(row.share, lane)
+  local line, prefix = row.lanes[lane], place_prefix(row.share, lane)
+  local known = line.known
   local from = #known > 0 and '(' .. prefix .. known[#known] or '[' .. prefix
   local found = call('ZRANGEBYLEX', places_key(r), from, '(' .. place_prefix(row.share, lane + 1), 'LIMIT', 0, limit)
-  for i = 1, #found do known[#known + 1] = sub(found[i], #prefix + 1) end
+  for i = 1, #found do
+    local place = sub(found[i], #prefix + 1)
+    known[#known + 1], line.known_bytes = place, nil
+    if #place ~= JOB_PLACE then line.mixed = true end
+  end
   return #found
 end
 
@@ -325,12 +361,15 @@ end
 -- Puts jobs that were enqueued now, in their order, at the end of their shares' lines: ids, records
 -- and shares.
 function Share.line_up(r, ids, raws, shares)
-  local rows = Share.fetch(r, shares)
+  local found
+  r.c[READY] = r.c[READY] + #ids
+  ids, raws, shares, found = Share.line_up_alone(r, ids, raws, shares)
+  if not ids then return end
+  local rows = Share.fetch(r, shares, found)
   for i = 1, #ids do
     local raw = raws[i]
     place_in(r, rows[shares[i]], byte(raw, %REC_PRIORITY%), '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. 'J' .. ids[i], true)
   end
-  r.c[READY] = r.c[READY] + #ids
 end
 
 -- A job of a share gets a lease, in its turn.
@@ -357,12 +396,15 @@ function Share.freed(r, share) freed(r, Share.row(r, share), 1) end
 
 -- The same of jobs of several shares.
 function Share.freed_many(r, shares)
-  local rows, counts, order = Share.fetch(r, shares), {}, {}
+  local counts, order, found = {}, {}, nil
   for i = 1, #shares do
     local share = shares[i]
     if not counts[share] then counts[share], order[#order + 1] = 0, share end
     counts[share] = counts[share] + 1
   end
+  order, found = Share.freed_alone(r, counts, order)
+  if #order == 0 then return end
+  local rows = Share.fetch(r, order, found)
   for i = 1, #order do freed(r, rows[order[i]], counts[order[i]]) end
 end
 
@@ -393,14 +435,55 @@ local function move_turns(of, row)
     local stands = lane_of_state(sh, lane)
     stands.places = max(0, stands.places + line.n - line.was_n)
     stands.parked = max(0, stands.parked + (round and 0 or line.n) - (row.was_round and 0 or line.was_n))
-    line.member, line.was_n = member, line.n
+    line.member, line.was_n, line.filed_round, line.filed_pass = member, line.n, round, line.pass
     if line.n == 0 then row.lanes[lane] = nil end
   end
+end
+
+-- The order of the largest shares, where a share's jobs are so many or were.
+local function file_class(of, row, jobs)
+  if jobs < CROWD_MIN and not row.was_class then return nil end
+  local class = class_of(jobs)
+  if class ~= row.was_class then
+    local list = list_in(class and of.into or of.out, ':sb:')
+    if class then list[#list + 1] = fmt('%d', class) end
+    list[#list + 1] = row.share
+  end
+  return class
+end
+
+-- Files the row of a share with jobs in one lane, and with nothing that could close it, as refile.
+local function refile_open(of, row, lane, line)
+  local round, n = floor(row.active / (of.limits.weights[row.share] or 1)), line.n
+  local stands = lane_of_state(of.sh, lane)
+  if not line.member or round ~= line.filed_round or line.pass ~= line.filed_pass then
+    local member, into = pack('>I4I8', round, line.pass) .. row.share, list_in(of.turns_in, lane)
+    if line.member then
+      local out = list_in(of.turns_out, lane)
+      out[#out + 1] = line.member
+    end
+    into[#into + 1], into[#into + 2] = '0', member
+    line.member, line.filed_round, line.filed_pass = member, round, line.pass
+  end
+  stands.places = max(0, stands.places + n - line.was_n)
+  if not row.was_round then stands.parked = max(0, stands.parked - line.was_n) end
+  if not row.was_round or n > row.was_ready then notify(of.r) end
+  row.round, row.idle, line.was_n = round, nil, n
+  local class, kv = file_class(of, row, n + row.active), of.kv
+  local k = #kv
+  kv[k + 1], kv[k + 2] = row.share, write_open_row(row, lane, line)
+  if not row.was_there then of.sh.shares = of.sh.shares + 1 end
+  row.was_there, row.was_round, row.was_ready, row.was_class = true, round, n, class
 end
 
 -- Files a row that has changed: among turns, or by the instant at which it is filed again.
 local function refile(of, row)
   local sh, now = of.sh, S.now
+  local lane, line = next_of(row.lanes)
+  if lane and line.n > 0 and not of.limits.has_limits and row.blocked == 0 and not row.was_blocked and not row.was_until and not row.gate and not row.counted
+    and next_of(row.lanes, lane) == nil then
+    return refile_open(of, row, lane, line)
+  end
   if row.blocked <= now then row.blocked = 0 end
   local ready = ready_of(row)
   Share.file(of.r, row, ready > 0, of.limits)
@@ -419,12 +502,7 @@ local function refile(of, row)
       if row.idle == 0 and (row.was_idle ~= 0 or row.until_ < row.was_until) then opens = true end
     end
   end
-  local class, is_blocked = class_of(ready + row.active), row.blocked > 0
-  if class ~= row.was_class then
-    local list = list_in(class and of.into or of.out, ':sb:')
-    if class then list[#list + 1] = fmt('%d', class) end
-    list[#list + 1] = row.share
-  end
+  local class, is_blocked = file_class(of, row, ready + row.active), row.blocked > 0
   if is_blocked ~= row.was_blocked then sh.blocked = max(0, sh.blocked + (is_blocked and 1 or -1)) end
   local is_there = row.active > 0 or ready > 0 or row.until_ ~= nil
   if is_there then

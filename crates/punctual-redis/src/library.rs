@@ -24,6 +24,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/gate.lua"),
     include_str!("../functions/group.lua"),
     include_str!("../functions/share_row.lua"),
+    include_str!("../functions/share_alone.lua"),
     include_str!("../functions/share.lua"),
     include_str!("../functions/unique.lua"),
     include_str!("../functions/place.lua"),

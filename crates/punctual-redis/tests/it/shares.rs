@@ -1,10 +1,13 @@
 //! Shares on Redis: what they leave, what a lost record does to them, and shards.
 
+use punctual::conformance::START;
 use punctual::engine::{
-    Control, Controlled, QueueSettings, Rate, RecordValue, ShareSettings, StatsRequest,
+    Claim, Control, Controlled, Lease, LeaseReport, QueueSettings, Rate, RecordValue, Settle,
+    Settlement, ShareSettings, StatsRequest, WorkerId,
 };
-use punctual::time::seconds;
-use punctual::{Engine, ErrorKind, NewJob, Outcome};
+use punctual::time::{ManualClock, seconds};
+use punctual::{Engine, ErrorKind, JobRecord, MemoryEngine, NewJob, Outcome};
+use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
 use crate::client::{QUEUE, claim, connect, here};
@@ -131,4 +134,93 @@ async fn shards_refuse_limits_of_shares_and_take_turns() {
     let shares: Vec<_> = jobs.map(|job| job.share.clone()).collect();
     assert_eq!(shares.len(), 20, "{shares:?}");
     assert!(!shares.contains(&Some("a".into())));
+}
+
+/// Numbers that look random, the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = (self.0.wrapping_mul(6_364_136_223_846_793_005))
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+
+    /// Jobs of shares that have one job, of shares that have some, and of shares that have many.
+    fn jobs(&mut self, round: usize) -> Vec<NewJob> {
+        let count = 1 + self.below(30);
+        let job = |nth| match self.below(10) {
+            0..=3 => of(&format!("many {}", self.below(4))),
+            4 => of(&format!("some {}", self.below(40))).priority(3),
+            _ => of(&format!("alone {round} {nth}")),
+        };
+        (0..count).map(job).collect()
+    }
+}
+
+/// One claim of both engines: their jobs in order are the same.
+async fn claim_of_both(
+    memory: &MemoryEngine,
+    redis: &RedisEngine,
+    limit: usize,
+) -> [Vec<Lease>; 2] {
+    let claim = Claim::new(WorkerId::random(), QUEUE, limit).lease_duration(seconds(30));
+    let one = memory.claim(&here(), claim.clone()).await.expect("claim");
+    let other = redis.claim(&here(), claim).await.expect("claim");
+    let order = |leases: &[Lease]| -> Vec<_> {
+        let jobs = leases.iter().flat_map(|lease| &lease.jobs);
+        jobs.map(|job| (job.share.clone(), job.id)).collect()
+    };
+    assert_eq!(order(&one.leases), order(&other.leases));
+    [one.leases, other.leases]
+}
+
+/// Of a lease, a third is retried at once and the rest completes.
+fn ends(lease: &Lease) -> Settle {
+    let end = |(nth, job): (usize, &JobRecord)| {
+        let outcome = match nth % 3 {
+            1 => Outcome::Retry {
+                after: Some(seconds(0)),
+            },
+            _ => Outcome::Completed,
+        };
+        Settlement::new(job.id, job.attempt, outcome)
+    };
+    let jobs = lease.jobs.iter().enumerate().map(end).collect();
+    Settle {
+        leases: vec![LeaseReport::new(lease.token, jobs)],
+    }
+}
+
+/// Shares of one job are known by the bytes of their row; turns are as if they were not.
+#[tokio::test]
+async fn shares_of_one_job_take_turns_with_others_as_in_memory() {
+    for seed in 1..=6 {
+        let server = TestServer::start();
+        let clock = ManualClock::new(START);
+        let memory = MemoryEngine::with_clock(clock.clone());
+        let options = server.address().parse().expect("a good address");
+        let redis = RedisEngine::connect_with_clock(options, clock.clone()).await;
+        let redis = redis.expect("the server is there");
+        let mut dice = Dice(seed);
+        for round in 0..60 {
+            let now = START + seconds(round as u64);
+            redis.set_time(now).await.expect("a clock");
+            clock.set(now);
+            if round < 40 {
+                let jobs = dice.jobs(round);
+                memory
+                    .enqueue(&here(), jobs.clone())
+                    .await
+                    .expect("enqueue");
+                redis.enqueue(&here(), jobs).await.expect("enqueue");
+            }
+            let limit = 1 + dice.below(40) as usize;
+            let [one, other] = claim_of_both(&memory, &redis, limit).await;
+            for (one, other) in one.iter().zip(&other) {
+                memory.settle(&here(), ends(one)).await.expect("settle");
+                redis.settle(&here(), ends(other)).await.expect("settle");
+            }
+        }
+    }
 }

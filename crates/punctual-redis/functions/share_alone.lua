@@ -1,0 +1,165 @@
+-- Shares of one job, with nothing else to remember: most of a queue with many customers. Their
+-- rows are known by their bytes: jobs come, start and end without a look at more of them.
+do
+
+-- A row of one job that waits: to its round; from the number of its places to its only one. One of
+-- jobs that run: to their number.
+local FIRST, ONLY, RUNNING = '\1\1\0\0\0\0' .. BELOW .. '\0\0\0\0', '\0\0\0\1\1\0\38', '\1\0'
+local RUNS = RUNNING .. '\0\0\0\1' .. BELOW
+-- Bytes of a row of one job that waits, and of jobs that run.
+local ROW_BYTES, RUNS_BYTES = 72, 14
+-- Jobs of a share that end together, at most.
+local TOGETHER = 15
+
+-- Puts jobs that were enqueued now in line, each the only one of its share, as far as they are:
+-- ids, records and shares. Answers those that are not; nothing if all were.
+function Share.line_up_alone(r, ids, raws, shares)
+  local rows, counts, fresh, n = Share.known_rows(r), {}, {}, 0
+  for i = 1, #ids do
+    local share = shares[i]
+    if not counts[share] and not rows[share] then
+      n = n + 1
+      fresh[n] = share
+    end
+    counts[share] = (counts[share] or 0) + 1
+  end
+  if n == 0 then return ids, raws, shares end
+  local key, sh, weights = Share.rows_key(r), Share.of(r), Share.settings(r).weights
+  local found, by_share = get_many(key, fresh), {}
+  for i = 1, n do by_share[fresh[i]] = found[i] end
+  local kv, places, turns, heads, stood, left, k = {}, {}, {}, {}, {}, nil, 0
+  for i = 1, #ids do
+    local share, raw, id = shares[i], raws[i], ids[i]
+    if counts[share] == 1 and by_share[share] == false then
+      local lane, weight = byte(raw, %REC_PRIORITY%), weights[share] or 1
+      local head = heads[lane]
+      if not head or head.weight ~= weight then
+        local pass = Share.behind(Share.lane_of_state(sh, lane).turn, weight)
+        head = {weight = weight, turn = '\0\0\0\0' .. u8(pass), row = FIRST .. char(lane) .. u8(pass) .. ONLY, behind = '\0' .. char(lane), into = turns[lane] or {}}
+        heads[lane], turns[lane], stood[lane] = head, head.into, stood[lane] or 0
+      end
+      local place, into = '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. 'J' .. id, head.into
+      local at = 2 * k
+      k, stood[lane] = k + 1, stood[lane] + 1
+      kv[at + 1], kv[at + 2] = share, head.row .. place
+      places[at + 1], places[at + 2] = '0', share .. head.behind .. place
+      at = #into
+      into[at + 1], into[at + 2] = '0', head.turn .. share
+    else
+      left = left or {{}, {}, {}}
+      local at = #left[1] + 1
+      left[1][at], left[2][at], left[3][at] = id, raw, share
+    end
+  end
+  if k > 0 then
+    for lane, members in pairs(turns) do
+      call_many('ZADD', Share.turns_key(r, lane), members)
+      sh.lanes[lane].places = sh.lanes[lane].places + stood[lane]
+    end
+    call_many('ZADD', Share.places_key(r), places)
+    call_many('HSET', key, kv)
+    sh.shares, sh.changed = sh.shares + k, true
+    set_flag(r, %ROW_SHARED%, true)
+    set_flag(r, %ROW_LIMITED%, true)
+    notify(r)
+  end
+  if left then return left[1], left[2], left[3], by_share end
+end
+
+-- Reads the rows of those shares that are not known: by share, false where there is none.
+local function read_unknown(r, shares)
+  local rows, wanted, n, out = Share.known_rows(r), {}, 0, {}
+  for i = 1, #shares do
+    if not rows[shares[i]] then
+      n = n + 1
+      wanted[n] = shares[i]
+    end
+  end
+  local raws = get_many(Share.rows_key(r), wanted)
+  for i = 1, n do out[wanted[i]] = raws[i] end
+  return out
+end
+
+-- Takes the jobs of shares that have the next turns in a lane, as far as each is the only one of
+-- its share, and no job without a share is there. Answers what it has read of shares, and how many
+-- turns were had.
+function Share.take_alone(take, r, lane, members, shares)
+  local sh, raws = Share.of(r), read_unknown(r, shares)
+  if Share.settings(r).has_limits or (r.X[lane] or 0) > 0 or lane < 10 and (r.L[lane] or 0) > 0 then return raws, 0 end
+  local places, ids, n, pass8, head = {}, {}, 0, nil, nil
+  for i = 1, #members do
+    local raw = raws[shares[i]]
+    if not raw or #raw ~= ROW_BYTES then break end
+    local turn8 = sub(members[i], 5, 12)
+    if turn8 ~= pass8 then pass8, head = turn8, FIRST .. char(lane) .. turn8 .. ONLY end
+    if sub(raw, 1, 34) ~= head or byte(raw, 44) == 255 then break end -- it has more, or the place of a group
+    n = n + 1
+    places[n], ids[n] = sub(raw, 35), sub(raw, 57)
+  end
+  if 2 * n < #members then return raws, 0 end -- what comes of few is not worth a look at all of them again
+  local k, goes_on = 0, true
+  while k < n and goes_on do
+    local till = min(n, k + max(1, Claim.pop_most(take)))
+    local records = Job.raws(slice(ids, k + 1, till))
+    local from = k
+    while k < till and goes_on do
+      local raw = records[k + 1 - from]
+      if Claim.ends(take) or not raw or byte(raw) ~= %TAG_WAITING% or not Share.may_start(take, raw) or not Claim.fits(take, raw) then
+        goes_on = false
+      else
+        k = k + 1
+        Claim.add(take, r, ids[k], raw)
+      end
+    end
+  end
+  if k == 0 then return raws, 0 end
+  local kv, gone, stands, behind = {}, {}, Share.lane_of_state(sh, lane), '\0' .. char(lane)
+  for i = 1, k do
+    local share = shares[i]
+    kv[2 * i - 1], kv[2 * i], raws[share] = share, RUNS, RUNS
+    gone[i] = share .. behind .. places[i]
+  end
+  call_many('ZREM', Share.turns_key(r, lane), slice(members, 1, k))
+  call_many('ZREM', Share.places_key(r), gone)
+  call_many('HSET', Share.rows_key(r), kv)
+  take.plain = false
+  sh.active, sh.fresh, sh.changed, stands.turn = sh.active + k, sh.fresh + k, true, max(stands.turn, unp('>I8', members[k], 5))
+  stands.places = max(0, stands.places - k)
+  if stands.places == 0 then sh.lanes[lane] = nil end
+  return raws, k
+end
+
+-- Jobs have left their lease, counted by share: the row of a share goes that had no other. Answers
+-- the shares that are left to be looked at, and their rows.
+function Share.freed_alone(r, counts, order)
+  local raws, rows, sh, gone, left, heads = read_unknown(r, order), Share.known_rows(r), Share.of(r), {}, {}, {}
+  for i = 1, #order do
+    local share = order[i]
+    local n, raw, row = counts[share], raws[share], rows[share]
+    local is_all
+    if row then
+      is_all = row.active == n and not row.dirty and row.was_there and not row.was_round and row.blocked == 0 and not row.until_ and not row.gate and not row.counted
+        and next_of(row.lanes) == nil
+      if is_all and n <= TOGETHER then rows[share] = nil end
+    elseif raw and #raw == RUNS_BYTES then
+      local head = heads[n]
+      if not head then
+        head = RUNNING .. pack('>I4', n)
+        heads[n] = head
+      end
+      is_all = sub(raw, 1, 6) == head
+    end
+    if is_all and n <= TOGETHER then
+      gone[#gone + 1], sh.active = share, max(0, sh.active - n)
+    else
+      left[#left + 1] = share
+    end
+  end
+  if #gone > 0 then
+    call_many('HDEL', Share.rows_key(r), gone)
+    sh.shares, sh.changed = max(0, sh.shares - #gone), true
+  end
+  return left, raws
+end
+
+end
