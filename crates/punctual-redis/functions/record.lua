@@ -178,10 +178,11 @@ end
 
 -- The value of the same in other bytes from a place on, if these look so.
 function Job.value_in(shape, bytes, from)
-  local start = from + shape.start
-  if sub(bytes, from, start - 1) == shape.front and sub(bytes, start + shape.length, from + shape.all - 1) == shape.rest then
-    return sub(bytes, start, start + shape.length - 1)
-  end
+  local start, rest = from + shape.start, shape.rest
+  if sub(bytes, from, start - 1) ~= shape.front then return nil end
+  local last = start + shape.length
+  if rest ~= '' and sub(bytes, last, from + shape.all - 1) ~= rest then return nil end
+  return sub(bytes, start, last - 1)
 end
 
 -- Keeps a shape, if it is one, with its opts, beside others of a call: the last one, and by the byte

@@ -484,17 +484,20 @@ function Settled.prune_kept(limit)
     end
   end
   local raws, gone, members, sets = Job.raws(ids), {}, {}, {}
+  local last_q, last_state, r, list
   for i = 1, #ids do
     local raw = raws[i]
     local state = raw and byte(raw)
     if state and state > %TAG_HELD% and state < %TAG_TOMBSTONE% then
       local at = 36 + unp('>I4', raw, %REC_BODY%)
       local q = sub(raw, at + 1, at + byte(raw, at))
-      local r, set = Row.of(q), kept_set(q, state)
-      local list = members[set]
-      if not list then
-        list = {}
-        members[set], sets[#sets + 1] = list, set
+      if q ~= last_q or state ~= last_state then
+        local set = kept_set(q, state)
+        last_q, last_state, r, list = q, state, Row.of(q), members[set]
+        if not list then
+          list = {}
+          members[set], sets[#sets + 1] = list, set
+        end
       end
       list[#list + 1] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i]
       let_go(r, state, ids[i], raw, gone)
