@@ -185,8 +185,8 @@ function Job.value_in(shape, bytes, from)
   return sub(bytes, start, last - 1)
 end
 
--- Keeps a shape, if it is one, with its opts, beside others of a call: the last one, and by the byte
--- before the value, which is mostly its length.
+-- Keeps a shape, if it is one, with its opts, beside others of a call: the last one, and by the
+-- byte before the value, which is mostly its length.
 function Job.keep_shape(alike, shape, opts, bytes, from)
   if not shape then return alike end
   alike = alike or {by = {}, at = shape.start - 1}
@@ -194,8 +194,8 @@ function Job.keep_shape(alike, shape, opts, bytes, from)
   return alike
 end
 
--- The same of bytes up to `last` that are not of the last shape: that of theirs that was kept, and
--- their value; nothing if there is none.
+-- The same of bytes up to `last` that are not of the last shape: the one of theirs that was kept,
+-- and their value; nothing if there is none.
 function Job.of_another_shape(alike, bytes, from, last)
   local shape = alike.by[byte(bytes, from + alike.at)]
   if not shape or shape == alike.last or from - 1 + shape.all > last then return nil end
