@@ -513,6 +513,20 @@ queue = 'beats'
     punctual.run(&args).exits(2);
 }
 
+/// A file says all that it means: no text in it reads standard input.
+#[test]
+fn a_payload_of_a_dash_in_a_file_is_a_text() {
+    let punctual = Punctual::new();
+    punctual.write("s.toml", "[x]\nevery = '1h'\nqueue = 'q'\npayload = '-'\n");
+    let apply = ["schedules", "apply", "s.toml"];
+    punctual
+        .run_with_input(&apply, b"from standard input")
+        .exits(0);
+    punctual.one(&["schedules", "run", "x"]);
+    let jobs = punctual.json(&["jobs", "list", "--queue", "q"]);
+    assert_eq!(jobs[0]["payload_base64"], "LQ==", "{jobs:?}");
+}
+
 #[test]
 fn nothing_of_a_file_with_a_bad_schedule_is_written() {
     let punctual = Punctual::with_data();

@@ -165,8 +165,10 @@ fn read(text: &str) -> Result<BTreeMap<String, Schedule>> {
     let mut found = BTreeMap::new();
     for (name, table) in tables {
         let line = line_of(&name, table);
-        let line = line.map_err(|what| Failure::usage(what).hint(hint).of(&name))?;
-        let schedule = line.set.schedule();
+        let mut line = line.map_err(|what| Failure::usage(what).hint(hint).of(&name))?;
+        // In a file `-` is a text, and not standard input.
+        let payload = line.set.payload.take().unwrap_or_default();
+        let schedule = line.set.schedule_with(payload.into());
         let (_, schedule) = schedule.map_err(|failure| failure.of(&name))?;
         found.insert(name, schedule);
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::ValueEnum;
 use punctual::schedule::{GRACE_DEFAULT, Missed, Overlap, Schedule, Template};
 use punctual::time::{format_local, hours};
@@ -35,7 +36,7 @@ pub(crate) struct Args {
 
     /// The payload of its jobs: JSON or text, or - for standard input; empty if omitted
     #[arg(allow_hyphen_values = true)]
-    payload: Option<String>,
+    pub(super) payload: Option<String>,
 
     #[command(flatten)]
     options: Options,
@@ -145,9 +146,15 @@ struct JobOptions {
 
 impl Args {
     /// The schedule, and its name.
-    pub(super) fn schedule(self) -> Result<(String, Schedule)> {
+    fn schedule(mut self) -> Result<(String, Schedule)> {
+        let payload = payload(self.payload.take())?;
+        self.schedule_with(payload)
+    }
+
+    /// The schedule with that payload, whatever the argument says.
+    pub(super) fn schedule_with(self, payload: Bytes) -> Result<(String, Schedule)> {
         let spec = self.options.spec()?;
-        let mut job = NewJob::new(self.queue, payload(self.payload)?);
+        let mut job = NewJob::new(self.queue, payload);
         self.job.apply(&mut job)?;
         let template = Template::of(job)?;
         let mut schedule = Schedule::new(spec.parts().clone(), template);
