@@ -86,14 +86,19 @@ impl Args {
             match out.is_json() {
                 true => out.json(&object!({
                     "returned": returned.returned, "ran": returned.ran,
-                    "conflicts": returned.conflicts,
+                    "conflicts": returned.conflicts, "stays": returned.stays,
                 }))?,
-                false => out.line(format!(
-                    "{} returned, {} had run, {} whose name is in use again",
-                    count(returned.returned),
-                    count(returned.ran),
-                    count(returned.conflicts)
-                ))?,
+                false => {
+                    out.line(format!(
+                        "{} returned, {} had run, {} whose name is in use again",
+                        count(returned.returned),
+                        count(returned.ran),
+                        count(returned.conflicts)
+                    ))?;
+                    for (why, jobs) in &returned.stays {
+                        out.line(format!("{} stay here: {why}", count(*jobs)))?;
+                    }
+                }
             }
             return session.close().await;
         }

@@ -45,8 +45,16 @@ enum Backoff {
 #[async_trait]
 impl Format for Bullmq {
     async fn check(&self, connection: &mut Connection) -> Result<Option<String>> {
+        let meta = format!("{}:meta", self.base);
+        let mut command = redis::cmd("TYPE");
+        let held: String = connection.ask(command.arg(&meta)).await?;
+        if held != "hash" && held != "none" {
+            let message = "the key is no hash, as BullMQ writes it; check the queue and the prefix";
+            let error = Error::new(ErrorKind::InvalidInput, message);
+            return Err(error.with("key", meta).with("type", held));
+        }
         let mut command = redis::cmd("HGET");
-        command.arg(format!("{}:meta", self.base)).arg("version");
+        command.arg(meta).arg("version");
         let version: Option<String> = connection.ask(&command).await?;
         let Some(version) = version else {
             let message = "no queue of BullMQ 5 or 6 has that name; check the queue and the prefix";

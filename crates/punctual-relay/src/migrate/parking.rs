@@ -82,14 +82,17 @@ if redis.call('EXISTS', KEYS[3]) == 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3
 return 0
 ";
 
-/// Puts jobs back. KEYS as above, without a place. ARGV from 3 on: beginning of the keys of parked
+/// Puts jobs back, unless their name or the key of their place is used otherwise by now: a part of
+/// a job must not go back. KEYS as above, without a place. ARGV from 3 on: beginning of the keys of parked
 /// hashes, then per job: number, name, key, shape, score, item, key of its hash or nothing.
 const PUT_BACK: &str = "
 local back = 0
 for at = 4, #ARGV, 7 do
     local n, name, key, shape = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
     local score, item, job = ARGV[at + 4], ARGV[at + 5], ARGV[at + 6]
-    local is_free = job == '' or redis.call('EXISTS', job) == 0
+    local held, wanted = redis.call('TYPE', key).ok, shape == 'sorted' and 'zset' or 'list'
+    local is_free = held == 'none' or held == wanted
+    is_free = is_free and (job == '' or redis.call('EXISTS', job) == 0)
     if is_free and redis.call('HEXISTS', KEYS[2], n) == 1 then
         if job ~= '' then
             redis.call('RENAME', ARGV[3] .. n, job)

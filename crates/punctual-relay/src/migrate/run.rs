@@ -1,6 +1,6 @@
 //! Takes the jobs, stores them, and puts them back on request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use punctual::time::{days, pause, seconds};
 use punctual::{Due, Error, ErrorKind, JobId, Namespace, NewJob, Queue, Result, State};
 
 use super::Migration;
+use super::found::{Place, Shape};
 use super::parking::{Parked, Parking};
 use super::plan::{PAGE, entry};
 use crate::message::foreign_id;
@@ -41,6 +42,8 @@ pub struct Returned {
     pub ran: u64,
     /// Jobs whose name is in use again over there: they stay parked.
     pub conflicts: u64,
+    /// Jobs whose place holds something else by now, by the reason: they stay here.
+    pub stays: BTreeMap<String, u64>,
 }
 
 impl Migration {
@@ -216,6 +219,7 @@ impl Migration {
         self.go_on(&mut parking, queue, days(7), &mut Moved::default())
             .await?;
         let hash = self.format.hash_key("").unwrap_or_default();
+        let odd = self.odd_places(&mut parking).await?;
         let mut returned = Returned::default();
         let mut until = parking.last().await?;
         while until > 0 {
@@ -227,6 +231,13 @@ impl Migration {
             let before = parked.len();
             parking.keep_free(&mut parked, &hash).await?;
             returned.conflicts += (before - parked.len()) as u64;
+            parked.retain(|job| match odd.get(&home_of(&self.places, job)) {
+                Some(why) => {
+                    *entry(&mut returned.stays, why.clone()) += 1;
+                    false
+                }
+                None => true,
+            });
             if parked.is_empty() {
                 continue;
             }
@@ -247,6 +258,17 @@ impl Migration {
         }
         parking.close().await?;
         Ok(returned)
+    }
+
+    /// Places whose key holds another type by now, and why that is so.
+    async fn odd_places(&self, parking: &mut Parking) -> Result<HashMap<usize, String>> {
+        let mut odd = HashMap::new();
+        for (index, place) in self.places.iter().enumerate() {
+            if let Some(why) = self.is_odd(&mut parking.connection, place).await? {
+                odd.insert(index, why);
+            }
+        }
+        Ok(odd)
     }
 
     /// Cancels those that have not run, and answers them.
@@ -309,6 +331,12 @@ impl Migration {
         back.sort_by_key(|one| std::cmp::Reverse(one.number));
         Ok(back)
     }
+}
+
+/// The place to which a job goes back: what a worker held waits in its queue then.
+fn home_of(places: &[Place], job: &Parked) -> usize {
+    let is_held = places.get(job.place).map(|place| place.shape) == Some(Shape::Held);
+    if is_held { 0 } else { job.place }
 }
 
 /// Whether a job is new, or why it is refused.

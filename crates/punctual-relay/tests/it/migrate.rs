@@ -17,6 +17,8 @@ use serde_json::Value;
 
 use crate::support::{Redis, jobs as all_jobs};
 
+mod undo;
+
 const BULLMQ: &str = include_str!("migrate/fixtures/bullmq-6.7.0.jsonl");
 const BULLMQ_5: &str = include_str!("migrate/fixtures/bullmq-5.81.5.jsonl");
 const SIDEKIQ: &str = include_str!("migrate/fixtures/sidekiq-6.4.1.jsonl");
@@ -455,6 +457,9 @@ async fn what_is_no_queue_of_the_library_is_named() {
         .await;
     let newer = plan(&redis, "bullmq").await;
     assert!(newer.contains("bullmq:9.0.0"), "{newer}");
+    redis.run(&["SET", "bull:mail:meta", "x"]).await;
+    let odd = plan(&redis, "bullmq").await;
+    assert!(odd.contains("no hash, as BullMQ writes it"), "{odd}");
     // What is no job stays, and blocks no other.
     redis.run(&["LPUSH", "queue:mail", "no json"]).await;
     let item = r#"{"class":"A","args":[],"jid":"x","queue":"mail"}"#;
