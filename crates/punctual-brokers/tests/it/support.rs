@@ -124,6 +124,13 @@ impl Arrivals {
         messages
     }
 
+    /// How often each message arrived that arrived more than once.
+    pub(crate) fn doubled(&self) -> HashMap<String, usize> {
+        let arrivals = self.0.locked();
+        let counts = arrivals.iter().map(|(text, all)| (text.clone(), all.len()));
+        counts.filter(|(_, times)| *times > 1).collect()
+    }
+
     /// Does the jobs of a queue.
     pub(crate) fn work(
         &self,

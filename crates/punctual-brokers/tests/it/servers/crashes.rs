@@ -1,6 +1,6 @@
 //! Drills that take a whole server down, so they have one of their own: `scripts/relay-drill`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,9 @@ use lapin::types::FieldTable;
 use lapin::{Connection, ConnectionProperties, ExchangeKind};
 use punctual::sync::Lock;
 use punctual::time::{Clock, SystemClock, millis, pause, seconds};
-use punctual::{Context, Due, JobRecord, MemoryEngine, NewJob, Queue, RetryPolicy, Worker};
+use punctual::{
+    Context, Due, ErrorKind, JobRecord, MemoryEngine, NewJob, Queue, RetryPolicy, Worker,
+};
 use punctual_outbox::{Dialect, ddl};
 use sqlx::{AssertSqlSafe, PgPool};
 
@@ -20,7 +22,7 @@ use crate::support::*;
 
 /// Consumes until it is dropped, over connections that break. What the broker itself delivers again
 /// is no second message.
-async fn consume(address: String, queue: &'static str, arrivals: Arrivals) {
+async fn consume(address: String, queue: &'static str, arrivals: Arrivals, ids: Ids) {
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     loop {
         let consuming = async {
@@ -33,6 +35,9 @@ async fn consume(address: String, queue: &'static str, arrivals: Arrivals) {
             while let Some(delivery) = consumer.next().await {
                 let delivery = delivery?;
                 let message = String::from_utf8_lossy(&delivery.data).into_owned();
+                let id = delivery.properties.message_id().as_ref();
+                let id = id.map(ToString::to_string).unwrap_or_default();
+                ids.locked().entry(message.clone()).or_default().insert(id);
                 let is_new = seen.locked().insert(message.clone());
                 if is_new || !delivery.redelivered {
                     arrivals.add(message);
@@ -45,6 +50,11 @@ async fn consume(address: String, queue: &'static str, arrivals: Arrivals) {
         pause(millis(50)).await;
     }
 }
+
+/// The message ids under which each message came.
+type Ids = Arc<Mutex<HashMap<String, BTreeSet<String>>>>;
+/// How often an emitter had a message and ended without an answer for it.
+type Unanswered = Arc<Mutex<HashMap<String, usize>>>;
 
 /// Each emitter is killed after 1 s, and the broker stops once. What was confirmed and not settled
 /// comes twice, and nothing else does.
@@ -94,6 +104,8 @@ async fn emitters_and_a_broker_that_die_lose_nothing() {
         .enqueue_many(jobs.collect::<Vec<_>>())
         .await
         .expect("it stores");
+    let unanswered = Unanswered::default();
+    let noted = unanswered.clone();
     // The process of the sink is killed; the next one starts with the next job.
     let command = format!("exec timeout -s KILL 1 '{BINARY}' amqp-emit --to emit --key key");
     let write = |job: &JobRecord| {
@@ -105,12 +117,19 @@ async fn emitters_and_a_broker_that_die_lose_nothing() {
         .queues(["into"])
         .concurrency(200)
         .handle_any(move |job: JobRecord, _: Context| {
-            let sink = sink.clone();
-            async move { sink.put(&job).await }
+            let (sink, unanswered) = (sink.clone(), noted.clone());
+            async move {
+                let put = sink.put(&job).await;
+                if matches!(&put, Err(error) if error.kind() == ErrorKind::EngineUnavailable) {
+                    let text = String::from_utf8_lossy(&job.payload).into_owned();
+                    *unanswered.locked().entry(text).or_default() += 1;
+                }
+                put
+            }
         });
     let working = tokio::spawn(async move { worker.run_until(std::future::pending()).await });
-    let arrivals = Arrivals::default();
-    let consuming = tokio::spawn(consume(broker, "emitted", arrivals.clone()));
+    let (arrivals, ids) = (Arrivals::default(), Ids::default());
+    let consuming = tokio::spawn(consume(broker, "emitted", arrivals.clone(), ids.clone()));
     pause(seconds(3)).await;
     for act in ["stop_app", "start_app"] {
         let ran =
@@ -123,6 +142,17 @@ async fn emitters_and_a_broker_that_die_lose_nothing() {
     consuming.abort();
     let (lost, _, early) = arrivals.report("amqp-emit", MESSAGES);
     assert_eq!((lost, early), (0, 0));
+    // A message comes again only if an emitter ended without an answer for it, and as often at most.
+    for (message, times) in arrivals.doubled() {
+        let ended = unanswered.locked().get(&message).copied().unwrap_or(0);
+        assert!(
+            times <= 1 + ended,
+            "{message} came {times} times, {ended} emitters ended with it"
+        );
+    }
+    for (message, ids) in &*ids.locked() {
+        assert_eq!(ids.len(), 1, "{message} has one message_id: {ids:?}");
+    }
 }
 
 /// A killed backend makes PostgreSQL end every session and recover from its log.
