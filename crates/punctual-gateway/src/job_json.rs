@@ -61,7 +61,8 @@ pub struct JobJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(default = "application/json")]
     pub content_type: Option<String>,
-    /// The URL to which it is posted when it is due; its queue then begins with `http:`.
+    /// The URL to which it is posted when it is due, or `amqp:EXCHANGE/KEY` on RabbitMQ; its queue
+    /// then begins with `http:` or `amqp:`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// The URL to which its outcome is posted.

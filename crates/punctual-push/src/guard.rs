@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use punctual::push::AmqpTarget;
 use punctual::{Error, ErrorKind, Result};
 use url::{Host, Url};
 
@@ -125,6 +126,14 @@ impl Guard {
             self.check_host(&target, authority)?;
         }
         Ok(target)
+    }
+
+    /// Checks the target of a job: a URL as [`check`](Self::check) does, or one on RabbitMQ.
+    pub fn check_target(&self, target: &str) -> Result<()> {
+        match AmqpTarget::is(target) {
+            true => AmqpTarget::parse(target).map(drop),
+            false => self.check(target).map(drop),
+        }
     }
 
     fn check_host(&self, target: &Target, authority: &str) -> Result<()> {

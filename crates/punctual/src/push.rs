@@ -1,7 +1,10 @@
-//! What a job carries of its delivery by HTTP: headers that no engine reads, and the queues in
-//! which such jobs lie.
+//! What a job carries of its delivery by HTTP or to RabbitMQ: headers that no engine reads, and the
+//! queues in which such jobs lie.
 //!
-//! The crate `punctual-push` delivers them; `punctual serve` has one such worker.
+//! The crate `punctual-push` posts them, and `punctual serve` has one such worker. `punctual relay
+//! amqp-emit` publishes those with a target on RabbitMQ.
+
+mod amqp;
 
 use std::time::Duration;
 
@@ -12,7 +15,9 @@ use crate::engine::Settlement;
 use crate::job::{CancelReason, DeadReason, JobId, JobRecord, NewJob, Outcome, State};
 use crate::time::hours;
 
-/// The header that names the URL to which a job is posted.
+pub use self::amqp::{AMQP_DEFAULT_QUEUE, AMQP_PREFIX, AmqpTarget, is_amqp_queue};
+
+/// The header that names the URL to which a job is posted, or its target on RabbitMQ.
 pub const TARGET: &str = "punctual-target";
 /// The header that names the URL to which the outcome of a job is posted.
 pub const CALLBACK: &str = "punctual-callback";
@@ -45,7 +50,8 @@ pub fn is_queue(name: &str) -> bool {
 
 /// Has a job posted to a URL when it is due: names the target in its headers and enqueues it the
 /// pushed queue of the same name, `mail` into `http:mail`, none into [`DEFAULT_QUEUE`]. Its kind
-/// stays.
+/// stays. With a target `amqp:EXCHANGE/KEY` the job is published to RabbitMQ, and its queue is
+/// `amqp:mail` or [`AMQP_DEFAULT_QUEUE`].
 ///
 /// ```
 /// use punctual::{NewJob, push};
@@ -54,16 +60,24 @@ pub fn is_queue(name: &str) -> bool {
 /// push::aim(&mut job, "https://example.com/hook");
 /// assert_eq!((&*job.queue, &*job.kind), ("http:mail", "mail"));
 /// assert_eq!(push::target(&job.headers), Some("https://example.com/hook"));
+///
+/// let mut job = NewJob::new("mail", r#"{"to":"ann"}"#);
+/// push::aim(&mut job, "amqp:orders/paid");
+/// assert_eq!(&*job.queue, "amqp:mail");
 /// ```
-pub fn aim(job: &mut NewJob, url: &str) {
-    set(job, TARGET, url);
+pub fn aim(job: &mut NewJob, target: &str) {
+    set(job, TARGET, target);
+    let (prefix, usual, kind) = match AmqpTarget::is(target) {
+        true => (AMQP_PREFIX, AMQP_DEFAULT_QUEUE, "amqp"),
+        false => (QUEUE_PREFIX, DEFAULT_QUEUE, "http"),
+    };
     if job.queue.is_empty() {
-        job.queue = DEFAULT_QUEUE.to_owned();
-    } else if !is_queue(&job.queue) {
-        job.queue.insert_str(0, QUEUE_PREFIX);
+        job.queue = usual.to_owned();
+    } else if !job.queue.starts_with(prefix) {
+        job.queue.insert_str(0, prefix);
     }
     if job.kind.is_empty() {
-        job.kind = "http".to_owned();
+        job.kind = kind.to_owned();
     }
 }
 

@@ -134,9 +134,9 @@ impl Subscription {
         check_key("subscription", &self.name)?;
         check_pattern(&self.pattern).map_err(named)?;
         check_name("queue", &self.queue).map_err(named)?;
-        if push::is_queue(&self.queue) {
-            let message = "subscription: jobs of a queue `http:` are posted to URLs of their own, \
-                           which copies do not have; subscribe a queue whose handler posts";
+        if push::is_queue(&self.queue) || push::is_amqp_queue(&self.queue) {
+            let message = "subscription: jobs of a queue `http:` or `amqp:` go to targets of their \
+                           own, which copies do not have; subscribe a queue whose handler sends";
             return Err(named(
                 Error::new(ErrorKind::InvalidInput, message).with("queue", &self.queue),
             ));

@@ -5,8 +5,9 @@ use base64::prelude::BASE64_STANDARD;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use lapin::options::*;
-use lapin::types::FieldTable;
+use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Confirmation, ExchangeKind};
+use punctual::push::{AmqpTarget, TARGET};
 
 use super::frame::{Frame, HEADER};
 use super::{connect, failed};
@@ -72,6 +73,45 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
+/// The value of a header of a job, whatever the case of its name.
+fn header<'a>(job: &'a Out, name: &str) -> Option<&'a str> {
+    let headers = job.headers.as_ref()?.as_object()?;
+    let mut named = headers.iter();
+    let (_, value) = named.find(|(own, _)| own.eq_ignore_ascii_case(name))?;
+    value.as_str()
+}
+
+/// The exchange and the routing key: what the command says, the target of the job, or where its
+/// message came from, in this order.
+fn destination(
+    to: Option<&str>,
+    key: &str,
+    aimed: Option<AmqpTarget<'_>>,
+    frame: Option<&Frame>,
+) -> Option<(String, String)> {
+    let own = match (aimed, frame) {
+        (Some(target), _) => Some((target.exchange, target.key)),
+        (None, Some(frame)) => Some((frame.exchange.as_str(), frame.key.as_str())),
+        (None, None) => None,
+    };
+    let exchange = to.or(own.map(|(exchange, _)| exchange))?;
+    let key = own.map_or(key, |(_, key)| key);
+    Some((exchange.to_owned(), key.to_owned()))
+}
+
+/// The headers of a job that came from no broker, without those that are for Punctual.
+fn own_headers(job: &Out) -> FieldTable {
+    let mut table = FieldTable::default();
+    let headers = job.headers.as_ref().and_then(|headers| headers.as_object());
+    for (name, value) in headers.into_iter().flatten() {
+        let is_ours = name.to_ascii_lowercase().starts_with("punctual-");
+        if let (false, Some(text)) = (is_ours, value.as_str()) {
+            table.insert(name.as_str().into(), AMQPValue::LongString(text.into()));
+        }
+    }
+    table
+}
+
 type Confirmed = futures_util::future::BoxFuture<'static, Result<Ended>>;
 
 /// Sends a job; answers what waits for its confirm, or why it can never be sent.
@@ -90,25 +130,29 @@ async fn publish(
         },
         (None, None) => Vec::new(),
     };
-    let frame = job
-        .headers
-        .as_ref()
-        .and_then(|headers| headers.get(HEADER)?.as_str());
+    let frame = header(job, HEADER);
     let frame: Option<Frame> = frame.and_then(|text| serde_json::from_str(text).ok());
-    let came = frame.is_some();
-    let frame = frame.unwrap_or_default();
-    let Some(mut properties) = frame.to_publish(id) else {
+    let target = header(job, TARGET).filter(|target| AmqpTarget::is(target));
+    let aimed = match target.map(AmqpTarget::parse) {
+        Some(Ok(target)) => Some(target),
+        // Where every job goes is said, so its own target does not matter.
+        Some(Err(_)) if to.is_some() => None,
+        Some(Err(error)) => return Ok(Err(error.message().to_owned())),
+        None => None,
+    };
+    let Some((exchange, key)) = destination(to, key, aimed, frame.as_ref()) else {
+        let why = "the job has no target amqp:EXCHANGE/KEY and came from no broker; name an \
+                   exchange by --to";
+        return Ok(Err(why.into()));
+    };
+    let Some(mut properties) = frame.clone().unwrap_or_default().to_publish(id) else {
         return Ok(Err("the header amqp has no properties of AMQP".into()));
     };
     if let (None, Some(kind)) = (properties.content_type(), &job.content_type) {
         properties = properties.with_content_type(kind.as_str().into());
     }
-    let exchange = to.unwrap_or(&frame.exchange).to_owned();
-    let key = if came { frame.key } else { key.to_owned() };
-    if to.is_none() && !came {
-        return Ok(Err(
-            "the job came from no broker; name an exchange by --to".into()
-        ));
+    if frame.is_none() {
+        properties = properties.with_headers(own_headers(job));
     }
     if !only.is_empty() && !only.iter().any(|one| matches(one, &exchange)) {
         let why = format!("the exchange {exchange:?} is not allowed; add it to the relay file");

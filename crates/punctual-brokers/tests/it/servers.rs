@@ -3,6 +3,7 @@
 mod crashes;
 mod databases;
 mod rabbitmq;
+mod targets;
 
 /// The address that a script put into the environment.
 fn address(variable: &str) -> String {

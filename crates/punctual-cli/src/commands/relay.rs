@@ -4,6 +4,7 @@ mod adapters;
 mod exec;
 mod prepared;
 mod redis;
+mod targets;
 
 use std::time::Duration;
 

@@ -335,6 +335,35 @@ fn a_command_leaves_jobs_with_a_target_to_those_who_post() {
 }
 
 #[test]
+fn a_malformed_target_on_a_broker_is_refused_with_the_remedy() {
+    let punctual = Punctual::with_data();
+    let line = r#"{"queue":"mail","target":"amqp:orders"}"#;
+    let file = punctual.write("jobs.jsonl", format!("{line}\n"));
+    for args in [
+        &["mail", "{}", "--target", "amqp:orders"][..],
+        &["mail", "{}", "--target", "amqp://guest@127.0.0.1/orders"],
+        &["--from", file.to_str().expect("a path")],
+    ] {
+        let ran = punctual.run(&[&["enqueue"], args].concat()).exits(2);
+        assert!(ran.stderr.contains("write amqp:EXCHANGE/KEY"), "{ran:?}");
+    }
+    assert_eq!(punctual.json(&["jobs", "list"]).len(), 0);
+    // What comes by a relay is refused there, as any message that is no job.
+    let source = format!("echo '{{\"name\":\"1\",\"job\":{line}}}'; read -r answer");
+    let args = ["relay", "exec", "--source", &source, "--until-idle"];
+    punctual.run(&args).exits(0);
+    let dead = punctual.json(&["jobs", "list", "--queue", "relay.exec.refused"]);
+    assert!(
+        text(&dead[0]["last_error"]).contains("write amqp:EXCHANGE/KEY"),
+        "{dead:?}"
+    );
+    let id = punctual.enqueue(&["mail", "1", "--target", "amqp:orders/paid"]);
+    assert_eq!(punctual.one(&["jobs", "show", &id])["queue"], "amqp:mail");
+    let work = ["work", "amqp:mail", "--exec", "false", "--until-idle"];
+    assert_eq!(punctual.json(&work)[0]["outcome"], "snoozed");
+}
+
+#[test]
 fn what_cannot_be_posted_to_or_signed_with_is_told_at_once() {
     let punctual = Punctual::with_data();
     let file = punctual.write("secrets", "# ours\nshop whsec_short\n");

@@ -19,8 +19,7 @@ struct RelayLine {
     name: String,
     /// What it relays, such as `redis-list`.
     kind: String,
-    /// The queue of its jobs.
-    #[schema(value_type = Name)]
+    /// The queue of its jobs; `amqp:*` for all queues of jobs with a target on RabbitMQ.
     queue: String,
     /// The queue of dead jobs with the messages that could not become jobs.
     #[schema(value_type = Name)]

@@ -1,6 +1,7 @@
 //! Checks of a new job that was sent.
 
 use axum::http::StatusCode;
+use punctual::push::AmqpTarget;
 use punctual::{NewJob, push};
 use punctual_push::Guard;
 
@@ -23,13 +24,23 @@ pub(crate) fn new_job(line: JobJson, guard: &Guard) -> Result<NewJob> {
         .into_new_job(&NewJob::new("", ""))
         .map_err(|why| Problem::invalid(format!("the job {why}")))?;
     let target = push::target(&job.headers);
-    if target.is_none() && push::is_queue(&job.queue) {
+    let is_of_broker = target.is_some_and(AmqpTarget::is);
+    if target.is_none_or(|_| is_of_broker) && push::is_queue(&job.queue) {
         let message = format!("queue {} is for jobs with a target", shown(&job.queue));
-        return Err(Problem::invalid(message).hint("give it a target, or name another queue"));
+        let hint = "give it the URL of a target, or name another queue";
+        return Err(Problem::invalid(message).hint(hint));
     }
-    let callback = push::header(&job.headers, push::CALLBACK);
-    for url in target.into_iter().chain(callback) {
-        guard.check(url).map_err(|error| refused(error.message()))?;
+    if !is_of_broker && push::is_amqp_queue(&job.queue) {
+        let message = format!("queue {} is for jobs with a target", shown(&job.queue));
+        let hint = "give it a target amqp:EXCHANGE/KEY, or name another queue";
+        return Err(Problem::invalid(message).hint(hint));
+    }
+    let said = |error: punctual::Error| refused(error.message());
+    if let Some(target) = target {
+        guard.check_target(target).map_err(said)?;
+    }
+    if let Some(url) = push::header(&job.headers, push::CALLBACK) {
+        guard.check(url).map_err(said)?;
     }
     Ok(job)
 }

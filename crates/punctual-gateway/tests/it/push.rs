@@ -38,7 +38,7 @@ async fn a_target_puts_the_job_into_the_pushed_queue_of_its_name() {
             "{body}"
         );
         assert_eq!(job["headers"]["punctual-target"], URL);
-        // Who is of another namespace sees nothing of it.
+        // Callers of another namespace do not see it.
         let path = format!("/v1/jobs/{id}");
         assert_eq!(under.send_as(OTHER, "GET", &path, "").await.status, 404);
     }
@@ -117,6 +117,73 @@ async fn what_leads_inside_is_refused_when_it_is_put_in() {
     for queue in ["mail", "http:mail"] {
         assert!(jobs(&under, queue).await.is_empty());
     }
+}
+
+/// A target on RabbitMQ has queues of its own, which take no other jobs.
+#[tokio::test]
+async fn a_target_on_a_broker_puts_the_job_into_a_queue_of_its_own() {
+    let under = serve().await;
+    for (body, queue) in [
+        (
+            json!({"queue":"mail","target":"amqp:orders/paid"}),
+            "amqp:mail",
+        ),
+        (json!({"queue":"amqp:mail","target":"amqp:/q"}), "amqp:mail"),
+        (json!({"target":"amqp:orders/a/b"}), "amqp:default"),
+    ] {
+        let sent = under.send("POST", "/v1/jobs", body.to_string()).await;
+        assert_eq!(sent.status, 201, "{sent:?}");
+        let id = sent.json()["id"].as_str().expect("an id").to_owned();
+        let job = under.get(&format!("/v1/jobs/{id}")).await.json();
+        assert_eq!(job["queue"], queue, "{body}");
+    }
+    let before = jobs(&under, "amqp:mail").await.len();
+    for (body, code, remedy) in [
+        (
+            json!({"queue":"mail","target":"amqp:orders"}),
+            "target_refused",
+            "amqp:EXCHANGE/KEY",
+        ),
+        (
+            json!({"queue":"mail","target":"amqp://h/q"}),
+            "target_refused",
+            "amqp:EXCHANGE/KEY",
+        ),
+        (
+            json!({"queue":"mail","headers":{"Punctual-Target":"AMQP:a/b"}}),
+            "target_refused",
+            "amqp:EXCHANGE/KEY",
+        ),
+        (
+            json!({"queue":"amqp:mail"}),
+            "invalid_input",
+            "amqp:EXCHANGE/KEY",
+        ),
+        (
+            json!({"queue":"amqp:mail","callback":"amqp:a/b"}),
+            "invalid_input",
+            "amqp:EXCHANGE/KEY",
+        ),
+        (
+            json!({"queue":"mail","callback":"amqp:a/b"}),
+            "target_refused",
+            "",
+        ),
+        (
+            json!({"queue":"http:mail","headers":{"punctual-target":"amqp:a/b"}}),
+            "invalid_input",
+            "URL",
+        ),
+    ] {
+        let sent = under.send("POST", "/v1/jobs", body.to_string()).await;
+        assert_eq!(
+            (sent.status, &*sent.code()),
+            (422, code),
+            "{body}: {sent:?}"
+        );
+        assert!(sent.body.contains(remedy), "{body}: {sent:?}");
+    }
+    assert_eq!(jobs(&under, "amqp:mail").await.len(), before);
 }
 
 #[tokio::test]

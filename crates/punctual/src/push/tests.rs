@@ -40,6 +40,51 @@ fn a_job_for_a_url_lies_in_the_pushed_queue_of_its_name() {
 }
 
 #[test]
+fn a_job_for_a_broker_lies_in_the_queue_of_its_name() {
+    for (queue, wanted, kind) in [
+        ("mail", "amqp:mail", "mail"),
+        ("amqp:mail", "amqp:mail", "amqp:mail"),
+        ("", AMQP_DEFAULT_QUEUE, "amqp"),
+    ] {
+        let mut job = NewJob::new(queue, "");
+        aim(&mut job, "amqp:orders/paid");
+        assert_eq!((&*job.queue, &*job.kind), (wanted, kind));
+        assert!(is_amqp_queue(&job.queue) && !is_queue(&job.queue));
+    }
+}
+
+#[test]
+fn a_malformed_target_of_a_broker_is_refused_with_the_remedy() {
+    let (long_name, long_key) = ("e".repeat(128), "k".repeat(256));
+    for (target, part) in [
+        ("amqp:orders".to_owned(), "no / between"),
+        ("amqp:".to_owned(), "no / between"),
+        ("amqp:/".to_owned(), "neither"),
+        (
+            "amqp://guest@broker/orders".to_owned(),
+            "address of a broker",
+        ),
+        ("AMQP:orders/paid".to_owned(), "start with amqp:"),
+        ("amqp:ord ers/paid".to_owned(), "a-z A-Z 0-9"),
+        (format!("amqp:{long_name}/k"), "127 bytes"),
+        (format!("amqp:e/{long_key}"), "255 bytes"),
+        ("amqp:e/a\nb".to_owned(), "control characters"),
+    ] {
+        assert!(AmqpTarget::is(&target), "{target}");
+        let error = AmqpTarget::parse(&target).expect_err("it is malformed");
+        let text = error.message();
+        assert!(text.starts_with("target_refused: "), "{text}");
+        assert!(
+            text.contains(part) && text.contains("write amqp:EXCHANGE/KEY"),
+            "{text}"
+        );
+    }
+    let wide = AmqpTarget::parse("amqp:e/a/b c").expect("keys may have both");
+    assert_eq!((wide.exchange, wide.key), ("e", "a/b c"));
+    assert!(!AmqpTarget::is("https://a.example/") && !AmqpTarget::is("amq"));
+}
+
+#[test]
 fn only_an_outcome_that_ends_the_job_is_told() {
     let job = asking();
     let state = |job: &JobRecord, outcome| {

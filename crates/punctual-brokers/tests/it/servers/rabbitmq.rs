@@ -13,14 +13,14 @@ use super::address;
 use crate::support::*;
 
 /// A connection of the test's own, with a channel that confirms.
-struct Broker {
+pub(super) struct Broker {
     _connection: Connection,
-    channel: Channel,
-    address: String,
+    pub(super) channel: Channel,
+    pub(super) address: String,
 }
 
 impl Broker {
-    async fn connect() -> Self {
+    pub(super) async fn connect() -> Self {
         let address = address("PUNCTUAL_AMQP");
         let connection = Connection::connect(&address, ConnectionProperties::default()).await;
         let connection = connection.expect("it runs");
@@ -36,7 +36,7 @@ impl Broker {
         }
     }
 
-    async fn exchange(&self, name: &str, kind: ExchangeKind) {
+    pub(super) async fn exchange(&self, name: &str, kind: ExchangeKind) {
         let durable = ExchangeDeclareOptions {
             durable: true,
             ..Default::default()
@@ -47,7 +47,7 @@ impl Broker {
         declared.await.expect("it declares");
     }
 
-    async fn queue(&self, name: &str, arguments: FieldTable) {
+    pub(super) async fn queue(&self, name: &str, arguments: FieldTable) {
         let durable = QueueDeclareOptions {
             durable: true,
             ..Default::default()
@@ -58,7 +58,7 @@ impl Broker {
             .expect("it declares");
     }
 
-    async fn bind(&self, queue: &str, exchange: &str, key: &str) {
+    pub(super) async fn bind(&self, queue: &str, exchange: &str, key: &str) {
         let options = QueueBindOptions::default();
         let bound = self.channel.queue_bind(
             queue.into(),
@@ -70,7 +70,13 @@ impl Broker {
         bound.await.expect("it binds");
     }
 
-    async fn publish(&self, exchange: &str, key: &str, body: &[u8], properties: BasicProperties) {
+    pub(super) async fn publish(
+        &self,
+        exchange: &str,
+        key: &str,
+        body: &[u8],
+        properties: BasicProperties,
+    ) {
         let options = BasicPublishOptions::default();
         let sent =
             self.channel
@@ -81,7 +87,7 @@ impl Broker {
             .expect("it is confirmed");
     }
 
-    async fn consume(&self, queue: &str) -> Consumer {
+    pub(super) async fn consume(&self, queue: &str) -> Consumer {
         let options = BasicConsumeOptions {
             no_ack: true,
             ..Default::default()
@@ -93,14 +99,19 @@ impl Broker {
     }
 }
 
-fn delayed_by(ms: i32) -> BasicProperties {
+pub(super) fn delayed_by(ms: i32) -> BasicProperties {
     let mut headers = FieldTable::default();
     headers.insert("x-delay".into(), AMQPValue::LongInt(ms));
     BasicProperties::default().with_headers(headers)
 }
 
 /// Emits the jobs of a queue.
-fn emitting(engine: &Arc<MemoryEngine>, queue: &str, arguments: &str, address: &str) -> Worker {
+pub(super) fn emitting(
+    engine: &Arc<MemoryEngine>,
+    queue: &str,
+    arguments: &str,
+    address: &str,
+) -> Worker {
     let sink = sink(arguments, address);
     Worker::new(engine)
         .queues([queue])
@@ -193,7 +204,7 @@ async fn a_delayed_exchange_delivers_on_time_with_all_that_was_sent() {
     working.abort();
 }
 
-async fn wait_for_exchange(address: &str, name: &str) {
+pub(super) async fn wait_for_exchange(address: &str, name: &str) {
     let passive = ExchangeDeclareOptions {
         passive: true,
         ..Default::default()

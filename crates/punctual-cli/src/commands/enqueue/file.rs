@@ -133,10 +133,12 @@ impl FromFile<'_> {
         if job.queue.is_empty() {
             return Err("has no queue, and the command line names none".into());
         }
-        let callback = push::header(&job.headers, push::CALLBACK);
-        for url in push::target(&job.headers).into_iter().chain(callback) {
-            let checked = self.guard.check(url);
-            checked.map_err(|error| error.message().to_owned())?;
+        let said = |error: punctual::Error| error.message().to_owned();
+        if let Some(target) = push::target(&job.headers) {
+            self.guard.check_target(target).map_err(said)?;
+        }
+        if let Some(url) = push::header(&job.headers, push::CALLBACK) {
+            self.guard.check(url).map_err(said)?;
         }
         job.check(limits).map_err(|error| error.to_string())?;
         match hash {

@@ -102,8 +102,9 @@ pub(super) struct Options {
     #[arg(long, value_name = "NAME=VALUE", value_parser = header_of)]
     header: Vec<(String, String)>,
 
-    /// Post it to this URL when it is due; its queue is then http:QUEUE
-    #[arg(long, value_name = "URL", conflicts_with = "from")]
+    /// Post it to this URL when it is due, its queue is then http:QUEUE; or publish it to RabbitMQ,
+    /// by amqp:EXCHANGE/KEY, its queue is then amqp:QUEUE
+    #[arg(long, value_name = "TARGET", conflicts_with = "from")]
     target: Option<String>,
 
     /// Post its outcome to this URL
@@ -204,11 +205,13 @@ impl Options {
         if let Some(url) = &self.callback {
             push::set(job, push::CALLBACK, url);
         }
-        let target = push::target(&job.headers).map(|url| ("--target", url));
-        let callback = push::header(&job.headers, push::CALLBACK).map(|url| ("--callback", url));
-        for (option, url) in target.into_iter().chain(callback) {
+        if let Some(target) = push::target(&job.headers) {
+            let checked = self.guard().check_target(target);
+            checked.map_err(|error| target_refused("--target", target, &error))?;
+        }
+        if let Some(url) = push::header(&job.headers, push::CALLBACK) {
             let checked = self.guard().check(url);
-            checked.map_err(|error| target_refused(option, url, &error))?;
+            checked.map_err(|error| target_refused("--callback", url, &error))?;
         }
         if let Some(content_type) = &self.content_type {
             job.content_type.clone_from(content_type);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual_relay::lines::{LineSink, LineSource};
 
-use super::{Common, Prepared, Reach, exec};
+use super::{Common, Prepared, Reach, exec, targets};
 use crate::args::span_of;
 use crate::failure::{Exit, Failure, Result};
 
@@ -158,26 +158,31 @@ pub(crate) struct AmqpDelayArgs {
     common: Common,
 }
 
-/// Publish the jobs of a queue to RabbitMQ, confirmed
+/// Publish jobs to RabbitMQ, confirmed: those with a target amqp:EXCHANGE/KEY, or those of a queue
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Jobs that came from RabbitMQ go back to their exchange and routing key, unless --to names another.
-Each is published persistent and mandatory. One that no queue takes fails, and is tried again by its
-policy.")]
+Examples:
+  punctual enqueue mail '{\"to\":\"ann\"}' --delay 30m --target amqp:orders/paid
+  punctual relay amqp-emit --amqp amqp://127.0.0.1
+  punctual relay amqp-emit --amqp amqp://127.0.0.1 --queue orders.dead
+
+Without --queue it takes the jobs of all queues amqp:*, in which jobs with such a target lie. Jobs that
+came from RabbitMQ go back to their exchange and routing key, unless --to names another. Each is
+published persistent and mandatory. One that no queue takes fails, and is tried again by its policy.")]
 pub(crate) struct AmqpEmitArgs {
     #[command(flatten)]
     broker: Broker,
 
-    /// The queue of the jobs
+    /// The queue of the jobs [default: all queues of jobs with a target amqp:EXCHANGE/KEY]
     #[arg(long, value_name = "QUEUE")]
-    queue: String,
+    queue: Option<String>,
 
-    /// The exchange [default: the one that each message came from]
-    #[arg(long, value_name = "NAME")]
+    /// The exchange [default: that of the target, or the one that the message came from]
+    #[arg(long, value_name = "NAME", requires = "queue")]
     to: Option<String>,
 
-    /// The routing key of jobs that came from no broker
-    #[arg(long, value_name = "KEY", default_value = "")]
+    /// The routing key of jobs without a target that came from no broker
+    #[arg(long, value_name = "KEY", default_value = "", requires = "queue")]
     key: String,
 
     /// End once nothing is due
@@ -282,7 +287,9 @@ impl AmqpEmitArgs {
             emits += &format!(" --to {}", quoted(exchange));
         }
         emits += &only_to(only);
-        let mut prepared = Prepared::new("amqp-emit", &self.queue);
+        let queue = self.queue.as_deref().unwrap_or(targets::QUEUES);
+        let mut prepared = Prepared::new("amqp-emit", queue);
+        prepared.takes_targets = self.queue.is_none();
         prepared.name = self.name.unwrap_or(prepared.name);
         prepared.until_idle = self.until_idle;
         let sink = sink(&emits, &self.broker.amqp)?.health(prepared.health.clone());

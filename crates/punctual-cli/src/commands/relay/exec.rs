@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use punctual::push::{self, AmqpTarget};
 use punctual::{JobId, Limits, NewJob};
 use punctual_gateway::JobJson;
 use punctual_relay::lines::{LineSink, LineSource, ReadJob};
@@ -88,7 +89,15 @@ pub(super) fn reads_into(queue: &str) -> ReadJob {
             line.id.get_or_insert_with(|| id.to_string());
             return line.into_import();
         }
-        line.into_new_job(&NewJob::with_id(id, queue.clone(), ""))
+        let job = line.into_new_job(&NewJob::with_id(id, queue.clone(), ""))?;
+        // A target that nothing can reach is refused here, not at its delivery.
+        if let Some(target) = push::target(&job.headers)
+            && AmqpTarget::is(target)
+        {
+            let parsed = AmqpTarget::parse(target);
+            parsed.map_err(|error| format!("has a target that is {}", error.message()))?;
+        }
+        Ok(job)
     })
 }
 

@@ -1,15 +1,18 @@
 //! A relay that is ready to run: for its command, or for a server.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual::engine::StatsRequest;
 use punctual::time::{format_span, hours, seconds, within};
-use punctual::worker::shutdown_signal;
-use punctual::{Context, Engine, JobRecord, Limits, Namespace, NewJob, Worker};
+use punctual::worker::{QueueShare, shutdown_signal};
+use punctual::{Context, Engine, JobRecord, Limits, Namespace, NewJob, State, Worker, push};
 use punctual_relay::lines::LineSink;
 use punctual_relay::{Open, Relay, RelayHealth, RelayNumbers};
 
+use super::targets;
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::Result;
@@ -22,6 +25,8 @@ pub(crate) struct Prepared {
     pub(crate) name: String,
     /// The queue of its jobs.
     pub(crate) queue: String,
+    /// Its sink takes every job with a target on RabbitMQ; `queue` is what is shown then.
+    pub(super) takes_targets: bool,
     pub(crate) health: RelayHealth,
     pub(crate) source: Option<Box<dyn Open>>,
     /// With the jobs that it has at the same time, at most.
@@ -55,6 +60,7 @@ impl Prepared {
             kind,
             name: kind.to_owned(),
             queue: queue.to_owned(),
+            takes_targets: false,
             health: RelayHealth::default(),
             source: None,
             sink: None,
@@ -70,7 +76,11 @@ impl Prepared {
     pub(super) fn check(&self) -> Result<()> {
         // The name is part of a queue's.
         Relay::new(punctual::MemoryEngine::new(), &self.name)?;
-        let mut job = NewJob::new(self.queue.clone(), "");
+        let queue = match self.takes_targets {
+            true => push::AMQP_DEFAULT_QUEUE,
+            false => &self.queue,
+        };
+        let mut job = NewJob::new(queue, "");
         job.remember = Some(self.remember);
         Ok(job.check(&Limits::default())?)
     }
@@ -80,18 +90,18 @@ impl Prepared {
         let session = global.shared_session(Make::IfMissing).await?;
         let out = session.out;
         out.note("relaying; Ctrl-C stops it, and nothing is lost by that");
-        let worker = self.worker(&session.engine, &session.namespace);
-        match (self.source.take(), worker) {
-            (None, Some(worker)) if self.until_idle => drop(worker.run_until_idle().await?),
-            (None, Some(worker)) => worker.run_until(shutdown_signal()).await?,
-            (Some(open), None) => self.take(&session, open).await?,
-            (Some(open), Some(worker)) => {
-                let emitting = worker.run_until(shutdown_signal());
+        let (engine, namespace) = (&session.engine, &session.namespace);
+        match (self.source.take(), self.sink.is_some()) {
+            (None, true) if self.until_idle => self.emit_what_is_due(engine, namespace).await?,
+            (None, true) => self.emit_until_signal(engine, namespace).await?,
+            (Some(open), false) => self.take(&session, open).await?,
+            (Some(open), true) => {
+                let emitting = self.emit_until_signal(engine, namespace);
                 let (emitted, taken) = tokio::join!(emitting, self.take(&session, open));
                 taken?;
                 emitted?;
             }
-            (None, None) => {}
+            (None, false) => {}
         }
         session.close().await
     }
@@ -127,13 +137,86 @@ impl Prepared {
             .count_in(self.health.clone()))
     }
 
-    /// The worker that hands the jobs of its queue to its sink, if it has one.
-    pub(crate) fn worker(&self, engine: &Arc<dyn Engine>, namespace: &Namespace) -> Option<Worker> {
+    /// Hands jobs to its sink until the shutdown; nothing without a sink.
+    pub(crate) async fn emit(
+        &self,
+        engine: &Arc<dyn Engine>,
+        namespace: &Namespace,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> punctual::Result<()> {
+        if self.takes_targets {
+            return targets::run(self, engine, namespace, shutdown).await;
+        }
+        match self.worker_of(engine, namespace, &[&self.queue]) {
+            Some(worker) => worker.run_until(shutdown).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn emit_until_signal(
+        &self,
+        engine: &Arc<dyn Engine>,
+        namespace: &Namespace,
+    ) -> Result<()> {
+        if self.takes_targets {
+            let mut signals = Signals::new()?;
+            return Ok(targets::run(self, engine, namespace, signals.next()).await?);
+        }
+        // A second signal hands back at once.
+        if let Some(worker) = self.worker_of(engine, namespace, &[&self.queue]) {
+            worker.run_until(shutdown_signal()).await?;
+        }
+        Ok(())
+    }
+
+    async fn emit_what_is_due(
+        &self,
+        engine: &Arc<dyn Engine>,
+        namespace: &Namespace,
+    ) -> punctual::Result<()> {
+        let queues = match self.takes_targets {
+            true => targets::find(engine, namespace).await?.0,
+            false => [self.queue.clone()].into(),
+        };
+        for queue in &queues {
+            if let Some(worker) = self.worker_of(engine, namespace, &[queue]) {
+                worker.run_until_idle().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many jobs wait for its sink.
+    pub(crate) async fn ready(
+        &self,
+        engine: &Arc<dyn Engine>,
+        namespace: &Namespace,
+    ) -> punctual::Result<u64> {
+        if self.takes_targets {
+            return Ok(targets::find(engine, namespace).await?.1);
+        }
+        let request = StatsRequest {
+            queues: vec![self.queue.clone()],
+            ..StatsRequest::default()
+        };
+        let stats = engine.stats(namespace, request).await?;
+        let first = stats.queues.first();
+        Ok(first.map_or(0, |one| one.counts.of(State::Ready)))
+    }
+
+    /// The worker that hands the jobs of these queues to its sink, if it has one.
+    pub(super) fn worker_of(
+        &self,
+        engine: &Arc<dyn Engine>,
+        namespace: &Namespace,
+        queues: &[&str],
+    ) -> Option<Worker> {
         let (sink, slots) = self.sink.as_ref()?;
         let sink = sink.clone();
+        let share = |queue: &&str| QueueShare::from(((*queue).to_owned(), 1));
         let worker = Worker::new(engine)
             .namespace(namespace.clone())
-            .queues([self.queue.as_str()])
+            .queues(queues.iter().map(share))
             .concurrency(*slots)
             .isolated()
             .version(concat!("punctual-relay ", env!("CARGO_PKG_VERSION")))

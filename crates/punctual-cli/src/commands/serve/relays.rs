@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use punctual::backoff::Backoff;
-use punctual::engine::StatsRequest;
 use punctual::time::{Stopwatch, minutes, pause, seconds, within};
-use punctual::{Engine, Namespace, State};
+use punctual::{Engine, Namespace};
 use punctual_gateway::RelayReport;
 use punctual_relay::{Open, RelayHealth, RelayState};
 use tokio::sync::watch;
@@ -152,13 +151,10 @@ async fn emit(
     let is_alone = relay.kind != "amqp-delay";
     loop {
         let ran = Stopwatch::start();
-        let Some(worker) = relay.worker(engine, namespace) else {
-            return;
-        };
         if is_alone {
             relay.health.is(RelayState::Running);
         }
-        let working = worker.run_until(ended(stop.clone()));
+        let working = relay.emit(engine, namespace, ended(stop.clone()));
         let working = AssertUnwindSafe(working).catch_unwind();
         let ended_so = tokio::select! {
             ended_so = working => ended_so,
@@ -190,13 +186,8 @@ async fn emit(
 /// Counts what waits for a sink, for ever.
 async fn count_waiting(relay: &Prepared, engine: &Arc<dyn Engine>, namespace: &Namespace) {
     loop {
-        let request = StatsRequest {
-            queues: vec![relay.queue.clone()],
-            ..StatsRequest::default()
-        };
-        if let Ok(stats) = engine.stats(namespace, request).await {
-            let ready = stats.queues.first().map(|one| one.counts.of(State::Ready));
-            relay.health.turn(|numbers| numbers.lag = ready);
+        if let Ok(ready) = relay.ready(engine, namespace).await {
+            relay.health.turn(|numbers| numbers.lag = Some(ready));
         }
         pause(COUNTS).await;
     }

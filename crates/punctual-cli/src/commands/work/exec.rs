@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::job::Stop;
+use punctual::push::AmqpTarget;
 use punctual::time::{Stopwatch, format_span, within};
 use punctual::worker::{Interrupt, Verdict};
 use punctual::{Context, JobRecord, Outcome, push};
@@ -52,8 +53,8 @@ enum Why {
 impl Exec {
     pub(super) async fn run(&self, job: JobRecord, ctx: Context) -> Verdict {
         let watch = Stopwatch::start();
-        if push::target(&job.headers).is_some() {
-            let verdict = self.leave_to_others();
+        if let Some(target) = push::target(&job.headers) {
+            let verdict = self.leave_to_others(target);
             report::attempt(self.out, &job, &verdict, watch.elapsed());
             return verdict;
         }
@@ -65,10 +66,13 @@ impl Exec {
         verdict
     }
 
-    /// A job that is to be posted is no command's: somebody who posts will come for it.
-    fn leave_to_others(&self) -> Verdict {
+    /// A job with a target is no command's: what delivers it comes for it.
+    fn leave_to_others(&self, target: &str) -> Verdict {
         let mut verdict = Verdict::new(Outcome::Snooze { after: self.snooze });
-        let why = "the job has a target; `punctual serve`, or work with --http, posts it";
+        let why = match AmqpTarget::is(target) {
+            true => "the job has a target; `punctual relay amqp-emit` publishes it",
+            false => "the job has a target; `punctual serve`, or work with --http, posts it",
+        };
         verdict.error = Some(why.into());
         verdict
     }
