@@ -1,5 +1,5 @@
-//! Sources on Redis or Valkey: lists, sorted sets and streams that producers already fill, keys
-//! that expire, and channels.
+//! Sources on Redis or Valkey: lists, sorted sets and streams that producers already fill, delayed
+//! queues of Redisson, keys that expire, and channels.
 //!
 //! A list and a sorted set give messages no names. So one script moves each message from the key
 //! into a hash beside it, under the id that its job will have: the message is parked. The relay
@@ -11,6 +11,7 @@ mod expiry;
 mod list;
 mod parked;
 mod pubsub;
+mod redisson;
 mod stream;
 mod unit;
 mod zset;
@@ -20,6 +21,7 @@ pub use connection::Place;
 pub use expiry::ExpirySource;
 pub use list::{End, ListSource};
 pub use pubsub::PubSubSource;
+pub use redisson::RedissonSource;
 pub use stream::StreamSource;
 pub use unit::Unit;
 pub use zset::ZsetSource;

@@ -21,7 +21,8 @@ const WAIT: Duration = seconds(1);
 /// it is taken: a script that fails between the two, as a command is denied, leaves it in both
 /// places.
 ///
-/// KEYS: the source, the ids with the instant of their taking, the bodies by id. ARGV: how many,
+/// KEYS: the source, the ids with the instant of their taking, the bodies by id; of Redisson also
+/// the sorted set and the list of what is delayed. ARGV: how many,
 /// milliseconds until a parked one is stale, the command that takes, ids for new messages.
 const TAKE: &str = "
 local time = redis.call('TIME')
@@ -53,6 +54,31 @@ if left > 0 and ARGV[3] == 'zset' then
         park((at + 1) / 2, found[at + 1] .. ' ' .. found[at])
         redis.call('ZREM', KEYS[1], found[at])
     end
+elseif left > 0 and ARGV[3] == 'redisson' then
+    local n = 0
+    while n < left do
+        local item = redis.call('LINDEX', KEYS[5], 0)
+        if not item then break end
+        n = n + 1
+        park(n, (redis.call('ZSCORE', KEYS[4], item) or '-') .. ' ' .. item)
+        redis.call('ZREM', KEYS[4], item)
+        redis.call('LPOP', KEYS[5])
+    end
+    if n < left then
+        local found = redis.call('ZRANGE', KEYS[4], 0, left - n - 1, 'WITHSCORES')
+        for at = 1, #found, 2 do
+            n = n + 1
+            park(n, found[at + 1] .. ' ' .. found[at])
+            redis.call('ZREM', KEYS[4], found[at])
+        end
+    end
+    while n < left do
+        local item = redis.call('LINDEX', KEYS[1], 0)
+        if not item then break end
+        n = n + 1
+        park(n, '= ' .. item)
+        redis.call('LPOP', KEYS[1])
+    end
 elseif left > 0 then
     local is_right = ARGV[3] == 'RPOP'
     for n = 1, left do
@@ -70,6 +96,8 @@ pub(super) struct Parked {
     connection: Connection,
     ids: String,
     bodies: String,
+    /// Further keys of the source.
+    more: Vec<String>,
     /// How the script takes from the source.
     take: &'static str,
     stale: Duration,
@@ -83,10 +111,17 @@ impl Parked {
             connection: place.connect().await?,
             ids: place.beside("parked"),
             bodies: place.beside("bodies"),
+            more: Vec::new(),
             take,
             stale,
             batch: Vec::new(),
         })
+    }
+
+    /// With further keys of the source.
+    pub(super) fn beside(mut self, keys: [String; 2]) -> Self {
+        self.more = keys.into();
+        self
     }
 
     /// Takes the next, at most that many; polls for the first for up to a second.
@@ -106,11 +141,12 @@ impl Parked {
 
     async fn take(&mut self, at_most: usize) -> Result<Vec<(JobId, Bytes)>> {
         let mut command = redis::cmd("EVAL");
-        command.arg(TAKE).arg(3);
+        command.arg(TAKE).arg(3 + self.more.len());
         command
             .arg(self.connection.place.key())
             .arg(&self.ids)
-            .arg(&self.bodies);
+            .arg(&self.bodies)
+            .arg(&self.more);
         command
             .arg(at_most)
             .arg(self.stale.as_millis() as u64)

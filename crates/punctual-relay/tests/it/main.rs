@@ -6,6 +6,7 @@ mod migrate;
 mod redis_expiry;
 mod redis_list;
 mod redis_pubsub;
+mod redis_redisson;
 mod redis_stream;
 mod redis_zset;
 mod refusals;

@@ -1,11 +1,13 @@
-//! `punctual relay redis-list`, `redis-zset`, `redis-stream`, `redis-expiry` and `redis-pubsub`.
+//! `punctual relay redis-list`, `redis-zset`, `redis-stream`, `redis-redisson`, `redis-expiry` and
+//! `redis-pubsub`.
 
 use std::time::Duration;
 
 use clap::ValueEnum;
 use punctual::time::seconds;
 use punctual_relay::redis::{
-    End, ExpirySource, ListSource, Place, PubSubSource, StreamSource, Unit, ZsetSource,
+    End, ExpirySource, ListSource, Place, PubSubSource, RedissonSource, StreamSource, Unit,
+    ZsetSource,
 };
 
 use super::{Common, Prepared, Reach};
@@ -181,6 +183,35 @@ impl ZsetArgs {
             source: Some(Box::new(self.source()?)),
             reaches: self.from.reaches(),
             ..self.common.prepare("redis-zset", &self.from.into)
+        })
+    }
+}
+
+/// Take a delayed queue of Redisson (RDelayedQueue)
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "punctual relay redis-redisson [OPTIONS] --redis <ADDRESS> --key <KEY>
+         --into <QUEUE>",
+    after_help = "\
+The key is the name of the destination queue. The relay takes all delayed items at once, with their
+instants, and what Redisson has moved to the destination. Producers go on; stop the consumers of the
+destination first. A payload is what the application's codec wrote: JSON and text are readable."
+)]
+pub(crate) struct RedissonArgs {
+    #[command(flatten)]
+    from: From,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl RedissonArgs {
+    pub(super) fn prepare(self) -> Result<Prepared> {
+        let source = RedissonSource::new(self.from.place()?, &self.from.into);
+        Ok(Prepared {
+            source: Some(Box::new(source)),
+            reaches: self.from.reaches(),
+            ..self.common.prepare("redis-redisson", &self.from.into)
         })
     }
 }
