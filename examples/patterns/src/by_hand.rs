@@ -4,6 +4,7 @@ mod expiry;
 mod in_process;
 mod lists;
 mod pubsub;
+mod rabbitmq;
 mod streams;
 mod table;
 mod zset;
@@ -37,6 +38,7 @@ pub(crate) enum ByHand {
     TimingWheel,
     MemoryScheduler,
     TableScan,
+    BrokerTtl,
 }
 
 pub(crate) fn all(messages: u32) -> Vec<Pattern> {
@@ -172,6 +174,15 @@ pub(crate) fn all(messages: u32) -> Vec<Pattern> {
                 ..delayed
             },
         ),
+        one(
+            "RabbitMQ, TTL and dead letters",
+            "a short delay stands behind a long one",
+            ByHand::BrokerTtl,
+            Work {
+                mishap: Mishap::None,
+                ..delayed
+            },
+        ),
     ]
 }
 
@@ -192,6 +203,10 @@ impl ByHand {
             Self::TimingWheel => in_process::wheel(ledger, &mut tasks).await,
             Self::MemoryScheduler => in_process::scheduler(ledger, &mut tasks),
             Self::TableScan => table::scan(ledger, &mut tasks).await,
+            Self::BrokerTtl => {
+                let address = crate::broker().expect("it is asked for before");
+                rabbitmq::ttl(address, ledger, &mut tasks).await;
+            }
         }
         ledger.is_over().await;
     }

@@ -43,6 +43,11 @@ impl Pattern {
         by_hand::all(messages)
     }
 
+    /// Whether it needs a RabbitMQ, as `scripts/with-rabbitmq` starts one.
+    pub fn needs_broker(&self) -> bool {
+        self.by_hand == ByHand::BrokerTtl
+    }
+
     /// Runs the work on both, one after the other, each on a server of its own.
     pub async fn run(&self) -> Outcome {
         let work = Arc::new(self.work);
@@ -60,6 +65,11 @@ impl Pattern {
         };
         Outcome { by_hand, ours }
     }
+}
+
+/// The address of a RabbitMQ, if there is one.
+pub fn broker() -> Option<String> {
+    std::env::var("PUNCTUAL_AMQP").ok()
 }
 
 /// How long nothing may happen before a run is over: longer than a lease of ours and its grace.

@@ -44,6 +44,11 @@ async fn main() {
         println!("{:32} {} {}", "pattern", HEAD, HEAD);
     }
     for pattern in wanted {
+        if pattern.needs_broker() && patterns::broker().is_none() {
+            let how = "scripts/with-rabbitmq cargo run --release -p patterns -- RabbitMQ";
+            eprintln!("{:32} left out, as it needs a broker: {how}", pattern.name);
+            continue;
+        }
         let outcome = pattern.run().await;
         match args.output {
             Format::Json => {

@@ -5,8 +5,9 @@ use patterns::Pattern;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_pattern_fails_as_it_says_and_punctual_does_not() {
-    let patterns = Pattern::all(100);
-    assert_eq!(patterns.len(), 13);
+    let mut patterns = Pattern::all(100);
+    assert_eq!(patterns.len(), 14);
+    patterns.retain(|pattern| !pattern.needs_broker());
     let outcomes = join_all(patterns.iter().map(Pattern::run)).await;
     for (pattern, outcome) in patterns.iter().zip(outcomes) {
         let (by_hand, ours) = (outcome.by_hand, outcome.ours);
@@ -30,5 +31,24 @@ async fn each_pattern_fails_as_it_says_and_punctual_does_not() {
             ours.lost == 0 && ours.doubled <= doubled_most,
             "{pattern:?} {ours:?}"
         );
+    }
+}
+
+/// What needs a broker: `scripts/test-relay` starts one.
+mod servers {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_time_to_live_per_message_makes_short_delays_wait() {
+        let broker = patterns::broker();
+        broker.expect("PUNCTUAL_AMQP is not set; run scripts/test-relay, which starts the server");
+        let mut patterns = Pattern::all(100);
+        patterns.retain(Pattern::needs_broker);
+        let outcome = patterns[0].run().await;
+        println!("{outcome:?}");
+        let (by_hand, ours) = (outcome.by_hand, outcome.ours);
+        assert_eq!((by_hand.lost, ours.lost, ours.doubled), (0, 0, 0));
+        // The first one in the queue is due last, and holds back all others.
+        assert!(by_hand.late_p99_ms > 1_000, "{by_hand:?}");
     }
 }

@@ -4,6 +4,7 @@ mod crashes;
 mod databases;
 mod rabbitmq;
 mod targets;
+mod ttl;
 
 /// The address that a script put into the environment.
 fn address(variable: &str) -> String {
