@@ -64,6 +64,8 @@ mod injected;
 mod lagging;
 /// Records that a later version has written.
 mod later;
+/// A counter under a lock whose holders stop and whose master dies.
+mod locks;
 /// Hears what is logged.
 mod logs;
 /// One job by itself.
