@@ -25,6 +25,7 @@ export class FakeEngine {
     this.flows = new FakeFlows(() => this.now());
     this.limits = new FakeLimits();
     this.relays = relaysOf();
+    this.locks = [];
     this.subscriptions = subscriptionsOf();
     this.audit = auditOf(this.now());
     this.counts = new Map();

@@ -143,6 +143,7 @@ function route(state, method, path, params, sent) {
     const found = engine.subscriptions.map((one) => ({ ...one, matches: !whyNot(one), ...(whyNot(one) && { why_not: whyNot(one) }) }));
     return ok({ matched: found.filter((one) => one.matches).length, subscriptions: found });
   }
+  if (path === "locks") return ok({ locks: engine.locks });
   if (path === "relays") return ok({ relays: engine.relays });
   if (path === "flows" || path.startsWith("flows/")) {
     if (method === "POST") admin();

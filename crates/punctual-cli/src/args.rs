@@ -12,7 +12,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
     audit, backup, bench, completions, demo, doctor, enqueue, export, flows, import, jobs, lock,
-    migrate, outbox, queues, relay, repair, restore, schedules, serve, top, topics, work,
+    locks, migrate, outbox, queues, relay, repair, restore, schedules, serve, top, topics, work,
 };
 use crate::connect::{self, Address, Connection, Make, Mode};
 use crate::failure::Result;
@@ -191,6 +191,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Topics(topics::Command),
     Lock(lock::Args),
+    Locks(locks::Args),
     Migrate(migrate::Args),
     #[command(subcommand)]
     Relay(Box<relay::Command>),
@@ -232,6 +233,7 @@ impl Command {
             Self::Flows(command) => command.run(global).await,
             Self::Topics(command) => command.run(global).await,
             Self::Lock(args) => args.run(global).await,
+            Self::Locks(args) => args.run(global).await,
             Self::Migrate(args) => args.run(global).await,
             Self::Relay(command) => command.run(global).await,
             Self::Outbox(command) => command.run(global),

@@ -13,6 +13,7 @@ pub(crate) mod import;
 pub(crate) mod jobs;
 mod keys;
 pub(crate) mod lock;
+pub(crate) mod locks;
 pub(crate) mod migrate;
 pub(crate) mod outbox;
 pub(crate) mod queues;

@@ -84,7 +84,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(claims::claim))
         .routes(routes!(claims::extend))
         .routes(routes!(claims::settle))
-        .routes(routes!(locks::take))
+        .routes(routes!(locks::take, locks::list))
         .routes(routes!(locks::release))
         .routes(routes!(queues::list))
         .routes(routes!(queues::pause))

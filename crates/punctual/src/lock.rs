@@ -31,11 +31,13 @@
 //! ```
 
 mod guard;
+mod status;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use guard::LockGuard;
+pub use status::{LockHolder, LockStatus, LockWaiter};
 
 pub(crate) use self::guard::Held;
 use crate::backoff::Backoff;
@@ -152,7 +154,7 @@ impl Lock {
     /// others than a queue may have.
     pub async fn try_now(self) -> Result<LockGuard> {
         self.check()?;
-        match self.attempt().await? {
+        match self.attempt(None).await? {
             Tried::Taken(guard) => Ok(guard),
             Tried::Held(ticket) => Err(self.held_by(ticket).await),
         }
@@ -169,10 +171,18 @@ impl Lock {
     pub async fn wait(self, at_most: Duration) -> Result<LockGuard> {
         self.check()?;
         let (waited, mut until, mut backoff) = (Stopwatch::start(), None, Backoff::engine());
+        // A lock that is free costs no record of a waiter.
+        let mut waiter = None;
         loop {
-            match self.wait_a_round(&mut until, at_most).await {
+            match self
+                .wait_a_round(waiter.as_ref(), &mut until, at_most)
+                .await
+            {
                 Ok(Some(guard)) => return Ok(guard),
-                Ok(None) => backoff = Backoff::engine(),
+                Ok(None) => {
+                    backoff = Backoff::engine();
+                    waiter.get_or_insert_with(|| self.waiter());
+                }
                 Err(error) => {
                     let is_away = error.kind() == ErrorKind::EngineUnavailable;
                     if !is_away || waited.elapsed() >= at_most {
@@ -187,10 +197,11 @@ impl Lock {
     /// Takes the lock if it is free, or waits for its release, at most until the engine time.
     async fn wait_a_round(
         &self,
+        waiter: Option<&WorkerRecord>,
         until: &mut Option<Timestamp>,
         at_most: Duration,
     ) -> Result<Option<LockGuard>> {
-        let ticket = match self.attempt().await? {
+        let ticket = match self.attempt(waiter).await? {
             Tried::Taken(guard) => return Ok(Some(guard)),
             Tried::Held(ticket) => ticket,
         };
@@ -245,11 +256,11 @@ impl Lock {
 
     /// Two calls, sent one behind the other without waiting: a ticket of this lock, unless there is
     /// one, and the claim of whichever is there. The claim alone decides.
-    async fn attempt(&self) -> Result<Tried> {
+    async fn attempt(&self, waiter: Option<&WorkerRecord>) -> Result<Tried> {
         let ticket = self.ticket();
         let mine = ticket.id;
         let enqueued = self.queue.engine().enqueue(self.namespace(), vec![ticket]);
-        let (enqueued, claimed) = tokio::join!(biased; enqueued, self.claim());
+        let (enqueued, claimed) = tokio::join!(biased; enqueued, self.claim(waiter));
         let verdict = enqueued?.receipts.first().map(|receipt| receipt.verdict);
         if let Some(guard) = claimed? {
             return Ok(Tried::Taken(guard));
@@ -258,7 +269,7 @@ impl Lock {
             Some(EnqueueVerdict::Merged(ticket)) => Ok(Tried::Held(ticket)),
             Some(EnqueueVerdict::Created) => {
                 // The claim may have come before the ticket, over HTTP.
-                Ok(match self.claim().await? {
+                Ok(match self.claim(waiter).await? {
                     Some(guard) => Tried::Taken(guard),
                     None => Tried::Held(mine),
                 })
@@ -292,11 +303,13 @@ impl Lock {
         ticket
     }
 
-    async fn claim(&self) -> Result<Option<LockGuard>> {
+    /// One that waits has its own record; another one names no queues, so that it is not listed.
+    async fn claim(&self, waiter: Option<&WorkerRecord>) -> Result<Option<LockGuard>> {
         for _ in 0..NO_TICKETS_MAX {
-            // A fresh name each time: a ticket whose holders died is given to one that has nothing
-            // else. It names no queues, so it is not listed as a worker.
-            let worker = WorkerRecord::new(WorkerId::random());
+            // A name that no other try has: a ticket whose holders died is given to one that has
+            // nothing else.
+            let fresh = || WorkerRecord::new(WorkerId::random());
+            let worker = waiter.cloned().unwrap_or_else(fresh);
             let claim = Claim::new(worker.id, self.queue_name(), 1)
                 .worker(worker)
                 .alone(true)
@@ -349,17 +362,19 @@ impl Lock {
             return named(message).with("queue", self.queue_name());
         }
         let error = named("lock is held");
-        let holder = got.job().and_then(|job| {
-            let mut headers = job.headers.iter();
-            headers
-                .find(|(name, _)| name == PARENT_HEADER)
-                .map(|(_, id)| id.clone())
-        });
+        let holder = got.job().and_then(parent_of);
         match holder {
             Some(holder) => error.with("holder", holder),
             None => error,
         }
     }
+}
+
+/// The job whose handler took the lock, as its ticket says.
+fn parent_of(ticket: &JobRecord) -> Option<String> {
+    let mut headers = ticket.headers.iter();
+    let parent = headers.find(|(name, _)| name == PARENT_HEADER);
+    parent.map(|(_, id)| id.clone())
 }
 
 /// Whether the job stands for its queue's lock: it has the one key that only one job can have.

@@ -2,7 +2,7 @@
 import { readJson } from "../model/json";
 import { learnNow } from "../model/time";
 import { query, request, requestText } from "./http";
-import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, LimitsRequest, Listing, Matched, Query, QueueLimits, QueueSettings, Receipt, Recount, Relay, Run, Schedule, ScheduleList, State, Stats, StepList, StepResult, Subscription, Target } from "./types";
+import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, LimitsRequest, Listing, LockNow, Matched, Query, QueueLimits, QueueSettings, Receipt, Recount, Relay, Run, Schedule, ScheduleList, State, Stats, StepList, StepResult, Subscription, Target } from "./types";
 
 /** The most jobs that one list, or targets that one edit, may have. */
 export const LIST_MAX = 1_000;
@@ -108,6 +108,9 @@ export const removeLimits = (queue: string) => request<QueueLimits>("DELETE", of
 export const subscriptions = (stop?: AbortSignal) => request<{ subscriptions: Subscription[] }>("GET", "subscriptions", undefined, stop);
 /** Who would receive a message; nothing is stored. */
 export const matchMessage = (subject: string, job: Record<string, unknown>) => request<{ matched: number; subscriptions: Matched[] }>("POST", "publish/match", { subject, job });
+
+/** Locks that are held or waited for. */
+export const locks = (stop?: AbortSignal) => request<{ locks: LockNow[] }>("GET", "locks", undefined, stop);
 
 export const relays = (stop?: AbortSignal) => request<{ relays: Relay[] }>("GET", "relays", undefined, stop);
 

@@ -409,7 +409,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Lists the locks of this namespace that are held or waited for */
+        get: operations["list_locks"];
         put?: never;
         /** Takes a lock, or waits for it */
         post: operations["take_lock"];
@@ -1376,7 +1377,10 @@ export interface components {
             started_at?: components["schemas"]["Instant"] | null;
             state?: string | null;
             stopped?: string | null;
-            /** @description The URL to which it is posted when it is due; its queue then begins with `http:`. */
+            /**
+             * @description The URL to which it is posted when it is due, or `amqp:EXCHANGE/KEY` on RabbitMQ; its queue
+             *     then begins with `http:` or `amqp:`.
+             */
             target?: string | null;
             timeout?: components["schemas"]["Span"] | null;
             unique?: components["schemas"]["UniqueLine"] | null;
@@ -1556,6 +1560,13 @@ export interface components {
             /** @description The first characters of the payload, with `preview`; missing if the payload is no text. */
             preview?: string | null;
         };
+        /** @description A lock that is held or waited for. */
+        Lock: {
+            holder?: components["schemas"]["LockHolder"] | null;
+            name: string;
+            /** @description Those that tried in the last three seconds. */
+            waiters: components["schemas"]["LockWaiter"][];
+        };
         /** @description A lock that was taken: extend it by its token. */
         LockAnswer: {
             /** @description Larger than that of every holder before. */
@@ -1565,6 +1576,14 @@ export interface components {
             name: string;
             token: components["schemas"]["LeaseToken"];
         };
+        /** @description The holder of a lock. */
+        LockHolder: {
+            job?: components["schemas"]["Id"] | null;
+            since?: components["schemas"]["Instant"] | null;
+            /** @description The job that stands for the lock. */
+            ticket: components["schemas"]["Id"];
+            until?: components["schemas"]["Instant"] | null;
+        };
         /** @description A lock to take. */
         LockRequest: {
             lease_duration?: components["schemas"]["Span"] | null;
@@ -1572,6 +1591,17 @@ export interface components {
             name: string;
             /** @description How long to wait for it, at most 60s; not at all if omitted. */
             wait?: string | null;
+        };
+        /** @description One that waits for a lock. */
+        LockWaiter: {
+            /** @description Its host; that of the gateway for one that waits over HTTP. */
+            host: string;
+            job?: components["schemas"]["Id"] | null;
+            seen_at: components["schemas"]["Instant"];
+        };
+        /** @description Locks by name. */
+        LocksAnswer: {
+            locks: components["schemas"]["Lock"][];
         };
         /** @description A line that an attempt logged. */
         LogLine: {
@@ -2045,8 +2075,8 @@ export interface components {
             lag?: components["schemas"]["Count"] | null;
             last_error?: string | null;
             name: string;
-            /** @description The queue of its jobs. */
-            queue: components["schemas"]["Name"];
+            /** @description The queue of its jobs; `amqp:*` for all queues of jobs with a target on RabbitMQ. */
+            queue: string;
             /** @description Messages and jobs a second, in about the last 10 s. */
             rate: components["schemas"]["Count"];
             received: components["schemas"]["Count"];
@@ -3698,6 +3728,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["KindsAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_locks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LocksAnswer"];
                 };
             };
             "4XX": {

@@ -143,6 +143,11 @@ export type Run = Answer<Described["RunAnswer"], "id" | "verdict">;
 export type Subscription = Described["SubscriptionAnswer"];
 export type SubscriptionFilter = Described["SubscriptionFilter"];
 export type Matched = Described["MatchedLine"];
+export type LockNow = With<
+  Answer<Described["Lock"], "name">,
+  { holder?: Answer<Described["LockHolder"], "ticket">; waiters: Answer<Described["LockWaiter"], "host" | "seen_at">[] }
+>;
+
 export type Relay = With<Described["Relay"], { state: RelayState }>;
 export type RelayState = "connecting" | "running" | "engine_refuses" | "down";
 

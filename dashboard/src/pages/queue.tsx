@@ -20,6 +20,7 @@ import { Ends } from "../parts/ends";
 import { Heading } from "../parts/heading";
 import { Kinds } from "../parts/kinds";
 import { LimitsEdit, LimitsNow } from "../parts/limits";
+import { LockPanel, lockOf } from "../parts/lockpanel";
 import { Settings } from "../parts/settings";
 import { Failure, count, inView } from "../parts/small";
 import { WorkerTable } from "../parts/workertable";
@@ -45,6 +46,7 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
   if (!read.data) return read.error ? <Failure error={read.error} again={read.again} /> : <p class="empty">{words.list.loading}</p>;
   if (!queue) return <><header class="title"><Heading name={name}>{visible(name)}</Heading></header><p class="empty">{words.queue.missing}</p></>;
   const { workers, now } = read.data;
+  const lock = lockOf(name);
   const mine = workers.filter((worker) => worker.queues.includes(name));
   const problems = sortProblems(problemsOf(queue, workers, recent(queue.history, Date.parse(now)), words)).map(({ queue: _, ...problem }) => problem);
   const chosen = view ?? first(queue);
@@ -80,6 +82,7 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
       {problems.length ? <Problems problems={problems} calm="" /> : null}
       {queue.paused && !problems.length ? <div class="note warn">{words.queue.pausedNote}</div> : null}
       <Charts histories={[queue.history]} due={[queue.due]} now={Date.parse(now)} range={range} setRange={setRange} queue={name} />
+      {lock === null ? null : <LockPanel name={lock} />}
       {mine.length ? <WorkerTable workers={mine} /> : null}
       <nav class="states-tabs" aria-label={words.list.state} ref={inView}>
         {STATES.map((one) => (

@@ -47,7 +47,7 @@ function Row({ relay }: { relay: Relay }) {
     <tr data-relay={name}>
       <td>{visible(name)} <span class="dim">{visible(kind)}</span></td>
       <td><span class={`state s-${LIKE[state] ?? "held"}`} data-relay-state={state} title={say.stateMeans[state]}>{say.state[state] ?? visible(state)}</span></td>
-      <td><a href={toQueue(queue)}>{visible(queue)}</a></td>
+      <td>{queue.endsWith("*") ? visible(queue) : <a href={toQueue(queue)}>{visible(queue)}</a>}</td>
       <td class="n">{count(rate)}</td>
       <td class="n">{lag === undefined || lag === null ? <span class="dim" title={say.unknownLag}>–</span> : count(lag)}</td>
       <td class="n">{count(enqueued)}</td>

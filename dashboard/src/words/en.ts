@@ -188,6 +188,7 @@ export const en = {
     none: "No subscriptions yet. Make one:", example: "punctual topics subscribe 'orders.>' QUEUE --name NAME", noMatch: "No subscription matches.", enqueues: "enqueues a copy", cancels: "cancels by unique key", yes: "yes", no: "no",
     subject: "Subject", headers: "Headers", kind: "Kind", ask: "Who receives it?", headersHint: "Write each header as name=value, one a line.", matched: (count: number, all: number) => `${n(count)} of ${n(all)} subscriptions would receive it. Nothing was stored.`,
   },
+  locks: { title: "Lock", holder: "held by", ticket: "ticket", since: "since", free: "Nothing holds it.", waiting: (count: number) => (count === 0 ? "Nothing waits for it." : `${n(count)} wait for it:`), job: "job" },
   relays: {
     title: "Relays", text: "Messages of other systems, which this server makes jobs", name: "relay", kind: "kind", queue: "queue", rate: "per second", lag: "wait there", enqueued: "enqueued", emitted: "emitted", refused: "refused", restarts: "restarts", lastError: "last error", seen: "last progress",
     none: "This server runs no relays. Start it with:", example: "punctual serve --relay FILE.toml", unknownLag: "The other system does not tell.", ago: (age: string) => `${age} ago`, refusedMeans: "Messages that could not become jobs are dead jobs of this queue.",

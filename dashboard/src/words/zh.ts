@@ -191,6 +191,7 @@ export const zh: Words = {
     none: "还没有订阅。这样建立：", example: "punctual topics subscribe 'orders.>' QUEUE --name NAME", noMatch: "没有匹配的订阅。", enqueues: "放入一份副本", cancels: "按唯一键取消", yes: "是", no: "否",
     subject: "主题名", headers: "消息头", kind: "类型", ask: "谁会收到？", headersHint: "每行写一个消息头：名称=值。", matched: (count, all) => `${all} 个订阅中有 ${count} 个会收到。没有存入任何内容。`,
   },
+  locks: { title: "锁", holder: "持有者", ticket: "凭证", since: "开始于", free: "无人持有。", waiting: (count) => (count === 0 ? "无人等待。" : `${n(count)} 个等待者：`), job: "任务" },
   relays: {
     title: "中继", text: "其他系统的消息，由本服务器变为任务", name: "中继", kind: "类型", queue: "队列", rate: "每秒", lag: "对方等待", enqueued: "已入队", emitted: "已发出", refused: "被拒绝", restarts: "重启", lastError: "最近的错误", seen: "最近进展",
     none: "本服务器没有运行中继。这样启动：", example: "punctual serve --relay FILE.toml", unknownLag: "对方系统不提供这个数字。", ago: (age) => `${age}前`, refusedMeans: "不能成为任务的消息是这个队列的死信。",

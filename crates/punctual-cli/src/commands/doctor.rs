@@ -9,6 +9,7 @@ use punctual::engine::{
     Claim, Control, Durability, LeaseReport, QueueStats, Settle, SettleVerdict, Settlement, Stats,
     StatsRequest, WorkerId,
 };
+use punctual::lock::LockWaiter;
 use punctual::schedule::tz_database_version;
 use punctual::time::{Stopwatch, format_span, seconds};
 use punctual::{Engine, ErrorKind, Namespace, NewJob, Outcome, State};
@@ -284,11 +285,16 @@ async fn queues(session: &Session) -> Result<Vec<Check>> {
         .flat_map(|queue| queue_checks(queue, &stats))
         .collect();
     if checks.is_empty() {
+        let workers = stats
+            .workers
+            .iter()
+            .filter(|seen| !LockWaiter::is(seen))
+            .count();
         let finding = format!(
             "{}, {}, {} in the last minute",
             counted(stats.queues.len() as u64, "queue"),
             counted(waiting, "waiting job"),
-            counted(stats.workers.len() as u64, "worker")
+            counted(workers as u64, "worker")
         );
         checks.push(Check::good("queues", finding));
     }

@@ -11,7 +11,9 @@ mod select;
 mod show;
 
 use clap::Subcommand;
+use punctual::Queue;
 use punctual::engine::{Got, Target};
+use punctual::lock::LockWaiter;
 use punctual::time::Timestamp;
 
 use crate::args::{Global, Session};
@@ -76,6 +78,12 @@ async fn show_named(
         }
     }
     missing(&unknown)
+}
+
+/// Who waits for locks; none where that cannot be asked for.
+async fn lock_waiters(session: &Session) -> Vec<LockWaiter> {
+    let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
+    queue.lock_waiters().await.unwrap_or_default()
 }
 
 fn name_of(target: &Target) -> String {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use punctual::State;
 use punctual::engine::{Info, MinuteStats, QueueStats, Stats, StatsRequest, WorkerSeen};
+use punctual::lock::LockWaiter;
 use punctual::time::{Timestamp, format_span, pause, seconds};
 
 use self::screen::{Key, Screen};
@@ -120,10 +121,11 @@ impl Args {
         let stats = session.engine.stats(&session.namespace, request).await?;
         let Stats {
             mut queues,
-            workers,
+            mut workers,
             now,
             ..
         } = stats;
+        workers.retain(|seen| !LockWaiter::is(seen));
         let hidden = queues.len().saturating_sub(most);
         if hidden > 0 {
             queues.sort_by_key(|queue| std::cmp::Reverse(weight(queue)));

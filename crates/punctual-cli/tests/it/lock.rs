@@ -6,7 +6,7 @@ use std::process::Child;
 use punctual::time::{Stopwatch, seconds};
 use punctual_redis::testing::TestServer;
 
-use crate::support::{Punctual, lines};
+use crate::support::{Punctual, lines, text};
 
 /// A command with its script, and a file for what it prints about itself.
 fn locked(punctual: &Punctual, script: &str, log: &str) -> Child {
@@ -36,6 +36,27 @@ fn commands_under_one_lock_do_not_overlap() {
         all.push((log, locked(&punctual, run, log)));
         wait_until(|| punctual.read(log).contains("waiting for it"));
     }
+    let waiters = || {
+        punctual.one(&["locks", "deploy"])["waiters"]
+            .as_array()
+            .map(Vec::len)
+    };
+    wait_until(|| waiters() == Some(2));
+    let lock = punctual.json(&["locks"]).remove(0);
+    assert_eq!(lock["name"], "deploy");
+    let ticket = text(&lock["holder"]["ticket"]);
+    for verb in ["explain", "show"] {
+        let shown = punctual
+            .run(&["jobs", verb, &ticket, "-o", "table"])
+            .exits(0);
+        assert!(shown.stdout.contains("2 wait for it"), "{shown:?}");
+    }
+    assert_eq!(
+        punctual.json(&["top", "--once"])[0]["workers"]
+            .as_array()
+            .map(Vec::len),
+        Some(0)
+    );
     punctual.write("go", "");
     for (log, one) in &mut all {
         let ended = one.wait().expect("it ends");

@@ -1,18 +1,18 @@
-//! `/v1/locks`: takes and releases locks; `/v1/extensions` keeps them.
+//! `/v1/locks`: lists, takes and releases locks; `/v1/extensions` keeps them.
 
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use punctual::engine::{Got, LeaseReport, Settle, SettleVerdict, Settlement, Target};
-use punctual::lock::{LOCK_PREFIX, LOCK_UNIQUE};
+use punctual::lock::{LOCK_PREFIX, LOCK_UNIQUE, LockStatus};
 use punctual::{ErrorKind, Outcome, Queue};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::auth::{Allowed, Working};
+use crate::auth::{Allowed, Reading, Working};
 use crate::http::{ErrorAnswer, Problem, Result};
-use crate::job_json::SpanText;
+use crate::job_json::{InstantText, SpanText};
 use crate::json::lease::token_of;
 use crate::json::words::{Count, Id, LeaseToken, Name};
 use crate::request::{Answer, Read, wait_until};
@@ -84,6 +84,93 @@ pub(super) async fn take(
         fence,
         token: token.to_string(),
         id: id.to_string(),
+    }))
+}
+
+/// A lock that is held or waited for.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Lock)]
+struct LockLine {
+    name: String,
+    /// None while nothing holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<HolderLine>,
+    /// Those that tried in the last three seconds.
+    waiters: Vec<WaiterLine>,
+}
+
+/// The holder of a lock.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LockHolder)]
+struct HolderLine {
+    /// The job that stands for the lock.
+    #[schema(value_type = Id)]
+    ticket: String,
+    /// The job whose handler took it, if it was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Id>)]
+    job: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<InstantText>,
+    /// When its lease ends, unless it is extended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<InstantText>,
+}
+
+/// One that waits for a lock.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LockWaiter)]
+struct WaiterLine {
+    /// Its host; that of the gateway for one that waits over HTTP.
+    host: String,
+    /// The job whose handler waits, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Id>)]
+    job: Option<String>,
+    seen_at: InstantText,
+}
+
+impl From<LockStatus> for LockLine {
+    fn from(lock: LockStatus) -> Self {
+        let text = |id: punctual::JobId| id.to_string();
+        let holder = lock.holder.map(|holder| HolderLine {
+            ticket: text(holder.ticket),
+            job: holder.job.map(text),
+            since: holder.since.map(Into::into),
+            until: holder.until.map(Into::into),
+        });
+        let waiters = lock.waiters.into_iter().map(|one| WaiterLine {
+            host: one.host,
+            job: one.job.map(text),
+            seen_at: one.seen_at.into(),
+        });
+        Self {
+            name: lock.name,
+            holder,
+            waiters: waiters.collect(),
+        }
+    }
+}
+
+/// Locks by name.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LocksAnswer {
+    locks: Vec<LockLine>,
+}
+
+/// Lists the locks of this namespace that are held or waited for
+#[utoipa::path(
+    get, path = "/v1/locks", operation_id = "list_locks", tag = "work",
+    responses((status = 200, body = LocksAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+) -> Answer<LocksAnswer> {
+    let queue = Queue::new(&shared.engine).namespace(caller.namespace);
+    let locks = queue.locks().await?;
+    Ok(Json(LocksAnswer {
+        locks: locks.into_iter().map(Into::into).collect(),
     }))
 }
 

@@ -8,6 +8,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use punctual::State as JobState;
 use punctual::engine::{Info, QueueStats, Stats, StatsRequest, free_workers};
+use punctual::lock::LockWaiter;
 use punctual::time::{seconds, within};
 
 use super::others::{ENGINE_ANSWERS_WITHIN, seen_by};
@@ -65,7 +66,8 @@ pub(super) async fn metrics(
 }
 
 fn write_engine(page: &mut Exposition, stats: Stats, info: &Info) {
-    page.gauge("punctual_workers", stats.workers.len());
+    let workers = stats.workers.iter().filter(|seen| !LockWaiter::is(seen));
+    page.gauge("punctual_workers", workers.count());
     page.gauge("punctual_schedules_overdue", stats.overdue.len());
     write_queues(page, stats);
     page.gauge("punctual_healthy", u8::from(info.health.ok));

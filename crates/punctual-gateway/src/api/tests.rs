@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 62] = [
+const ROUTES: [(&str, &str); 63] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("delete", "/v1/queues/{queue}/limits"),
@@ -30,6 +30,7 @@ const ROUTES: [(&str, &str); 62] = [
     ("get", "/v1/jobs/by-unique"),
     ("get", "/v1/jobs/{id}"),
     ("get", "/v1/kinds"),
+    ("get", "/v1/locks"),
     ("get", "/v1/queues"),
     ("get", "/v1/queues/settings"),
     ("get", "/v1/queues/{queue}/limits"),

@@ -2,6 +2,7 @@
 
 use punctual::State;
 use punctual::engine::{JobEnd, OnFull, QueueStats, Stats, WorkerSeen};
+use punctual::lock::LockWaiter;
 use punctual::schedule::Overdue;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -166,9 +167,10 @@ impl StatsAnswer {
 
 impl From<&Stats> for StatsAnswer {
     fn from(stats: &Stats) -> Self {
+        let workers = stats.workers.iter().filter(|seen| !LockWaiter::is(seen));
         Self {
             queues: stats.into(),
-            workers: stats.workers.iter().map(Into::into).collect(),
+            workers: workers.map(Into::into).collect(),
             overdue: stats.overdue.iter().map(Into::into).collect(),
             total: None,
         }

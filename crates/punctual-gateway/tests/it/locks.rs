@@ -1,6 +1,6 @@
 //! Tests of the gateway over HTTP: locks.
 
-use punctual::time::seconds;
+use punctual::time::{millis, seconds};
 use serde_json::json;
 
 use crate::support::serve;
@@ -51,9 +51,27 @@ async fn who_waits_for_a_lock_has_it_with_the_release() {
         .await
         .json();
     let release = json!({"token": taken["token"]}).to_string();
+    let is_seen_and_released = async {
+        // The waiter is shown beside the holder, and among the workers it is not.
+        loop {
+            under.clock.advance(millis(50));
+            let listed = under.get("/v1/locks").await.json();
+            let lock = &listed["locks"][0];
+            assert_eq!(
+                (&lock["name"], &lock["holder"]["ticket"]),
+                (&json!("a"), &taken["id"])
+            );
+            if lock["waiters"].as_array().is_some_and(|all| all.len() == 1) {
+                break;
+            }
+        }
+        let stats = under.get("/v1/stats").await.json();
+        assert_eq!(stats["workers"], json!([]));
+        under.send("POST", "/v1/locks/a/release", release).await
+    };
     let (waited, released) = tokio::join!(
         under.send("POST", "/v1/locks", r#"{"name":"a","wait":"60s"}"#),
-        under.send("POST", "/v1/locks/a/release", release),
+        is_seen_and_released,
     );
     assert_eq!((waited.status, released.status), (200, 204), "{waited:?}");
 }

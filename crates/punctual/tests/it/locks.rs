@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual::engine::{Claim, WorkerId};
-use punctual::lock::{LockGuard, lock_all};
+use punctual::engine::{Claim, StatsRequest, WorkerId};
+use punctual::lock::{LockGuard, LockWaiter, lock_all};
 use punctual::time::{ManualClock, millis, seconds};
 use punctual::worker::{HandlerResult, State as Shared};
 use punctual::{
@@ -301,4 +301,66 @@ async fn a_paused_lock_says_so() {
     probe.control(&Namespace::default(), pause).await.unwrap();
     let error = queue.lock("a").try_now().await.unwrap_err();
     assert!(error.to_string().contains("its queue is paused"), "{error}");
+}
+
+/// Who waits is shown beside the holder, and is no worker; a lock that is free costs no record.
+#[tokio::test]
+async fn a_lock_shows_its_holder_and_those_who_wait() {
+    let (probe, clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    assert_eq!(queue.locks().await.unwrap(), []);
+    let kept: Arc<Mutex<Vec<LockGuard>>> = Arc::default();
+    let (shelf, entered) = (kept.clone(), Arc::new(tokio::sync::Notify::new()));
+    let enters = entered.clone();
+    let worker = Worker::new(&probe).handle(move |_: Ping, ctx: Context| {
+        let (shelf, enters) = (shelf.clone(), enters.clone());
+        async move {
+            let held = ctx.lock("a")?.lease(seconds(600)).try_now().await?;
+            shelf.lock().unwrap().push(held);
+            enters.notify_one();
+            let _other = ctx.lock("b")?.wait(seconds(600)).await?;
+            HandlerResult::Ok(Outcome::Completed)
+        }
+    });
+    let b = queue.lock("b").lease(seconds(600)).try_now().await.unwrap();
+    let id = send(&probe, 1).await;
+    let running = tokio::spawn(async move { worker.run_until(std::future::pending::<()>()).await });
+    soon(entered.notified()).await;
+    let other = queue.clone();
+    let waiting = tokio::spawn(async move { other.lock("a").wait(seconds(600)).await });
+    let locks = soon(async {
+        loop {
+            clock.advance(millis(100));
+            let locks = queue.locks().await.unwrap();
+            if locks.iter().filter(|lock| !lock.waiters.is_empty()).count() == 2 {
+                break locks;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let names: Vec<&str> = locks.iter().map(|lock| &*lock.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    let holder = |at: usize| locks[at].holder.as_ref().expect("it is held").job;
+    assert_eq!((holder(0), holder(1)), (Some(id), None));
+    assert_eq!(locks[0].waiters[0].job, None);
+    assert_eq!(locks[1].waiters[0].job, Some(id));
+    let one = queue.lock("a").status().await.unwrap();
+    assert_eq!(
+        (one.holder, one.waiters.len()),
+        (locks[0].holder.clone(), 1)
+    );
+    let home = Namespace::default();
+    let stats = probe.stats(&home, StatsRequest::default());
+    let stats = stats.await.unwrap();
+    let (waiters, workers): (Vec<_>, Vec<_>) =
+        stats.workers.iter().partition(|seen| LockWaiter::is(seen));
+    assert_eq!((waiters.len(), workers.len()), (2, 1));
+
+    // What has given up is gone after a while.
+    waiting.abort();
+    running.abort();
+    clock.advance(seconds(4));
+    assert_eq!(queue.lock_waiters().await.unwrap(), []);
+    drop(b);
 }

@@ -4,8 +4,9 @@ use punctual::engine::{Got, Reason};
 use punctual_gateway::in_words;
 
 use super::select::Named;
-use super::show_named;
+use super::{lock_waiters, show_named};
 use crate::args::Session;
+use crate::commands::locks;
 use crate::failure::Result;
 use crate::output::{Object, ago, object};
 
@@ -24,21 +25,28 @@ pub(crate) struct Args {
 
 impl Args {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
+        let waiters = lock_waiters(session).await;
         show_named(session, &self.named, true, |got, now| match got {
             Got::Job(job, explanation) => {
                 let reasons = explanation.map(|e| e.reasons).unwrap_or_default();
+                let lock = locks::of_job(&job, &waiters, now);
                 if session.out.is_json() {
-                    return session.out.json(&object!({
-                        "id": job.id.to_string(),
-                        "state": job.state.name(),
-                        "reasons": reasons.iter().map(as_json).collect::<Vec<_>>(),
-                    }));
+                    let reasons = reasons.iter().map(as_json).collect::<Vec<_>>();
+                    let (id, state) = (job.id.to_string(), job.state.name());
+                    let shown = match lock {
+                        Some(lock) => {
+                            object!({"id": id, "state": state, "reasons": reasons, "lock": lock})
+                        }
+                        None => object!({"id": id, "state": state, "reasons": reasons}),
+                    };
+                    return session.out.json(&shown);
                 }
                 session.out.line(format!("{}  {}", job.id, job.state))?;
                 reasons.iter().try_for_each(|reason| {
                     let words = in_words(reason, &job.queue, now);
                     session.out.paragraph(&words)
-                })
+                })?;
+                lock.map_or(Ok(()), |text| session.out.paragraph(&text))
             }
             Got::Tombstone {
                 id,

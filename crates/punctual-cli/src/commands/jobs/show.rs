@@ -6,8 +6,9 @@ use punctual::time::{Timestamp, exact_span, format_span};
 
 use super::attempts;
 use super::select::Named;
-use super::show_named;
+use super::{lock_waiters, show_named};
 use crate::args::Session;
+use crate::commands::locks;
 use crate::failure::Result;
 use crate::output::{ago, cut, object};
 use punctual_gateway::{JobJson, base64_of};
@@ -31,6 +32,7 @@ pub(crate) struct Args {
 impl Args {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
         let mut is_first = true;
+        let waiters = lock_waiters(session).await;
         show_named(session, &self.named, false, |got, now| {
             if !std::mem::take(&mut is_first) && !session.out.is_json() {
                 session.out.line("")?;
@@ -39,7 +41,12 @@ impl Args {
                 Got::Job(job, _) if session.out.is_json() => {
                     session.out.json(&JobJson::from(&*job))
                 }
-                Got::Job(job, _) => session.out.card(&fields(&job, now)),
+                Got::Job(job, _) => {
+                    let mut fields = fields(&job, now);
+                    let lock = locks::of_job(&job, &waiters, now);
+                    fields.extend(lock.map(|text| ("lock", text)));
+                    session.out.card(&fields)
+                }
                 Got::Tombstone {
                     id,
                     state,
