@@ -9,6 +9,7 @@ mod lateness;
 mod leftovers;
 mod lifecycle;
 mod limits;
+mod locks;
 mod neighbours;
 mod schedules;
 mod topics;
@@ -27,7 +28,7 @@ use crate::connect::{Address, Connection, Make, Mode};
 use crate::failure::{Exit, Failure, Result};
 
 /// Measure an engine: throughput and CPU, lateness, bytes per job, neighbours, limits, fairness,
-/// topics
+/// topics, locks
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Without --engine the bench uses a temporary directory in the current one and removes it. With it the
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     Flows(flows::Args),
     Schedules(schedules::Args),
     Topics(topics::Args),
+    Locks(locks::Args),
 }
 
 /// How long a lifecycle keeps settled jobs and their tombstones where the engine lets it choose.
@@ -61,6 +63,7 @@ impl Command {
             Self::Flows(args) => args.run(&place).await,
             Self::Schedules(args) => args.run(&place).await,
             Self::Topics(args) => args.run(&place).await,
+            Self::Locks(args) => args.run(&place).await,
         };
         // Before its directory goes.
         place.connection.close().await?;

@@ -1,0 +1,75 @@
+"""Handovers of a lock on one Redis: `punctual bench locks`, and redis-py's lock beside it.
+
+    python3 lock_side.py target/release/punctual redis://127.0.0.1:6379 [TAKERS] [HANDOVERS]
+
+Prints a line of JSON for each. redis-py polls: by default every 100 ms, and here also every 5 ms.
+"""
+import json
+import multiprocessing
+import subprocess
+import sys
+import time
+
+import redis
+
+NAME = "bench-lock-redis-py"
+HOLD_S = 0.001
+
+
+def take(address, sleep_s, me, released, left, spans):
+    client = redis.Redis.from_url(address)
+    while True:
+        lock = client.lock(NAME, timeout=10, sleep=sleep_s)
+        lock.acquire()
+        now = time.monotonic()  # of the machine, the same in every process
+        other, since = released[0], released[1]
+        if other not in (0, me):
+            spans.put(now - since)
+            left.value -= 1
+        time.sleep(HOLD_S)
+        if left.value <= 0:
+            lock.release()
+            return
+        released[0], released[1] = me, time.monotonic()
+        lock.release()
+
+
+def measure(address, takers, handovers, sleep_s):
+    client = redis.Redis.from_url(address)
+    began = time.monotonic()
+    for _ in range(500):
+        lock = client.lock(NAME, timeout=10)
+        lock.acquire()
+        lock.release()
+    free = (time.monotonic() - began) / 500
+    # Only the holder writes these.
+    released = multiprocessing.Array("d", [0, 0], lock=False)
+    left = multiprocessing.Value("q", handovers, lock=False)
+    spans = multiprocessing.SimpleQueue()
+    workers = [
+        multiprocessing.Process(target=take, args=(address, sleep_s, me + 1, released, left, spans))
+        for me in range(takers)
+    ]
+    for worker in workers:
+        worker.start()
+    got = sorted(spans.get() for _ in range(handovers))
+    while any(worker.is_alive() for worker in workers):
+        while not spans.empty():
+            spans.get()
+        time.sleep(0.01)
+    ms = lambda span: round(span * 1e3, 2)
+    return {
+        "library": f"redis-py {redis.__version__}, sleep {sleep_s * 1e3:g} ms", "takers": takers,
+        "handovers": handovers, "handover_p50_ms": ms(got[handovers // 2]),
+        "handover_p99_ms": ms(got[handovers * 99 // 100]), "free_ms": ms(free),
+    }
+
+
+if __name__ == "__main__":
+    binary, address = sys.argv[1], sys.argv[2]
+    takers = int(sys.argv[3]) if len(sys.argv) > 3 else 8
+    handovers = int(sys.argv[4]) if len(sys.argv) > 4 else 1000
+    ours = [binary, "bench", "locks", "--engine", address, "--takers", str(takers)]
+    subprocess.run([*ours, "--handovers", str(handovers), "-o", "json"], check=True)
+    for sleep_s in (0.1, 0.005):
+        print(json.dumps(measure(address, takers, handovers if sleep_s < 0.1 else handovers // 5, sleep_s)), flush=True)
