@@ -83,8 +83,8 @@ return 0
 ";
 
 /// Puts jobs back, unless their name or the key of their place is used otherwise by now: a part of
-/// a job must not go back. KEYS as above, without a place. ARGV from 3 on: beginning of the keys of parked
-/// hashes, then per job: number, name, key, shape, score, item, key of its hash or nothing.
+/// a job must not go back. KEYS as above, without a place. ARGV from 3 on: beginning of the keys of
+/// parked hashes, then per job: number, name, key, shape, score, item, key of its hash or nothing.
 const PUT_BACK: &str = "
 local back = 0
 for at = 4, #ARGV, 7 do

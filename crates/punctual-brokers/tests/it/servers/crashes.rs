@@ -142,7 +142,7 @@ async fn emitters_and_a_broker_that_die_lose_nothing() {
     consuming.abort();
     let (lost, _, early) = arrivals.report("amqp-emit", MESSAGES);
     assert_eq!((lost, early), (0, 0));
-    // A message comes again only if an emitter ended without an answer for it, and as often at most.
+    // A message comes again only if an emitter ended without an answer for it, and no more often.
     for (message, times) in arrivals.doubled() {
         let ended = unanswered.locked().get(&message).copied().unwrap_or(0);
         assert!(

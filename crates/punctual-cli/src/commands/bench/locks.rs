@@ -17,7 +17,7 @@ use crate::output::{count, object};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  punctual bench locks --engine redis://127.0.0.1
+  punctual bench locks --engine $REDIS
   punctual bench locks --takers 32 --handovers 5000
 
 Each taker waits for the lock, holds it, and releases it. A handover is from the begin of a release to
