@@ -7,6 +7,7 @@
 mod after;
 mod fields;
 mod imported_history;
+mod step_line;
 mod stored_job;
 
 use std::time::Duration;
@@ -20,12 +21,13 @@ use utoipa::ToSchema;
 
 use crate::decode::{self, DecodeError, shown};
 use crate::json::words::{Id, Name};
-use after::AfterJob;
-pub(crate) use after::OnLine;
+pub(crate) use after::{AfterJob, OnLine};
 use fields::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
 pub(crate) use fields::{Instant as InstantText, Span as SpanText};
 pub use fields::{base64_of, hold_of};
-use imported_history::{LoggedLine, MemoLine, PastLine, RunLine, StepOfLine};
+use imported_history::{LoggedLine, MemoLine, PastLine, RunLine};
+use step_line::StepOfLine;
+pub(crate) use step_line::{hash, hash_of, role_of, role_text};
 pub use stored_job::is_hostile;
 pub(crate) use stored_job::json_or_base64;
 

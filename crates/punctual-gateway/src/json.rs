@@ -2,6 +2,7 @@
 
 pub(crate) mod edit;
 pub(crate) mod flow;
+pub(crate) mod flow_part;
 pub(crate) mod job;
 pub(crate) mod lease;
 pub(crate) mod limits;

@@ -350,6 +350,10 @@ local LIMITS_OF = {sweep = is_limit, tombstone_bytes = is_span, retained = is_sp
 local function is_instants(v) return is_string(v) and #v <= 8000 and #v % 8 == 0 end
 local function is_tz(v) return is_text(v, 32) end
 local function is_effect(v) return type(v) == 'table' and #v == 2 and is_whole(v[1], 0, 5) and is_string(v[2]) end
+local function is_ended(v)
+  return type(v) == 'table' and #v == 8 and is_string(v[1]) and #v[1] == 16 and is_name(v[2]) and is_whole(v[3], 0, 3) and is_whole(v[4], 4, 6)
+    and is_flag(v[5]) and is_string(v[6]) and is_bytes8(v[7]) and is_flag(v[8])
+end
 local function is_edges(v) return is_string(v) and #v % 17 == 0 and #v <= 17 * %FLOW_EDGES_MAX% end
 
 -- The fields of each verb's map.
@@ -361,7 +365,7 @@ local MAPS = {
   stats = {q = many(is_name), af = is_string, li = is_limit, h = is_flag, du = is_flag, en = is_flag, sh = up_to(%TOP_SHARES_MAX%), any = is_flag},
   control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2),
     dy = is_flag, fo = is_flag, sk = is_key, ac = up_to(3), at = is_instants, af = is_string, ot = is_span,
-    se = is_bytes8, co = is_flag, ne = is_instants, tz = is_tz, fa = up_to(8), sp = is_span, pf = up_to(2), to = is_id, id = is_id, nu = is_span,
+    se = is_bytes8, co = is_flag, ne = is_instants, tz = is_tz, fa = up_to(9), es = many(is_ended), pl = is_span, ca = is_flag, sp = is_span, pf = up_to(2), to = is_id, id = is_id, nu = is_span,
     ed = is_edges, t = many(is_id), ef = many(is_effect), no = is_id, ve = function(v) return is_whole(v, 1, 2 ^ 53) end},
   maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag, tz = is_tz},
   info = {any = is_flag},
@@ -432,10 +436,11 @@ end
 -- Refuses a control of flows that lacks what it needs.
 function Check.flows(map)
   if map.c == 30 and map.af ~= nil and map.af ~= '' then Check.name('flow', map.af) end
+  if map.c == 32 and not map.t then refuse('invalid_input', 'who waits for jobs is asked with `t`, their ids') end
   if map.c ~= 31 then return end
   Check.name('flow', map.na)
   local act = map.fa
-  if act == nil or act == 1 and not (map.sp and map.pf) or act == 2 and not (map.to and map.ed) or act == 6 and not map.t then
+  if act == nil or act == 1 and not (map.sp and map.pf) or act == 2 and not (map.to and map.ed) or act == 6 and not map.t or act == 9 and map.sp and not (map.pl and map.pf) then
     refuse('invalid_input', 'a flow is asked with `fa` and what that needs; see docs/wire-protocol.md')
   end
   for at = 17, #(map.ed or ''), 17 do

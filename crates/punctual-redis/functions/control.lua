@@ -171,7 +171,7 @@ local ACTIONS = {
   function(map) return {d = Share.block(map.q, map.sk, map.sp) and 1 or 0} end,
 }
 ACTIONS[20], ACTIONS[21], ACTIONS[22], ACTIONS[23] = Schedule.list, Schedule.act, Schedule.refill, Schedule.count
-ACTIONS[30], ACTIONS[31] = Flow.list, Flow.act
+ACTIONS[30], ACTIONS[31], ACTIONS[32] = Flow.list, Flow.act, Flow.dependants
 ACTIONS[40], ACTIONS[41], ACTIONS[42] = Control.guarded, Control.copy, Control.version
 
 -- control. Key: base. Argument: instance, map {c, ...}. Reply: map.

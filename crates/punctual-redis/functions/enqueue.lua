@@ -94,10 +94,10 @@ local function make_room(r, goes)
   return true
 end
 
--- What an import knows of a job's past.
-local function import(j, past)
+-- What an import knows of a job's past; whether it `waits` for others, or for its flow.
+local function import(j, past, waits)
   local e, held = j.ext, past.st == HELD and past.w and #past.w > 0
-  j.tag = held and 3 or past.st > ACTIVE and past.st or 2
+  j.tag = (held or waits and past.st <= ACTIVE) and 3 or past.st > ACTIVE and past.st or 2
   local due8 = past.du
   if past.st == ACTIVE and below(u8(S.now), due8) then due8 = u8(S.now) end -- it ran already
   if due8 ~= j.due8 then e.rd = j.due8 end
@@ -108,21 +108,25 @@ local function import(j, past)
   e.fi = j.tag > %TAG_HELD% and min(e.fi or S.now, S.now) or nil
   if past.ex and past.ex ~= (j.opts.ex or '') then e.ex = past.ex end
   e.w = held and past.w or nil
-  if past.st == ACTIVE then e.fr = 1 end
+  if past.st == ACTIVE and not waits then e.fr = 1 end
 end
 
 -- Stores a job that nothing refuses.
 local function store(j, late, follows, sent)
   local r, o, past = Row.of(j.q), j.opts, j.opts.hi
   if late then j.ext.la = 1 end
-  if sent and Flow.add(j.id, o.fl[1] or '', o.fl[2] or '', j.due8, sent) or follows or (o.w and #o.w > 0) then
+  local waits = sent and Flow.add(j.id, o.fl[1] or '', o.fl[2] or '', j.due8, sent)
+  if waits or follows or (o.w and #o.w > 0) then
     j.tag, j.ext.fo, j.ext.w = 3, follows, o.w
   end
   note(r, 1, 1)
   if past then
-    import(j, past)
+    import(j, past, waits)
     if follows then j.tag, j.ext.fo = 3, follows end
-    if j.tag > %TAG_HELD% then return Settled.keep(j, j.ext.fi) end
+    if j.tag > %TAG_HELD% then
+      if sent then Flow.settled(j, j.tag) end
+      return Settled.keep(j, j.ext.fi)
+    end
   end
   Job.save(j)
   if follows then

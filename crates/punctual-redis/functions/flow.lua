@@ -24,19 +24,19 @@ end
 Flow.is_met = is_met
 
 -- Reads what a call says of the links of its jobs: per job flags 1 (1 it has a link, 2 its flow may
--- be sealed) | role 1 | sent 8 | n 2 | id 16 and how it must end 1, n times; only a byte 0 for a
+-- be sealed, 4 it is a callback that was released before an import) | role 1 | sent 8 | n 2 | id 16 and how it must end 1, n times; only a byte 0 for a
 -- job without a link.
 function Flow.read_sent(bytes, at, index)
   local flags, role = byte(bytes, at), byte(bytes, at + 1)
   if flags == 0 then return false, at + 1 end
-  if not role or flags > 3 or flags % 2 == 0 or role > 3 then refuse('invalid_input', 'a link is out of range index=' .. index) end
+  if not role or flags > 7 or flags % 2 == 0 or role > 3 then refuse('invalid_input', 'a link is out of range index=' .. index) end
   local sent, n = unp('>c8I2', bytes, at + 2)
   at = at + 12
   if n > %FLOW_EDGES_MAX% or at + 17 * n > #bytes + 1 then refuse('invalid_input', 'a link is cut short index=' .. index) end
   for k = at + 16, at + 17 * n - 1, 17 do
     if byte(bytes, k) > 2 then refuse('invalid_input', 'a link is out of range index=' .. index) end
   end
-  return {grows = flags >= 2, role = role, sent = sent, after = sub(bytes, at, at + 17 * n - 1)}, at + 17 * n
+  return {grows = flags % 4 >= 2, fired = flags >= 4, role = role, sent = sent, after = sub(bytes, at, at + 17 * n - 1)}, at + 17 * n
 end
 
 -- The state in which a job ended, and whether it was passed over; nil if it has not, false if it is
@@ -166,7 +166,7 @@ local function add_to_flow(link, sent)
     row.steps, row.open, row.changes = row.steps + 1, row.open + 1, row.changes + 1
     Flow.append_step(row.name, link.id)
   else
-    row.callbacks[#row.callbacks + 1] = {role = sent.role, id = link.id, fired = false}
+    row.callbacks[#row.callbacks + 1] = {role = sent.role, id = link.id, fired = sent.fired or false}
   end
   Flow.changed(row)
   return row
@@ -194,7 +194,8 @@ function Flow.add(id, name, step, due8, sent)
   if #sent.after > 0 then add_edges(link, sent.after, runs, policy) end
   Flow.put_link(link)
   if link.broken > 0 and runs then Flow.push('skip', id) end
-  return link.unmet > 0 or not runs or link.role ~= STEP
+  if link.role == STEP then return link.unmet > 0 or not runs end
+  return not sent.fired
 end
 
 -- Counts a step that has ended; whether its flow is yet to be sealed, so that the seal wakes those
@@ -226,6 +227,15 @@ local function ended(id, link, state, skipped, result, is_watched)
     end
   end
   if is_watched then Flow.push('fire', id, state, skipped, link and link.flow or '') end
+end
+
+-- Keeps how a step ended whose job is gone: an import brings it. Those that wait for it learn of it
+-- at the seal.
+function Flow.restore(name, one)
+  local link = {id = one[1], flow = name, step = one[2], role = one[3], number = 0, unmet = 0, broken = 0, outside = 0, on_failed = false,
+    sent = one[7], due8 = u8(S.now)}
+  add_to_flow(link, {role = one[3], fired = one[8] == 1})
+  ended(link.id, link, one[4], one[5] == 1, one[6] ~= '' and sub(one[6], 2) or nil, true)
 end
 
 function Flow.settled(j, state)

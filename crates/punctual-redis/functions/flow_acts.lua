@@ -15,7 +15,7 @@ local function status(row)
   local callbacks = {}
   for i, one in ipairs(row.callbacks) do callbacks[i] = {one.role, one.fired and 1 or 0, one.id} end
   return {na = row.name, pf = row.on_failure, ca = row.cancelled and 1 or nil, cr = row.created, se = row.sealed, st = row.settled, un = row.till,
-    c = {row.steps, row.open, row.completed, row.skipped, row.cancelled_steps, row.dead}, cb = callbacks, ch = row.changes}
+    c = {row.steps, row.open, row.completed, row.skipped, row.cancelled_steps, row.dead}, cb = callbacks, ch = row.changes, pl = row.planned}
 end
 
 -- Flows by name, behind one.
@@ -39,7 +39,12 @@ local function seal(row, map)
   if row.steps ~= steps then
     refused('conflict', fmt('flow has %d steps and its plan %d; send those that are missing, or cancel it', row.steps, steps), row.name)
   end
-  row.sealed, row.on_failure, row.planned, row.till = S.now, on_failure, steps, 0
+  Flow.start(row, steps, on_failure)
+end
+
+-- The plan is whole: its steps start.
+function Flow.start(row, planned, on_failure)
+  row.sealed, row.on_failure, row.planned, row.till = S.now, on_failure, planned, 0
   Flow.changed(row)
   Flow.look_at(row.name, 0)
   if on_failure == CANCEL_REST and row.dead + row.cancelled_steps > 0 then Flow.begin_cancel(row.name, UPSTREAM, true) end
@@ -142,7 +147,7 @@ local function steps_of(ids)
     if link then
       local state = state_of(link, raws[i])
       n = n + 1
-      out[n] = {link.step, id, state, link.ended and link.skipped and 1 or 0, link.unmet, link.number, link.result}
+      out[n] = {link.step, id, state, link.ended and link.skipped and 1 or 0, link.unmet, link.number, link.sent, link.result}
     end
   end
   return out
@@ -154,10 +159,11 @@ local function read_steps(row, map)
   return {sl = steps_of(ids), nx = #ids == limit and from + limit or nil}
 end
 
--- Who waits for whom, by steps from a number on: `cu` goes on within the first.
+-- Who waits for whom, by steps from a number on, or by the jobs of a list: `cu` goes on within the
+-- first.
 local function read_edges(row, map)
   local from, limit, out, cursor = map.nu or 0, min(Inspect.limit(map.li or 100, true), 1000), {}, map.cu and Inspect.digits(map.cu)
-  local ids = Flow.steps_from(row.name, from, limit)
+  local ids = row and Flow.steps_from(row.name, from, limit) or slice(map.t, from + 1, #map.t)
   for i, id in ipairs(ids) do
     -- A cursor within a step: that of the page, and how many of it were read.
     local at, skip = cursor and floor(cursor / PAGE) or 0, cursor and cursor % PAGE or 0
@@ -170,7 +176,34 @@ local function read_edges(row, map)
     if more then return {el = out, nx = from + i - 1, cu = fmt('%d', tonum(more) * PAGE)} end
     if #out >= limit then return {el = out, nx = from + i} end
   end
-  return {el = out, nx = #ids == limit and from + limit or nil}
+  return {el = out, nx = row and #ids == limit and from + limit or nil}
+end
+
+-- Who waits for jobs, of flows or of none.
+function Flow.dependants(map) return read_edges(nil, map) end
+
+-- Brings what an import knows of a flow besides its jobs: `es` steps that have ended, `sp` all its
+-- steps and `pl` those of its plan where it was sealed, `ca` that it was cancelled.
+local function restore(row, map)
+  local is_closed, new, seen, coming = row and (row.sealed > 0 or row.cancelled), {}, {}, 0
+  for _, one in ipairs(map.es or {}) do
+    if not Flow.link(one[1]) and not seen[one[1]] then
+      seen[one[1]], new[#new + 1] = true, one
+      if one[3] == STEP then coming = coming + 1 end
+    end
+  end
+  if is_closed and #new > 0 then
+    refused('conflict', 'flow is here already, without a step that the import has; remove it, or import into another namespace', map.na)
+  end
+  local is_sealed = row and row.sealed > 0
+  local has = (row and row.steps or 0) + coming
+  if map.sp and (not is_sealed and has ~= map.sp or is_sealed and row.planned ~= map.pl) then
+    refused('conflict', fmt('flow has %d steps here, and %d in the import: some were refused, or another flow has its name here', has, map.sp), map.na)
+  end
+  for _, one in ipairs(new) do Flow.restore(map.na, one) end
+  row = Flow.row(map.na)
+  if row and map.sp and row.sealed == 0 and not row.cancelled then Flow.start(row, map.pl, map.pf) end
+  if row and map.ca == 1 and not is_closed then cancel(row) end
 end
 
 -- Steps whose number of unmet jobs is not what the edges say, if those are few.
@@ -215,13 +248,15 @@ local function recount(row, map)
 end
 
 -- What is asked of a flow: 0 how it stands, 1 seal, 2 let a step wait for more, 3 cancel, 4 retry,
--- 5 steps by number, 6 steps by their jobs' ids, 7 edges, 8 recount.
+-- 5 steps by number, 6 steps by their jobs' ids, 7 edges, 8 recount, 9 restore.
 local CHANGES = {seal, wait_more, cancel}
 local READS = {[4] = retry, [5] = read_steps, [6] = function(_, map) return {sl = steps_of(map.t)} end, [7] = read_edges, [8] = recount}
 
 function Flow.act(map)
   local row = Flow.row(map.na)
-  if not row then
+  if map.fa == 9 then
+    restore(row, map)
+  elseif not row then
     if map.fa == 0 then return {} end
     refused('not_found', 'there is no such flow; `flows list` shows all', map.na)
   end

@@ -41,6 +41,7 @@ mod explain;
 mod flow_calls;
 mod flow_ends;
 mod flow_histories;
+mod flow_imports;
 mod flow_laws;
 mod flow_plans;
 mod flow_retries;

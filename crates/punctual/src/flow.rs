@@ -6,6 +6,7 @@
 //! whatever ended it. Producers use [`Queue::flow`](crate::Queue::flow).
 
 mod plan;
+mod restored;
 mod sent;
 
 use std::collections::HashSet;
@@ -20,6 +21,7 @@ use crate::job::{JobId, NewJob, State, check_name};
 use crate::time::{Timestamp, hours};
 
 pub use plan::{Parts, Plan, Upstream};
+pub use restored::{EndedStep, RestoredFlow, RestoredSeal, StepPast};
 pub use sent::sent_hash;
 
 /// The most jobs that one call may say others wait for; [`FlowAct::Wait`] adds more.
@@ -130,6 +132,9 @@ pub struct FlowStep {
     /// Whether the flow may be sealed already and grows by it.
     #[serde(default)]
     pub grows: bool,
+    /// What an import knows of it; `None` for a new job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub past: Option<StepPast>,
 }
 
 impl FlowStep {
@@ -285,6 +290,9 @@ pub struct FlowStatus {
     pub callbacks: Vec<Callback>,
     /// Grows with each change of the counts.
     pub changes: u64,
+    /// The steps of its plan, once it is sealed; those by which it grew are not among them.
+    #[serde(default)]
+    pub planned: u64,
 }
 
 impl FlowStatus {
@@ -302,6 +310,7 @@ impl FlowStatus {
             until: None,
             callbacks: Vec::new(),
             changes: 0,
+            planned: 0,
         }
     }
 }
@@ -335,6 +344,9 @@ pub struct StepStatus {
     pub result: Option<Bytes>,
     /// Its place in the order in which steps came.
     pub number: u32,
+    /// The [hash](sent_hash) of what was sent of it.
+    #[serde(default)]
+    pub sent: u64,
 }
 
 impl StepStatus {
@@ -348,6 +360,7 @@ impl StepStatus {
             waits: 0,
             result: None,
             number,
+            sent: 0,
         }
     }
 }
@@ -420,6 +433,7 @@ impl NewJob {
             step: step.into(),
             role: Role::Step,
             grows: false,
+            past: None,
         })
     }
 
@@ -431,6 +445,7 @@ impl NewJob {
             step: role.name().into(),
             role,
             grows: false,
+            past: None,
         })
     }
 
@@ -463,10 +478,11 @@ impl NewJob {
             }
         }
         check_after(self.id, &self.after)?;
-        if self.history.is_some() && (self.flow.is_some() || !self.after.is_empty()) {
-            let message =
-                "an import cannot bring a job that waits for others yet; send its flow again";
-            return Err(Error::new(ErrorKind::InvalidInput, message));
+        let has_past = self.flow.as_ref().map(|place| place.past.is_some());
+        if has_past.is_some_and(|has| has != self.history.is_some()) {
+            let message = "a step is imported with both its past and that of its job, and sent \
+                           with neither; export its flow again";
+            return Err(Error::new(ErrorKind::InvalidInput, message).with("id", self.id));
         }
         Ok(())
     }

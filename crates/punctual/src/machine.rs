@@ -19,6 +19,7 @@ mod fields;
 mod flow_acts;
 mod flow_end;
 mod flow_reads;
+mod flow_restore;
 mod flow_rows;
 mod flow_work;
 mod flows;

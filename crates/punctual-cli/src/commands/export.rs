@@ -1,5 +1,5 @@
-//! `punctual export`: every job with its past, then settings, schedules and subscriptions, one JSON
-//! document per line.
+//! `punctual export`: every job with its past, flows, then settings, schedules and subscriptions,
+//! one JSON document per line.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use punctual::engine::{Filter, List, ListBy};
 use punctual::{JobId, JobRecord, State};
 
+use super::links::Links;
 use super::records;
 use crate::args::{Global, Session};
 use crate::connect::Make;
@@ -17,7 +18,7 @@ use crate::output::{counted, object};
 use crate::progress::Progress;
 use punctual_gateway::JobJson;
 
-/// Write every job with its history, settings, schedules and subscriptions to a file for `import`
+/// Write every job with its history, flows, settings, schedules and subscriptions for `import`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,9 +26,11 @@ Examples:
   punctual export --queue mail - | gzip > mail.jsonl.gz
   punctual export - | punctual --engine file:./other import -
 
-Jobs are in the order of their ids. An active job is imported as ready. Tombstones of completed jobs
-are not exported. Behind the jobs are the settings and limits of queues, their pauses, schedules and
-subscriptions.")]
+Jobs are in the order of their ids; those that wait for others, and jobs of flows, come after what
+they wait for. An active job is imported as ready. Tombstones of completed jobs are not exported.
+Behind the jobs are flows, the settings and limits of queues, their pauses, schedules and
+subscriptions. With --queue, jobs of flows and jobs that wait for others are left out. Stop workers
+and producers first: what runs meanwhile may run again after the import.")]
 pub(crate) struct Args {
     /// The file to write; - is standard output
     #[arg(value_name = "FILE.jsonl", default_value = "-")]
@@ -83,7 +86,8 @@ impl Args {
         let found = records::schedules(session, self.queue.as_deref()).await?;
         let next: BTreeSet<JobId> = found.iter().filter_map(|one| one.pending).collect();
         let progress = Progress::new(session.out, 0, "jobs");
-        let (mut jobs, mut waiting) = (0, 0);
+        let (mut jobs, mut left_out) = (0, 0);
+        let mut links = Links::default();
         let mut cursor = None;
         loop {
             let list = List {
@@ -95,10 +99,16 @@ impl Args {
             };
             let listing = session.engine.list(&session.namespace, list).await?;
             for job in listing.jobs.iter().filter(|job| !next.contains(&job.id)) {
+                if self.queue.is_some() && waits_for_others(job) {
+                    left_out += 1;
+                    continue;
+                }
+                if self.queue.is_none() && links.takes(job) {
+                    continue;
+                }
                 serde_json::to_writer(&mut to, &JobJson::from(job)).map_err(io::Error::from)?;
                 to.write_all(b"\n")?;
                 jobs += 1;
-                waiting += u64::from(waits_for_others(job));
             }
             progress.set(jobs);
             cursor = listing.cursor;
@@ -106,20 +116,25 @@ impl Args {
                 break;
             }
         }
-        let records = records::write(session, self.queue.as_deref(), &found, &mut to).await?;
+        let mut records = 0;
+        if self.queue.is_none() {
+            let (linked, parts) = links.write(session, &mut to).await?;
+            (jobs, records) = (jobs + linked, parts);
+        }
+        records += records::write(session, self.queue.as_deref(), &found, &mut to).await?;
         to.flush()?;
         progress.finish();
-        if waiting > 0 {
+        if left_out > 0 {
             session.out.note(format!(
-                "{} of flows, or that wait for others: an import refuses such lines",
-                counted(waiting, "job")
+                "{} left out that belong to flows or wait for others; export without --queue for them",
+                counted(left_out, "job")
             ));
         }
         Ok(Written { jobs, records })
     }
 }
 
-/// Whether a job cannot be imported by itself.
+/// Whether a job cannot be imported by itself: it may wait for jobs of other queues.
 fn waits_for_others(job: &JobRecord) -> bool {
     let waits = job.state == State::Held && job.wait_for.is_empty() && job.unique.is_none();
     job.flow.is_some() || waits
@@ -128,6 +143,6 @@ fn waits_for_others(job: &JobRecord) -> bool {
 /// Lines of a file.
 struct Written {
     jobs: u64,
-    /// Settings and pauses of queues, schedules and subscriptions.
+    /// Parts of flows, settings and pauses of queues, schedules and subscriptions.
     records: u64,
 }

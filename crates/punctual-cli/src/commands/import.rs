@@ -1,4 +1,4 @@
-//! `punctual import`: the jobs of an export with their past, its settings and its schedules.
+//! `punctual import`: the jobs of an export with their past, its flows, settings and schedules.
 
 use std::path::PathBuf;
 
@@ -6,16 +6,16 @@ use punctual::engine::Durability;
 use punctual::{NewJob, Queue};
 use std::collections::BTreeMap;
 
-use super::records;
+use super::{links, records};
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
 use crate::lines::{lines_of, open_twice};
 use crate::output::{count, counted, object};
 use crate::progress::Progress;
-use punctual_gateway::{JobJson, RecordJson};
+use punctual_gateway::{FlowPart, JobJson, RecordJson};
 
-/// Read the jobs of an export with their past, the settings of queues and the schedules
+/// Read the jobs of an export with their past, flows, settings of queues and schedules
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,7 +23,8 @@ Examples:
   gunzip < mail.jsonl.gz | punctual --namespace copy import -
 
 Ids stay the same, so importing twice changes nothing. All lines are checked before the first is
-sent. Settings and schedules that are here already stay as they are (kept). Exit code 4 if a job was refused, for example because its unique key is held here.")]
+sent. Settings and schedules that are here already stay as they are (kept). Steps of a flow run once
+all of it has come. Exit code 4 if a job was refused, for example because its unique key is held here.")]
 pub(crate) struct Args {
     /// The file to read; - is standard input
     #[arg(value_name = "FILE.jsonl")]
@@ -39,6 +40,10 @@ impl Args {
         let read = |line: &crate::lines::Line| -> Result<Read, String> {
             if line.text.as_deref().is_ok_and(RecordJson::is_one) {
                 line.read(|text| RecordJson::parse(text)?.into_value().map(drop))?;
+                let record = line.read(RecordJson::parse)?;
+                if let Some((flow, part)) = record.into_flow()? {
+                    return Ok(Read::Flow(flow, part));
+                }
                 return Ok(Read::Record(Box::new(line.read(RecordJson::parse)?)));
             }
             let job = line.read(|text| JobJson::parse(text)?.into_import())?;
@@ -48,12 +53,14 @@ impl Args {
 
         let mut good = 0;
         let mut records = Vec::new();
+        let mut parts = Vec::new();
         let mut bad = Vec::new();
         for line in lines_of(&file).map_err(unreadable)? {
             let line = line.map_err(unreadable)?;
             match read(&line) {
                 Ok(Read::Job(_)) => good += 1,
                 Ok(Read::Record(record)) => records.push(*record),
+                Ok(Read::Flow(flow, part)) => parts.push((flow, part)),
                 Err(why) => bad.push((line.number, why)),
             }
         }
@@ -61,7 +68,7 @@ impl Args {
             let message = format!(
                 "{} of {} lines are bad; nothing was imported",
                 count(bad.len() as u64),
-                count(good + (records.len() + bad.len()) as u64)
+                count(good + (records.len() + parts.len() + bad.len()) as u64)
             );
             bad.truncate(10);
             return Err(Failure::new(Exit::Usage, "bad_lines", message)
@@ -74,6 +81,11 @@ impl Args {
             records.into_iter().partition(RecordJson::is_of_queue);
         let mut records = BTreeMap::new();
         records::import(&session, of_queues, &mut records).await?;
+        // Steps whose jobs are gone come before those that wait for them, seals behind all.
+        let (ended, ends): (Vec<_>, Vec<_>) = parts.into_iter().partition(
+            |(_, part)| matches!(part, FlowPart::Restored(flow) if !flow.ended.is_empty()),
+        );
+        links::import(&session, ended, &mut records).await?;
         let counts = self
             .send(
                 &session,
@@ -86,6 +98,7 @@ impl Args {
                 good,
             )
             .await?;
+        links::import(&session, ends, &mut records).await?;
         records::import(&session, of_schedules, &mut records).await?;
         let durability = session.durability().await?;
         tell(&session, &counts, &records, durability)
@@ -119,6 +132,7 @@ impl Args {
 enum Read {
     Job(Box<NewJob>),
     Record(Box<RecordJson>),
+    Flow(String, FlowPart),
 }
 
 fn tell(

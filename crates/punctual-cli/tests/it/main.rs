@@ -18,6 +18,8 @@ mod demo;
 mod doctor;
 /// Jobs from the command line and from files.
 mod enqueue;
+/// Flows that move between engines half way.
+mod flow_exports;
 /// The server, its tokens and its end.
 mod flows;
 /// The law, through HTTP.

@@ -75,6 +75,7 @@ impl Entry {
                 FlowAct::Seal { .. } => ("seal_flow", name),
                 FlowAct::Cancel => ("cancel_flow", name),
                 FlowAct::Retry { .. } => ("retry_flow", name),
+                FlowAct::Restore(_) => ("import_flow", name),
                 _ => return None,
             },
             _ => return None,

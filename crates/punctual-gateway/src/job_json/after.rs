@@ -31,15 +31,34 @@ impl From<OnLine> for On {
 /// A job that must settle first, and how.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AfterJob {
+pub(crate) struct AfterJob {
     #[schema(value_type = Id)]
     job: String,
     #[serde(default)]
     on: OnLine,
 }
 
+impl From<On> for OnLine {
+    fn from(on: On) -> Self {
+        match on {
+            On::Completed => Self::Completed,
+            On::Failed => Self::Failed,
+            On::Settled => Self::Settled,
+        }
+    }
+}
+
+impl From<&After> for AfterJob {
+    fn from(after: &After) -> Self {
+        Self {
+            job: after.job.to_string(),
+            on: after.on.into(),
+        }
+    }
+}
+
 impl AfterJob {
-    pub(super) fn into_after(self) -> Result<After, LineError> {
+    pub(crate) fn into_after(self) -> Result<After, LineError> {
         let job: Result<JobId, _> = self.job.parse();
         let job = job.map_err(|_| "waits for a job whose id is not a UUID".to_owned())?;
         let on = self.on.into();

@@ -1,7 +1,6 @@
 //! How an attempt ended, as JSON.
 
 use punctual::engine::WorkerId;
-use punctual::flow::StepOf;
 use punctual::job::{LogLine, Memo, MemoSource, PastAttempt, PastOutcome};
 use punctual::schedule::Occurrence;
 use serde::{Deserialize, Serialize};
@@ -36,26 +35,6 @@ impl RunLine {
         Occurrence {
             name: self.name,
             at: self.at.0,
-        }
-    }
-}
-
-/// Which step of which flow a job is.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(as = StepOf)]
-#[serde(deny_unknown_fields)]
-pub(super) struct StepOfLine {
-    /// The flow's name.
-    name: String,
-    /// The step's name.
-    step: String,
-}
-
-impl From<&StepOf> for StepOfLine {
-    fn from(of: &StepOf) -> Self {
-        Self {
-            name: of.flow.clone(),
-            step: of.step.clone(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Between a line and a job as the engine keeps it.
 
 use punctual::engine::WorkerId;
+use punctual::flow::{After, Role, StepPast};
 use punctual::job::{CancelReason, DeadReason, LogLine, Memo, PastAttempt, Stop};
 use punctual::schedule::{Occurrence, Template};
 use punctual::time::Timestamp;
@@ -9,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::fields::{Headers, base64_of};
 use super::imported_history::{LoggedLine, MemoLine, PastLine, RunLine};
+use super::step_line::StepOfLine;
 use super::{JobJson, LineError, RetryLine, either};
 
 impl From<&JobRecord> for JobJson {
@@ -22,6 +24,16 @@ impl JobJson {
     /// Every field, inside a document that may have many lines: any JSON stays as it was sent.
     pub fn document(job: &JobRecord) -> Self {
         Self::of(job, |_| true)
+    }
+
+    /// A job with what it waits for, and its place in its flow, for an export.
+    pub fn linked(job: &JobRecord, after: &[After], place: Option<(Role, StepPast)>) -> Self {
+        let mut line = Self::from(job);
+        line.after = (!after.is_empty()).then(|| after.iter().map(Into::into).collect());
+        if let (Some(of), Some((role, past))) = (&mut line.flow, place) {
+            of.set(role, past);
+        }
+        line
     }
 
     /// What a schedule's job has of its own; only that is written.
@@ -165,11 +177,13 @@ impl JobJson {
             .wait_for
             .as_ref()
             .is_some_and(|names| !names.is_empty());
-        if state == State::Held && !waits_for_names && !follows {
-            let message = "waits for other jobs, which an export does not carry; export it once \
-                           they have settled";
+        let waits_for_jobs = self.after.is_some() || self.flow.is_some();
+        if state == State::Held && !waits_for_names && !follows && !waits_for_jobs {
+            let message = "waits for other jobs, which are not among its fields; export all \
+                           queues together, without --queue";
             return Err(message.into());
         }
+        let place = self.flow.take().map(StepOfLine::into_place).transpose()?;
         let (Some(queue), Some(_)) = (self.queue.clone(), &self.id) else {
             return Err(missing("id or queue"));
         };
@@ -179,6 +193,7 @@ impl JobJson {
         };
         let mut job = sent.into_new_job(&NewJob::new(queue, ""))?;
         job.due = Due::At(due);
+        job.flow = place.map(Box::new);
         job.history = Some(Box::new(past.of(&job)));
         Ok(job)
     }

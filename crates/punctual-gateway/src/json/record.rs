@@ -1,5 +1,5 @@
-//! What an export has beside jobs, one line each: settings and pauses of queues, schedules, and
-//! subscriptions.
+//! What an export has beside jobs, one line each: settings and pauses of queues, schedules,
+//! subscriptions, and parts of flows.
 
 use punctual::NewJob;
 use punctual::engine::{QueueSettings, RecordValue, SETTINGS_PREFIX};
@@ -7,6 +7,7 @@ use punctual::schedule::{SCHEDULE_PREFIX, Schedule};
 use punctual::topic::{Subscription, TOPICS};
 use serde::{Deserialize, Serialize};
 
+use super::flow_part::{FlowPart, FlowPartLine};
 use super::limits::{RateLine, SharesLine, rate_of, shares_of};
 use super::queue::OnFullLine;
 use super::schedule::ScheduleLine;
@@ -34,7 +35,7 @@ struct SettingsOf {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordJson {
-    /// `queue/NAME`, `schedule/NAME` or `topics`.
+    /// `queue/NAME`, `schedule/NAME`, `flow/NAME` or `topics`.
     record: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     settings: Option<SettingsOf>,
@@ -44,9 +45,48 @@ pub struct RecordJson {
     schedule: Option<Box<ScheduleLine>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     subscription: Option<Box<Subscription>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    flow: Option<Box<FlowPartLine>>,
 }
 
+/// Records under this prefix are parts of flows.
+const FLOW_PREFIX: &str = "flow/";
+
 impl RecordJson {
+    /// A part of a flow.
+    pub fn of_flow(name: &str, part: &FlowPart) -> Self {
+        Self {
+            record: format!("{FLOW_PREFIX}{name}"),
+            settings: None,
+            paused: false,
+            schedule: None,
+            subscription: None,
+            flow: Some(Box::new(part.into())),
+        }
+    }
+
+    /// Whether it is a part of a flow.
+    pub fn is_of_flow(&self) -> bool {
+        self.flow.is_some()
+    }
+
+    /// The flow and the part of it, if it is one.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn into_flow(self) -> Result<Option<(String, FlowPart)>, LineError> {
+        let Some(part) = self.flow else {
+            return Ok(None);
+        };
+        let name = self.record.strip_prefix(FLOW_PREFIX).unwrap_or("");
+        let only = self.settings.is_none() && self.schedule.is_none();
+        if punctual::job::check_name("flow", name).is_err() || !only || self.subscription.is_some()
+        {
+            return Err("is no record of an export: a part of a flow is of `flow/NAME`".into());
+        }
+        Ok(Some((name.to_owned(), part.into_part()?)))
+    }
+
     /// The settings of a queue, if it has any, and whether it is paused.
     pub fn queue(name: &str, settings: Option<&QueueSettings>, paused: bool) -> Self {
         Self {
@@ -61,6 +101,7 @@ impl RecordJson {
             paused,
             schedule: None,
             subscription: None,
+            flow: None,
         }
     }
 
@@ -72,6 +113,7 @@ impl RecordJson {
             paused: false,
             schedule: Some(Box::new(ScheduleLine::of(schedule))),
             subscription: None,
+            flow: None,
         }
     }
 
@@ -83,6 +125,7 @@ impl RecordJson {
             paused: false,
             schedule: None,
             subscription: Some(Box::new(subscription.clone())),
+            flow: None,
         }
     }
 
@@ -117,12 +160,15 @@ impl RecordJson {
         self.paused.then_some(queue)
     }
 
-    /// The value of the record; none of a queue that is only paused, and of a subscription, which
-    /// is a part of one.
+    /// The value of the record; none of a queue that is only paused, of a part of a flow, and of a
+    /// subscription, which is a part of one.
     pub fn into_value(self) -> Result<Option<RecordValue>, LineError> {
         let told = |problem: Problem| problem.message().to_owned();
         let is_queue = self.record.starts_with(SETTINGS_PREFIX);
         let is_schedule = self.record.starts_with(SCHEDULE_PREFIX);
+        if self.is_of_flow() {
+            return self.into_flow().map(|_| None);
+        }
         if let Some(subscription) = self.subscription {
             let is_one =
                 self.record == TOPICS && self.settings.is_none() && self.schedule.is_none();

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use punctual::engine::{Control, Controlled, FlowAct};
 use punctual::flow::{
-    After, Callback, Edge, FlowCounts, FlowState, FlowStatus, On, OnFailure, Recount, Role,
-    StepStatus, sent_hash,
+    After, Callback, Edge, FlowCounts, FlowState, FlowStatus, On, OnFailure, Recount, RestoredFlow,
+    Role, StepStatus, sent_hash,
 };
 use punctual::time::Timestamp;
 use punctual::{JobId, NewJob, Result};
@@ -16,6 +16,8 @@ use super::{Writer, damaged, inspect};
 /// A link says that there is one, and whether its flow may be sealed already.
 const LINKED: u8 = 1;
 const GROWS: u8 = 2;
+/// A callback that was released before an import.
+const FIRED: u8 = 4;
 
 /// Whether a job waits for others, or is a step.
 pub(crate) fn is_linked(job: &NewJob) -> bool {
@@ -39,7 +41,10 @@ pub(super) fn write_link(out: &mut Writer, job: &NewJob) {
     }
     let flow = job.flow.as_ref();
     let grows = flow.is_some_and(|place| place.grows);
-    out.u8(LINKED | if grows { GROWS } else { 0 });
+    let past = flow.and_then(|place| place.past);
+    let fired = past.is_some_and(|past| past.fired);
+    let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
+    out.u8(LINKED | flag(grows, GROWS) | flag(fired, FIRED));
     out.u8(flow.map_or(Role::Step, |place| place.role) as u8);
     out.u64(sent_hash(job)).u16(job.after.len());
     out.bytes(&edges(&job.after));
@@ -73,9 +78,23 @@ pub(crate) fn request(control: &Control) -> Option<MapWriter> {
             map.put("c", 31_u8).put("na", name);
             put_act(&mut map, name, act);
         }
+        Control::Dependants { of, after, limit } => {
+            let ids = of.iter().map(|id| Mp::from(id.as_bytes().as_slice()));
+            map.put("c", 32_u8).put("t", ids.collect::<Vec<_>>());
+            put_page(&mut map, *after, *limit);
+        }
         _ => return None,
     }
     Some(map)
+}
+
+/// A page of edges: how many, and where the last one ended.
+fn put_page(map: &mut MapWriter, after: Option<(u32, JobId)>, limit: usize) {
+    map.put("li", limit);
+    if let Some((number, within)) = after {
+        map.put("nu", number);
+        map.put_some("cu", cursor(within).as_ref());
+    }
 }
 
 fn put_act(map: &mut MapWriter, flow: &str, act: &FlowAct) {
@@ -106,17 +125,49 @@ fn put_act(map: &mut MapWriter, flow: &str, act: &FlowAct) {
             map.put("fa", 6_u8).put("t", ids.collect::<Vec<_>>())
         }
         FlowAct::Edges { after, limit } => {
-            map.put("fa", 7_u8).put("li", *limit);
-            if let Some((number, within)) = after {
-                map.put("nu", *number);
-                map.put_some("cu", cursor(*within).as_ref());
-            }
+            map.put("fa", 7_u8);
+            put_page(map, *after, *limit);
             map
         }
         FlowAct::Recount { from } => map.put("fa", 8_u8).put("nu", *from),
+        FlowAct::Restore(restored) => put_restored(map, flow, restored),
         // The contract and this crate are of one version.
         _ => map,
     };
+}
+
+/// What an import brings: a result stands behind a byte, an empty text is none.
+fn put_restored<'a>(
+    map: &'a mut MapWriter,
+    flow: &str,
+    restored: &RestoredFlow,
+) -> &'a mut MapWriter {
+    let ended = restored.ended.iter().map(|one| {
+        let result = one.result.as_ref().map_or(Vec::new(), |result| {
+            let mut bytes = vec![1];
+            bytes.extend_from_slice(result);
+            bytes
+        });
+        Mp::List(vec![
+            Mp::from(one.id(flow).as_bytes().as_slice()),
+            Mp::from(&one.step),
+            Mp::from(one.role as u8),
+            Mp::from(one.state as u8),
+            Mp::from(u8::from(one.skipped)),
+            Mp::from(result.as_slice()),
+            Mp::from(one.past.sent.to_be_bytes().as_slice()),
+            Mp::from(u8::from(one.past.fired)),
+        ])
+    });
+    map.put("fa", 9_u8);
+    if !restored.ended.is_empty() {
+        map.put("es", ended.collect::<Vec<_>>());
+    }
+    if let Some(seal) = restored.seal {
+        map.put("sp", seal.steps).put("pl", seal.planned);
+        map.put("pf", seal.on_failure as u8);
+    }
+    map.put("ca", u8::from(restored.cancelled))
 }
 
 /// Where the edges of one step go on, in the place of the id of the last one: digits.
@@ -137,11 +188,12 @@ fn within(reply: &Mp) -> Result<JobId> {
 }
 
 pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
+    let next = reply.get("nx").some(number_32)?;
     let act = match control {
         Control::Flow { act, .. } => act,
+        Control::Dependants { .. } => return edges_of(reply, next),
         _ => return Ok(Controlled::Flows(listed(reply)?)),
     };
-    let next = reply.get("nx").some(number_32)?;
     Ok(match act {
         FlowAct::Retry { .. } => Controlled::Retried {
             retried: reply.get("rt").number()?,
@@ -152,15 +204,7 @@ pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
             let steps = steps.collect::<Result<_>>()?;
             Controlled::Steps { steps, next }
         }
-        FlowAct::Edges { .. } => {
-            let edges = reply.get("el").list()?.iter().map(edge);
-            Controlled::Edges {
-                edges: edges.collect::<Result<_>>()?,
-                next: next
-                    .map(|number| Ok::<_, punctual::Error>((number, within(reply)?)))
-                    .transpose()?,
-            }
-        }
+        FlowAct::Edges { .. } => edges_of(reply, next)?,
         FlowAct::Recount { .. } => {
             let mut recount = Recount::new(status(reply.get("f"))?);
             recount.counts = counts(reply.get("c"))?;
@@ -173,6 +217,16 @@ pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
             Controlled::Flow(found.map(Box::new))
         }
     })
+}
+
+fn edges_of(reply: &Mp, next: Option<u32>) -> Result<Controlled> {
+    let edges = reply.get("el").list()?.iter().map(edge);
+    let edges = edges.collect::<Result<_>>()?;
+    let next = match next {
+        Some(number) => Some((number, within(reply)?)),
+        None => None,
+    };
+    Ok(Controlled::Edges { edges, next })
 }
 
 /// The last flow of a page, if there may be more behind it.
@@ -194,6 +248,7 @@ fn status(value: &Mp) -> Result<FlowStatus> {
     (status.sealed_at, status.settled_at) = (at("se")?, at("st")?);
     status.until = at("un")?;
     status.changes = value.get("ch").number()?;
+    status.planned = value.get("pl").number()?;
     let callbacks = value.get("cb").list()?.iter().map(|one| match one.list()? {
         [role, fired, id] => Ok(Callback {
             role: one_of(role, &Role::ALL)?,
@@ -223,13 +278,16 @@ fn counts(value: &Mp) -> Result<FlowCounts> {
 }
 
 fn step(value: &Mp) -> Result<StepStatus> {
-    let [name, id, state, skipped, waits, number, result @ ..] = value.list()? else {
+    let [name, id, state, skipped, waits, number, sent, result @ ..] = value.list()? else {
         return Err(damaged());
     };
     let state = state_of(state.number()? as usize)?;
     let mut step = StepStatus::new(name.text()?, inspect::id(id)?, state, number_32(number)?);
     step.skipped = skipped.is_set();
     step.waits = number_32(waits)?;
+    step.sent = (sent.bytes()?.try_into())
+        .map(u64::from_be_bytes)
+        .map_err(|_| damaged())?;
     let result = result.first().map(Mp::bytes).transpose()?;
     step.result = result.map(Bytes::copy_from_slice);
     Ok(step)

@@ -53,6 +53,7 @@ pub(super) fn grown(name: &str) -> NewJob {
         step: name.into(),
         role: Role::Step,
         grows: true,
+        past: None,
     };
     job().in_flow(place).retention(hours(1))
 }

@@ -13,14 +13,14 @@ use crate::job::{
 };
 use crate::time::{Timestamp, days, hours, minutes, seconds};
 
-fn keeps(attempt: &Attempt, name: &str, value: &str) -> Extend {
+pub(super) fn keeps(attempt: &Attempt, name: &str, value: &str) -> Extend {
     let memo = (attempt.id(), name.to_owned(), bytes(value));
     Extend::new(attempt.token, LEASE_DURATION)
         .memos(vec![memo])
         .jobs(vec![attempt.id()])
 }
 
-fn holds(name: &str) -> Outcome {
+pub(super) fn holds(name: &str) -> Outcome {
     Outcome::Hold {
         names: vec![name.to_owned()],
         limit: hours(1),
@@ -36,7 +36,7 @@ fn memo(source: MemoSource, name: &str, value: &str, at: Timestamp) -> Memo {
     }
 }
 
-async fn signal(
+pub(super) async fn signal(
     case: &Case,
     target: impl Into<Target>,
     name: &str,

@@ -312,6 +312,10 @@ impl<'a> Checks<'a> {
                 check_name("flow", name)?;
                 self.flow_act(act)
             }
+            Control::Dependants { of, limit, .. } => {
+                self.batch(of.len())?;
+                self.limit(*limit)
+            }
         }
     }
 
@@ -324,7 +328,16 @@ impl<'a> Checks<'a> {
             FlowAct::Steps { limit, .. } | FlowAct::Edges { limit, .. } => self.limit(*limit),
             FlowAct::Named { steps } => {
                 self.batch(steps.len())?;
-                steps.iter().try_for_each(|step| check_name("step", step))
+                let mut names = steps
+                    .iter()
+                    .map(|step| step.strip_prefix('@').unwrap_or(step));
+                names.try_for_each(|step| check_name("step", step))
+            }
+            FlowAct::Restore(restored) => {
+                if !restored.ended.is_empty() {
+                    self.batch(restored.ended.len())?;
+                }
+                restored.check(self.limits)
             }
             _ => Ok(()),
         }

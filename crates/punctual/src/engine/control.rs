@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::limited::check_concurrency;
 use crate::engine::{Counts, Cursor, EnqueueVerdict, Guard, Rate, Receipt, ShareSettings};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{After, Edge, FlowStatus, OnFailure, Recount, StepStatus};
+use crate::flow::{After, Edge, FlowStatus, OnFailure, Recount, RestoredFlow, StepStatus};
 use crate::job::{Effect, JobId, State};
 use crate::schedule::{Schedule, ScheduleStatus};
 use crate::time::Timestamp;
@@ -115,6 +115,15 @@ pub enum Control {
         /// What to do.
         act: FlowAct,
     },
+    /// Reads who waits for jobs, of flows or of none.
+    Dependants {
+        /// The jobs that are waited for, at most a batch.
+        of: Vec<JobId>,
+        /// Only those after this one: the place of a job in `of`, and one that waits for it.
+        after: Option<(u32, JobId)>,
+        /// How many, 1 to 1,000.
+        limit: usize,
+    },
 }
 
 /// What to do with a flow.
@@ -156,7 +165,7 @@ pub enum FlowAct {
         /// How many, 1 to 1,000.
         limit: usize,
     },
-    /// Reads steps by name.
+    /// Reads steps by name, and callbacks by `@` and the name of their role.
     Named {
         /// Their names, at most a batch.
         steps: Vec<String>,
@@ -173,6 +182,13 @@ pub enum FlowAct {
         /// Where the last call ended.
         from: u32,
     },
+    /// Brings what an import knows of the flow besides its jobs. The same again changes nothing;
+    /// another number of steps, or a new step of a flow that is sealed, is refused
+    /// ([`Conflict`](crate::ErrorKind::Conflict)).
+    Restore(
+        /// What it knows.
+        RestoredFlow,
+    ),
 }
 
 /// What to do with a schedule's runs.
@@ -273,7 +289,7 @@ pub enum Controlled {
     },
     /// Who waits for whom.
     Edges {
-        /// In the order of the steps that are waited for.
+        /// In the order of the jobs that are waited for.
         edges: Vec<Edge>,
         /// Where to go on; `None` at the end.
         next: Option<(u32, JobId)>,

@@ -193,6 +193,7 @@ impl Plan {
                 step: step.name.clone(),
                 role: Role::Step,
                 grows: self.grows,
+                past: None,
             };
             let mut job = step.job.in_flow(place);
             job.after.extend(after);

@@ -6,6 +6,10 @@ use crate::job::{Due, Hold, NewJob, OnRetry, UniquePolicy, content_headers};
 /// A hash of all that a plan says of a job: content, options, names and jobs that it waits for, in
 /// any order. The instant of expiry does not count, as producers draw it anew.
 pub fn sent_hash(job: &NewJob) -> u64 {
+    // An import knows what was sent first.
+    if let Some(past) = job.flow.as_ref().and_then(|place| place.past) {
+        return past.sent;
+    }
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     for text in [&job.queue, &job.kind, &job.content_type] {
         hash.part(text.as_bytes());

@@ -63,6 +63,9 @@ impl Machine {
             Control::Schedule { name, act } => self.act_on_schedule(namespace, name, act),
             Control::Flows { after, limit } => self.flows(namespace, after, limit),
             Control::Flow { name, act } => self.act_on_flow(namespace, name, act),
+            Control::Dependants { of, after, limit } => {
+                self.dependants(namespace, &of, after, limit)
+            }
         }
     }
 

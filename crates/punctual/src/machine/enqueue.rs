@@ -313,7 +313,7 @@ impl Machine {
         let mut loaded = self.insert_new(key, spec, status);
         match history {
             Some(past) => {
-                import(loaded.status_mut(), &past, self.now);
+                import(loaded.status_mut(), &past, self.now, is_linked && is_held);
                 self.save_unchecked(&loaded);
             }
             None if follows.is_some() || is_linked => self.save_unchecked(&loaded),
@@ -419,13 +419,15 @@ pub(super) fn pending(row: &QueueRow) -> u64 {
         + row.counts[State::Ready as usize]
 }
 
-/// What an import knows of a job's past.
-fn import(status: &mut Status, past: &JobRecord, now: Timestamp) {
+/// What an import knows of a job's past; whether it `waits` for others, or for its flow.
+fn import(status: &mut Status, past: &JobRecord, now: Timestamp, waits: bool) {
     let held = !past.wait_for.is_empty() && past.state == State::Held;
     status.place = match past.state {
         State::Held if held => State::Held,
         state if !state.is_settled() && status.follows.is_some() => State::Held,
         state if state.is_settled() => state,
+        // Its flow is to be whole first, and what it waits for may be over already.
+        _ if waits => State::Held,
         _ => State::Scheduled,
     };
     let was_active = past.state == State::Active;
@@ -435,7 +437,7 @@ fn import(status: &mut Status, past: &JobRecord, now: Timestamp) {
     } else {
         past.due
     };
-    status.front = was_active;
+    status.front = was_active && !waits;
     status.wait_for = if held {
         past.wait_for.clone()
     } else {

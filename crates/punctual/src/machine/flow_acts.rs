@@ -24,11 +24,14 @@ impl Machine {
     ) -> Result<Controlled> {
         let namespace = self.namespace_or_new(namespace);
         let key = RecordKey { namespace, name };
-        let Some(row) = self.rows.flows.get(&key)? else {
-            return match act {
-                FlowAct::Read => Ok(Controlled::Flow(None)),
-                _ => Err(missing(&key)),
-            };
+        let (row, act) = match (self.rows.flows.get(&key)?, act) {
+            (row, FlowAct::Restore(restored)) => {
+                self.restore_flow(&key, row, restored)?;
+                return self.acted(&key);
+            }
+            (None, FlowAct::Read) => return Ok(Controlled::Flow(None)),
+            (None, _) => return Err(missing(&key)),
+            (Some(row), other) => (row, other),
         };
         match act {
             FlowAct::Read => {}
@@ -40,17 +43,22 @@ impl Machine {
             FlowAct::Named { steps } => return self.read_named(&key, &steps),
             FlowAct::Edges { after, limit } => return self.read_edges(&key, after, limit),
             FlowAct::Recount { from } => return self.recount(&key, from),
+            FlowAct::Restore(_) => {}
         }
-        // What the act causes is part of its answer.
+        self.acted(&key)
+    }
+
+    /// How a flow stands after an act: what that causes is part of its answer.
+    fn acted(&mut self, key: &RecordKey) -> Result<Controlled> {
         self.finish()?;
-        let status = self.flow_status(&key)?;
+        let status = self.flow_status(key)?;
         Ok(Controlled::Flow(status.map(Box::new)))
     }
 
     fn seal(
         &mut self,
         key: &RecordKey,
-        mut row: FlowRow,
+        row: FlowRow,
         steps: u64,
         on_failure: OnFailure,
     ) -> Result<()> {
@@ -74,9 +82,20 @@ impl Machine {
                 .with("steps", row.counts.steps)
                 .with("sent", steps));
         }
+        self.start_flow(key, row, steps, on_failure)
+    }
+
+    /// The plan is whole: its steps start.
+    pub(super) fn start_flow(
+        &mut self,
+        key: &RecordKey,
+        mut row: FlowRow,
+        planned: u64,
+        on_failure: OnFailure,
+    ) -> Result<()> {
         row.sealed = Some(self.now);
         row.on_failure = on_failure;
-        row.planned = steps;
+        row.planned = planned;
         self.derived
             .flows
             .note_deadline(key, row.until.take(), None);
@@ -138,7 +157,7 @@ impl Machine {
         Ok(())
     }
 
-    fn cancel_flow(&mut self, key: &RecordKey, mut row: FlowRow) -> Result<()> {
+    pub(super) fn cancel_flow(&mut self, key: &RecordKey, mut row: FlowRow) -> Result<()> {
         if row.settled.is_some() || row.cancelled {
             return Ok(());
         }
@@ -242,6 +261,6 @@ pub(super) fn missing(key: &RecordKey) -> Error {
     Error::new(ErrorKind::NotFound, message).with("flow", &key.name)
 }
 
-fn conflict(key: &RecordKey, message: &str) -> Error {
+pub(super) fn conflict(key: &RecordKey, message: &str) -> Error {
     Error::new(ErrorKind::Conflict, message).with("flow", &key.name)
 }

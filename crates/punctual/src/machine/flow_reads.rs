@@ -86,6 +86,7 @@ impl Machine {
             waits: link.unmet,
             result: link.result,
             number: link.number,
+            sent: link.sent.0,
         }))
     }
 
@@ -109,18 +110,49 @@ impl Machine {
         after: Option<(u32, JobId)>,
         limit: usize,
     ) -> Result<Controlled> {
+        let first = after.map_or(0, |(number, _)| number);
+        let found = self.steps_from(key, first, limit)?;
+        let is_last = found.len() < limit;
+        self.edges_among(key.namespace, found, after, limit, is_last)
+    }
+
+    /// Who waits for jobs, of flows or of none.
+    pub(super) fn dependants(
+        &self,
+        namespace: &Namespace,
+        of: &[JobId],
+        after: Option<(u32, JobId)>,
+        limit: usize,
+    ) -> Result<Controlled> {
+        let (edges, next) = (Vec::new(), None);
+        let Some(namespace) = self.namespace(namespace) else {
+            return Ok(Controlled::Edges { edges, next });
+        };
+        let first = after.map_or(0, |(number, _)| number);
+        let numbered = (0_u32..).zip(of.iter().copied());
+        let found = numbered.skip(first as usize).collect();
+        self.edges_among(namespace, found, after, limit, true)
+    }
+
+    /// Who waits for jobs that have numbers; whether no others come behind these.
+    fn edges_among(
+        &self,
+        namespace: u32,
+        found: Vec<(u32, JobId)>,
+        after: Option<(u32, JobId)>,
+        limit: usize,
+        is_last: bool,
+    ) -> Result<Controlled> {
         let (first, mut to) = match after {
             Some((number, to)) => (number, Some(to)),
             None => (0, None),
         };
         let mut edges = Vec::new();
-        let found = self.steps_from(key, first, limit)?;
-        let is_last = found.len() < limit;
         let last = found.last().map(|(number, _)| *number);
         for (number, id) in found {
             let after = to.take().filter(|_| number == first);
             let left = limit - edges.len();
-            let some = self.edges_of(&job_key(key, id), after, left)?;
+            let some = self.edges_of(&JobKey { namespace, id }, after, left)?;
             let is_full = some.len() == left;
             edges.extend(some.into_iter().map(|(edge, row)| Edge {
                 from: edge.from,
@@ -271,6 +303,7 @@ fn status_of(key: &RecordKey, row: &FlowRow) -> FlowStatus {
     status.until = row.until;
     status.callbacks = row.callbacks.iter().map(callback).collect();
     status.changes = row.changes;
+    status.planned = row.planned;
     status.state = FlowState::of(&status);
     status
 }

@@ -134,14 +134,20 @@ impl Machine {
         };
         let mut runs = true;
         let mut policy = None;
+        let mut fired = false;
         if let Some(place) = flow {
             let row = self.add_to_flow(key, &place, &mut link)?;
             runs = row.runs();
             policy = Some(row.on_failure);
+            fired = place.past.is_some_and(|past| past.fired);
         }
         self.add_edges(key, &mut link, &after, runs, policy)?;
         let is_broken = link.broken > 0;
-        let holds = link.unmet > 0 || !runs || link.role != Role::Step;
+        let waits = match link.role {
+            Role::Step => !runs,
+            _ => !fired,
+        };
+        let holds = link.unmet > 0 || waits;
         self.rows.links.put(&mut self.journal, key.clone(), link);
         if is_broken && runs {
             self.derived.flows.push(Work::Skip(key.clone()));
@@ -210,7 +216,7 @@ impl Machine {
         Ok(())
     }
 
-    fn add_to_flow(
+    pub(super) fn add_to_flow(
         &mut self,
         key: &JobKey,
         place: &FlowStep,
@@ -247,7 +253,7 @@ impl Machine {
             row.callbacks.push(CallbackRow {
                 role: place.role,
                 id: key.id,
-                fired: false,
+                fired: place.past.is_some_and(|past| past.fired),
             });
         }
         self.put_flow(&flow, &row);
@@ -274,7 +280,11 @@ impl Machine {
             } else {
                 link.ended = Some(end);
                 link.result = job.status.result.clone();
-                is_watched |= self.count_end(job, &link, end)?;
+                let by_worker =
+                    (job.status.settled).is_some_and(|(attempt, _)| attempt == job.status.attempt);
+                if by_worker || !is_injected(Bug::CountByClient) {
+                    is_watched |= self.count_end(job.key.namespace, &link, end)?;
+                }
                 self.put_link(&job.key, link);
             }
         }
@@ -297,16 +307,12 @@ impl Machine {
 
     /// Counts a step that has ended; whether its flow is yet to be sealed, so that the seal tells
     /// those that wait for it.
-    fn count_end(&mut self, job: &Loaded, link: &LinkRow, end: End) -> Result<bool> {
-        let key = flow_key(job.key.namespace, link);
+    pub(super) fn count_end(&mut self, namespace: u32, link: &LinkRow, end: End) -> Result<bool> {
+        let key = flow_key(namespace, link);
         let Some(mut row) = self.rows.flows.get(&key)? else {
             return Ok(false);
         };
-        let by_worker = job
-            .status
-            .settled
-            .is_some_and(|(n, _)| n == job.status.attempt);
-        if link.role == Role::Step && (by_worker || !is_injected(Bug::CountByClient)) {
+        if link.role == Role::Step {
             row.counts.open = row.counts.open.saturating_sub(1);
             *class(&mut row.counts, end) += 1;
             row.changes += 1;

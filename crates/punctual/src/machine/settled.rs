@@ -41,6 +41,9 @@ impl Machine {
     pub(super) fn keep_imported(&mut self, job: Loaded) -> Result<()> {
         let state = job.status.place;
         let finished = job.status.finished_at.unwrap_or(self.now);
+        if job.spec.rare.is_linked() {
+            self.link_settled(&job, state)?;
+        }
         self.keep(job, state, finished)
     }
 

@@ -8,7 +8,10 @@ use futures_util::future::BoxFuture;
 use crate::Queue;
 use crate::engine::{Control, Controlled, EnqueueVerdict, FlowAct, Receipt};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{Edge, FlowCounts, FlowStatus, On, OnFailure, Plan, Role, StepStatus, Upstream};
+use crate::flow::{
+    After, Edge, FlowCounts, FlowStatus, On, OnFailure, Plan, RestoredFlow, Role, StepStatus,
+    Upstream,
+};
 use crate::job::{JobId, NewJob};
 use crate::queue::IntoNewJob;
 use crate::sync::Lock;
@@ -388,6 +391,41 @@ impl Flows {
                 None => return Ok(found),
             }
         }
+    }
+
+    /// Who waits for these jobs, of flows or of none.
+    pub async fn dependants(&self, of: &[JobId]) -> Result<Vec<Edge>> {
+        let mut found = Vec::new();
+        for part in of.chunks(PAGE) {
+            let mut after = None;
+            loop {
+                let (of, limit) = (part.to_vec(), PAGE);
+                let read = Control::Dependants { of, after, limit };
+                let Controlled::Edges { edges, next } = self.control(read).await? else {
+                    return Err(strange());
+                };
+                found.extend(edges);
+                after = next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Brings what an import knows of a flow besides its jobs.
+    pub async fn restore(&self, name: &str, flow: RestoredFlow) -> Result<FlowStatus> {
+        match self.act(name, FlowAct::Restore(flow)).await? {
+            Controlled::Flow(Some(status)) => Ok(*status),
+            _ => Err(strange()),
+        }
+    }
+
+    /// Lets a step of a flow that is not sealed wait for more jobs.
+    pub async fn wait_more(&self, name: &str, step: JobId, after: Vec<After>) -> Result<()> {
+        let act = FlowAct::Wait { step, after };
+        self.act(name, act).await.map(drop)
     }
 
     /// Cancels what has not settled; active jobs are asked to stop.

@@ -77,6 +77,7 @@ impl Context {
             step: step.to_owned(),
             role: Role::Step,
             grows: true,
+            past: None,
         };
         let mut job = job.into_new_job()?.in_flow(place);
         job.after.extend(after.iter().map(|step| After {

@@ -390,10 +390,9 @@ impl Engine for ModelEngine {
                 ErrorKind::Unsupported,
                 "the stand-in has no shares",
             )),
-            Control::Flows { .. } | Control::Flow { .. } => Err(Error::new(
-                ErrorKind::Unsupported,
-                "the stand-in has no flows",
-            )),
+            Control::Flows { .. } | Control::Flow { .. } | Control::Dependants { .. } => Err(
+                Error::new(ErrorKind::Unsupported, "the stand-in has no flows"),
+            ),
         };
         self.call(namespace, done).0
     }
