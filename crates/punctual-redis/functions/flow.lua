@@ -148,6 +148,11 @@ local function add_edges(link, after, runs, policy)
     end
     if is == BROKEN then link.broken = link.broken + 1 end
     if on == FAILED_ON then link.on_failed = true end
+    -- One that has ended may run again: this job then waits again.
+    if state and other and not other.watched then
+      other.watched = true
+      Flow.put_link(other)
+    end
     -- An edge from a job of no flow is of use until it has ended.
     if is == WAITING or other then Flow.put_edge(from, link.id, on, is) end
   end

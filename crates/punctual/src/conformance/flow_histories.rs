@@ -9,6 +9,7 @@ use crate::job::{JobId, NewJob, Outcome, State};
 const FLOWS: u64 = 16;
 const STEPS_MAX: u64 = 30;
 const ACTIONS_MAX: usize = 120;
+const FLOWS_MOVED: u64 = 8;
 
 /// Numbers from a seed: SplitMix64.
 struct Draw(u64);
@@ -216,9 +217,20 @@ impl Model {
 /// Random flows, whose steps end at random and run again at random, are as the model says after
 /// each action, and their counts are those of a recount.
 pub(super) async fn random_flows_agree_with_a_model(case: Case) {
-    for seed in 0..FLOWS {
-        let case = case.another().await;
+    play(case, FLOWS, false).await;
+}
+
+/// Random flows that are exported and imported at random between their actions are as the model
+/// says all the same, and their callbacks run once.
+pub(super) async fn random_flows_move_half_way(case: Case) {
+    play(case, FLOWS_MOVED, true).await;
+}
+
+async fn play(case: Case, flows: u64, moves: bool) {
+    for seed in 0..flows {
+        let mut case = case.another().await;
         let mut draw = Draw(seed);
+        let mut moving = Draw(!seed);
         let mut model = Model::random(&mut draw);
         case.plan(model.jobs(), model.policy).await;
         let mut callbacks = 0;
@@ -230,10 +242,29 @@ pub(super) async fn random_flows_agree_with_a_model(case: Case) {
             }
             callbacks += act(&case, &mut model, &mut draw, &at).await;
             agree(&case, &model, &at).await;
+            if moves && moving.below(8) == 0 {
+                case = moved(case, &mut model).await;
+                agree(&case, &model, &format!("{at}, then moved")).await;
+            }
         }
         callbacks += case.drain_callbacks().await;
         assert_eq!(callbacks, u64::from(model.fired), "flow {seed}");
     }
+}
+
+/// The flow in another engine, which goes on with it.
+async fn moved(case: Case, model: &mut Model) -> Case {
+    let other = case.another().await;
+    other.set_time(case.clock()).await;
+    other.import_flow(&case.exported().await).await;
+    let failed = |is: &Is| match is {
+        Is::Ended { state, skipped } => *state != State::Completed && !skipped,
+        _ => false,
+    };
+    if model.policy == OnFailure::CancelRest && model.nodes.iter().any(failed) {
+        model.cancel_rest();
+    }
+    other
 }
 
 impl Case {

@@ -16,7 +16,7 @@ use crate::time::hours;
 const DONE: On = On::Completed;
 
 /// A flow as an export has it.
-struct Exported {
+pub(super) struct Exported {
     jobs: Vec<NewJob>,
     flow: RestoredFlow,
 }
@@ -55,7 +55,7 @@ impl Case {
     }
 
     /// [`FLOW`], as an export has it.
-    async fn exported(&self) -> Exported {
+    pub(super) async fn exported(&self) -> Exported {
         let status = self.flow().await;
         let steps = self.flow_steps().await.into_iter();
         let mut all: Vec<_> = steps.map(|step| (Role::Step, step, false)).collect();
@@ -105,7 +105,7 @@ impl Case {
         restored.expect("it is restored");
     }
 
-    async fn import_flow(&self, exported: &Exported) {
+    pub(super) async fn import_flow(&self, exported: &Exported) {
         let ended = RestoredFlow {
             seal: None,
             cancelled: false,

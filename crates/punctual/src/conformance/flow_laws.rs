@@ -54,6 +54,7 @@ macro_rules! __flow_laws {
                 a_retry_runs_the_rest_too[Flows],
                 a_step_that_waits_again_keeps_what_it_waits_for[Flows, HeldJobs, Delay],
                 a_redrive_ends_the_cascade_of_before[Flows],
+                a_step_that_ended_before_the_rest_came_runs_again[Flows],
                 a_flow_outlives_what_waits_for_its_callback[Flows],
                 a_freed_step_is_held_again_with_its_parent[Flows],
                 a_deleted_callback_does_not_read_as_fired[Flows],
@@ -80,6 +81,7 @@ macro_rules! __flow_laws {
             }
             flow_histories {
                 random_flows_agree_with_a_model[Flows, CancelActive],
+                random_flows_move_half_way[Flows, CancelActive, Import],
             }
         }
     };

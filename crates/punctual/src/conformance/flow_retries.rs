@@ -126,3 +126,18 @@ pub(super) async fn a_deleted_callback_does_not_read_as_fired(case: Case) {
     assert_eq!(status.state, FlowState::Done);
     assert!(!status.callbacks[0].fired);
 }
+
+/// A step that ended before those that wait for it were sent runs again, and they after it.
+pub(super) async fn a_step_that_ended_before_the_rest_came_runs_again(case: Case) {
+    case.enqueue(step("a", &[])).await;
+    case.cancel(id("a")).await;
+    case.enqueue(step("b", &[("a", DONE)])).await;
+    let sealed = case.try_seal(FLOW, 2, OnFailure::default()).await;
+    sealed.expect("the plan is whole");
+    case.do_all().await;
+    assert_eq!(case.states(&["a", "b"]).await, [State::Cancelled; 2]);
+    assert_eq!(case.retry_flow(None).await, 1);
+    case.do_all().await;
+    assert_eq!(case.states(&["a", "b"]).await, [State::Ready, State::Held]);
+    assert_eq!(case.drain().await, [id("a"), id("b")]);
+}

@@ -180,11 +180,7 @@ impl Machine {
                     }
                 }
                 // What ended before the seal counts once it comes.
-                Parent::Ended(_) | Parent::Unknown => EdgeIs::Waiting,
-                Parent::Unsettled => {
-                    self.watch(&from)?;
-                    EdgeIs::Waiting
-                }
+                Parent::Ended(_) | Parent::Unknown | Parent::Unsettled => EdgeIs::Waiting,
             };
             link.unmet += u32::from(is != EdgeIs::Met);
             link.outside += u32::from(is != EdgeIs::Met && !is_sibling);
@@ -197,6 +193,8 @@ impl Machine {
             };
             // An edge from a job of no flow is of use until it has ended.
             if is == EdgeIs::Waiting || self.rows.links.get(&from)?.is_some() {
+                // One that has ended may run again: this job then waits again.
+                self.watch(&from)?;
                 let row = EdgeRow { on: one.on, is };
                 self.rows.edges.put(&mut self.journal, edge, row);
             }
