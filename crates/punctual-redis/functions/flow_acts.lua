@@ -29,8 +29,24 @@ function Flow.list(map)
   return {l = out, mo = #names == limit and names[#names] or nil}
 end
 
+local ROLES = {'on_done', 'on_failed', 'on_settled'}
+
+-- Refuses a plan whose callbacks are not those that the flow has: `sent` has a bit for each role.
+local function check_callbacks(row, sent)
+  for role = 1, 3 do
+    local has, is_sent = false, floor(sent / 2 ^ role) % 2 == 1
+    for _, one in ipairs(row.callbacks) do has = has or one.role == role end
+    if has and not is_sent then
+      refused('conflict', fmt('flow has a callback that this plan lacks, %s; send it under another name', ROLES[role]), row.name)
+    elseif is_sent and not has then
+      refused('conflict', fmt('flow lacks a callback of its plan, %s; send it before the seal', ROLES[role]), row.name)
+    end
+  end
+end
+
 local function seal(row, map)
   local steps, on_failure = map.sp, map.pf
+  if map.cb then check_callbacks(row, map.cb) end
   if row.sealed > 0 then
     if row.planned == steps and row.on_failure == on_failure then return end
     refused('conflict', fmt('flow was sealed as another plan of %d steps; send this one under another name', row.planned), row.name)

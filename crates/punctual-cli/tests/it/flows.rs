@@ -107,3 +107,25 @@ fn a_bench_of_each_shape_runs_its_callback_once() {
         );
     }
 }
+
+#[test]
+fn a_plan_sent_again_without_its_callback_is_refused() {
+    let punctual = Punctual::new();
+    let send = |text: &str| {
+        let file = punctual.write("plan.json", text);
+        punctual.run(&["flows", "send", file.to_str().expect("a path")])
+    };
+    send(ORDER).exits(0);
+    let bare = ORDER.replace(",\n  \"on_settled\": {\"queue\": \"reports\"}", "");
+    assert!(bare.len() < ORDER.len());
+    let ran = send(&bare);
+    assert!(ran.code != 0 && ran.stderr.contains("callback"), "{ran:?}");
+    let other = ORDER.replace("on_settled", "on_done");
+    let ran = send(&other);
+    assert!(
+        ran.code != 0 && ran.stderr.contains("another name"),
+        "{ran:?}"
+    );
+    let again = send(ORDER).exits(0);
+    assert!(again.stdout.contains("was sent before"), "{again:?}");
+}

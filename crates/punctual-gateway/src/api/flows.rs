@@ -262,6 +262,7 @@ pub(super) async fn seal(
     let seal = FlowAct::Seal {
         steps: request.steps,
         on_failure: request.on_failure.into(),
+        callbacks: None,
     };
     status_of(act(&shared, &caller, &name, seal).await?)
 }

@@ -100,8 +100,15 @@ fn put_page(map: &mut MapWriter, after: Option<(u32, JobId)>, limit: usize) {
 fn put_act(map: &mut MapWriter, flow: &str, act: &FlowAct) {
     match act {
         FlowAct::Read => map.put("fa", 0_u8),
-        FlowAct::Seal { steps, on_failure } => {
+        FlowAct::Seal {
+            steps,
+            on_failure,
+            callbacks,
+        } => {
             map.put("fa", 1_u8).put("sp", *steps);
+            let bits =
+                |roles: &Vec<Role>| roles.iter().fold(0_u8, |all, one| all | 1 << *one as u8);
+            map.put_some("cb", callbacks.as_ref().map(bits));
             map.put("pf", *on_failure as u8)
         }
         FlowAct::Wait { step, after } => {

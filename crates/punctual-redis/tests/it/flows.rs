@@ -31,7 +31,15 @@ async fn send(engine: &RedisEngine, jobs: Vec<NewJob>) {
         sent.expect("the server takes them");
     }
     let on_failure = OnFailure::default();
-    let sealed = act(engine, FlowAct::Seal { steps, on_failure }).await;
+    let sealed = act(
+        engine,
+        FlowAct::Seal {
+            steps,
+            on_failure,
+            callbacks: None,
+        },
+    )
+    .await;
     sealed.expect("the plan is whole");
 }
 

@@ -82,8 +82,13 @@ impl Case {
         steps: u64,
         on_failure: OnFailure,
     ) -> Result<Controlled> {
-        self.try_flow(name, FlowAct::Seal { steps, on_failure })
-            .await
+        let callbacks = None;
+        let seal = FlowAct::Seal {
+            steps,
+            on_failure,
+            callbacks,
+        };
+        self.try_flow(name, seal).await
     }
 
     /// Sends jobs of [`FLOW`], callbacks among them, and seals it.

@@ -44,6 +44,7 @@ macro_rules! __flow_laws {
                 the_same_plan_again_is_a_duplicate[Flows],
                 another_plan_under_its_name_is_refused[Flows],
                 a_plan_that_differs_in_an_option_is_another_one[Flows, Delay, UniqueKeep, HeldJobs, Priority],
+                a_plan_without_its_callback_is_another_one[Flows],
                 the_id_of_a_step_is_reserved[Flows],
                 a_flow_grows_while_it_runs[Flows, Effects],
                 a_flow_whose_rest_is_cancelled_does_not_grow[Flows],

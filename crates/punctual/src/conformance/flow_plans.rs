@@ -131,6 +131,41 @@ pub(super) async fn a_plan_that_differs_in_an_option_is_another_one(case: Case) 
     }
 }
 
+/// A plan that is sent again without its callback, or with another one, is another plan; one that
+/// lacks a callback is not sealed.
+pub(super) async fn a_plan_without_its_callback_is_another_one(case: Case) {
+    let seal = async |flow: &str, callbacks: &[Role]| {
+        let seal = FlowAct::Seal {
+            steps: 1,
+            on_failure: OnFailure::default(),
+            callbacks: Some(callbacks.to_vec()),
+        };
+        let answer = case.try_flow(flow, seal).await;
+        answer.map(drop).map_err(|error| error.kind())
+    };
+    let conflict = Err(ErrorKind::Conflict);
+    case.enqueue(step("a", &[])).await;
+    assert_eq!(
+        seal(FLOW, &[Role::OnDone]).await,
+        conflict,
+        "it has not come"
+    );
+    case.enqueue(callback(Role::OnDone)).await;
+    assert_eq!(seal(FLOW, &[]).await, conflict);
+    assert_eq!(seal(FLOW, &[Role::OnDone, Role::OnFailed]).await, conflict);
+    assert_eq!(case.claim_ids(1).await, [], "nothing of it runs");
+    assert_eq!(seal(FLOW, &[Role::OnDone]).await, Ok(()));
+    assert_eq!(seal(FLOW, &[Role::OnDone]).await, Ok(()), "the same again");
+    assert_eq!(seal(FLOW, &[]).await, conflict);
+    assert_eq!(seal(FLOW, &[Role::OnSettled]).await, conflict);
+    let other = callback(Role::OnDone).payload(bytes("other"));
+    assert_eq!(case.verdict(other).await, EnqueueVerdict::IdConflict);
+    assert_eq!(case.drain().await, [id("a"), callback_id(Role::OnDone)]);
+    case.enqueue(step_of("bare", "a", &[])).await;
+    assert_eq!(seal("bare", &[]).await, Ok(()));
+    assert_eq!(seal("bare", &[Role::OnDone]).await, conflict);
+}
+
 /// After a failure that cancels the rest a flow takes no step but one that waits for a failure.
 pub(super) async fn a_flow_whose_rest_is_cancelled_does_not_grow(case: Case) {
     let plan = vec![

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::limited::check_concurrency;
 use crate::engine::{Counts, Cursor, EnqueueVerdict, Guard, Rate, Receipt, ShareSettings};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{After, Edge, FlowStatus, OnFailure, Recount, RestoredFlow, StepStatus};
+use crate::flow::{After, Edge, FlowStatus, OnFailure, Recount, RestoredFlow, Role, StepStatus};
 use crate::job::{Effect, JobId, State};
 use crate::schedule::{Schedule, ScheduleStatus};
 use crate::time::Timestamp;
@@ -139,6 +139,9 @@ pub enum FlowAct {
         steps: u64,
         /// What a failed step does to the others.
         on_failure: OnFailure,
+        /// The callbacks that were sent: a plan with others is refused. `None` does not compare.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        callbacks: Option<Vec<Role>>,
     },
     /// Lets a step wait for more jobs than one call carries, before the flow is sealed.
     Wait {

@@ -137,6 +137,11 @@ impl Plan {
         self.callbacks.push((role, job));
     }
 
+    /// The roles of its callbacks.
+    pub fn roles(&self) -> Vec<Role> {
+        self.callbacks.iter().map(|(role, _)| *role).collect()
+    }
+
     /// Sets what a failed step does to the others.
     pub fn on_failure(&mut self, policy: OnFailure) {
         self.on_failure = policy;

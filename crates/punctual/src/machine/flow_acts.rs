@@ -7,7 +7,7 @@ use super::flows::job_key;
 use super::rows::*;
 use crate::engine::{Controlled, FlowAct, Namespace};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{After, OnFailure};
+use crate::flow::{After, OnFailure, Role};
 use crate::job::{CancelReason, JobId, State};
 
 /// Steps that one retry reads, and of those the steps that it runs again.
@@ -35,7 +35,14 @@ impl Machine {
         };
         match act {
             FlowAct::Read => {}
-            FlowAct::Seal { steps, on_failure } => self.seal(&key, row, steps, on_failure)?,
+            FlowAct::Seal {
+                steps,
+                on_failure,
+                callbacks,
+            } => {
+                check_callbacks(&key, &row, callbacks.as_deref())?;
+                self.seal(&key, row, steps, on_failure)?;
+            }
             FlowAct::Wait { step, after } => self.wait_more(&key, &row, step, &after)?,
             FlowAct::Cancel => self.cancel_flow(&key, row)?,
             FlowAct::Retry { from, next } => return self.retry(&key, &row, from, next),
@@ -253,6 +260,23 @@ impl Machine {
         self.runs_again(&job, all)?;
         self.redrive_as(job, place)?;
         Ok(true)
+    }
+}
+
+/// Refuses a plan whose callbacks are not those that the flow has.
+fn check_callbacks(key: &RecordKey, row: &FlowRow, sent: Option<&[Role]>) -> Result<()> {
+    let Some(sent) = sent else { return Ok(()) };
+    let has = |role: &Role| row.callbacks.iter().any(|one| one.role == *role);
+    let differs = |role: &&Role| has(role) != sent.contains(role);
+    match Role::ALL.iter().find(differs) {
+        Some(role) => {
+            let message = match has(role) {
+                true => "flow has a callback that this plan lacks; send it under another name",
+                false => "flow lacks a callback of its plan; send it before the seal",
+            };
+            Err(conflict(key, message).with("callback", role.name()))
+        }
+        None => Ok(()),
     }
 }
 

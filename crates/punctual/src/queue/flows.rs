@@ -95,10 +95,12 @@ impl Queue {
     /// an hour.
     pub async fn send_flow(&self, plan: Plan) -> Result<SentFlow> {
         let (name, policy) = (plan.name().to_owned(), plan.policy());
+        let callbacks = Some(plan.roles());
         let sent = self.send_part(plan).await?;
         let seal = FlowAct::Seal {
             steps: sent.steps.len() as u64,
             on_failure: policy,
+            callbacks,
         };
         self.flows().act(&name, seal).await?;
         Ok(sent)
