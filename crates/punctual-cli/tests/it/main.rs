@@ -20,6 +20,8 @@ mod doctor;
 mod enqueue;
 /// Flows that move between engines half way.
 mod flow_exports;
+/// Random flows while their workers are killed.
+mod flow_kills;
 /// The server, its tokens and its end.
 mod flows;
 /// The law, through HTTP.
