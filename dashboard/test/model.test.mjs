@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { build } from "esbuild";
 
-const SOURCES = ["json", "search", "time", "history", "problems", "bulk", "headers", "flow", "limits"];
+const SOURCES = ["json", "search", "time", "history", "problems", "bulk", "headers", "flow", "limits", "timeline"];
 let folder;
 const model = {};
 before(async () => {
@@ -226,4 +226,29 @@ test("limits are checked by their bounds before they are sent", () => {
   assert.deepEqual(model.limitsOf({ ...form, starts: "10", per: "1s", kind: "smooth", burst: "0" }), { rate: { kind: "smooth", starts: 10, per: "1s", burst: 0 } });
   const stand = { concurrency: 5, rate: { kind: "smooth", starts: 10, per: "1s", burst: 0 }, closed: "rate" };
   assert.deepEqual(model.limitsOf(model.formOf(stand)), { concurrency: 5, rate: stand.rate });
+});
+
+test("a timeline has attempts, kept steps, sleeps, waits and signals in order", () => {
+  const at = (second) => new Date(1_790_000_000_000 + second * 1000).toISOString();
+  const job = {
+    enqueued_at: at(0), attempt: 3, state: "held", due: at(99), wait_for: ["approved"], started_at: at(20),
+    attempts: [
+      { attempt: 1, started_at: at(1), ended_at: at(3), outcome: "hold" },
+      { attempt: 2, started_at: at(10), ended_at: at(11), outcome: "crashed" },
+      { attempt: 3, started_at: at(20), ended_at: at(22), outcome: "hold" },
+    ],
+    memos: [
+      { name: "charge", source: "step", at: at(2) },
+      { name: "cool-off", source: "timed_out", at: at(10) },
+      { name: "early", source: "signal", at: at(21) },
+    ],
+  };
+  const told = model.timeline(job).map(({ what, name, attempt }) => [what, name ?? attempt].filter((one) => one !== undefined).join(" "));
+  assert.deepEqual(told, [
+    "enqueued", "started 1", "step charge", "ended 1", "timed_out cool-off", "started 2", "ended 2", "started 3", "signal early", "ended 3", "waits approved",
+  ]);
+  const done = { ...job, state: "completed", wait_for: [], attempt: 4, started_at: at(30), finished_at: at(31) };
+  assert.deepEqual(model.timeline(done).slice(-2).map((one) => one.what), ["started", "settled"]);
+  assert.equal(model.hasTimeline({ ...job, attempts: [], memos: [] }), false);
+  for (const words of [model.en, model.zh]) for (const { what } of model.timeline(job).slice(1)) assert.notEqual(words.timeline.said(what, "x", 1, "y"), what);
 });

@@ -2411,8 +2411,17 @@ export interface components {
         };
         /** @description Which step of which flow a job is. */
         StepOf: {
+            /** @description Whether it is a callback that was released; exports have it. */
+            fired?: boolean;
             /** @description The flow's name. */
             name: string;
+            /** @description `on_done`, `on_failed` or `on_settled` of a callback; exports have it. */
+            role?: string | null;
+            /**
+             * @description A hash of what was sent, 16 hexadecimal digits; exports have it, so that the same plan again
+             *     is a duplicate.
+             */
+            sent?: string | null;
             /** @description The step's name. */
             step: string;
         };

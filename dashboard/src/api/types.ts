@@ -73,7 +73,7 @@ export type Job = With<
 /** An attempt that did not complete its job. */
 export type PastAttempt = With<
   Answer<Described["PastAttempt"], "attempt" | "started_at" | "ended_at" | "outcome">,
-  { outcome: "retry" | "snooze" | "cancelled" | "dead" | "released" | "crashed" }
+  { outcome: "retry" | "snooze" | "cancelled" | "dead" | "released" | "crashed" | "hold" }
 >;
 
 export type Reason = Answer<Described["Reason"], "reason"> & { [field: string]: unknown };

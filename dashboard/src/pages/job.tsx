@@ -23,6 +23,7 @@ import { Payload, visible } from "../parts/payload";
 import { Heading } from "../parts/heading";
 import { PayloadEdit } from "../parts/payloadedit";
 import { Failure, Panel, StateTag, When, idTail, shortId } from "../parts/small";
+import { Timeline } from "../parts/timeline";
 import { useWords } from "../words";
 
 export function JobPage({ id }: { id: string }) {
@@ -79,6 +80,7 @@ export function JobPage({ id }: { id: string }) {
             <Panel title={words.job.error} class="error"><pre class={job.state === "dead" ? "bad-text" : ""}>{visible(job.last_error)}</pre></Panel>
           ) : null}
           <Attempts job={job} />
+          <Timeline job={job} />
           <JobLog job={job} />
           <Panel title={words.job.payload} hint={job.content_type}>
             <Payload text={rawField(source, "payload")} base64={job.payload_base64} />

@@ -88,7 +88,7 @@ function Table({ job }: { job: JobDetail }) {
 }
 
 const COLOUR: Record<Told["outcome"], string> = {
-  active: "active", completed: "completed", retry: "ready", snooze: "scheduled", cancelled: "cancelled", dead: "dead", released: "held", crashed: "dead",
+  active: "active", completed: "completed", retry: "ready", snooze: "scheduled", cancelled: "cancelled", dead: "dead", released: "held", crashed: "dead", hold: "held",
 };
 
 /** Its first line; the rest on demand. */

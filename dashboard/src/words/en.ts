@@ -114,8 +114,15 @@ export const en = {
     seen: "Seen while this page is open", cancelRequested: "cancel requested", trace: "trace", copyId: "Copy id", copied: "copied", back: "Back", outcome: "outcome", ranFor: "ran", notKept: (from: number, to: number) => (from === to ? `attempt ${n(from)} is not kept` : `attempts ${n(from)} to ${n(to)} are not kept`),
     waited: (span: string) => `started ${span} late`, next: "next attempt",
   },
-  outcome: { active: "runs", completed: "completed", retry: "failed", snooze: "snoozed", cancelled: "cancelled", dead: "failed for good", released: "released", crashed: "crashed" } as Record<string, string>,
-  outcomeMeans: { active: "its handler is running", completed: "it succeeded", retry: "it failed, and is retried up to its limit", snooze: "its handler snoozed it", cancelled: "it was cancelled", dead: "its worker reported an error that no retry can fix", released: "its worker released it without a run", crashed: "its lease expired: its worker was killed, hung, or lost its connection" } as Record<string, string>,
+  timeline: {
+    title: "Timeline", hint: "attempts, kept steps, sleeps, waits and signals, the earliest first",
+    said: (what: string, name: string, attempt: number, outcome: string) => (({
+      enqueued: "enqueued", started: `attempt ${n(attempt)} started`, ended: `attempt ${n(attempt)} ended: ${outcome}`, step: `step ${name} kept its result`,
+      signal: `signal ${name}`, timed_out: `the sleep or wait ${name} ended without a signal`, waits: `waits for ${name}, until`, settled: `settled: ${outcome}`,
+    }) as Record<string, string>)[what] ?? what,
+  },
+  outcome: { active: "runs", completed: "completed", retry: "failed", snooze: "snoozed", cancelled: "cancelled", dead: "failed for good", released: "released", crashed: "crashed", hold: "waits" } as Record<string, string>,
+  outcomeMeans: { active: "its handler is running", completed: "it succeeded", retry: "it failed, and is retried up to its limit", snooze: "its handler snoozed it", cancelled: "it was cancelled", dead: "its worker reported an error that no retry can fix", released: "its worker released it without a run", hold: "it sleeps or waits for a signal, and gave its slot back", crashed: "its lease expired: its worker was killed, hung, or lost its connection" } as Record<string, string>,
   field: {
     id: "id", queue: "queue", kind: "kind", priority: "priority", due: "due", enqueued_at: "enqueued", started_at: "started", finished_at: "ended", expires_at: "expires", unique: "unique key", group: "group key", max_attempts: "max attempts", max_crashes: "max crashes", retry: "retry", timeout: "timeout", retention: "retention", wait_for: "waits for", content_type: "content type", worker: "worker", lease_until: "lease until", cancelled: "cancelled", dead: "dead", stopped: "stopped", attempt: "attempt", failures: "failures", crashes: "crashes", cancel_requested: "cancel requested",
   } as Record<string, string>,

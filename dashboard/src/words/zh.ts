@@ -117,8 +117,15 @@ export const zh: Words = {
     seen: "打开本页以来", cancelRequested: "已要求取消", trace: "追踪", copyId: "复制 id", copied: "已复制", back: "返回", outcome: "结局", ranFor: "执行了", notKept: (from, to) => (from === to ? `第 ${n(from)} 次尝试未保留` : `第 ${n(from)} 至 ${n(to)} 次尝试未保留`),
     waited: (span) => `晚 ${span} 开始`, next: "下次尝试",
   },
-  outcome: { active: "执行中", completed: "完成", retry: "失败", snooze: "推迟", cancelled: "取消", dead: "彻底失败", released: "交还", crashed: "崩溃" },
-  outcomeMeans: { active: "处理器正在执行", completed: "已完成工作", retry: "失败了，还有次数就会重试", snooze: "处理器把它推迟了", cancelled: "主动放弃", dead: "工作进程说重试无济于事", released: "工作进程未执行就交还了", crashed: "租约到期：工作进程被杀、卡住或断开" },
+  timeline: {
+    title: "时间线", hint: "尝试、保留的步骤、休眠、等待和信号，最早的在前",
+    said: (what, name, attempt, outcome) => (({
+      enqueued: "入队", started: `第 ${n(attempt)} 次尝试开始`, ended: `第 ${n(attempt)} 次尝试结束：${outcome}`, step: `步骤 ${name} 的结果已保留`,
+      signal: `信号 ${name}`, timed_out: `休眠或等待 ${name} 到时，没有信号`, waits: `等待 ${name}，直到`, settled: `结束：${outcome}`,
+    }) as Record<string, string>)[what] ?? what,
+  },
+  outcome: { active: "执行中", completed: "完成", retry: "失败", snooze: "推迟", cancelled: "取消", dead: "彻底失败", released: "交还", crashed: "崩溃", hold: "等待" },
+  outcomeMeans: { active: "处理器正在执行", completed: "已完成工作", retry: "失败了，还有次数就会重试", snooze: "处理器把它推迟了", cancelled: "主动放弃", dead: "工作进程说重试无济于事", released: "工作进程未执行就交还了", hold: "在休眠或等待信号，已让出位置", crashed: "租约到期：工作进程被杀、卡住或断开" },
   field: {
     id: "id", queue: "队列", kind: "种类", priority: "优先级", due: "到期", enqueued_at: "入队", started_at: "开始", finished_at: "结束", expires_at: "过期", unique: "唯一键", group: "组键", max_attempts: "最多尝试", max_crashes: "最多崩溃", retry: "重试", timeout: "超时", retention: "保留", wait_for: "等待", content_type: "内容类型", worker: "工作进程", lease_until: "租约到", cancelled: "取消", dead: "死信", stopped: "停止方式", attempt: "尝试", failures: "失败", crashes: "崩溃", cancel_requested: "已要求取消",
   },

@@ -9,6 +9,7 @@ mod explain;
 mod list;
 mod select;
 mod show;
+mod timeline;
 
 use clap::Subcommand;
 use punctual::Queue;

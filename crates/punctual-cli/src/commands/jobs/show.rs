@@ -4,9 +4,8 @@ use punctual::JobRecord;
 use punctual::engine::{Got, WorkerId};
 use punctual::time::{Timestamp, exact_span, format_span};
 
-use super::attempts;
 use super::select::Named;
-use super::{lock_waiters, show_named};
+use super::{attempts, lock_waiters, show_named, timeline};
 use crate::args::Session;
 use crate::commands::locks;
 use crate::failure::Result;
@@ -133,6 +132,7 @@ fn fields(job: &JobRecord, now: Timestamp) -> Vec<(&'static str, String)> {
             .map(|error| cut(error, TEXT_SHOWN)),
     );
     add("attempts", attempts::shown(job, now));
+    add("timeline", timeline::shown(job, now));
     add("log", logged(job, now));
     add("progress", job.progress.as_deref().map(shown));
     add("result", job.result.as_deref().map(shown));
