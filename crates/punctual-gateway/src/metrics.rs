@@ -2,6 +2,7 @@
 
 mod buckets;
 mod exposition;
+mod flows;
 mod metered_engine;
 mod registry;
 mod work;
@@ -16,6 +17,7 @@ use punctual::sync::Lock;
 use self::work::Work;
 
 pub(crate) use self::exposition::Exposition;
+pub(crate) use self::flows::FlowsSeen;
 pub(crate) use self::metered_engine::MeteredEngine;
 pub use self::registry::Registry;
 
@@ -31,6 +33,7 @@ pub(crate) struct GatewayMetrics {
     requests: [Counter; 5],
     pub(crate) sockets: metrics::Gauge,
     pub(crate) body_bytes: metrics::Gauge,
+    pub(crate) flows: FlowsSeen,
     claimed: Mutex<HashMap<Namespace, Claims>>,
     works: Mutex<HashMap<Namespace, Arc<Work>>>,
     all_work: Arc<Work>,
@@ -62,6 +65,7 @@ impl GatewayMetrics {
             }),
             sockets: registry.gauge("punctual_sockets"),
             body_bytes: registry.gauge("punctual_body_bytes"),
+            flows: FlowsSeen::default(),
             claimed: Mutex::default(),
             works: Mutex::default(),
             all_work: Arc::new(Work::of(registry.clone())),

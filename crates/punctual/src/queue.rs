@@ -30,6 +30,7 @@ pub use schedules::{NewSchedule, Schedules};
 pub use topics::{Copy, MatchLine, Publish, Published, Topics};
 
 use self::meters::Meters;
+pub(crate) use self::meters::published;
 use crate::backoff::Backoff;
 use crate::engine::{CallSize, Engine, Enqueued, Namespace, Receipt};
 use crate::error::{Error, ErrorKind, Result};

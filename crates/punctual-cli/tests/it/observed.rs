@@ -64,6 +64,14 @@ source = "echo '{\"lag\":0}'; sleep 1000"
     assert!(put.starts_with("HTTP/1.1 201"), "{put}");
     let limited = server.request("PUT /v1/queues/x/limits", r#"{"concurrency":1}"#);
     assert!(limited.starts_with("HTTP/1.1 200"), "{limited}");
+    let published = server.request(
+        "POST /v1/publish",
+        r#"{"subject":"orders.paid","job":{"payload":7}}"#,
+    );
+    assert!(published.starts_with("HTTP/1.1 20"), "{published}");
+    let flow = r#"{"name":"f","steps":[{"name":"a","job":{"queue":"y"}}]}"#;
+    let flow = server.request("POST /v1/flows", flow);
+    assert!(flow.starts_with("HTTP/1.1 20"), "{flow}");
     let watch = Stopwatch::start();
     let page = loop {
         let page = server.request("GET /metrics", "");
@@ -81,6 +89,12 @@ source = "echo '{\"lag\":0}'; sleep 1000"
     let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let served: BTreeSet<_> = types.filter_map(|line| line.split(' ').next()).collect();
     assert!(served.contains("punctual_fsync_seconds"), "{page}");
+    assert!(
+        page.contains("punctual_flows{state=\"running\"} 1"),
+        "{page}"
+    );
+    let unmatched = "punctual_published_total{result=\"unmatched\"} 1";
+    assert!(page.contains(unmatched), "{page}");
 
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/punctual.json");
     let dashboard = std::fs::read_to_string(file).expect("the dashboard");

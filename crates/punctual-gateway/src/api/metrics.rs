@@ -6,10 +6,11 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use punctual::State as JobState;
-use punctual::engine::{Info, QueueStats, Stats, StatsRequest, free_workers};
+use punctual::engine::{Control, Controlled, Info, QueueStats, Stats, StatsRequest, free_workers};
+use punctual::flow::{FlowState, FlowStatus};
 use punctual::lock::LockWaiter;
 use punctual::time::{seconds, within};
+use punctual::{Engine, ErrorKind, Namespace, State as JobState};
 
 use super::others::{ENGINE_ANSWERS_WITHIN, seen_by};
 use crate::auth::{Allowed, Reading};
@@ -24,6 +25,10 @@ const LATE: Duration = seconds(5);
 /// Queues that are told apart by name, those with most jobs; the rest are added up.
 const QUEUES_TOLD_APART: usize = 100;
 
+/// Flows that are counted, and how many one call reads.
+const FLOWS_COUNTED: usize = 10_000;
+const FLOWS_PER_CALL: usize = 1_000;
+
 /// Numbers for Prometheus
 #[utoipa::path(
     get, path = "/metrics", tag = "gateway",
@@ -36,11 +41,22 @@ pub(super) async fn metrics(
     let asked = async {
         let request = StatsRequest::default();
         let stats = shared.engine.stats(&caller.namespace, request).await?;
-        punctual::Result::Ok((stats, shared.engine.info().await?))
+        let flows = read_flows(&*shared.engine, &caller.namespace).await?;
+        punctual::Result::Ok((stats, shared.engine.info().await?, flows))
     };
     let mut page = Exposition::default();
     match within(ENGINE_ANSWERS_WITHIN, asked).await {
-        Some(Ok((stats, info))) => write_engine(&mut page, stats, &seen_by(&caller, info)),
+        Some(Ok((stats, info, flows))) => {
+            if let Some(flows) = flows {
+                let still = &shared.metrics.flows;
+                write_flows(
+                    &mut page,
+                    &flows,
+                    still.still(&caller.namespace, &flows, stats.now),
+                );
+            }
+            write_engine(&mut page, stats, &seen_by(&caller, info));
+        }
         // What this process counts is told all the same, then most of all.
         without => {
             let error = without.and_then(|answer| answer.err());
@@ -64,6 +80,51 @@ pub(super) async fn metrics(
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((content_type, page.into_text()).into_response())
 }
+
+/// The first flows of a namespace by name; `None` of an engine without flows.
+async fn read_flows(
+    engine: &dyn Engine,
+    namespace: &Namespace,
+) -> punctual::Result<Option<Vec<FlowStatus>>> {
+    let mut found: Vec<FlowStatus> = Vec::new();
+    while found.len() < FLOWS_COUNTED {
+        let after = found.last().map_or(String::new(), |flow| flow.name.clone());
+        let limit = FLOWS_PER_CALL;
+        match engine
+            .control(namespace, Control::Flows { after, limit })
+            .await
+        {
+            Ok(Controlled::Flows(flows)) => {
+                let is_last = flows.len() < limit;
+                found.extend(flows);
+                if is_last {
+                    break;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(None),
+            Err(error) => return Err(error),
+            Ok(_) => break,
+        }
+    }
+    Ok(Some(found))
+}
+
+fn write_flows(page: &mut Exposition, flows: &[FlowStatus], still: Duration) {
+    page.family("punctual_flows", "gauge");
+    for state in FLOW_STATES {
+        let count = flows.iter().filter(|flow| flow.state == state).count();
+        page.sample("punctual_flows", &format!("state=\"{state}\""), count);
+    }
+    page.gauge("punctual_flow_still_seconds", still.as_secs_f64());
+}
+
+const FLOW_STATES: [FlowState; 5] = [
+    FlowState::Open,
+    FlowState::Running,
+    FlowState::Done,
+    FlowState::Failed,
+    FlowState::Cancelled,
+];
 
 fn write_engine(page: &mut Exposition, stats: Stats, info: &Info) {
     let workers = stats.workers.iter().filter(|seen| !LockWaiter::is(seen));

@@ -34,7 +34,7 @@ impl Exposition {
     }
 }
 
-const HELP: [(&str, &str); 32] = [
+const HELP: [(&str, &str); 35] = [
     (
         "punctual_jobs",
         "Jobs by queue and state, the queues with most jobs by name.",
@@ -59,6 +59,18 @@ const HELP: [(&str, &str); 32] = [
     (
         "punctual_schedules_overdue",
         "Schedules without a run that completed for longer than expected, at most 100.",
+    ),
+    (
+        "punctual_flows",
+        "Flows by state, of the first 10,000 by name; settled ones while they are kept.",
+    ),
+    (
+        "punctual_flow_still_seconds",
+        "The longest time that a running flow has had no step that ended, as this process saw.",
+    ),
+    (
+        "punctual_published_total",
+        "Messages published by this process: matched, unmatched, or with an outcome.",
     ),
     (
         "punctual_workers",

@@ -17,6 +17,12 @@ pub(super) struct Meters(Mutex<HashMap<String, HashMap<String, Verdicts>>>);
 
 type Verdicts = HashMap<&'static str, Counter>;
 
+/// Counts messages that were published: `matched` or `unmatched` by a call of their own, or
+/// `with_outcome` of an attempt.
+pub(crate) fn published(result: &'static str, messages: u64) {
+    counter!("punctual_published_total", "result" => result).increment(messages);
+}
+
 /// Queues, and kinds per queue, that are counted by name.
 const NAMES_MAX: usize = 100;
 const OTHER: &str = "other";

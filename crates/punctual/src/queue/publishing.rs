@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::Queue;
 use crate::engine::{Guard, LeaseReport, Settle, SettleVerdict, Settled, Settlement};
 use crate::error::Result;
+use crate::queue::published;
 use crate::topic::{Matcher, Message, TOPICS};
 
 /// Times that settlements are matched anew before they answer `guard_conflict`.
@@ -62,6 +63,12 @@ impl Queue {
                 settled.verdicts[place.0][place.1] = verdicts.remove(0);
             }
         }
+        let settles = |place: &(usize, usize)| {
+            let verdict = settled.verdicts.get(place.0).and_then(|of| of.get(place.1));
+            matches!(verdict, Some(SettleVerdict::Settled { .. }))
+        };
+        let sent = messages.iter().filter(|(place, _)| settles(place));
+        published("with_outcome", sent.map(|(_, all)| all.len() as u64).sum());
         Ok((settled, matched))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::{SENDS_MAX, is_unknown};
+use super::{SENDS_MAX, is_unknown, published};
 use crate::Queue;
 use crate::backoff::Backoff;
 use crate::engine::{Control, Controlled, EnqueueVerdict, Guard, RecordValue, VersionedRecord};
@@ -132,6 +132,8 @@ impl Queue {
             };
             match self.control_topics(guarded).await {
                 Ok(Controlled::Guarded { version, verdicts }) => {
+                    let is_matched = !copied.is_empty();
+                    published(if is_matched { "matched" } else { "unmatched" }, 1);
                     return Ok(Published::new(message.job().id, version, copied, verdicts));
                 }
                 Ok(Controlled::GuardConflict(_)) if tries == TRIES_MAX => {

@@ -6,6 +6,7 @@ use super::slots::Ended;
 use crate::engine::{Guard, Settle, SettleVerdict};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Job, NewJob};
+use crate::queue::published;
 use crate::topic::message::set;
 use crate::topic::{DEPTH_HEADER, Message, TOPICS};
 use crate::trace;
@@ -90,6 +91,13 @@ pub(super) async fn add_copies(
         settlement.guard = Some(Guard::new(TOPICS, matcher.version()));
     }
     Ok(())
+}
+
+/// Counts what was published, once the attempt is settled.
+pub(super) fn count(ended: &Ended, verdict: &SettleVerdict) {
+    if matches!(verdict, SettleVerdict::Settled { .. }) && !ended.messages.is_empty() {
+        published("with_outcome", ended.messages.len() as u64);
+    }
 }
 
 /// Whether a job was not settled, as subscriptions changed since it was matched: it is matched

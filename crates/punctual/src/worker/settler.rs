@@ -96,10 +96,13 @@ async fn send(rt: &Runtime, batch: &Batch) -> Result<Vec<SettleVerdict>> {
     let call = rt.engine.settle(&rt.namespace, settle);
     let settled = rt.answer("settle", SETTLE_SECONDS_MAX, call).await?;
     let verdict = |(lease, at): (usize, usize)| settled.verdicts.get(lease)?.get(at).cloned();
-    places
-        .into_iter()
-        .map(|place| verdict(place).ok_or_else(missing_verdict))
-        .collect()
+    let verdicts = places.into_iter();
+    let verdicts = verdicts.map(|place| verdict(place).ok_or_else(missing_verdict));
+    let verdicts: Vec<_> = verdicts.collect::<Result<_>>()?;
+    for (ended, verdict) in batch.ended.iter().zip(&verdicts) {
+        publish::count(ended, verdict);
+    }
+    Ok(verdicts)
 }
 
 /// Sends the notes that came after the last heartbeat by one of their own: a settlement has none.
