@@ -11,8 +11,9 @@ use punctual::{Engine, Namespace};
 use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
-    audit, backup, bench, completions, demo, doctor, enqueue, export, flows, import, jobs, lock,
-    locks, migrate, outbox, queues, relay, repair, restore, schedules, serve, top, topics, work,
+    audit, backup, bench, completions, demo, doctor, enqueue, export, flows, import, jobs, limits,
+    lock, locks, migrate, outbox, queues, relay, repair, restore, schedules, serve, top, topics,
+    work,
 };
 use crate::connect::{self, Address, Connection, Make, Mode};
 use crate::failure::Result;
@@ -185,6 +186,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Queues(queues::Command),
     #[command(subcommand)]
+    Limits(limits::Command),
+    #[command(subcommand)]
     Schedules(schedules::Command),
     #[command(subcommand)]
     Flows(flows::Command),
@@ -229,6 +232,7 @@ impl Command {
             Self::Jobs(command) => command.run(global).await,
             Self::Signal(args) => args.run(global).await,
             Self::Queues(command) => command.run(global).await,
+            Self::Limits(command) => command.run(global).await,
             Self::Schedules(command) => command.run(global).await,
             Self::Flows(command) => command.run(global).await,
             Self::Topics(command) => command.run(global).await,

@@ -12,6 +12,7 @@ pub(crate) mod flows;
 pub(crate) mod import;
 pub(crate) mod jobs;
 mod keys;
+pub(crate) mod limits;
 mod links;
 pub(crate) mod lock;
 pub(crate) mod locks;

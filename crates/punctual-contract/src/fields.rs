@@ -175,6 +175,25 @@ pub const SENT: &[Field] = &[
         ..NONE
     },
     Field {
+        name: "limits",
+        json: &["limits"],
+        cli: &["--limit"],
+        default: "none",
+        bounds: "up to 3 names of limits, each once, of 1 to 122 characters",
+        ..NONE
+    },
+    Field {
+        name: "cost",
+        json: &["cost"],
+        cli: &["--cost"],
+        default: "1",
+        default_json: Some("1"),
+        bounds: "1 to 1,000 units of the rates of its `limits`",
+        min: Some(1),
+        max: Some(1_000),
+        ..NONE
+    },
+    Field {
         name: "max_attempts",
         json: &["max_attempts"],
         cli: &["--max-attempts"],

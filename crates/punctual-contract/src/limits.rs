@@ -248,6 +248,22 @@ pub const LIMITS: &[Limit] = &[
         "microseconds that a share is blocked at most",
     ),
     fixed(
+        "NAMED_LIMITS_MAX",
+        "usize",
+        3,
+        "3",
+        None,
+        "named limits of one job",
+    ),
+    fixed(
+        "COST_MAX",
+        "u32",
+        1_000,
+        "1,000",
+        None,
+        "units of the rates of its named limits that one job may cost",
+    ),
+    fixed(
         "TOP_SHARES_MAX",
         "",
         100,

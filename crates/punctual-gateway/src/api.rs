@@ -12,6 +12,7 @@ mod limits;
 mod list;
 mod locks;
 mod metrics;
+mod named;
 mod others;
 mod queues;
 mod relays;
@@ -95,6 +96,9 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(limits::get, limits::put, limits::delete))
         .routes(routes!(shares::get))
         .routes(routes!(shares::block))
+        .routes(routes!(named::list))
+        .routes(routes!(named::get, named::put, named::delete))
+        .routes(routes!(named::block))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get, schedules::put, schedules::delete))
         .routes(routes!(schedules::pause))

@@ -89,6 +89,14 @@ pub struct JobJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 256)]
     share: Option<String>,
+    /// Names of limits that hold for it over all queues: it starts when all are open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 3)]
+    limits: Option<Vec<String>>,
+    /// Units of the rates of these limits that its start takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 1000, default = 1)]
+    cost: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>, minimum = 1, maximum = 4294967295i64, default = 20)]
     max_attempts: Option<u32>,
@@ -235,6 +243,8 @@ impl JobJson {
         set_some(&mut job.unique, unique);
         set_some(&mut job.group, self.group.map(GroupLine::into_group));
         set_some(&mut job.share, self.share);
+        set(&mut job.limits, self.limits);
+        set(&mut job.cost, self.cost);
         set(&mut job.max_attempts, self.max_attempts);
         set_some(&mut job.max_crashes, self.max_crashes);
         set(&mut job.retry, self.retry.map(RetryLine::into_policy));

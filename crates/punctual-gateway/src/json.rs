@@ -8,6 +8,7 @@ pub(crate) mod lease;
 pub(crate) mod limits;
 pub(crate) mod listed;
 mod minutes;
+pub(crate) mod named;
 pub(crate) mod new_job;
 pub(crate) mod queue;
 pub(crate) mod reason;

@@ -60,6 +60,12 @@ pub fn job_json(job: &NewJob) -> Result<String> {
     if let Some(share) = &job.share {
         put("share", share.clone().into());
     }
+    if !job.limits.is_empty() {
+        put("limits", job.limits.clone().into());
+    }
+    if job.cost != usual.cost {
+        put("cost", job.cost.into());
+    }
     if let Some(group) = &job.group {
         let on_retry = match group.on_retry {
             OnRetry::Hold => "hold",

@@ -25,6 +25,7 @@ mod engine;
 mod flows;
 mod health;
 mod library;
+mod named;
 mod options;
 mod policy;
 mod servers;

@@ -20,6 +20,7 @@ mod guard;
 mod info;
 mod inspect;
 mod limited;
+mod named;
 mod settle;
 mod share;
 mod stats;
@@ -50,6 +51,9 @@ pub use inspect::{
 pub use limited::{
     CONCURRENCY_MAX, ClosedLimit, LimitStats, LimitedQueue, RATE_SPAN_MAX, RATE_SPAN_MIN,
     RATE_STARTS_MAX, Rate,
+};
+pub use named::{
+    BLOCKED_LIMITS_MAX, LIMIT_PREFIX, LIMIT_RECORDS_MAX, LimitSettings, NamedLimit, limit_family,
 };
 pub use settle::{LeaseReport, SAMPLE_US_MAX, Settle, SettleVerdict, Settled, Settlement};
 pub use share::{

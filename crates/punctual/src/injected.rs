@@ -69,6 +69,10 @@ pub enum Bug {
     GuardNotCompared,
     /// The copy of a message for a subscription has another id each time.
     CopyIdDrawn,
+    /// A job that ends leaves its slot of a named limit taken.
+    NamedSlotKept,
+    /// A job starts when one of its named limits is open.
+    OneGateIsEnough,
 }
 
 impl Bug {
@@ -77,7 +81,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -107,6 +111,8 @@ impl Bug {
         Self::MemoWithoutToken,
         Self::GuardNotCompared,
         Self::CopyIdDrawn,
+        Self::NamedSlotKept,
+        Self::OneGateIsEnough,
     ];
 }
 

@@ -15,16 +15,16 @@ mod spec;
 mod state;
 
 pub use bounds::{
-    ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, CLAIM_QUEUES_MAX, KEY_BYTES_MAX, LOG_BYTES_KEPT,
-    LOG_LINES_KEPT, MEMO_BYTES_MAX, MEMOS_BYTES_MAX, MEMOS_MAX, NAME_BYTES_MAX, PRIORITY_MAX,
-    RECORD_BYTES_MAX, RETRY_SPANS_MAX, WAIT_JOBS_MAX,
+    ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, CLAIM_QUEUES_MAX, COST_MAX, KEY_BYTES_MAX, LOG_BYTES_KEPT,
+    LOG_LINES_KEPT, MEMO_BYTES_MAX, MEMOS_BYTES_MAX, MEMOS_MAX, NAME_BYTES_MAX, NAMED_LIMITS_MAX,
+    PRIORITY_MAX, RECORD_BYTES_MAX, RETRY_SPANS_MAX, WAIT_JOBS_MAX,
 };
 pub use id::JobId;
-pub(crate) use limits::shown;
 pub use limits::{
     CLAIM_BYTES_MAX, Limits, MAX_WAIT_MAX, REMEMBER_MAX, TIMEOUT_MAX, TOMBSTONE_BYTES,
     check_header, check_key, check_name,
 };
+pub(crate) use limits::{check_limit_name, shown};
 pub(crate) use log::append_log;
 pub use log::{LogLine, check_log};
 pub(crate) use memo::append_memo;
@@ -33,10 +33,10 @@ pub(crate) use past::remember;
 pub use past::{PastAttempt, PastOutcome};
 pub(crate) use record::suspect_after;
 pub use record::{CancelReason, DeadReason, JobRecord, Stop};
-pub(crate) use spec::check_held_names;
 pub use spec::{
     Due, Group, Hold, NewJob, OnRetry, PARENT_HEADER, Unique, UniquePolicy, content_headers,
 };
+pub(crate) use spec::{check_held_names, is_one, one};
 pub(crate) use spec::{check_payload, check_priority};
 pub use state::{Event, State, TRANSITIONS, Transition};
 

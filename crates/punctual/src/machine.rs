@@ -32,6 +32,10 @@ mod jobs;
 mod lanes;
 mod lease;
 mod memos;
+mod named;
+mod named_lines;
+mod named_reads;
+mod named_rows;
 mod rare;
 mod rate;
 mod record_row;
@@ -72,6 +76,8 @@ use flow_work::FlowWork;
 use gates::Gate;
 use history::History;
 use idle::Round;
+use named::Named;
+use named_rows::*;
 use record_row::RecordRow;
 pub use recover::{Frozen, Recovered};
 use rows::*;
@@ -132,6 +138,13 @@ struct Tables {
     turns: Table<TurnKey, ()>,
     parked: Table<ParkKey, ()>,
     crowds: Table<CrowdKey, ()>,
+    named: Table<RecordKey, NamedRow>,
+    kept_back: Table<KeptBackKey, KeptBack>,
+    kept_by: Table<PlaceKey, KeptBy>,
+    limit_lines: Table<QueueText, LimitLine>,
+    limit_opens: Table<OpensKey, ()>,
+    named_jobs: Table<QueueText, NamedJobs>,
+    idle_limits: Table<IdleLimitKey, ()>,
     flows: Table<RecordKey, FlowRow>,
     links: Table<JobKey, LinkRow>,
     steps: Table<StepKey, JobId>,
@@ -181,6 +194,7 @@ struct Derived {
     /// Instants that calendars may still name in this step.
     instants_left: usize,
     flows: FlowWork,
+    named: Named,
 }
 
 /// A queue, in memory.
@@ -199,6 +213,8 @@ struct Queue {
     gate: Option<Box<Gate>>,
     /// Its shares; none if it has none now.
     shares: Option<Box<Shares>>,
+    /// Its jobs with named limits that are ready or active; none if it has none.
+    named: Option<Box<NamedJobs>>,
 }
 
 /// A lease, in memory.
@@ -262,7 +278,14 @@ impl Machine {
             share_places: Table::new(31, base.clone()),
             turns: Table::new(32, base.clone()),
             parked: Table::new(33, base.clone()),
-            crowds: Table::new(34, base),
+            crowds: Table::new(34, base.clone()),
+            named: Table::new(35, base.clone()),
+            kept_back: Table::new(36, base.clone()),
+            kept_by: Table::new(37, base.clone()),
+            limit_lines: Table::new(38, base.clone()),
+            limit_opens: Table::new(39, base.clone()),
+            named_jobs: Table::new(40, base.clone()),
+            idle_limits: Table::new(41, base),
         };
         Self {
             limits,
@@ -336,6 +359,7 @@ impl Machine {
         for id in std::mem::take(&mut self.derived.dirty) {
             self.save_gate(id);
             self.save_shares(id);
+            self.save_named_jobs(id);
             if let Some(queue) = self.derived.queues.get(&id) {
                 let key = QueueName {
                     namespace: queue.namespace,
@@ -422,6 +446,7 @@ impl Machine {
             settings: Default::default(),
             gate: None,
             shares: None,
+            named: None,
         };
         self.derived
             .queue_ids

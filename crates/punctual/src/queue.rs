@@ -7,6 +7,7 @@ mod flows;
 mod jobs;
 mod limits;
 mod meters;
+mod named;
 mod options;
 mod publishing;
 #[cfg(feature = "schedules")]
@@ -22,6 +23,7 @@ pub use engine::IntoEngine;
 pub use enqueue::Enqueue;
 pub use flows::{Flows, NewFlow, Recounted, SentFlow, Step};
 pub use limits::QueueLimits;
+pub use named::Limit;
 pub use options::IntoNewJob;
 #[doc(hidden)]
 pub use publishing::{Matched, Messages};

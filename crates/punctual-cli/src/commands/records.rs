@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use punctual::Queue;
 use punctual::engine::{
-    Control, Controlled, RecordValue, SETTINGS_PREFIX, StatsRequest, VersionedRecord,
+    Control, Controlled, NamedLimit, RecordValue, SETTINGS_PREFIX, StatsRequest, VersionedRecord,
 };
 use punctual::schedule::{SCHEDULE_PREFIX, ScheduleStatus};
 use punctual::topic::Subscription;
@@ -30,6 +30,9 @@ pub(super) async fn write(
     mut to: impl Write,
 ) -> Result<u64> {
     let mut lines = queues(session, queue).await?;
+    if queue.is_none() {
+        lines.extend(limits(session).await?);
+    }
     let of_schedules = schedules.iter();
     lines.extend(of_schedules.map(|one| RecordJson::schedule(&one.name, &one.schedule)));
     let subscriptions = subscriptions(session, queue).await?;
@@ -72,6 +75,23 @@ async fn queues(session: &Session, queue: Option<&str>) -> Result<Vec<RecordJson
         lines.push(RecordJson::queue(&name, value.as_ref(), paused));
     }
     Ok(lines)
+}
+
+/// The settings of named limits.
+async fn limits(session: &Session) -> Result<Vec<RecordJson>> {
+    let handle = Queue::new(&session.engine).namespace(session.namespace.clone());
+    let found = match handle.named_limits().await {
+        Err(error) if is_unsupported(&error) => return Ok(Vec::new()),
+        found => found?,
+    };
+    let own = found
+        .into_iter()
+        .filter(|limit| limit.set_by.as_ref() == Some(&limit.name));
+    let line = |limit: NamedLimit| {
+        let settings = limit.settings.as_ref()?;
+        Some(RecordJson::limit(&limit.name, settings))
+    };
+    Ok(own.filter_map(line).collect())
 }
 
 /// The schedules of a namespace, or those whose jobs are of a queue.

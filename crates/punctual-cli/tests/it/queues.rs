@@ -299,3 +299,49 @@ fn shares_of_a_queue_are_limited_blocked_and_shown() {
     let off = limit(&["--none"]).exits(0);
     assert_eq!(off.stdout, "mail has no limit any more\n");
 }
+
+#[test]
+fn named_limits_are_set_listed_blocked_and_removed() {
+    let punctual = Punctual::with_data();
+    let limits = |args: &[&str]| punctual.run(&[&["limits"], args].concat());
+    let set = limits(&["set", "smtp", "--concurrency", "4", "--rate", "100/1m"]).exits(0);
+    for told in ["0 of 4", "100/1m window", "open"] {
+        assert!(set.stdout.contains(told), "{set:?}");
+    }
+    for queue in ["mail", "alerts"] {
+        punctual.enqueue(&[queue, "{}", "--limit", "smtp:a", "--cost", "2"]);
+    }
+    let blocked = limits(&["block", "smtp:a", "60s"]).exits(0);
+    assert_eq!(
+        blocked.stdout,
+        "no job with the limit smtp:a starts for 1m\n"
+    );
+    let work = ["work", "mail", "--exec", "true", "--until-idle"];
+    punctual.run(&work).exits(0);
+    assert_eq!(punctual.one(&["queues", "list", "mail"])["ready"], 1);
+    let listed = limits(&["list"]).exits(0).stdout;
+    assert!(listed.contains("blocked, opens in"), "{listed}");
+    let shown = punctual.one(&["limits", "show", "smtp:a"]);
+    assert_eq!(
+        (&shown["set_by"], &shown["concurrency"]),
+        (&json!("smtp"), &json!(4))
+    );
+    assert_eq!(
+        limits(&["block", "smtp:a", "0s"]).exits(0).stdout,
+        "smtp:a is not blocked any more\n"
+    );
+    punctual.run(&work).exits(0);
+    assert_eq!(punctual.one(&["queues", "list", "mail"])["ready"], 0);
+    let exported = punctual.run(&["export", "-"]).exits(0).stdout;
+    assert!(exported.contains(r#"{"record":"limit/smtp""#), "{exported}");
+    let removed = limits(&["remove", "smtp"]).exits(0);
+    assert_eq!(removed.stdout, "smtp has no settings any more\n");
+    for (args, remedy) in [
+        (&["set", "smtp"][..], "--concurrency"),
+        (&["set", "smtp", "--concurrency", "0"], "1 to 1,000,000"),
+        (&["set", "a b", "--concurrency", "1"], "name"),
+    ] {
+        let refused = limits(args).exits(2);
+        assert!(refused.stderr.contains(remedy), "{args:?}: {refused:?}");
+    }
+}

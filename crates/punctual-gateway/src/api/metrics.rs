@@ -6,7 +6,10 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use punctual::engine::{Control, Controlled, Info, QueueStats, Stats, StatsRequest, free_workers};
+use punctual::engine::{
+    Capability, Control, Controlled, Info, NamedLimit, QueueStats, Stats, StatsRequest,
+    free_workers,
+};
 use punctual::flow::{FlowState, FlowStatus};
 use punctual::lock::LockWaiter;
 use punctual::time::{seconds, within};
@@ -29,6 +32,9 @@ const QUEUES_TOLD_APART: usize = 100;
 const FLOWS_COUNTED: usize = 10_000;
 const FLOWS_PER_CALL: usize = 1_000;
 
+/// Named limits of a page.
+const LIMITS_TOLD: usize = 100;
+
 /// Numbers for Prometheus
 #[utoipa::path(
     get, path = "/metrics", tag = "gateway",
@@ -42,11 +48,13 @@ pub(super) async fn metrics(
         let request = StatsRequest::default();
         let stats = shared.engine.stats(&caller.namespace, request).await?;
         let flows = read_flows(&*shared.engine, &caller.namespace).await?;
-        punctual::Result::Ok((stats, shared.engine.info().await?, flows))
+        let info = shared.engine.info().await?;
+        let limits = read_limits(&*shared.engine, &caller.namespace, &info).await?;
+        punctual::Result::Ok((stats, info, flows, limits))
     };
     let mut page = Exposition::default();
     match within(ENGINE_ANSWERS_WITHIN, asked).await {
-        Some(Ok((stats, info, flows))) => {
+        Some(Ok((stats, info, flows, limits))) => {
             if let Some(flows) = flows {
                 let still = &shared.metrics.flows;
                 write_flows(
@@ -55,6 +63,7 @@ pub(super) async fn metrics(
                     still.still(&caller.namespace, &flows, stats.now),
                 );
             }
+            write_limits(&mut page, &limits);
             write_engine(&mut page, stats, &seen_by(&caller, info));
         }
         // What this process counts is told all the same, then most of all.
@@ -79,6 +88,23 @@ pub(super) async fn metrics(
     shared.relays.write(&mut page, &caller.namespace);
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((content_type, page.into_text()).into_response())
+}
+
+/// The first named limits; none where the engine has no such limits.
+async fn read_limits(
+    engine: &dyn Engine,
+    namespace: &Namespace,
+    info: &Info,
+) -> punctual::Result<Vec<NamedLimit>> {
+    if !info.capabilities.contains(&Capability::NamedLimits) {
+        return Ok(Vec::new());
+    }
+    let (after, limit) = (String::new(), LIMITS_TOLD);
+    let read = Control::Limits { after, limit };
+    match engine.control(namespace, read).await? {
+        Controlled::Limits(found) => Ok(found),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// The first flows of a namespace by name; `None` of an engine without flows.
@@ -136,6 +162,23 @@ fn write_engine(page: &mut Exposition, stats: Stats, info: &Info) {
     page.sample("punctual_clock_jumps_total", "", info.clock_jumps);
     if let Some(bytes) = info.store_bytes {
         page.gauge("punctual_store_bytes", bytes);
+    }
+}
+
+/// Named limits, the first ones by name.
+fn write_limits(page: &mut Exposition, limits: &[NamedLimit]) {
+    let mut family = |name: &str, value: fn(&NamedLimit) -> u64| {
+        page.family(name, "gauge");
+        for limit in limits {
+            page.sample(name, &format!("limit=\"{}\"", limit.name), value(limit));
+        }
+    };
+    if !limits.is_empty() {
+        family("punctual_limit_active", |limit| limit.active);
+        family("punctual_limit_waiting", |limit| limit.waiting);
+        family("punctual_limit_closed", |limit| {
+            u64::from(limit.closed.is_some())
+        });
     }
 }
 

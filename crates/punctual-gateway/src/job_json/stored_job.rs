@@ -83,6 +83,8 @@ impl JobJson {
             unique: job.unique.as_ref().map(Into::into),
             group: job.group.as_ref().map(Into::into),
             share: job.share.clone(),
+            limits: (!job.limits.is_empty()).then(|| job.limits.clone()),
+            cost: (job.cost != 1).then_some(job.cost),
             max_attempts: Some(job.max_attempts),
             max_crashes: job.max_crashes,
             retry: RetryLine::of(&job.retry),

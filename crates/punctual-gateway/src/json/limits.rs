@@ -23,7 +23,7 @@ enum RateKind {
 /// How many jobs may start in a span of time.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct RateRequest {
+pub(crate) struct RateRequest {
     /// `window` if omitted.
     kind: Option<RateKind>,
     /// 1 to 1,000,000.
@@ -50,7 +50,7 @@ pub(crate) struct LimitsRequest {
 }
 
 /// An object; serde alone would take a list of its fields, too.
-fn object<'de, D, T>(from: D) -> std::result::Result<Option<T>, D::Error>
+pub(crate) fn object<'de, D, T>(from: D) -> std::result::Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: serde::de::DeserializeOwned,
@@ -100,7 +100,7 @@ impl LimitsRequest {
 }
 
 impl RateRequest {
-    fn rate(&self) -> Result<Rate> {
+    pub(crate) fn rate(&self) -> Result<Rate> {
         let (starts, per) = (self.starts, self.per.0);
         match (self.kind.unwrap_or(RateKind::Window), self.burst) {
             (RateKind::Window, None) => Ok(Rate::window(starts, per)),

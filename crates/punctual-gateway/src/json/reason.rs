@@ -58,6 +58,9 @@ pub(crate) struct ReasonLine {
     flow: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<String>,
+    /// The named limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
 }
 
 impl ReasonLine {
@@ -86,6 +89,7 @@ impl ReasonLine {
             jobs: None,
             flow: None,
             share: None,
+            name: None,
         };
         match reason {
             Reason::NotDue { due } => line.due = Some(due.to_string()),
@@ -138,9 +142,37 @@ impl ReasonLine {
                 line.by = Some(by.to_string());
                 line.state = Some(state.name());
             }
-            other => line.of_share(other),
+            other => {
+                line.of_share(other);
+                line.of_limit(other);
+            }
         }
         line
+    }
+
+    /// What a named limit of a job says.
+    fn of_limit(&mut self, reason: &Reason) {
+        match reason {
+            Reason::LimitBlocked { name, until } => {
+                self.name = Some(name.clone());
+                self.until = Some(until.to_string());
+            }
+            Reason::LimitConcurrencyReached {
+                name,
+                limit,
+                active,
+            } => {
+                self.name = Some(name.clone());
+                self.limit = Some(*limit);
+                self.active = Some(*active);
+            }
+            Reason::LimitRateReached { name, rate, until } => {
+                self.name = Some(name.clone());
+                self.rate = Some(rate.to_string());
+                self.until = Some(until.to_string());
+            }
+            _ => {}
+        }
     }
 
     /// What the share of a job says.
@@ -194,6 +226,9 @@ fn name_of(reason: &Reason) -> &'static str {
         Reason::ShareConcurrencyReached { .. } => "share_concurrency_reached",
         Reason::ShareRateReached { .. } => "share_rate_reached",
         Reason::ShareTurn { .. } => "share_turn",
+        Reason::LimitBlocked { .. } => "limit_blocked",
+        Reason::LimitConcurrencyReached { .. } => "limit_concurrency_reached",
+        Reason::LimitRateReached { .. } => "limit_rate_reached",
         Reason::InLine { .. } => "in_line",
         Reason::Active { .. } => "active",
         Reason::Completed => "completed",
@@ -326,6 +361,32 @@ fn of_share_in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
             };
             format!("{ahead} {others} a turn before the next one of its share {share}")
         }
+        other => of_limit_in_words(other, now),
+    }
+}
+
+/// What a named limit of a job says, for a person.
+fn of_limit_in_words(reason: &Reason, now: Timestamp) -> String {
+    let when = |at: Timestamp| relative(at, now);
+    match reason {
+        Reason::LimitBlocked { name, until } => format!(
+            "its limit {name} is blocked and opens {}, at {until}; \
+             `punctual limits block {name} 0s` opens it now",
+            when(*until)
+        ),
+        Reason::LimitConcurrencyReached {
+            name,
+            limit,
+            active,
+        } => format!(
+            "{active} jobs with its limit {name} are active and the limit is {limit}; it goes on when \
+             one ends, `punctual limits show {name}` shows that"
+        ),
+        Reason::LimitRateReached { name, rate, until } => format!(
+            "its limit {name} has used up its rate, {rate}; it may start {}, at {until}, \
+             `punctual limits show {name}` shows that",
+            when(*until)
+        ),
         other => format!("{other:?}"),
     }
 }

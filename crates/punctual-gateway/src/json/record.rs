@@ -2,13 +2,14 @@
 //! subscriptions, and parts of flows.
 
 use punctual::NewJob;
-use punctual::engine::{QueueSettings, RecordValue, SETTINGS_PREFIX};
+use punctual::engine::{LIMIT_PREFIX, LimitSettings, QueueSettings, RecordValue, SETTINGS_PREFIX};
 use punctual::schedule::{SCHEDULE_PREFIX, Schedule};
 use punctual::topic::{Subscription, TOPICS};
 use serde::{Deserialize, Serialize};
 
 use super::flow_part::{FlowPart, FlowPartLine};
 use super::limits::{RateLine, SharesLine, rate_of, shares_of};
+use super::named::LimitOf;
 use super::queue::OnFullLine;
 use super::schedule::ScheduleLine;
 use crate::decode::{self, DecodeError};
@@ -35,7 +36,7 @@ struct SettingsOf {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordJson {
-    /// `queue/NAME`, `schedule/NAME`, `flow/NAME` or `topics`.
+    /// `queue/NAME`, `schedule/NAME`, `limit/NAME`, `flow/NAME` or `topics`.
     record: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     settings: Option<SettingsOf>,
@@ -47,6 +48,7 @@ pub struct RecordJson {
     subscription: Option<Box<Subscription>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     flow: Option<Box<FlowPartLine>>,
+    limit: Option<LimitOf>,
 }
 
 /// Records under this prefix are parts of flows.
@@ -102,6 +104,20 @@ impl RecordJson {
             schedule: None,
             subscription: None,
             flow: None,
+            limit: None,
+        }
+    }
+
+    /// The settings of a named limit.
+    pub fn limit(name: &str, settings: &LimitSettings) -> Self {
+        Self {
+            record: format!("{LIMIT_PREFIX}{name}"),
+            settings: None,
+            paused: false,
+            schedule: None,
+            subscription: None,
+            flow: None,
+            limit: Some(settings.into()),
         }
     }
 
@@ -114,6 +130,7 @@ impl RecordJson {
             schedule: Some(Box::new(ScheduleLine::of(schedule))),
             subscription: None,
             flow: None,
+            limit: None,
         }
     }
 
@@ -126,6 +143,7 @@ impl RecordJson {
             schedule: None,
             subscription: Some(Box::new(subscription.clone())),
             flow: None,
+            limit: None,
         }
     }
 
@@ -180,6 +198,15 @@ impl RecordJson {
                 false => Err("is no record of an export: a subscription is of `topics`".into()),
             };
         }
+        if let Some(limit) = &self.limit {
+            let is_one = self.record.starts_with(LIMIT_PREFIX)
+                && self.settings.is_none()
+                && self.schedule.is_none();
+            return match is_one {
+                true => Ok(Some(RecordValue::Limit(limit.settings().map_err(told)?))),
+                false => Err("is no record of an export: a limit is of `limit/NAME`".into()),
+            };
+        }
         match (self.settings, self.schedule) {
             (Some(settings), None) if is_queue => {
                 let mut value = QueueSettings::new();
@@ -201,7 +228,9 @@ impl RecordJson {
                 Ok(Some(RecordValue::Schedule(Box::new(schedule))))
             }
             (None, None) if is_queue && self.paused => Ok(None),
-            _ => Err("is no record of an export: settings of `queue/NAME`, or a schedule".into()),
+            _ => Err(
+                "is no record of an export: settings of `queue/NAME`, a schedule or a limit".into(),
+            ),
         }
     }
 }

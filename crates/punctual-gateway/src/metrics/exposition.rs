@@ -53,6 +53,15 @@ const HELP: [(&str, &str); 35] = [
         "How long the oldest due job waits at a closed limit.",
     ),
     (
+        "punctual_limit_active",
+        "Active jobs with a named limit, of the first 100 by name.",
+    ),
+    (
+        "punctual_limit_waiting",
+        "Ready jobs that a named limit keeps from starting.",
+    ),
+    ("punctual_limit_closed", "Whether a named limit is closed."),
+    (
         "punctual_queue_late",
         "Whether due jobs of a queue wait although a worker has a free slot.",
     ),

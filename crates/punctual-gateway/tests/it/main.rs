@@ -24,6 +24,7 @@ mod log;
 mod logged;
 mod metrics;
 mod mistakes;
+mod named_limits;
 mod page;
 mod push;
 mod queue_limits;

@@ -63,6 +63,14 @@ async fn fill(under: &Under) -> Shop {
     assert_eq!(set.status, 200, "{set:?}");
     let block = json!({"share": "customer:3", "span": "300d"});
     post("/v1/queues/busy/block", block).await;
+    let set = under
+        .send(
+            "PUT",
+            "/v1/limits/beat",
+            json!({"concurrency": 3}).to_string(),
+        )
+        .await;
+    assert_eq!(set.status, 200, "{set:?}");
     let schedule = json!({"at": ["2090-01-01T00:00:00Z"], "job": {"queue": "mail"}}).to_string();
     let set = under.send("PUT", "/v1/schedules/beat", schedule).await;
     assert_eq!(set.status, 200, "{set:?}");
@@ -87,6 +95,7 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
         "/v1/queues/settings?queue=mail",
         "/v1/queues/busy/limits",
         "/v1/queues/busy/shares",
+        "/v1/limits",
         "/v1/schedules",
         "/v1/flows",
         "/v1/flows/beat/steps",
@@ -117,6 +126,7 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
             told["max_pending"],
             told["concurrency"],
             told["shares"],
+            told["limits"],
             told["rate"],
             told["entries"],
             schedules,
@@ -302,6 +312,11 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
         ("post", "/v1/queues/{queue}/block") => {
             vec![json!({"share": "customer:3", "span": "1h"})]
         }
+        ("put", "/v1/limits/{name}") => vec![
+            json!({"concurrency": 1}),
+            json!({"rate": {"starts": 1, "per": "1h"}}),
+        ],
+        ("post", "/v1/limits/{name}/block") => vec![json!({"span": "1h"})],
         ("put", "/v1/schedules/{name}") => {
             vec![json!({"every": ["1h"], "job": {"queue": "mail"}})]
         }

@@ -204,6 +204,7 @@ fn limited(reader: &mut Reader<'_>) -> Result<Vec<LimitedQueue>> {
             queue: super::text(reader.take(length)?)?,
             open_since: reader.instant()?,
             shares: Vec::new(),
+            limits: Vec::new(),
         })
     };
     (0..count).map(|_| one()).collect()

@@ -178,6 +178,11 @@ async fn call_that_needs(case: &Case, capability: Capability) -> Option<Result<(
                 .await
                 .map(drop)
         }
+        NamedLimits => {
+            let (name, span) = ("smtp".into(), minutes(1));
+            let block = Control::BlockLimit { name, span };
+            case.try_control(block).await.map(drop)
+        }
         Guards => {
             let guard = crate::engine::Guard::new("offsets", 0);
             let guarded = Control::Guarded {

@@ -7,8 +7,8 @@ pub(super) use super::flow_ends::{flows_outlive_a_close, flows_outlive_a_crash};
 use super::schedules::{cron, every, minute};
 use super::wake::{SOON, assert_claims_at, expiring, in_group, with_key};
 use crate::engine::{
-    Action, Claim, Control, Controlled, EnqueueVerdict, Filter, ListBy, QueueSettings, Rate,
-    RecordValue, SettleVerdict, ShareSettings,
+    Action, Claim, Control, Controlled, EnqueueVerdict, Filter, LimitSettings, ListBy,
+    QueueSettings, Rate, RecordValue, SettleVerdict, ShareSettings,
 };
 use crate::job::{
     Due, Effect, Group, Hold, JobId, JobRecord, NewJob, OnRetry, Outcome, State, Unique,
@@ -270,6 +270,41 @@ pub(super) async fn shares_outlive_a_crash(mut case: Case) {
         .iter()
         .filter(|one| one.job.share.as_deref() == Some("c"));
     assert_eq!(of_c.count(), 2, "its block is over");
+}
+
+/// Settings, slots, starts, blocks and lines of named limits outlive a crash.
+pub(super) async fn named_limits_outlive_a_crash(mut case: Case) {
+    let settings = LimitSettings::new().concurrency(2);
+    case.set_limit("smtp", Some(settings)).await;
+    let hourly = LimitSettings::new().rate(Rate::window(2, hours(1)));
+    case.set_limit("api", Some(hourly)).await;
+    for limit in ["smtp:a", "api", "free"] {
+        case.many_with(limit, 5).await;
+    }
+    case.block_limit("free", hours(1)).await;
+    let claim = Claim {
+        in_process: false,
+        ..case.wants(9)
+    };
+    let running = attempts(&case.claim_as(claim).await);
+    assert_eq!(running.len(), 4, "two of each that is open");
+    for attempt in running.iter().filter(|one| one.job.limits[0] == "api") {
+        case.complete(attempt).await;
+    }
+    case.crash().await;
+    assert_eq!(case.claim_ids(9).await, [], "all are closed");
+    assert!(case.wake_at().await.is_some_and(|at| at > case.clock()));
+    let of_smtp = running.iter().find(|one| one.job.limits[0] == "smtp:a");
+    case.complete(of_smtp.expect("two are active")).await;
+    assert_eq!(case.claim_one().await.job.limits, ["smtp:a"]);
+    assert_eq!(case.claim_ids(9).await, []);
+    case.advance(hours(1)).await;
+    let opened = case.claim(99).await;
+    let of = |limit: &str| {
+        let all = opened.iter();
+        all.filter(|one| one.job.limits[0] == limit).count()
+    };
+    assert_eq!((of("api"), of("free")), (2, 5), "the hour is over");
 }
 
 /// Engine time does not step back over a crash, though the clock does.

@@ -35,6 +35,7 @@ macro_rules! __durable_laws {
                 ends_outlive_a_close[Ends],
                 limits_outlive_a_crash[QueueLimits],
                 shares_outlive_a_crash[Shares],
+                named_limits_outlive_a_crash[NamedLimits],
                 schedules_outlive_a_crash[Schedules],
                 schedules_outlive_a_close[Schedules],
                 flows_outlive_a_crash[Flows],

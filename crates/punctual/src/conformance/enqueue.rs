@@ -80,6 +80,8 @@ fn untouched() -> JobRecord {
         unique: None,
         group: None,
         share: None,
+        limits: Vec::new(),
+        cost: 1,
         max_attempts: 20,
         max_crashes: None,
         retry: RetryPolicy::default(),

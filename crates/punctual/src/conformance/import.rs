@@ -22,6 +22,8 @@ pub(super) fn import_of(record: &JobRecord) -> NewJob {
         unique: record.unique.clone(),
         group: record.group.clone(),
         share: record.share.clone(),
+        limits: record.limits.clone(),
+        cost: record.cost,
         max_attempts: record.max_attempts,
         max_crashes: record.max_crashes,
         retry: record.retry.clone(),

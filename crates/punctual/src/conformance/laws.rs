@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 
 use super::case::Case;
 use super::flow_laws::FLOW_LAWS;
+use super::named_laws::NAMED_LAWS;
 use super::share_laws::SHARE_LAWS;
 use super::step_laws::STEP_LAWS;
 use super::topic_laws::TOPIC_LAWS;
@@ -30,10 +31,19 @@ impl fmt::Debug for Law {
 
 /// The laws of every engine.
 pub const LAWS: &[Law] = &joined::<
-    { OTHERS.len() + FLOW_LAWS.len() + STEP_LAWS.len() + SHARE_LAWS.len() + TOPIC_LAWS.len() },
->(&[OTHERS, FLOW_LAWS, STEP_LAWS, SHARE_LAWS, TOPIC_LAWS]);
+    {
+        OTHERS.len()
+            + FLOW_LAWS.len()
+            + STEP_LAWS.len()
+            + SHARE_LAWS.len()
+            + NAMED_LAWS.len()
+            + TOPIC_LAWS.len()
+    },
+>(&[
+    OTHERS, FLOW_LAWS, STEP_LAWS, SHARE_LAWS, NAMED_LAWS, TOPIC_LAWS,
+]);
 
-/// All but those of flows, steps, shares and topics.
+/// All but those of flows, steps, shares, named limits and topics.
 const OTHERS: &[Law] = crate::__laws!(__table);
 
 const fn joined<const N: usize>(lists: &[&[Law]]) -> [Law; N] {

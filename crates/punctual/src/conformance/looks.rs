@@ -195,7 +195,12 @@ impl Case {
 
     /// Takes the wakeups of [`QUEUE`] until none is left.
     pub(super) async fn takes_every_wakeup(&self) {
-        let work = WaitFor::Work(vec![QUEUE.into()]);
+        self.takes_every_wakeup_of(QUEUE).await;
+    }
+
+    /// The same of another queue.
+    pub(super) async fn takes_every_wakeup_of(&self, queue: &str) {
+        let work = WaitFor::Work(vec![queue.into()]);
         let now = self.clock();
         for _ in 0..100 {
             let heard = self.engine().wait(&self.namespace, work.clone(), now).await;

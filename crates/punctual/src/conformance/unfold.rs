@@ -43,6 +43,7 @@ macro_rules! __suite {
         $crate::__flow_laws!(__unfold $harness);
         $crate::__step_laws!(__unfold $harness);
         $crate::__share_laws!(__unfold $harness);
+        $crate::__named_laws!(__unfold $harness);
         $crate::__topic_laws!(__unfold $harness);
     };
     ($harness:expr, durable) => {
@@ -50,6 +51,7 @@ macro_rules! __suite {
         $crate::__flow_laws!(__unfold $harness);
         $crate::__step_laws!(__unfold $harness);
         $crate::__share_laws!(__unfold $harness);
+        $crate::__named_laws!(__unfold $harness);
         $crate::__topic_laws!(__unfold $harness);
         $crate::__durable_laws!(__unfold $harness);
     };

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::{
-    Action, BLOCK_MAX, Claim, Control, Edit, Extend, FlowAct, Guard, LeaseReport, List, ListBy,
-    RecordValue, STATS_PAGE_MAX, ScheduleAct, Select, Settle, Settlement, StatsRequest,
+    Action, BLOCK_MAX, Claim, Control, Edit, Extend, FlowAct, Guard, LIMIT_PREFIX, LeaseReport,
+    List, ListBy, RecordValue, STATS_PAGE_MAX, ScheduleAct, Select, Settle, Settlement,
+    StatsRequest,
     TOP_SHARES_MAX, Target,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -12,7 +13,8 @@ use crate::flow::{EDGES_PER_CALL, check_after};
 use crate::job::bounds::{LEASE_MAX_MS, LEASE_MIN_MS, TEXT_LEASE_DURATION};
 use crate::job::{
     CLAIM_QUEUES_MAX, Due, Effect, Limits, MAX_WAIT_MAX, NewJob, Outcome, RECORD_BYTES_MAX,
-    check_held_names, check_key, check_log, check_memos, check_name, check_priority,
+    check_held_names, check_key, check_limit_name, check_log, check_memos, check_name,
+    check_priority,
 };
 use crate::schedule::SCHEDULE_PREFIX;
 use crate::time::{Timestamp, millis};
@@ -278,6 +280,21 @@ impl<'a> Checks<'a> {
                     false => Ok(()),
                 }
             }
+            Control::BlockLimit { name, span } => {
+                check_limit_name(name)?;
+                match *span > BLOCK_MAX {
+                    true => refuse("block is too long; use at most 365 days"),
+                    false => Ok(()),
+                }
+            }
+            Control::Limits { after, limit } => {
+                self.limit(*limit)?;
+                match after.is_empty() {
+                    true => Ok(()),
+                    false => check_name("limit", after),
+                }
+            }
+            Control::Limit { name } => check_limit_name(name),
             Control::Read { name } => check_name("record", name),
             Control::Names { prefix } if prefix.is_empty() => Ok(()),
             Control::Names { prefix } => check_name("record", prefix),
@@ -359,7 +376,18 @@ impl<'a> Checks<'a> {
         let queue = name.strip_prefix(SETTINGS_PREFIX);
         queue.map_or(Ok(()), |queue| check_name("queue", queue))?;
         let schedule = name.strip_prefix(SCHEDULE_PREFIX);
+        if let Some(limit) = name.strip_prefix(LIMIT_PREFIX) {
+            check_limit_name(limit)?;
+            return match value {
+                None => Ok(()),
+                Some(RecordValue::Limit(settings)) => settings.check(),
+                Some(_) => refuse("records under limit/ are settings of named limits"),
+            };
+        }
         match (queue, schedule, value) {
+            (_, _, Some(RecordValue::Limit(_))) => {
+                refuse("settings of named limits are kept under limit/NAME")
+            }
             _ if name == TOPICS => match value {
                 Some(RecordValue::Opaque(bytes)) => Subscriptions::read(bytes).map(drop),
                 _ => refuse("record topics holds subscriptions; write an empty list to remove all"),

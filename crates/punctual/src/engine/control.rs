@@ -6,7 +6,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::limited::check_concurrency;
-use crate::engine::{Counts, Cursor, EnqueueVerdict, Guard, Rate, Receipt, ShareSettings};
+use crate::engine::{
+    Counts, Cursor, EnqueueVerdict, Guard, LimitSettings, NamedLimit, Rate, Receipt, ShareSettings,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, Edge, FlowStatus, OnFailure, Recount, RestoredFlow, Role, StepStatus};
 use crate::job::{Effect, JobId, State};
@@ -86,6 +88,28 @@ pub enum Control {
         share: String,
         /// How long, at most 365 days.
         span: Duration,
+    },
+    /// Starts no job with a named limit for a while, without counting an attempt: the other side
+    /// said that it is asked too often (429). A call replaces the one before; a span of zero ends
+    /// it. The limit needs no settings.
+    BlockLimit {
+        /// The name of the limit.
+        name: String,
+        /// How long, at most 365 days.
+        span: Duration,
+    },
+    /// Reads named limits with how they stand, by name: those with settings, and those with active
+    /// or waiting jobs, a block, or starts that count still. At most a batch.
+    Limits {
+        /// Only names after this one; empty for the first.
+        after: String,
+        /// How many, 1 to 1,000.
+        limit: usize,
+    },
+    /// Reads a named limit; what its user set is a record.
+    Limit {
+        /// Its name.
+        name: String,
     },
     /// Reads schedules with how they stand, by name; at most a batch.
     Schedules {
@@ -258,6 +282,16 @@ pub enum Controlled {
         /// The record as it is; `None` if there is none.
         Option<VersionedRecord>,
     ),
+    /// The named limits found.
+    Limits(
+        /// In order of their names.
+        Vec<NamedLimit>,
+    ),
+    /// The named limit.
+    Limit(
+        /// As it stands now.
+        Box<NamedLimit>,
+    ),
     /// The schedules found.
     Schedules(
         /// In order of their names.
@@ -373,6 +407,11 @@ pub enum RecordValue {
     Schedule(
         /// What its user wrote.
         Box<Schedule>,
+    ),
+    /// What a named limit lets start, under the name `limit/NAME`; the engine obeys it.
+    Limit(
+        /// The settings.
+        LimitSettings,
     ),
     /// Anything else, opaque to the engine, at most 64 KiB.
     Opaque(

@@ -37,9 +37,13 @@ impl Guard {
     /// `invalid_name`, or `invalid_input` for a record that the engine obeys.
     pub fn check(&self) -> Result<()> {
         check_name("record", &self.record)?;
-        let obeyed = [super::SETTINGS_PREFIX, crate::schedule::SCHEDULE_PREFIX];
+        let obeyed = [
+            super::SETTINGS_PREFIX,
+            super::LIMIT_PREFIX,
+            crate::schedule::SCHEDULE_PREFIX,
+        ];
         if obeyed.iter().any(|prefix| self.record.starts_with(prefix)) {
-            let message = "guard: queue settings and schedules guard nothing; \
+            let message = "guard: settings and schedules guard nothing; \
                            name a record of your own";
             return Err(crate::Error::new(crate::ErrorKind::InvalidInput, message)
                 .with("record", &self.record));

@@ -101,11 +101,12 @@ pub enum Capability {
     Shares,
     Memos,
     Guards,
+    NamedLimits,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Delay,
         Self::Priority,
         Self::UniqueKeep,
@@ -135,6 +136,7 @@ impl Capability {
         Self::Shares,
         Self::Memos,
         Self::Guards,
+        Self::NamedLimits,
     ];
 
     /// The capabilities that an engine with this one has too: schedules, limits and guards are

@@ -191,6 +191,33 @@ pub enum Reason {
         /// When the next one may start.
         until: Timestamp,
     },
+    /// A named limit of it is blocked for a while.
+    LimitBlocked {
+        /// The name of the limit.
+        name: String,
+        /// Until when.
+        until: Timestamp,
+    },
+    /// As many jobs with a named limit of it are active as may be: it goes on when one of them
+    /// ends.
+    LimitConcurrencyReached {
+        /// The name of the limit.
+        name: String,
+        /// How many may be active.
+        limit: u64,
+        /// How many are.
+        active: u64,
+    },
+    /// As many units of a named limit of it have started as may in a span of time, or too many for
+    /// what it costs.
+    LimitRateReached {
+        /// The name of the limit.
+        name: String,
+        /// How many may.
+        rate: Rate,
+        /// When it may start, if no other job does before.
+        until: Timestamp,
+    },
     /// Other shares have their turn before the next one of its share.
     ShareTurn {
         /// The share.

@@ -192,6 +192,9 @@ pub struct LimitedQueue {
     /// The same of shares, by key, of which this claim has jobs that were due before that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<(String, Timestamp)>,
+    /// The same of named limits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<(String, Timestamp)>,
 }
 
 /// The limits of a queue and how they stand.

@@ -43,6 +43,10 @@ pub const CLAIM_QUEUES_MAX: usize = 64;
 pub const WAIT_JOBS_MAX: usize = 1000;
 /// Bytes of one opaque record.
 pub const RECORD_BYTES_MAX: usize = 65_536;
+/// Named limits of one job.
+pub const NAMED_LIMITS_MAX: usize = 3;
+/// Units of the rates of its named limits that one job may cost.
+pub const COST_MAX: u32 = 1000;
 /// Bytes of a name of a namespace, queue, kind, worker or record.
 pub const NAME_BYTES_MAX: usize = 128;
 /// Bytes of a unique key, a group key or a name that a held job waits for.

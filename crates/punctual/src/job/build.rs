@@ -99,6 +99,8 @@ impl JobRecord {
             unique: job.unique,
             group: job.group,
             share: job.share,
+            limits: job.limits,
+            cost: job.cost,
             max_attempts: job.max_attempts,
             max_crashes: job.max_crashes,
             retry: job.retry,

@@ -131,6 +131,19 @@ pub fn check_name(what: &'static str, name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidName, message).with("name", shown(name)))
 }
 
+/// Bytes of the name of a limit: its record is `limit/NAME`.
+const LIMIT_NAME_BYTES_MAX: usize = NAME_BYTES_MAX - "limit/".len();
+
+/// Checks the name of a limit: that of a queue, of at most 122 characters.
+pub(crate) fn check_limit_name(name: &str) -> Result<()> {
+    check_name("limit", name)?;
+    if name.len() > LIMIT_NAME_BYTES_MAX {
+        let message = "limit name is too long; use at most 122 characters";
+        return Err(Error::new(ErrorKind::InvalidName, message).with("name", shown(name)));
+    }
+    Ok(())
+}
+
 /// Checks a unique key, group key or held name: 1 to 256 bytes of printable text.
 pub fn check_key(what: &'static str, key: &str) -> Result<()> {
     let wrong = if key.is_empty() {

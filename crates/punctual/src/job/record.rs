@@ -41,6 +41,12 @@ pub struct JobRecord {
     /// Its share as sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
+    /// Its named limits as sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<String>,
+    /// Units of their rates that its start takes.
+    #[serde(default = "super::one", skip_serializing_if = "super::is_one")]
+    pub cost: u32,
     /// Failures after which it is dead.
     pub max_attempts: u32,
     /// Crashes after which it is dead, if it has a limit of its own.

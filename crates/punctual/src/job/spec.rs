@@ -9,10 +9,11 @@ use super::bounds::{
     CONTENT_TYPE_DEFAULT, MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, PRIORITY_MAX, TEXT_PRIORITY,
 };
 use super::limits::{
-    Limits, MAX_WAIT_MAX, REMEMBER_MAX, TIMEOUT_MAX, check_header, check_key, check_name,
+    Limits, MAX_WAIT_MAX, REMEMBER_MAX, TIMEOUT_MAX, check_header, check_key, check_limit_name,
+    check_name,
 };
 use super::log::check_log;
-use super::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, JobId, JobRecord};
+use super::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, COST_MAX, JobId, JobRecord, NAMED_LIMITS_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, FlowStep};
 use crate::retry::RetryPolicy;
@@ -133,6 +134,12 @@ pub struct NewJob {
     /// The key (a tenant, a customer) whose jobs take turns with those of other keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
+    /// Names of limits that hold for it, over all queues, at most 3: it starts when all are open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<String>,
+    /// Units of the rates of these limits that its start takes, 1 to 1,000; 1 by default.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub cost: u32,
     /// Failures after which it is dead, at least 1; 20 by default.
     pub max_attempts: u32,
     /// Crashes after which it is dead (poison), at least 1; `None` for three. Only a crash of a
@@ -185,10 +192,11 @@ impl NewJob {
     #[doc(hidden)]
     pub fn is_plain(&self) -> bool {
         let has_key = self.unique.is_some() || self.group.is_some() || self.share.is_some();
+        let is_limited = !self.limits.is_empty();
         let has_end = self.expires_at.is_some() || self.max_crashes.is_some();
         let is_kept = !self.retention.is_zero() || self.remember.is_some();
         let waits = !self.wait_for.is_empty() || !self.after.is_empty() || self.flow.is_some();
-        !(has_key || has_end || is_kept || waits || self.history.is_some())
+        !(has_key || is_limited || has_end || is_kept || waits || self.history.is_some())
     }
 
     /// A job for a queue, due at once, with a fresh id and every default.
@@ -212,6 +220,8 @@ impl NewJob {
             unique: None,
             group: None,
             share: None,
+            limits: Vec::new(),
+            cost: 1,
             max_attempts: MAX_ATTEMPTS_DEFAULT,
             max_crashes: None,
             retry: RetryPolicy::default(),
@@ -251,6 +261,7 @@ impl NewJob {
         if let Some(share) = &self.share {
             check_key("share", share)?;
         }
+        self.check_limits()?;
         if self.max_attempts == 0 {
             return Err(out_of_range("max_attempts", 0, "at least 1"));
         }
@@ -292,6 +303,29 @@ impl NewJob {
         let message = "id has the form of a schedule's runs, which only the engine enqueues, or of a \
                        flow's steps; use another id";
         Err(Error::new(ErrorKind::ReservedId, message).with("id", self.id))
+    }
+
+    fn check_limits(&self) -> Result<()> {
+        if self.limits.len() > NAMED_LIMITS_MAX {
+            let message = "job has too many named limits; use at most 3";
+            let error = Error::new(ErrorKind::InvalidInput, message);
+            return Err(error.with("limits", self.limits.len()));
+        }
+        for (at, limit) in self.limits.iter().enumerate() {
+            check_limit_name(limit)?;
+            if self.limits[..at].contains(limit) {
+                let message = "job names a limit twice; name it once, and give the job a cost";
+                return Err(Error::new(ErrorKind::InvalidInput, message).with("limit", limit));
+            }
+        }
+        if !(1..=COST_MAX).contains(&self.cost) {
+            return Err(out_of_range("cost", self.cost, "1 to 1,000"));
+        }
+        if self.cost > 1 && self.limits.is_empty() {
+            let message = "job has a cost, but no named limit that counts it; name one in `limits`";
+            return Err(Error::new(ErrorKind::InvalidInput, message).with("cost", self.cost));
+        }
+        Ok(())
     }
 
     fn check_max_wait(&self, max_wait: Duration) -> Result<()> {
@@ -426,6 +460,15 @@ fn check_span(what: &'static str, span: Duration) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidDelay, message).with("span", format!("{span:?}")));
     }
     Ok(())
+}
+
+/// What a job costs that says nothing.
+pub(crate) const fn one() -> u32 {
+    1
+}
+
+pub(crate) const fn is_one(cost: &u32) -> bool {
+    *cost == 1
 }
 
 fn out_of_range(what: &'static str, value: impl std::fmt::Display, range: &str) -> Error {

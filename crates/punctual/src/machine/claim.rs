@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 /// Expired jobs that one claim settles; then what it has is its answer, and there is more.
 const EXPIRED_MAX: usize = 125;
 
-/// Queue and share that a claim took from, and since when the share may start jobs.
+/// Queue and share, or named limit, that a claim took from, and since when it lets jobs start.
 type OpenedShare = (u32, String, Timestamp);
 
 /// What a claim has taken so far.
@@ -31,7 +31,18 @@ struct Take {
     /// Free slots of the worker: of limited queues it is given no more.
     slots: usize,
     /// Shares of jobs that were due before their limits opened, and when these did.
-    opened: Vec<OpenedShare>,
+    opened: Opened,
+    /// Lines of named limits that were looked at, by queue and limit.
+    lines: Vec<(u32, String)>,
+    /// Places that named limits keep back since this claim.
+    kept_back: usize,
+}
+
+/// What opened after jobs of a claim were due.
+#[derive(Default)]
+struct Opened {
+    shares: Vec<OpenedShare>,
+    limits: Vec<OpenedShare>,
 }
 
 impl Take {
@@ -48,6 +59,13 @@ impl Take {
         self.expired += 1;
         self.full = self.expired >= EXPIRED_MAX;
         self.full
+    }
+
+    /// Counts a place that a named limit keeps back from now on; whether that is enough for one
+    /// claim.
+    fn met_closed(&mut self) -> bool {
+        self.kept_back += 1;
+        self.met_expired()
     }
 
     fn fits(&mut self, job: &Loaded) -> bool {
@@ -135,7 +153,7 @@ impl Machine {
         queues: &[u32],
         claim: &Claim,
         slots: usize,
-    ) -> Result<(Option<Lease>, Vec<OpenedShare>)> {
+    ) -> Result<(Option<Lease>, Opened)> {
         let fence = self.next_fence();
         let bytes_left = self.limits.claim_bytes(claim.max_bytes);
         let mut take = Take {
@@ -146,7 +164,9 @@ impl Machine {
             jobs: Vec::new(),
             fence,
             slots,
-            opened: Vec::new(),
+            opened: Opened::default(),
+            lines: Vec::new(),
+            kept_back: 0,
         };
         if claim.alone {
             self.take_suspect(namespace, queues, &mut take)?;
@@ -162,17 +182,37 @@ impl Machine {
                 ClaimOrder::Turns => self.take_turns(namespace, queues, &mut take)?,
             }
         }
+        self.file_lines(&mut take)?;
         if take.jobs.is_empty() {
-            return Ok((None, Vec::new()));
+            return Ok((None, Opened::default()));
         }
         let opened = std::mem::take(&mut take.opened);
         let lease = self.open_lease(namespace, claim, alone, take)?;
         Ok((Some(lease), opened))
     }
 
+    /// Files the lines again whose limits a claim looked at: it may have closed them.
+    fn file_lines(&mut self, take: &mut Take) -> Result<()> {
+        take.lines.sort_unstable();
+        take.lines.dedup();
+        for (queue, limit) in std::mem::take(&mut take.lines) {
+            self.file_line(queue, &limit)?;
+        }
+        Ok(())
+    }
+
     /// Reports since when shares are open, of which jobs were claimed that were due before that.
-    fn tell_opened(&self, limited: &mut [LimitedQueue], opened: Vec<OpenedShare>) -> Result<()> {
-        for (id, share, since) in opened {
+    fn tell_opened(&self, limited: &mut [LimitedQueue], opened: Opened) -> Result<()> {
+        for (id, limit, since) in opened.limits {
+            let name = &self.queue_state(id)?.name;
+            let queue = limited.iter_mut().find(|one| one.queue == **name);
+            if let Some(queue) = queue
+                && !queue.limits.iter().any(|(known, _)| *known == limit)
+            {
+                queue.limits.push((limit, since));
+            }
+        }
+        for (id, share, since) in opened.shares {
             let name = &self.queue_state(id)?.name;
             let queue = limited.iter_mut().find(|one| one.queue == **name);
             // The same for each job of a share, unless its limits have closed within this claim.
@@ -210,6 +250,9 @@ impl Machine {
             if self.room(queue, take.slots_left()) == 0 {
                 continue;
             }
+            let lines = self.open_lines(queue, 1)?;
+            take.lines
+                .extend(lines.into_iter().map(|limit| (queue, limit)));
             for lane in SUSPECT_LANE..2 * SUSPECT_LANE {
                 self.take_lane(namespace, queue, lane, 1, take)?;
                 if !take.jobs.is_empty() {
@@ -233,12 +276,24 @@ impl Machine {
         if most == 0 || self.is_paused(queue) {
             return Ok(0);
         }
-        for lane in 0..SUSPECT_LANE {
-            let taken = take.jobs.len() - before;
-            if !take.has_room() || taken == most {
+        loop {
+            let kept_back = take.kept_back;
+            let want = most - (take.jobs.len() - before);
+            let lines = self.open_lines(queue, want.min(take.limit))?;
+            take.lines
+                .extend(lines.into_iter().map(|limit| (queue, limit)));
+            for lane in 0..SUSPECT_LANE {
+                let taken = take.jobs.len() - before;
+                if !take.has_room() || taken == most {
+                    break;
+                }
+                self.take_lane(namespace, queue, lane, most - taken, take)?;
+            }
+            // A job that went from one limit's line to another's leaves room for the next one.
+            let is_done = !take.has_room() || take.jobs.len() - before == most;
+            if is_done || take.kept_back == kept_back {
                 break;
             }
-            self.take_lane(namespace, queue, lane, most - taken, take)?;
         }
         let taken = take.jobs.len() - before;
         self.note_claimed(queue, taken)?;
@@ -282,6 +337,12 @@ impl Machine {
                     }
                     continue;
                 }
+                if self.keep_back_closed(&key, &place, None, &job)? {
+                    if take.met_closed() {
+                        return Ok(());
+                    }
+                    continue;
+                }
                 if !take.fits(&job) {
                     return Ok(());
                 }
@@ -316,11 +377,15 @@ impl Machine {
         if self.expire_if_late(job.clone())? {
             return Ok(!take.met_expired());
         }
+        let share = since.as_ref().map(|(share, _)| share.as_str());
+        if self.keep_back_closed(&key, &place, share, &job)? {
+            return Ok(!take.met_closed());
+        }
         if !take.fits(&job) {
             return Ok(false);
         }
         if let Some((share, since)) = since.filter(|(_, since)| *since > job.status.due) {
-            take.opened.push((queue, share.clone(), since));
+            take.opened.shares.push((queue, share.clone(), since));
         }
         self.activate(job, take, Some((lane, pass)))?;
         if let Turn::Others(pass) = turn {
@@ -347,6 +412,9 @@ impl Machine {
         if let Some((lane, pass)) = turn {
             self.share_started(&job, lane, pass)?;
         }
+        let opened = self.named_started(&job)?.into_iter();
+        let queue = job.spec.queue;
+        (take.opened.limits).extend(opened.map(|(limit, since)| (queue, limit, since)));
         let status = job.status_mut();
         status.place = State::Active;
         status.attempt += 1;
@@ -484,7 +552,8 @@ impl Machine {
         queues.iter().any(|queue| {
             let state = self.derived.queues.get(queue);
             let ready = state.is_some_and(|queue| queue.has_open_places(alone));
-            (ready || unmoved(queue)) && self.closed(*queue).is_none()
+            let ready = ready || unmoved(queue) || self.has_open_line(*queue);
+            ready && self.closed(*queue).is_none()
         })
     }
 }

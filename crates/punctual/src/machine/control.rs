@@ -6,7 +6,8 @@ use super::Machine;
 use super::record_row::RecordRow;
 use super::rows::*;
 use crate::engine::{
-    Control, Controlled, Namespace, QueueSettings, RecordValue, SETTINGS_PREFIX, VersionedRecord,
+    Control, Controlled, LIMIT_PREFIX, Namespace, QueueSettings, RecordValue, SETTINGS_PREFIX,
+    VersionedRecord,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::injected::{Bug, is_injected};
@@ -59,6 +60,9 @@ impl Machine {
             Control::BlockShare { queue, share, span } => {
                 self.block_share(namespace, &queue, &share, span)
             }
+            Control::BlockLimit { name, span } => self.block_limit(namespace, &name, span),
+            Control::Limits { after, limit } => self.read_limits(namespace, &after, limit),
+            Control::Limit { name } => self.read_limit(namespace, name),
             Control::Schedules { after, limit } => self.schedules(namespace, after, limit),
             Control::Schedule { name, act } => self.act_on_schedule(namespace, name, act),
             Control::Flows { after, limit } => self.flows(namespace, after, limit),
@@ -135,6 +139,14 @@ impl Machine {
             let id = self.queue_or_new(namespace, queue);
             self.set_settings(id, settings)?;
         }
+        if let Some(name) = key.name.strip_prefix(LIMIT_PREFIX) {
+            let settings = match &value {
+                Some(RecordValue::Limit(settings)) => Some(*settings),
+                _ => None,
+            };
+            self.check_room_for_limit(namespace, name)?;
+            self.set_limit(namespace, name, settings)?;
+        }
         if let Some(name) = key.name.strip_prefix(SCHEDULE_PREFIX) {
             let before = before.map(|row| row.value);
             self.change_schedule(namespace, name, before.as_ref(), value.as_ref())?;
@@ -164,11 +176,20 @@ impl Machine {
                 .records
                 .scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?
         {
-            if let (Some(queue), RecordValue::Queue(settings)) =
-                (key.name.strip_prefix(SETTINGS_PREFIX), row.value)
-            {
-                let id = self.queue_or_new(key.namespace, queue);
-                self.set_settings(id, settings)?;
+            match row.value {
+                RecordValue::Queue(settings) => {
+                    if let Some(queue) = key.name.strip_prefix(SETTINGS_PREFIX) {
+                        let id = self.queue_or_new(key.namespace, queue);
+                        self.set_settings(id, settings)?;
+                    }
+                }
+                RecordValue::Limit(settings) => {
+                    if let Some(limit) = key.name.strip_prefix(LIMIT_PREFIX) {
+                        let all = self.derived.named.settings.entry(key.namespace);
+                        all.or_default().insert(limit.to_owned(), settings);
+                    }
+                }
+                _ => {}
             }
         }
         Ok(())

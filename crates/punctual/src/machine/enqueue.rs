@@ -257,7 +257,9 @@ impl Machine {
             let lines = self.lines_of(queue, look)?.into_iter();
             let shares = self.share_places_after(queue, None, look)?.into_iter();
             let shares = shares.filter_map(|(_, place)| place.job());
-            let mut ids = due.map(|(_, id)| id).chain(lines).chain(shares);
+            let kept = self.kept_back_after(queue, None, look)?.into_iter();
+            let kept = kept.filter_map(|(_, row)| row.alone());
+            let mut ids = due.map(|(_, id)| id).chain(lines).chain(shares).chain(kept);
             found = ids.find(|id| !except.contains(id));
         }
         found

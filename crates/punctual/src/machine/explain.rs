@@ -62,6 +62,7 @@ impl Machine {
         reasons.extend(self.why_limited(job.spec.queue)?);
         let lane = lane_of(job.status.priority, job.is_suspect());
         reasons.extend(self.why_in_share(job, lane)?);
+        reasons.extend(self.why_named(job)?);
         if let Some(group) = job.group() {
             let row = self.group_row(job.spec.queue, group)?;
             if let Some(by) = row.active {
@@ -101,6 +102,11 @@ impl Machine {
     /// Jobs that would be claimed before it, counted up to a bound.
     fn ahead_of(&self, job: &Loaded) -> Result<usize> {
         let queue = job.spec.queue;
+        let place = self.place_of(job)?;
+        let kept = place.map(|place| self.ahead_in_limit(&place, AHEAD_MAX));
+        if let Some(ahead) = kept.transpose()?.flatten() {
+            return Ok((ahead + self.ahead_in_group(job)?).min(AHEAD_MAX));
+        }
         let own = lane_of(job.status.priority, job.is_suspect());
         let first = if own >= SUSPECT_LANE { SUSPECT_LANE } else { 0 };
         let mut ahead = self.ahead_in_shares(job, first..own)?;

@@ -247,30 +247,32 @@ impl Machine {
     }
 
     pub(super) fn is_limited(&self, queue: u32) -> bool {
-        if self.derived.gates == 0 && self.derived.shared == 0 {
+        if self.derived.gates == 0 && self.derived.shared == 0 && self.derived.named.queues == 0 {
             return false;
         }
         let queue = self.derived.queues.get(&queue);
         queue.is_some_and(|queue| {
             let gate = queue.gate.as_ref();
-            queue.shares.is_some() || gate.is_some_and(|gate| gate.has_limits())
+            let has_others = queue.shares.is_some() || queue.named.is_some();
+            has_others || gate.is_some_and(|gate| gate.has_limits())
         })
     }
 
     /// The limited ones among queues, each with since when it is open.
     pub(super) fn limited(&self, queues: &[u32]) -> Vec<LimitedQueue> {
-        if self.derived.gates == 0 && self.derived.shared == 0 {
+        if self.derived.gates == 0 && self.derived.shared == 0 && self.derived.named.queues == 0 {
             return Vec::new();
         }
         let named = |id: &u32| {
             let queue = self.derived.queues.get(id)?;
-            if queue.gate.is_none() && queue.shares.is_none() {
+            if queue.gate.is_none() && queue.shares.is_none() && queue.named.is_none() {
                 return None;
             }
             Some(LimitedQueue {
                 queue: queue.name.to_string(),
                 open_since: queue.open_since().min(self.now),
                 shares: Vec::new(),
+                limits: Vec::new(),
             })
         };
         queues.iter().filter_map(named).collect()

@@ -8,6 +8,7 @@ use super::Machine;
 use super::codec::{Reader, Writer};
 use super::cursor::{Fixed, Request, bad_cursor};
 use super::jobs::Loaded;
+use super::named_rows::KeptBackKey;
 use super::rows::*;
 use super::share_rows::SharePlaceKey;
 use crate::engine::{Filter, Got, List, ListBy, Listing, Namespace, Target};
@@ -290,8 +291,8 @@ impl Machine {
             .collect())
     }
 
-    /// Ready jobs: ungrouped ones lane by lane, then those of shares, then groups by key; due ones
-    /// not yet moved last.
+    /// Ready jobs: ungrouped ones lane by lane, then those of shares, then groups by key, then due
+    /// ones not yet moved; those that named limits keep back last.
     fn ready_jobs(
         &mut self,
         queue: u32,
@@ -300,17 +301,18 @@ impl Machine {
     ) -> Result<Candidates> {
         let (mut part, mut rest) = match cursor {
             None | Some([]) => (0, None),
-            Some([part @ 0..=22, rest @ ..]) => (*part, (!rest.is_empty()).then_some(rest)),
+            Some([part @ 0..=23, rest @ ..]) => (*part, (!rest.is_empty()).then_some(rest)),
             Some(_) => return Err(bad_cursor()),
         };
         let mut found: Candidates = Vec::new();
-        while found.len() < limit && part <= 22 {
+        while found.len() < limit && part <= 23 {
             let want = limit - found.len();
             let here = match part {
                 0..20 => self.lane_jobs(queue, part, rest, want)?,
                 20 => self.share_jobs(queue, rest, want)?,
                 21 => self.line_jobs(queue, rest, want)?,
-                _ => self.unmoved_jobs(queue, rest, want)?,
+                22 => self.unmoved_jobs(queue, rest, want)?,
+                _ => self.kept_back_jobs(queue, rest, want)?,
             };
             let stay = |(id, after): (Option<JobId>, Vec<u8>)| (id, [vec![part], after].concat());
             found.extend(here.into_iter().map(stay));
@@ -359,6 +361,16 @@ impl Machine {
         let found = places.into_iter();
         Ok(found
             .map(|(key, place)| (place.job(), fixed.write(&key)))
+            .collect())
+    }
+
+    fn kept_back_jobs(&self, queue: u32, after: Option<&[u8]>, limit: usize) -> Result<Candidates> {
+        let fixed = Fixed::first(&KeptBackKey::start_of(queue, "", 0), 4);
+        let after: Option<KeptBackKey> = fixed.read(after)?;
+        let places = self.kept_back_after(queue, after.as_ref(), limit)?;
+        let found = places.into_iter();
+        Ok(found
+            .map(|(key, row)| (row.alone(), fixed.write(&key)))
             .collect())
     }
 

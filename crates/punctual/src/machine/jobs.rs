@@ -38,6 +38,11 @@ impl Loaded {
         self.spec.rare.share()
     }
 
+    /// The named limits that hold for it.
+    pub(super) fn limits(&self) -> &[String] {
+        self.spec.rare.limits()
+    }
+
     /// Whether it runs alone.
     pub(super) fn is_suspect(&self) -> bool {
         self.status.crashes >= suspect_after(self.spec.rare.max_crashes())
@@ -235,6 +240,8 @@ impl Machine {
             unique: spec.unique.clone(),
             group: spec.group.clone(),
             share: spec.rare.share().map(str::to_owned),
+            limits: spec.rare.limits().to_vec(),
+            cost: spec.rare.cost(),
             max_attempts: spec.max_attempts,
             max_crashes: spec.rare.max_crashes(),
             retry: spec.retry.clone(),

@@ -6,6 +6,7 @@ use std::ops::Bound;
 
 use super::Machine;
 use super::jobs::Loaded;
+use super::named_rows::KeptBack;
 use super::rows::*;
 use super::share_rows::SharePlaceKey;
 use crate::error::Result;
@@ -68,8 +69,17 @@ impl GroupRow {
 impl Machine {
     /// Puts a ready job in its lane, or in its group's line.
     pub(super) fn line_up(&mut self, job: &Loaded) -> Result<()> {
+        let has_limits = !job.limits().is_empty();
+        if has_limits {
+            self.count_named(job.spec.queue, true)?;
+        }
         let Some(group) = job.group() else {
-            return self.add_place(place_key(job), Place::Job(job.key.id), job.share());
+            let (key, place) = (place_key(job), Place::Job(job.key.id));
+            if has_limits && let Some(limit) = self.closed_limit(job, &key)? {
+                let row = KeptBack::new(&place, job.share(), job.key.id, job.spec.rare.cost());
+                return self.keep_back(&key, row, &limit);
+            }
+            return self.add_place(key, place, job.share());
         };
         let entry = LineEntry {
             id: job.key.id,
@@ -86,6 +96,9 @@ impl Machine {
 
     /// Takes a ready job out of its lane or line.
     pub(super) fn line_down(&mut self, job: &Loaded) -> Result<()> {
+        if !job.limits().is_empty() {
+            self.count_named(job.spec.queue, false)?;
+        }
         let Some(group) = job.group() else {
             return self.remove_place(&place_key(job), job.share());
         };
@@ -97,7 +110,12 @@ impl Machine {
         self.refresh_group(job.spec.queue, group, row)
     }
 
-    fn add_place(&mut self, key: PlaceKey, place: Place, share: Option<&str>) -> Result<()> {
+    pub(super) fn add_place(
+        &mut self,
+        key: PlaceKey,
+        place: Place,
+        share: Option<&str>,
+    ) -> Result<()> {
         if let Some(share) = share {
             self.queue_mut(key.queue)?.row.lanes[usize::from(key.lane)] += 1;
             let own = SharePlaceKey::of(&key, share);
@@ -118,7 +136,10 @@ impl Machine {
         self.notify_work(queue, true)
     }
 
-    fn remove_place(&mut self, key: &PlaceKey, share: Option<&str>) -> Result<()> {
+    pub(super) fn remove_place(&mut self, key: &PlaceKey, share: Option<&str>) -> Result<()> {
+        if self.take_kept_back(key)? {
+            return Ok(());
+        }
         let lanes = &mut self.queue_mut(key.queue)?.row.lanes;
         let count = &mut lanes[usize::from(key.lane)];
         debug_assert!(*count > 0, "a lane holds what is taken from it");
@@ -315,6 +336,15 @@ impl Machine {
                 *of == lane && share.as_ref() == share_of(lane)
             };
             if wanted.iter().any(stands) {
+                let key = place(lane, turn);
+                if let Some(job) = self.kept_back_for(&key)?
+                    && job != self.candidate(&key, &Place::Group(group.to_owned()))?
+                {
+                    // Another job comes first now, which may have other limits or none.
+                    self.take_kept_back(&key)?;
+                    let share = share_of(lane).map(String::as_str);
+                    self.add_place(key, Place::Group(group.to_owned()), share)?;
+                }
                 row.places.push((lane, turn));
             } else {
                 let share = share_of(lane).map(String::as_str);

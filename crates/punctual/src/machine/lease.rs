@@ -120,6 +120,7 @@ impl Machine {
         self.count(job.spec.queue, State::Active, false)?;
         self.slot_freed(job.spec.queue)?;
         self.share_freed(job)?;
+        self.named_freed(job)?;
         if let Some(open) = self.derived.leases.get_mut(&fence) {
             debug_assert!(
                 open.remaining > 0,

@@ -24,6 +24,9 @@ struct Fields {
     link: Option<StepOf>,
     refreshed: Vec<JobId>,
     share: Option<String>,
+    limits: Vec<String>,
+    /// Units that it takes of the rates of its limits; zero if it has none.
+    cost: u32,
 }
 
 /// Jobs that refreshed one which it remembers, the last ones.
@@ -33,7 +36,7 @@ impl Rare {
     /// Of a new job.
     pub(crate) fn of(job: &mut NewJob, occurrence: Option<Occurrence>) -> Self {
         let is_usual = job.max_crashes.is_none() && job.remember.is_none() && job.share.is_none();
-        if is_usual && occurrence.is_none() {
+        if is_usual && job.limits.is_empty() && occurrence.is_none() {
             return Self(None);
         }
         Self(Some(Box::new(Fields {
@@ -41,6 +44,8 @@ impl Rare {
             remember: job.remember,
             occurrence,
             share: job.share.take(),
+            cost: if job.limits.is_empty() { 0 } else { job.cost },
+            limits: std::mem::take(&mut job.limits),
             ..Fields::default()
         })))
     }
@@ -56,6 +61,16 @@ impl Rare {
     /// The share of the job.
     pub(crate) fn share(&self) -> Option<&str> {
         self.0.as_ref()?.share.as_deref()
+    }
+
+    /// The named limits of the job.
+    pub(crate) fn limits(&self) -> &[String] {
+        self.0.as_ref().map_or(&[], |fields| &fields.limits)
+    }
+
+    /// Units that it takes of the rates of its named limits.
+    pub(crate) fn cost(&self) -> u32 {
+        self.0.as_ref().map_or(1, |fields| fields.cost.max(1))
     }
 
     /// Whether the job has a row among the links.
@@ -125,6 +140,10 @@ const OCCURRENCE: u8 = 8;
 const LINK: u8 = 16;
 const REFRESHED: u8 = 32;
 const SHARE: u8 = 64;
+/// A second byte of bits follows.
+const MORE: u8 = 128;
+/// In the second byte.
+const LIMITS: u8 = 1;
 
 impl Field for Rare {
     fn write(&self, to: &mut Writer) {
@@ -137,7 +156,11 @@ impl Field for Rare {
             | bit(occurrence.is_some(), OCCURRENCE)
             | bit(self.is_linked(), LINK)
             | bit(!self.refreshed().is_empty(), REFRESHED)
-            | bit(self.share().is_some(), SHARE));
+            | bit(self.share().is_some(), SHARE)
+            | bit(!self.limits().is_empty(), MORE));
+        if !self.limits().is_empty() {
+            to.u8(LIMITS);
+        }
         if let Some(sent) = sent {
             sent.write(to);
         }
@@ -161,12 +184,16 @@ impl Field for Rare {
         if let Some(share) = self.share() {
             to.text(share);
         }
+        if !self.limits().is_empty() {
+            to.list(self.limits(), |to, name| to.text(name));
+            to.varint(u64::from(self.cost()));
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         let bits = from.u8()?;
-        let known = SENT | MAX_CRASHES | REMEMBER | OCCURRENCE | LINK | REFRESHED | SHARE;
-        if bits & !known != 0 {
+        let more = if bits & MORE != 0 { from.u8()? } else { 0 };
+        if more & !LIMITS != 0 {
             return Err(damaged("rare fields"));
         }
         let has = |bit| bits & bit != 0;
@@ -185,6 +212,10 @@ impl Field for Rare {
         let link = has(LINK).then(|| step(from)).transpose()?;
         let refreshed = has(REFRESHED).then(|| Field::read(from)).transpose()?;
         let share = has(SHARE).then(|| from.text()).transpose()?;
+        let has_limits = more & LIMITS != 0;
+        let limits: Option<Vec<String>> = has_limits.then(|| Field::read(from)).transpose()?;
+        let cost = has_limits.then(|| from.varint()).transpose()?;
+        let cost = u32::try_from(cost.unwrap_or(0)).map_err(|_| damaged("rare fields"))?;
         let fields = || {
             Box::new(Fields {
                 sent,
@@ -194,6 +225,8 @@ impl Field for Rare {
                 link,
                 refreshed: refreshed.unwrap_or_default(),
                 share,
+                limits: limits.unwrap_or_default(),
+                cost,
             })
         };
         Ok(Self((bits != 0).then(fields)))
@@ -205,6 +238,9 @@ impl Field for Rare {
         let share = self.share().map_or(0, str::len);
         let names = name + share + link.map_or(0, |link| link.flow.len() + link.step.len());
         let ids = size_of_val(self.refreshed());
-        (self.0.as_ref()).map_or(0, |_| size_of::<Fields>() + names + ids)
+        let limits: usize = (self.limits().iter())
+            .map(|name| size_of::<String>() + name.len())
+            .sum();
+        (self.0.as_ref()).map_or(0, |_| size_of::<Fields>() + names + ids + limits)
     }
 }

@@ -96,6 +96,62 @@ impl RateRow {
         Some(Timestamp::from_micros(at))
     }
 
+    /// When a job may start that takes so many units; `None` if it may now. One that takes more
+    /// than ever may start at once is to start while nothing counts.
+    pub(super) fn opens_for(&self, rate: &Rate, now: Timestamp, units: u64) -> Option<Timestamp> {
+        let us = now.as_micros();
+        match rate {
+            Rate::Smooth { starts, per, burst } => {
+                let every = interval(*starts, *per);
+                // A costly start may use it up further ahead than starts of one unit each can.
+                let ahead = self.next.as_micros().saturating_sub(us);
+                let allowed = every * (burst + 1 - units.min(burst + 1));
+                let opens = us + ahead.saturating_sub(allowed);
+                (ahead > allowed).then(|| Timestamp::from_micros(opens))
+            }
+            Rate::Window { starts, per } => {
+                let (per, most) = (micros(*per), starts - units.min(*starts));
+                let mut counted: u64 = self.live(per, us).map(|(_, n)| n).sum();
+                let mut opens = None;
+                for (at, n) in self.live(per, us) {
+                    if counted <= most {
+                        break;
+                    }
+                    counted -= n;
+                    opens = Some(Timestamp::from_micros(leaves(at, per)));
+                }
+                opens
+            }
+        }
+    }
+
+    /// Counts a start of so many units, whatever was counted ahead of now.
+    pub(super) fn take_units(&mut self, rate: &Rate, now: Timestamp, units: u64) {
+        match rate {
+            Rate::Smooth { starts, per, .. } => {
+                let every = interval(*starts, *per);
+                let from = self.next.as_micros().max(now.as_micros());
+                self.next = Timestamp::from_micros(from.saturating_add(every * units));
+                self.starts.clear();
+            }
+            Rate::Window { .. } => self.take(rate, now, units),
+        }
+    }
+
+    /// What is left to count of one rate under another: nothing of another kind, and of a smooth
+    /// rate no more than the new one lets be ahead.
+    pub(super) fn changed_to(&mut self, before: &Rate, rate: &Rate, now: Timestamp) {
+        match (before, rate) {
+            (Rate::Window { .. }, Rate::Window { .. }) => {}
+            (Rate::Smooth { .. }, Rate::Smooth { starts, per, burst }) => {
+                let every = interval(*starts, *per);
+                let most = now.as_micros().saturating_add(every * (burst + 1));
+                self.next = self.next.min(Timestamp::from_micros(most));
+            }
+            _ => *self = Self::new(),
+        }
+    }
+
     /// Counts that many starts, and forgets those that count no more.
     pub(super) fn take(&mut self, rate: &Rate, now: Timestamp, n: u64) {
         match rate {

@@ -4,7 +4,7 @@ use super::codec::{Reader, Writer, damaged};
 use super::fields::Field;
 use super::rows::VERSION;
 use super::table::Value;
-use crate::engine::{OnFull, QueueSettings, RecordValue, ShareSettings};
+use crate::engine::{LimitSettings, OnFull, QueueSettings, RecordValue, ShareSettings};
 use crate::error::Result;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +45,11 @@ impl Value for RecordRow {
                 to.u8(2);
                 schedule.write(to);
             }
+            RecordValue::Limit(settings) => {
+                to.u8(5);
+                settings.concurrency.write(to);
+                settings.rate.write(to);
+            }
         }
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
@@ -72,6 +77,12 @@ impl Value for RecordRow {
             }
             1 => RecordValue::Opaque(from.bytes()?),
             2 => RecordValue::Schedule(Box::new(Field::read(from)?)),
+            5 => {
+                let mut settings = LimitSettings::new();
+                settings.concurrency = Field::read(from)?;
+                settings.rate = Field::read(from)?;
+                RecordValue::Limit(settings)
+            }
             _ => return Err(damaged("record")),
         };
         Ok(Self { version, value })

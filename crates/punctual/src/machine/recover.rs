@@ -178,6 +178,34 @@ macro_rules! each_table {
             let $table = &mut rows.crowds;
             $do
         }
+        {
+            let $table = &mut rows.named;
+            $do
+        }
+        {
+            let $table = &mut rows.kept_back;
+            $do
+        }
+        {
+            let $table = &mut rows.kept_by;
+            $do
+        }
+        {
+            let $table = &mut rows.limit_lines;
+            $do
+        }
+        {
+            let $table = &mut rows.limit_opens;
+            $do
+        }
+        {
+            let $table = &mut rows.named_jobs;
+            $do
+        }
+        {
+            let $table = &mut rows.idle_limits;
+            $do
+        }
     }};
 }
 
@@ -231,6 +259,13 @@ impl Machine {
             32 => rows.turns.replay(mutation),
             33 => rows.parked.replay(mutation),
             34 => rows.crowds.replay(mutation),
+            35 => rows.named.replay(mutation),
+            36 => rows.kept_back.replay(mutation),
+            37 => rows.kept_by.replay(mutation),
+            38 => rows.limit_lines.replay(mutation),
+            39 => rows.limit_opens.replay(mutation),
+            40 => rows.named_jobs.replay(mutation),
+            41 => rows.idle_limits.replay(mutation),
             _ => Err(damaged("step")),
         }
     }
@@ -249,6 +284,7 @@ impl Machine {
         self.obey_settings()?;
         self.recover_gates()?;
         self.recover_shares()?;
+        self.recover_limits()?;
         self.recover_schedules()?;
         self.recover_flows()?;
         self.recover_tombstones()?;

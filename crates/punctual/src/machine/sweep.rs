@@ -43,6 +43,7 @@ impl Machine {
         self.end_periods(limit)?;
         let pruned = self.prune_tombstones(limit) + self.prune_kept(limit)?;
         self.sweep_flows()?;
+        self.sweep_limits()?;
         self.forget_idle()?;
         Ok(Maintained {
             moved,

@@ -80,6 +80,9 @@ impl Machine {
             .min();
         for queue in queues {
             first = first.into_iter().chain(self.share_wakes(*queue)?).min();
+            let line = self.line_opens(*queue)?;
+            let line = self.after_gate(*queue, line);
+            first = first.into_iter().chain(line).min();
         }
         let unseen = self.see_obstacles(first)?;
         first = first.into_iter().chain(unseen).min();
@@ -105,12 +108,17 @@ impl Machine {
     /// When limits of a share open, and its queue lets jobs start.
     fn share_wakes(&self, queue: u32) -> Result<Option<Timestamp>> {
         let opens = self.share_opens(queue)?;
+        Ok(self.after_gate(queue, opens))
+    }
+
+    /// When both open: what lets a job start at that instant, and the limits of its queue.
+    fn after_gate(&self, queue: u32, opens: Option<Timestamp>) -> Option<Timestamp> {
         let closed = self.closed(queue);
         if opens.is_none() || closed.is_some_and(|closed| closed.opens_at().is_none()) {
-            return Ok(None);
+            return None;
         }
         let at = closed.and_then(|closed| closed.opens_at());
-        Ok(opens.into_iter().chain(at).max())
+        opens.into_iter().chain(at).max()
     }
 
     fn first_obstacle(&mut self, queue: u32) -> Result<Option<Timestamp>> {

@@ -102,6 +102,19 @@ macro_rules! options {
                 self.edit(|job| job.share = Some(key))
             }
 
+            /// Is held by a named limit, at most three of them: over all queues no more jobs with
+            /// that name are active or start than [its settings](crate::Queue::limit) say. Without
+            /// settings a name limits nothing, until it is blocked.
+            pub fn limit(self, name: impl Into<String>) -> Self {
+                let name = name.into();
+                self.edit(|job| job.limits.push(name))
+            }
+
+            /// Takes that many units of the rates of its named limits, 1 to 1,000; 1 by default.
+            pub fn cost(self, units: u32) -> Self {
+                self.edit(|job| job.cost = units)
+            }
+
             /// Is `cancelled: expired` from that instant on, unless it is active then.
             pub fn expires_at(self, instant: Timestamp) -> Self {
                 self.edit(|job| job.expires_at = Some(instant))

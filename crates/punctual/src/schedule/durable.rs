@@ -162,6 +162,7 @@ impl Template {
             job if !job.wait_for.is_empty() => return cannot("wait_for"),
             job if job.history.is_some() => return cannot("history"),
             job if job.share.is_some() => return cannot("share"),
+            job if !job.limits.is_empty() => return cannot("limits"),
             _ => {}
         }
         Ok(Self {

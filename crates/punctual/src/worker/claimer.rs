@@ -384,9 +384,12 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
         let Some(of_queue) = limited.iter().find(|one| one.queue == job.queue) else {
             return Timestamp::ZERO;
         };
-        let mut shares = of_queue.shares.iter();
-        let of_share = shares.find(|(share, _)| job.share.as_ref() == Some(share));
-        of_share.map_or(of_queue.open_since, |(_, at)| of_queue.open_since.max(*at))
+        let shares = of_queue.shares.iter();
+        let of_share = shares.filter(|(share, _)| job.share.as_ref() == Some(share));
+        let limits = of_queue.limits.iter();
+        let of_limits = limits.filter(|(name, _)| job.limits.contains(name));
+        let opened = of_share.chain(of_limits).map(|(_, at)| *at);
+        opened.fold(of_queue.open_since, Timestamp::max)
     };
     let seed = rt.board().seed();
     let attempts = |lease: Lease| {

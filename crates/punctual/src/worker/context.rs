@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Effect, JobId, JobRecord, Limits, NewJob};
 use crate::lock::Held;
 use crate::push;
-use crate::queue::Queue;
+use crate::queue::{Limit, Queue};
 use crate::sync::Lock;
 use crate::time::Timestamp;
 use crate::topic::Message;
@@ -210,6 +210,21 @@ impl Context {
 
     pub(super) fn new(attempt: Attempt) -> Self {
         Self(Arc::new(attempt))
+    }
+
+    /// A named limit of the job's namespace, to block it for a while after a 429.
+    ///
+    /// ```
+    /// use punctual::time::seconds;
+    /// use punctual::{Context, JobRecord, Outcome};
+    ///
+    /// async fn send(_: JobRecord, ctx: Context) -> punctual::Result<Outcome> {
+    ///     ctx.limit("smtp:gmail.com").block_for(seconds(60)).await?;
+    ///     Ok(Outcome::Released)
+    /// }
+    /// ```
+    pub fn limit(&self, name: impl Into<String>) -> Limit {
+        Limit::new(self.queue().cloned(), name)
     }
 
     /// The engine that the job came from, in its namespace.

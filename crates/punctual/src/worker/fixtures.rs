@@ -32,6 +32,8 @@ pub(crate) fn record() -> JobRecord {
         unique: None,
         group: None,
         share: None,
+        limits: Vec::new(),
+        cost: 1,
         max_attempts: 20,
         max_crashes: None,
         retry: RetryPolicy::default(),

@@ -68,6 +68,7 @@ impl Reduced {
         let is_of_flow = job.flow.is_some() || !job.after.is_empty();
         self.needs(Capability::Flows, is_of_flow)?;
         self.needs(Capability::Shares, job.share.is_some())?;
+        self.needs(Capability::NamedLimits, !job.limits.is_empty())?;
         self.needs(Capability::Import, job.history.is_some())
     }
 }
@@ -158,7 +159,9 @@ impl Engine for Reduced {
     }
 
     async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
-        use Control::{Flow, Flows, Names, Read, Schedule, Schedules, Write};
+        use Control::{
+            BlockLimit, Flow, Flows, Limit, Limits, Names, Read, Schedule, Schedules, Write,
+        };
         self.check(|checks| checks.control(&control)).await?;
         let is_record = matches!(control, Read { .. } | Names { .. } | Write { .. });
         let is_schedule = matches!(control, Schedule { .. } | Schedules { .. });
@@ -174,6 +177,8 @@ impl Engine for Reduced {
             self.needs(Capability::Shares, settings.shares.is_some())?;
             let is_queue = matches!(value, RecordValue::Queue(_));
             self.needs(Capability::MaxPending, is_queue)?;
+            let is_limit = matches!(value, RecordValue::Limit(_));
+            self.needs(Capability::NamedLimits, is_limit)?;
             let is_schedule = matches!(value, RecordValue::Schedule(_));
             self.needs(Capability::Schedules, is_schedule)?;
         }
@@ -189,6 +194,8 @@ impl Engine for Reduced {
                 }
             }
         }
+        let is_named = matches!(control, BlockLimit { .. } | Limit { .. } | Limits { .. });
+        self.needs(Capability::NamedLimits, is_named)?;
         let is_block = matches!(control, Control::BlockShare { .. });
         self.needs(Capability::Shares, is_block)?;
         self.inner.control(namespace, control).await

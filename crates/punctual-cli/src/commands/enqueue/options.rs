@@ -68,6 +68,14 @@ pub(super) struct Options {
     #[arg(long, value_name = "KEY")]
     share: Option<String>,
 
+    /// A named limit that holds for it over all queues, up to 3 times
+    #[arg(long = "limit", value_name = "NAME")]
+    limits: Vec<String>,
+
+    /// Units of the rates of its limits that it takes, 1 to 1000 [default: 1]
+    #[arg(long, value_name = "N", requires = "limits")]
+    cost: Option<u32>,
+
     /// Failures after which it is dead [default: 20]
     #[arg(long, value_name = "N", value_parser = attempts_of)]
     max_attempts: Option<u32>,
@@ -189,6 +197,8 @@ impl Options {
             })
         });
         job.share.clone_from(&self.share);
+        job.limits.clone_from(&self.limits);
+        job.cost = self.cost.unwrap_or(job.cost);
         job.max_attempts = self.max_attempts.unwrap_or(job.max_attempts);
         job.max_crashes = self.max_crashes;
         if let Some(retry) = &self.retry {

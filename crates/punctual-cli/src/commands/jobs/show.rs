@@ -117,6 +117,11 @@ fn fields(job: &JobRecord, now: Timestamp) -> Vec<(&'static str, String)> {
     add("group", job.group.as_ref().map(|group| group.key.clone()));
     add("share", job.share.clone());
     add(
+        "limits",
+        (!job.limits.is_empty()).then(|| job.limits.join(", ")),
+    );
+    add("cost", (job.cost != 1).then(|| job.cost.to_string()));
+    add(
         "waits for",
         (!job.wait_for.is_empty()).then(|| job.wait_for.join(", ")),
     );

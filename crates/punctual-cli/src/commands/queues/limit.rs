@@ -297,7 +297,7 @@ fn shares_object(shares: &ShareSettings) -> Object {
     })
 }
 
-fn rate_object(rate: &Rate) -> Object {
+pub(crate) fn rate_object(rate: &Rate) -> Object {
     let (kind, burst) = match rate {
         Rate::Smooth { burst, .. } => ("smooth", Some(*burst)),
         _ => ("window", None),

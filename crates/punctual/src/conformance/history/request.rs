@@ -92,6 +92,8 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
         unique: job.unique.clone(),
         group: job.group.clone(),
         share: job.share.clone(),
+        limits: job.limits.clone(),
+        cost: job.cost,
         max_attempts: job.max_attempts,
         max_crashes: job.max_crashes,
         retry: job.retry.clone(),

@@ -340,6 +340,8 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         unique: job.unique.clone(),
         group: job.group.clone(),
         share: job.share.clone(),
+        limits: job.limits.clone(),
+        cost: job.cost,
         max_attempts: job.max_attempts,
         max_crashes: job.max_crashes,
         retry: job.retry.clone(),

@@ -386,6 +386,9 @@ impl Engine for ModelEngine {
             Control::Guarded { .. } | Control::Schedules { .. } | Control::Schedule { .. } => Err(
                 Error::new(ErrorKind::Unsupported, "the stand-in has no schedules"),
             ),
+            Control::BlockLimit { .. } | Control::Limits { .. } | Control::Limit { .. } => Err(
+                Error::new(ErrorKind::Unsupported, "the stand-in has no named limits"),
+            ),
             Control::BlockShare { .. } => Err(Error::new(
                 ErrorKind::Unsupported,
                 "the stand-in has no shares",

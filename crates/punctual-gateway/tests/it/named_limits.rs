@@ -1,0 +1,132 @@
+//! Named limits over HTTP: set, shown, blocked, explained and refused.
+
+use serde_json::{Value, json};
+
+use crate::support::{Under, serve};
+
+async fn send(under: &Under, method: &str, path: &str, body: Value) -> Value {
+    let reply = under.send(method, path, body.to_string()).await;
+    assert!(reply.status < 300, "{method} {path}: {reply:?}");
+    reply.json()
+}
+
+async fn claim(under: &Under, queue: &str) -> usize {
+    let claim = json!({"queues": [queue], "limit": 10, "lease_duration": "10m"});
+    let told = send(under, "POST", "/v1/claims", claim).await;
+    let leases = told["leases"].as_array().cloned().unwrap_or_default();
+    let jobs = |lease: &Value| lease["jobs"].as_array().map_or(0, Vec::len);
+    leases.iter().map(jobs).sum()
+}
+
+#[tokio::test]
+async fn a_named_limit_holds_over_two_queues_and_is_shown() {
+    let under = serve().await;
+    let rate = json!({"kind": "window", "starts": 100, "per": "1m"});
+    let body = json!({"concurrency": 2, "rate": rate});
+    let set = send(&under, "PUT", "/v1/limits/smtp", body).await;
+    assert_eq!(set["set_by"], "smtp");
+    assert_eq!(set["rate"], rate);
+    for queue in ["mail", "mail", "alerts", "alerts"] {
+        let job = json!({"queue": queue, "payload": {}, "limits": ["smtp:a"], "cost": 5});
+        send(&under, "POST", "/v1/jobs", job).await;
+    }
+    assert_eq!(claim(&under, "mail").await, 2);
+    assert_eq!(claim(&under, "alerts").await, 0);
+    let told = under.get("/v1/limits").await.json();
+    let of_key = json!({
+        "name": "smtp:a", "concurrency": 2, "rate": rate, "set_by": "smtp", "active": 2,
+        "waiting": 2, "closed": "concurrency"
+    });
+    assert_eq!(told["limits"][1], of_key, "{told}");
+    assert_eq!(under.get("/v1/limits/smtp%3Aa").await.json(), of_key);
+    let part = under.get("/v1/limits?limit=1").await.json();
+    assert_eq!(part["next"], "smtp");
+    let rest = under.get("/v1/limits?after=smtp&limit=1").await.json();
+    assert_eq!(rest["limits"], json!([of_key]));
+    let listed = under.get("/v1/jobs?queue=alerts&state=ready").await.json();
+    let job = &listed["jobs"][0];
+    assert_eq!(
+        (&job["limits"], &job["cost"]),
+        (&json!(["smtp:a"]), &json!(5))
+    );
+    let id = job["id"].as_str().expect("an id");
+    let told = under
+        .get(&format!("/v1/jobs/{id}?explain=true"))
+        .await
+        .json();
+    let reasons = told["explain"].as_array().cloned().unwrap_or_default();
+    let full = reasons
+        .iter()
+        .find(|one| one["reason"] == "limit_concurrency_reached")
+        .expect("the limit is full");
+    assert_eq!(
+        (&full["name"], &full["limit"]),
+        (&json!("smtp:a"), &json!(2))
+    );
+    let gone = under.send("DELETE", "/v1/limits/smtp", "").await.json();
+    assert_eq!(gone.get("set_by"), None, "{gone}");
+    assert_eq!(claim(&under, "alerts").await, 2);
+}
+
+#[tokio::test]
+async fn a_blocked_limit_starts_nothing() {
+    let under = serve().await;
+    let path = "/v1/limits/api/block";
+    let blocked = send(&under, "POST", path, json!({"span": "1m"})).await;
+    assert_eq!(blocked, json!({"limit": "api", "changed": true}));
+    let job = json!({"queue": "mail", "payload": {}, "limits": ["api"]});
+    send(&under, "POST", "/v1/jobs", job).await;
+    assert_eq!(claim(&under, "mail").await, 0);
+    let told = under.get("/v1/limits/api").await.json();
+    assert_eq!(told["closed"], "blocked");
+    assert!(told["opens_at"].is_string(), "{told}");
+    let opened = send(&under, "POST", path, json!({"span": "0s"})).await;
+    assert_eq!(opened["changed"], true);
+    assert_eq!(claim(&under, "mail").await, 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_limit_is_refused() {
+    let under = serve().await;
+    for (body, remedy) in [
+        (json!({}), "name a concurrency or a rate"),
+        (json!({"concurrency": 0}), "1 to 1,000,000"),
+        (
+            json!({"rate": {"starts": 0, "per": "1s"}}),
+            "1 to 1,000,000",
+        ),
+        (json!({"rate": {"starts": 1, "per": "366d"}}), "365 days"),
+        (
+            json!({"rate": {"starts": 1, "per": "1s", "burst": 1}}),
+            "smooth",
+        ),
+        (json!({"starts": 3}), "concurrency"),
+    ] {
+        let refused = under.send("PUT", "/v1/limits/a", body.to_string()).await;
+        assert_eq!(refused.status, 422, "{body}: {refused:?}");
+        assert!(refused.body.contains(remedy), "{body}: {}", refused.body);
+    }
+    for (fields, remedy) in [
+        (json!({"limits": ["a", "b", "c", "d"]}), "at most 3"),
+        (json!({"limits": ["a", "a"]}), "twice"),
+        (json!({"limits": ["a b"]}), "name"),
+        (json!({"limits": ["a"], "cost": 0}), "1 to 1,000"),
+        (json!({"limits": ["a"], "cost": 1001}), "1 to 1,000"),
+        (json!({"cost": 2}), "limits"),
+    ] {
+        let mut job = json!({"queue": "mail", "payload": {}});
+        let own = job.as_object_mut().expect("an object");
+        own.extend(fields.as_object().cloned().unwrap_or_default());
+        let refused = under.send("POST", "/v1/jobs", job.to_string()).await;
+        assert_eq!(refused.status, 422, "{fields}: {refused:?}");
+        assert!(refused.body.contains(remedy), "{fields}: {}", refused.body);
+    }
+    let long = under
+        .send("POST", "/v1/limits/a/block", r#"{"span":"366d"}"#)
+        .await;
+    assert_eq!(long.status, 422, "{long:?}");
+    let name = under
+        .send("PUT", "/v1/limits/a%20b", r#"{"concurrency":1}"#)
+        .await;
+    assert_eq!((name.status, &*name.code()), (422, "invalid_name"));
+}
