@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use punctual::Queue;
-use punctual::engine::NamedLimit;
+use punctual::engine::{ClosedShare, NamedLimit};
 use punctual::time::{Timestamp, exact_span, format_span};
 
 use super::queues::limit::{Kind, rate_object, starts_of};
@@ -182,7 +182,8 @@ async fn show(session: &Session, queue: &Queue, name: &str) -> Result<()> {
     ));
     let now = match closed(&limit, now) {
         text if text.is_empty() => "open".into(),
-        text => format!("closed by {text}"),
+        text if limit.closed == Some(ClosedShare::Blocked) => text,
+        text => format!("closed by its {text}"),
     };
     card.push(("now", now));
     session.out.card(&card)
