@@ -64,6 +64,7 @@ impl RecordJson {
             schedule: None,
             subscription: None,
             flow: Some(Box::new(part.into())),
+            limit: None,
         }
     }
 
@@ -81,7 +82,7 @@ impl RecordJson {
             return Ok(None);
         };
         let name = self.record.strip_prefix(FLOW_PREFIX).unwrap_or("");
-        let only = self.settings.is_none() && self.schedule.is_none();
+        let only = self.settings.is_none() && self.schedule.is_none() && self.limit.is_none();
         if punctual::job::check_name("flow", name).is_err() || !only || self.subscription.is_some()
         {
             return Err("is no record of an export: a part of a flow is of `flow/NAME`".into());

@@ -34,7 +34,7 @@ impl Exposition {
     }
 }
 
-const HELP: [(&str, &str); 35] = [
+const HELP: [(&str, &str); 38] = [
     (
         "punctual_jobs",
         "Jobs by queue and state, the queues with most jobs by name.",

@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::{
     Action, BLOCK_MAX, Claim, Control, Edit, Extend, FlowAct, Guard, LIMIT_PREFIX, LeaseReport,
     List, ListBy, RecordValue, STATS_PAGE_MAX, ScheduleAct, Select, Settle, Settlement,
-    StatsRequest,
-    TOP_SHARES_MAX, Target,
+    StatsRequest, TOP_SHARES_MAX, Target,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{EDGES_PER_CALL, check_after};

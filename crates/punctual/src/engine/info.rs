@@ -151,7 +151,7 @@ impl Capability {
     pub const fn rests_on(self) -> &'static [Self] {
         match self {
             Self::UniqueReplace | Self::UniqueAfter | Self::Debounce => &[Self::UniqueKeep],
-            Self::MaxPending | Self::Guards => &[Self::Records],
+            Self::MaxPending | Self::Guards | Self::NamedLimits => &[Self::Records],
             Self::QueueLimits | Self::Shares => &[Self::MaxPending, Self::Records],
             Self::Schedules => &[Self::Delay, Self::Records],
             _ => &[],
