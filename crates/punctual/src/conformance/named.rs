@@ -259,7 +259,8 @@ pub(super) async fn a_cost_over_the_rate_starts_alone(case: Case) {
         let first = case.enqueue(with("api")).await;
         let large = case.enqueue(with("api").cost(9)).await;
         let next = case.enqueue(with("api")).await;
-        for (job, free_in) in [(first, 5), (large, 9), (next, 0)] {
+        let counts = if rate.most() > 5 { 1 } else { 5 };
+        for (job, free_in) in [(first, counts), (large, 9), (next, 0)] {
             let started = case.claim(10).await;
             assert_eq!(started.len(), 1, "{rate}");
             assert_eq!(started[0].id(), job, "{rate}");
