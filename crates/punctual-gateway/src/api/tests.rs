@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 63] = [
+const ROUTES: [(&str, &str); 68] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
+    ("delete", "/v1/limits/{name}"),
     ("delete", "/v1/queues/{queue}/limits"),
     ("delete", "/v1/schedules/{name}"),
     ("delete", "/v1/subscriptions/{name}"),
@@ -30,6 +31,8 @@ const ROUTES: [(&str, &str); 63] = [
     ("get", "/v1/jobs/by-unique"),
     ("get", "/v1/jobs/{id}"),
     ("get", "/v1/kinds"),
+    ("get", "/v1/limits"),
+    ("get", "/v1/limits/{name}"),
     ("get", "/v1/locks"),
     ("get", "/v1/queues"),
     ("get", "/v1/queues/settings"),
@@ -52,6 +55,7 @@ const ROUTES: [(&str, &str); 63] = [
     ("post", "/v1/flows/{name}/seal"),
     ("post", "/v1/flows/{name}/steps"),
     ("post", "/v1/jobs"),
+    ("post", "/v1/limits/{name}/block"),
     ("post", "/v1/locks"),
     ("post", "/v1/locks/{name}/release"),
     ("post", "/v1/publish"),
@@ -68,6 +72,7 @@ const ROUTES: [(&str, &str); 63] = [
     ("post", "/v1/schedules/{name}/skip"),
     ("post", "/v1/settlements"),
     ("post", "/v1/signals"),
+    ("put", "/v1/limits/{name}"),
     ("put", "/v1/queues/settings"),
     ("put", "/v1/queues/{queue}/limits"),
     ("put", "/v1/schedules/{name}"),

@@ -37,6 +37,8 @@ fn fields_and_defaults_of_a_job_are_those_of_the_table() {
     let mut job = NewJob::new("orders", "");
     job.max_crashes = Some(3);
     job.share = Some("acme".into());
+    job.limits = vec!["smtp".into()];
+    job.cost = 2;
     job.remember = Some(punctual::time::hours(1));
     job = job
         .step("order-7", "pack")
