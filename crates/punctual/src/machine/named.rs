@@ -147,7 +147,10 @@ impl Machine {
         change(&mut row);
         row.blocked_until = row.blocked_until.filter(|until| *until > now);
         let is_used = row.active > 0 || row.waiting > 0;
-        let idle = row.remembered(now).filter(|_| !is_used);
+        // A place that goes back to its lane is to find since when the limit is open.
+        let waited = before.as_ref().is_some_and(|row| row.waiting > 0);
+        let until = row.remembered(now).or(waited.then_some(now));
+        let idle = until.filter(|_| !is_used);
         if idle != row.idle {
             self.file_idle(namespace, name, row.idle, idle);
             row.idle = idle;
