@@ -402,6 +402,59 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists named limits with settings, active or waiting jobs, a block, or starts that count still */
+        get: operations["list_limits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/limits/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns a named limit and how it stands */
+        get: operations["get_limit"];
+        /** Sets a named limit, instead of the settings that it has */
+        put: operations["put_limit"];
+        post?: never;
+        /** Takes the settings of a named limit off */
+        delete: operations["delete_limit"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/limits/{name}/block": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Starts no job with a named limit for a while; no attempt is counted */
+        post: operations["block_limit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/locks": {
         parameters: {
             query?: never;
@@ -935,6 +988,17 @@ export interface components {
             queue: string;
             share: string;
         };
+        /** @description What a block of a limit changed. */
+        BlockLimitAnswer: {
+            /** @description Whether that changed anything. */
+            changed: boolean;
+            limit: string;
+        };
+        /** @description For how long to block a limit. */
+        BlockLimitRequest: {
+            /** @description How long, up to 365d; `0s` ends a block. */
+            span: components["schemas"]["Span"];
+        };
         /** @description A share to block for a while. */
         BlockRequest: {
             /** @description The share. */
@@ -1311,6 +1375,12 @@ export interface components {
              * @default application/json
              */
             content_type?: string | null;
+            /**
+             * Format: int64
+             * @description Units of the rates of these limits that its start takes.
+             * @default 1
+             */
+            cost?: number | null;
             /** Format: int32 */
             crashes?: number | null;
             dead?: string | null;
@@ -1328,6 +1398,8 @@ export interface components {
             kind?: components["schemas"]["Name"] | null;
             last_error?: string | null;
             lease_until?: components["schemas"]["Instant"] | null;
+            /** @description Names of limits that hold for it over all queues: it starts when all are open. */
+            limits?: string[] | null;
             /** @description The last lines that its attempts logged, the oldest first: 100 lines and 16 KiB at most. */
             log?: components["schemas"]["LogLine"][] | null;
             /**
@@ -1687,6 +1759,44 @@ export interface components {
          * @example mail
          */
         Name: string;
+        /** @description A named limit and how it stands; without `set_by` it has no settings. */
+        NamedLimit: {
+            /** Format: int64 */
+            active: number;
+            /** @description What of it is closed: `concurrency`, `rate` or `blocked`. */
+            closed?: string | null;
+            /**
+             * Format: int64
+             * @description Jobs with it that may be active at once.
+             */
+            concurrency?: number | null;
+            name: string;
+            /** @description When time opens it. */
+            opens_at?: string | null;
+            rate?: components["schemas"]["Rate"] | null;
+            /** @description The name that these settings are of: its own, or what comes before its first colon. */
+            set_by?: string | null;
+            /**
+             * Format: int64
+             * @description Ready jobs that it keeps from starting; of a serial group only the first.
+             */
+            waiting: number;
+        };
+        /** @description Settings of a named limit; name a concurrency, a rate, or both. */
+        NamedLimitRequest: {
+            /**
+             * Format: int64
+             * @description Jobs with the limit that may be active at once, 1 to 1,000,000.
+             */
+            concurrency?: number | null;
+            rate?: components["schemas"]["RateRequest"] | null;
+        };
+        /** @description Named limits, by name. */
+        NamedLimitsAnswer: {
+            limits: components["schemas"]["NamedLimit"][];
+            /** @description The name to go on after; omitted at the end. */
+            next?: string | null;
+        };
         /** @description A due: one of these. */
         NewDue: {
             /** @default null */
@@ -1946,6 +2056,8 @@ export interface components {
         QueueList: {
             /** @description Whether scheduled and ready are exact. */
             exact: boolean;
+            /** @description With `limit`: the `after` of the next page, if there is one. */
+            next?: string | null;
             now: string;
             queues: components["schemas"]["Queue"][];
         };
@@ -2002,6 +2114,8 @@ export interface components {
             kind?: string | null;
             /** Format: int64 */
             limit?: number | null;
+            /** @description The named limit. */
+            name?: string | null;
             names?: string[] | null;
             rate?: string | null;
             /** @description Its name, such as `not_due`. */
@@ -3757,6 +3871,202 @@ export interface operations {
             };
         };
     };
+    list_limits: {
+        parameters: {
+            query?: {
+                /** @description only names after this one */
+                after?: string;
+                /** @description how many, 1 to 1,000; 1,000 by default */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NamedLimitsAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_limit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NamedLimit"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    put_limit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NamedLimitRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NamedLimit"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    delete_limit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NamedLimit"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    block_limit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BlockLimitRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlockLimitAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     list_locks: {
         parameters: {
             query?: never;
@@ -3953,6 +4263,10 @@ export interface operations {
             query?: {
                 /** @description only these; all if omitted */
                 queue?: string[];
+                /** @description a page of so many by name; all in one answer if omitted */
+                limit?: number;
+                /** @description with `limit`: the `next` of the page before */
+                after?: string;
             };
             header?: never;
             path?: never;
@@ -4891,6 +5205,10 @@ export interface operations {
                 ends?: boolean;
                 /** @description history and due of all these queues as one, and the recent past of each */
                 total?: boolean;
+                /** @description a page of so many queues by name; all in one answer if omitted */
+                limit?: number;
+                /** @description with `limit`: the `next` of the page before */
+                after?: string;
                 /** @description how far the history goes back, all it has by default */
                 minutes?: number;
             };
