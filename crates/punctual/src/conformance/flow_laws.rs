@@ -71,18 +71,18 @@ macro_rules! __flow_laws {
                 a_completed_parent_is_known_to_its_watchers[Flows],
             }
             flow_imports {
-                a_flow_goes_on_where_it_was_exported[Flows, Import],
-                a_settled_flow_comes_over_as_it_was[Flows, Import],
-                an_import_of_a_flow_again_changes_nothing[Flows, Import],
-                a_flow_that_came_in_part_never_runs[Flows, Import],
-                a_cancelled_flow_comes_over_cancelled[Flows, Import],
-                a_step_that_waits_for_a_signal_comes_over[Flows, Import, Memos],
-                a_job_of_no_flow_comes_over_with_what_it_waits_for[Flows, Import],
+                a_flow_goes_on_where_it_was_exported[Flows, Import, Delay],
+                a_settled_flow_comes_over_as_it_was[Flows, Import, Delay],
+                an_import_of_a_flow_again_changes_nothing[Flows, Import, Delay],
+                a_flow_that_came_in_part_never_runs[Flows, Import, Delay],
+                a_cancelled_flow_comes_over_cancelled[Flows, Import, Delay],
+                a_step_that_waits_for_a_signal_comes_over[Flows, Import, Memos, Delay, HeldJobs],
+                a_job_of_no_flow_comes_over_with_what_it_waits_for[Flows, Import, Delay],
                 a_malformed_import_of_a_flow_is_refused[Flows, Import],
             }
             flow_histories {
                 random_flows_agree_with_a_model[Flows, CancelActive],
-                random_flows_move_half_way[Flows, CancelActive, Import],
+                random_flows_move_half_way[Flows, CancelActive, Import, Delay],
             }
         }
     };

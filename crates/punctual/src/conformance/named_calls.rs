@@ -147,6 +147,22 @@ pub(super) async fn a_queue_with_named_limits_is_not_claimed_ahead(case: Case) {
     );
 }
 
+/// A claim says since when the limits of a job are open that was due before that.
+pub(super) async fn lateness_counts_from_the_opening(case: Case) {
+    let rate = Rate::window(1, minutes(1));
+    case.set_limit("smtp", Some(at_rate(rate))).await;
+    case.many_with("smtp", 2).await;
+    let first = case.claim_as(case.wants(1)).await;
+    assert_eq!(first.limited[0].limits, []);
+    assert_eq!(case.claim_ids(1).await, [], "a worker comes again");
+    case.complete(&attempts(&first)[0]).await;
+    let opens = first.now + minutes(1);
+    case.set_time(opens + seconds(5)).await;
+    let second = case.claim_as(case.wants(1)).await;
+    assert_eq!(attempts(&second).len(), 1);
+    assert_eq!(second.limited[0].limits, [("smtp".to_owned(), opens)]);
+}
+
 /// A ready job names each limit that keeps it back, and until when.
 pub(super) async fn explain_names_the_closed_named_limit(case: Case) {
     let rate = Rate::window(2, hours(1));

@@ -42,6 +42,7 @@ macro_rules! __named_laws {
                 a_changed_family_lets_all_its_keys_go[NamedLimits],
                 wake_at_is_when_a_named_limit_opens[NamedLimits],
                 a_queue_with_named_limits_is_not_claimed_ahead[NamedLimits],
+                lateness_counts_from_the_opening[NamedLimits],
                 explain_names_the_closed_named_limit[NamedLimits, Explain],
                 waiting_jobs_are_listed_and_edited[NamedLimits, ListByState],
                 waiting_jobs_expire_and_are_purged[NamedLimits, Expiry],

@@ -432,3 +432,6 @@ pub(super) fn limit_key(namespace: u32, name: &str) -> RecordKey {
         name: name.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;
