@@ -34,7 +34,7 @@ local ROLES = {'on_done', 'on_failed', 'on_settled'}
 -- Refuses a plan whose callbacks are not those that the flow has: `sent` has a bit for each role.
 local function check_callbacks(row, sent)
   for role = 1, 3 do
-    local has, is_sent = false, floor(sent / 2 ^ role) % 2 == 1
+    local has, is_sent = false, floor(sent / 2 ^ role) % 2 > 0
     for _, one in ipairs(row.callbacks) do has = has or one.role == role end
     if has and not is_sent then
       refused('conflict', fmt('flow has a callback that this plan lacks, %s; send it under another name', ROLES[role]), row.name)

@@ -128,8 +128,8 @@ impl Context {
 /// What became of one try.
 enum Tried {
     Taken(LockGuard),
-    /// Another holder has it, by that ticket.
-    Held(JobId),
+    /// Another holder has it, by that ticket, at that engine time.
+    Held(JobId, Timestamp),
 }
 
 impl Lock {
@@ -156,7 +156,7 @@ impl Lock {
         self.check()?;
         match self.attempt(None).await? {
             Tried::Taken(guard) => Ok(guard),
-            Tried::Held(ticket) => Err(self.held_by(ticket).await),
+            Tried::Held(ticket, _) => Err(self.held_by(ticket).await),
         }
     }
 
@@ -201,11 +201,10 @@ impl Lock {
         until: &mut Option<Timestamp>,
         at_most: Duration,
     ) -> Result<Option<LockGuard>> {
-        let ticket = match self.attempt(waiter).await? {
+        let (ticket, now) = match self.attempt(waiter).await? {
             Tried::Taken(guard) => return Ok(Some(guard)),
-            Tried::Held(ticket) => ticket,
+            Tried::Held(ticket, now) => (ticket, now),
         };
-        let now = self.engine().info().await?.now;
         let until = *until.get_or_insert_with(|| now + at_most);
         if now >= until {
             let error = self.held_by(ticket).await;
@@ -262,16 +261,17 @@ impl Lock {
         let enqueued = self.queue.engine().enqueue(self.namespace(), vec![ticket]);
         let (enqueued, claimed) = tokio::join!(biased; enqueued, self.claim(waiter));
         let verdict = enqueued?.receipts.first().map(|receipt| receipt.verdict);
-        if let Some(guard) = claimed? {
-            return Ok(Tried::Taken(guard));
-        }
+        let now = match claimed? {
+            (Some(guard), _) => return Ok(Tried::Taken(guard)),
+            (None, now) => now,
+        };
         match verdict {
-            Some(EnqueueVerdict::Merged(ticket)) => Ok(Tried::Held(ticket)),
+            Some(EnqueueVerdict::Merged(ticket)) => Ok(Tried::Held(ticket, now)),
             Some(EnqueueVerdict::Created) => {
                 // The claim may have come before the ticket, over HTTP.
                 Ok(match self.claim(waiter).await? {
-                    Some(guard) => Tried::Taken(guard),
-                    None => Tried::Held(mine),
+                    (Some(guard), _) => Tried::Taken(guard),
+                    (None, now) => Tried::Held(mine, now),
                 })
             }
             other => {
@@ -303,8 +303,11 @@ impl Lock {
         ticket
     }
 
+    /// The lock if it is free, and engine time.
+    ///
     /// One that waits has its own record; another one names no queues, so that it is not listed.
-    async fn claim(&self, waiter: Option<&WorkerRecord>) -> Result<Option<LockGuard>> {
+    async fn claim(&self, waiter: Option<&WorkerRecord>) -> Result<(Option<LockGuard>, Timestamp)> {
+        let mut now = Timestamp::ZERO;
         for _ in 0..NO_TICKETS_MAX {
             // A name that no other try has: a ticket whose holders died is given to one that has
             // nothing else.
@@ -317,10 +320,11 @@ impl Lock {
                 .lease_duration(self.lease);
             let sent = Stopwatch::start();
             let claimed = self.engine().claim(self.namespace(), claim).await?;
+            now = claimed.now;
             let lease = claimed.leases.into_iter().next();
             let taken = lease.and_then(|mut lease| Some((lease.token, lease.jobs.pop()?)));
             let Some((token, job)) = taken else {
-                return Ok(None);
+                return Ok((None, now));
             };
             if !is_ticket(&job) {
                 self.reject(token, &job).await?;
@@ -330,9 +334,9 @@ impl Lock {
             if let Some(taker) = &self.taker {
                 taker.holds(&held);
             }
-            return Ok(Some(LockGuard::new(held)));
+            return Ok((Some(LockGuard::new(held)), now));
         }
-        Ok(None)
+        Ok((None, now))
     }
 
     /// Makes a dead letter of a job that a producer enqueued into the lock's queue: it is no lock.

@@ -25,7 +25,7 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `nobody` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 70] = [
+const TABLE: [(&str, &str, &str, &str, &str); 71] = [
     ("GET", "/healthz", "", "", "nobody"),
     ("GET", "/readyz", "", "", "nobody"),
     ("GET", "/openapi.json", "", "", "nobody"),
@@ -49,6 +49,7 @@ const TABLE: [(&str, &str, &str, &str, &str); 70] = [
     ("DELETE", "/v1/queues/{queue}/limits", "", "", "admin"),
     ("GET", "/v1/queues/{queue}/shares", "", "", "read admin"),
     ("POST", "/v1/queues/{queue}/block", "", r#"{"share":"a","span":"1s"}"#, "admin"),
+    ("GET", "/v1/locks", "", "", "read admin"),
     ("GET", "/v1/limits", "", "", "read admin"),
     ("GET", "/v1/limits/{name}", "", "", "read admin"),
     ("PUT", "/v1/limits/{name}", "", r#"{"concurrency":1}"#, "admin"),

@@ -110,7 +110,7 @@ async fn malformed_subscriptions_and_messages_are_refused() {
     for (wrong, remedy) in [
         (with("pattern", json!("a.>.b")), "`*` for one token"),
         (with("pattern", json!("a..b")), "empty token"),
-        (with("queue", json!("http:x")), "whose handler posts"),
+        (with("queue", json!("http:x")), "whose handler sends"),
         (with("delivery", json!("drop")), "enqueue"),
         (with("filters", json!([{"on": "a"}])), "tests nothing"),
         (with("filters", json!([{"on": "@kind", "min": 1}])), "texts"),

@@ -144,8 +144,8 @@ const INJECTED: [Inject; 26] = [
     ),
     (
         "HalfPlanRuns",
-        "  return link.unmet > 0 or not runs or link.role ~= STEP\n",
-        "  return link.unmet > 0 or link.role ~= STEP\n",
+        "  if link.role == STEP then return link.unmet > 0 or not runs end\n",
+        "  if link.role == STEP then return link.unmet > 0 end\n",
     ),
 ];
 

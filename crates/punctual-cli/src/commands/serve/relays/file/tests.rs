@@ -75,7 +75,7 @@ fn each_mistake_names_the_relay_and_the_remedy() {
             "redis-list",
             "redis-lost",
             "the kind \"redis-lost\" is not known; the kinds are amqp, amqp-delay, amqp-emit, exec, \
-             outbox, redis-expiry, redis-list, redis-pubsub, redis-stream, redis-zset",
+             outbox, redis-expiry, redis-list, redis-pubsub, redis-redisson, redis-stream, redis-zset",
         ),
         ("redis-list", "help", "the kind \"help\" is not known"),
         ("batch = 10", "until-idle = true", "until-idle is for"),
