@@ -7,7 +7,7 @@ use super::memos::{holds, keeps, signal};
 use crate::engine::{Control, Controlled, EnqueueVerdict, FlowAct, Got};
 use crate::error::ErrorKind;
 use crate::flow::{
-    Edge, EndedStep, FlowState, On, OnFailure, RestoredFlow, RestoredSeal, Role, StepPast,
+    After, Edge, EndedStep, FlowState, On, OnFailure, RestoredFlow, RestoredSeal, Role, StepPast,
     StepStatus,
 };
 use crate::job::{JobId, NewJob, Outcome, State};
@@ -211,6 +211,41 @@ pub(super) async fn a_settled_flow_comes_over_as_it_was(case: Case) {
         [id("pack"), id("ship"), callback_id(Role::OnDone)],
         "and the callback that ran does not"
     );
+}
+
+/// A step that waits for more than one call carries may wait for steps whose jobs are gone.
+pub(super) async fn a_step_waits_for_more_steps_whose_jobs_are_gone(case: Case) {
+    case.send_plan(plan()).await;
+    let charge = case.claim_one().await;
+    case.complete(&charge).await;
+    let Exported { mut jobs, flow } = case.exported().await;
+    let other = case.another().await;
+    let ended = RestoredFlow {
+        seal: None,
+        ..flow.clone()
+    };
+    other.restore(ended).await;
+    let (step, gone) = (id("label"), id("charge"));
+    let label = jobs.iter_mut().find(|job| job.id == step);
+    let label = label.expect("it is exported");
+    assert_eq!(label.after.len(), 1, "it waits for the step that is gone");
+    label.after.clear();
+    other.send_all(jobs).await;
+    let after = vec![After {
+        job: gone,
+        on: DONE,
+    }];
+    let waits = FlowAct::Wait { step, after };
+    let waits = other.try_flow(FLOW, waits).await;
+    waits.expect("the step that is gone is known");
+    let seal = RestoredFlow {
+        ended: Vec::new(),
+        ..flow
+    };
+    other.restore(seal).await;
+    other.do_all().await;
+    assert_eq!(other.drain().await.len(), 4);
+    assert_eq!(other.flow().await.state, FlowState::Done);
 }
 
 /// The same import again changes nothing, nor does the plan itself.

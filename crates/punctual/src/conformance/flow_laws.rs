@@ -73,6 +73,7 @@ macro_rules! __flow_laws {
             flow_imports {
                 a_flow_goes_on_where_it_was_exported[Flows, Import, Delay],
                 a_settled_flow_comes_over_as_it_was[Flows, Import, Delay],
+                a_step_waits_for_more_steps_whose_jobs_are_gone[Flows, Import, Delay],
                 an_import_of_a_flow_again_changes_nothing[Flows, Import, Delay],
                 a_flow_that_came_in_part_never_runs[Flows, Import, Delay],
                 a_cancelled_flow_comes_over_cancelled[Flows, Import, Delay],

@@ -139,11 +139,13 @@ impl Machine {
             if self.rows.edges.get(&edge)?.is_none() {
                 new.push(*one);
             }
-            if !self.is_known(&job_key(key, one.job))? {
+            let from = self.rows.links.get(&job_key(key, one.job))?;
+            // An import restores a step that has ended as a link alone.
+            let is_step = from.as_ref().is_some_and(|from| from.flow == key.name);
+            if !is_step && !self.is_known(&job_key(key, one.job))? {
                 let message = "a job to wait for is not known; send it first";
                 return Err(Error::new(ErrorKind::NotFound, message).with("job", one.job));
             }
-            let from = self.rows.links.get(&job_key(key, one.job))?;
             let is_later =
                 from.is_some_and(|from| from.flow == key.name && from.number >= link.number);
             if is_later {
