@@ -2,18 +2,24 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use punctual::backoff::Backoff;
 use punctual::sync::Lock;
-use punctual::time::pause;
-use punctual::{Error, ErrorKind, JobId, JobRecord, Result};
+use punctual::time::{pause, seconds};
+use punctual::worker::Verdict;
+use punctual::{Error, ErrorKind, JobId, JobRecord, Outcome, Result};
 use serde::Deserialize;
 use tokio::process::ChildStdin;
 use tokio::sync::{Mutex as AsyncMutex, oneshot};
 
 use super::process::{self, Environment};
 use crate::health::{RelayHealth, RelayState};
+
+/// How long a job waits at least for a command that does not start.
+const SNOOZE_MIN: Duration = seconds(1);
 
 /// Writes a job as JSON.
 pub type WriteJob = Arc<dyn Fn(&JobRecord) -> String + Send + Sync>;
@@ -28,6 +34,10 @@ struct Inner {
     environment: Environment,
     running: AsyncMutex<Option<Running>>,
     backoff: Mutex<Backoff>,
+    /// Whether the command has answered a job since it started.
+    has_answered: AtomicBool,
+    /// The last line that it wrote to its standard error when it ended.
+    last_line: Mutex<Option<String>>,
     health: RelayHealth,
 }
 
@@ -61,6 +71,8 @@ impl LineSink {
             environment: Environment::new(),
             running: AsyncMutex::default(),
             backoff: Mutex::new(Backoff::engine()),
+            has_answered: AtomicBool::new(false),
+            last_line: Mutex::default(),
             health: RelayHealth::default(),
         }))
     }
@@ -84,7 +96,26 @@ impl LineSink {
     }
 
     /// Hands a job over; answers once the command has. A handler of a worker.
-    pub async fn put(&self, job: &JobRecord) -> Result<()> {
+    ///
+    /// A command that ends before it answers anything, as one whose broker is away does, is no
+    /// failure of the job: the job snoozes, which counts no attempt.
+    pub async fn put(&self, job: &JobRecord) -> Verdict {
+        let error = match self.hand_over(job).await {
+            Ok(Ok(())) => return Verdict::completed(),
+            Ok(Err(refused)) => return Verdict::failed(refused),
+            Err(gone) => gone,
+        };
+        if self.0.has_answered.load(Ordering::Relaxed) {
+            return Verdict::failed(error);
+        }
+        let after = self.0.backoff.locked().pause().max(SNOOZE_MIN);
+        let mut verdict = Verdict::new(Outcome::Snooze { after });
+        verdict.error = Some(error.into());
+        verdict
+    }
+
+    /// What the command answered; an error if it is gone.
+    async fn hand_over(&self, job: &JobRecord) -> Result<Result<()>> {
         let line = format!(
             "{{\"id\":\"{}\",\"job\":{}}}\n",
             job.id,
@@ -101,8 +132,9 @@ impl LineSink {
             }
         };
         let Ok(answer) = answered.await else {
-            return Err(ended());
+            return Err(self.ended());
         };
+        self.0.has_answered.store(true, Ordering::Relaxed);
         self.0.backoff.locked().reset();
         match answer {
             Answer { done: true, .. } => {
@@ -110,7 +142,7 @@ impl LineSink {
                     numbers.emitted += 1;
                     numbers.state = RelayState::Running;
                 });
-                Ok(())
+                Ok(Ok(()))
             }
             Answer {
                 error, permanent, ..
@@ -120,10 +152,10 @@ impl LineSink {
                     numbers.refused += 1;
                     numbers.last_error = Some(why.clone());
                 });
-                Err(match permanent {
+                Ok(Err(match permanent {
                     true => Error::permanent(why),
                     false => Error::new(ErrorKind::Handler, why),
-                })
+                }))
             }
         }
     }
@@ -137,12 +169,12 @@ impl LineSink {
             *running = Some(self.start()?);
         }
         let Some(one) = running.as_mut() else {
-            return Err(ended());
+            return Err(self.ended());
         };
         let (sender, answered) = oneshot::channel();
         match &mut *one.waiting.locked() {
             Some(waiting) => drop(waiting.insert(id, sender)),
-            None => return Err(ended()),
+            None => return Err(self.ended()),
         }
         if let Err(error) = process::write(&mut one.input, line).await {
             *running = None;
@@ -151,11 +183,21 @@ impl LineSink {
         Ok(answered)
     }
 
+    /// The error of a job that the command has not answered, with the last line that it wrote to
+    /// its standard error.
+    fn ended(&self) -> Error {
+        match self.0.last_line.locked().clone() {
+            Some(last) => ended().with("stderr", last),
+            None => ended(),
+        }
+    }
+
     fn start(&self) -> Result<Running> {
+        self.0.has_answered.store(false, Ordering::Relaxed);
         let (mut process, input, mut output) =
             process::start(&self.0.command, &self.0.environment)?;
         let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
-        let (answered, health) = (waiting.clone(), self.0.health.clone());
+        let (answered, inner) = (waiting.clone(), self.0.clone());
         let (ends, mut is_over) = oneshot::channel::<()>();
         tokio::spawn(async move {
             let why = loop {
@@ -169,6 +211,7 @@ impl LineSink {
                     Ok(None) => {
                         let last = process.wait().await.map(|(_, last)| last);
                         let last = last.ok().filter(|last| !last.is_empty());
+                        inner.last_line.locked().clone_from(&last);
                         break last.map_or_else(ended, |last| ended().with("stderr", last));
                     }
                     Err(error) => break error,
@@ -187,7 +230,7 @@ impl LineSink {
                     let _ = sender.send(answer);
                 }
             };
-            health.failed(&why.to_string());
+            inner.health.failed(&why.to_string());
             tracing::warn!(%why, "the command of a sink ended and starts again");
             // Dropping the senders ends every wait with an error.
             answered.locked().take();
@@ -202,7 +245,7 @@ impl LineSink {
 
 fn ended() -> Error {
     let message = "the command of the sink ended before it answered; it starts again";
-    Error::new(ErrorKind::EngineUnavailable, message)
+    Error::new(ErrorKind::Handler, message)
 }
 
 impl fmt::Debug for LineSink {

@@ -121,3 +121,32 @@ async fn a_sink_completes_fails_and_refuses_jobs() {
     assert_eq!(state, State::Dead);
     assert!(why.contains("no route"), "{why}");
 }
+
+/// A sink that cannot reach its broker eats no attempts; the job says why it waits.
+#[tokio::test]
+async fn a_sink_that_ends_before_any_answer_counts_no_attempt() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let queue = Queue::new(&engine);
+    let mut job = NewJob::new("out", "1");
+    job.max_attempts = 1;
+    let id = job.id;
+    queue.enqueue_many(vec![job]).await.expect("it is taken");
+    let command = "echo 'the broker does not answer' >&2; exit 3";
+    let sink = LineSink::new(command, Arc::new(|_: &punctual::JobRecord| "1".to_owned()));
+    let worker = Worker::new(&engine).queues(["out"]).handle_any(
+        move |job: punctual::JobRecord, _: punctual::Context| {
+            let sink = sink.clone();
+            async move { sink.put(&job).await }
+        },
+    );
+    worker.run_until_idle().await.expect("it works");
+    let got = queue
+        .get(id)
+        .await
+        .expect("it answers")
+        .expect("it is kept");
+    let job = got.job().expect("it is not settled");
+    assert_eq!((job.state, job.failures), (State::Scheduled, 0));
+    let why = job.last_error.clone().unwrap_or_default();
+    assert!(why.contains("the broker does not answer"), "{why}");
+}

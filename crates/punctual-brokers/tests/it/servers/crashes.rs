@@ -11,7 +11,7 @@ use lapin::{Connection, ConnectionProperties, ExchangeKind};
 use punctual::sync::Lock;
 use punctual::time::{Clock, SystemClock, millis, pause, seconds};
 use punctual::{
-    Context, Due, ErrorKind, JobRecord, MemoryEngine, NewJob, Queue, RetryPolicy, Worker,
+    Context, Due, JobRecord, MemoryEngine, NewJob, Outcome, Queue, RetryPolicy, Worker,
 };
 use punctual_outbox::{Dialect, ddl};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -120,7 +120,7 @@ async fn emitters_and_a_broker_that_die_lose_nothing() {
             let (sink, unanswered) = (sink.clone(), noted.clone());
             async move {
                 let put = sink.put(&job).await;
-                if matches!(&put, Err(error) if error.kind() == ErrorKind::EngineUnavailable) {
+                if put.outcome != Outcome::Completed {
                     let text = String::from_utf8_lossy(&job.payload).into_owned();
                     *unanswered.locked().entry(text).or_default() += 1;
                 }
