@@ -10,6 +10,7 @@ use punctual::engine::{
     StatsRequest, WorkerId,
 };
 use punctual::lock::LockWaiter;
+use punctual::push::is_amqp_queue;
 use punctual::schedule::tz_database_version;
 use punctual::time::{Stopwatch, format_span, seconds};
 use punctual::{Engine, ErrorKind, Namespace, NewJob, Outcome, State};
@@ -323,7 +324,10 @@ fn queue_checks(queue: &QueueStats, stats: &Stats) -> Vec<Check> {
                 "{name} has jobs due since {} and no worker",
                 format_span(late)
             ),
-            format!("start one, such as punctual work {name} --exec CMD"),
+            match is_amqp_queue(name) {
+                true => "start a relay: punctual relay amqp-emit".into(),
+                false => format!("start one, such as punctual work {name} --exec CMD"),
+            },
         ));
     } else if let Some(late) = late {
         checks.push(Check::warning(

@@ -188,7 +188,7 @@ impl Args {
         let out = (!self.quiet).then_some(session.out);
         if let Some(url) = &self.http {
             let pusher = self.pushing.pusher(&session.namespace)?.per_host(slots);
-            let http = Http::new(pusher, url, self.timeout, out)?;
+            let http = Http::new(pusher, url, (self.timeout, self.snooze), out)?;
             return Ok(worker.handle_any(move |job: JobRecord, ctx: Context| {
                 let http = http.clone();
                 async move { http.run(job, ctx).await }

@@ -361,6 +361,21 @@ fn a_malformed_target_on_a_broker_is_refused_with_the_remedy() {
     assert_eq!(punctual.one(&["jobs", "show", &id])["queue"], "amqp:mail");
     let work = ["work", "amqp:mail", "--exec", "false", "--until-idle"];
     assert_eq!(punctual.json(&work)[0]["outcome"], "snoozed");
+    // Nothing listens there, and nothing is posted: a page is not what the job is for.
+    let id = punctual.enqueue(&["post", "1", "--target", "amqp:orders/paid"]);
+    let nowhere = "http://127.0.0.1:9/";
+    let work = ["work", "amqp:post", "--http", nowhere, "--until-idle"];
+    assert_eq!(punctual.json(&work)[0]["outcome"], "snoozed");
+    let shown = punctual.one(&["jobs", "show", &id]);
+    assert!(text(&shown["last_error"]).contains("amqp-emit"), "{shown}");
+}
+
+#[test]
+fn a_job_for_a_broker_says_that_it_waits_for_a_relay() {
+    let punctual = Punctual::with_data();
+    let id = punctual.enqueue(&["mail", "1", "--target", "amqp:orders/paid"]);
+    let told = punctual.run(&["jobs", "explain", &id]).exits(0).stdout;
+    assert!(told.contains("punctual relay amqp-emit"), "{told}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use punctual::engine::Reason;
 use punctual::job::DeadReason;
+use punctual::push::is_amqp_queue;
 use punctual::time::{Timestamp, format_span, seconds};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -285,6 +286,9 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
         }
         Reason::Suspect { crashes } => format!(
             "it is suspect after {crashes} crashes and waits for a worker that runs nothing else"
+        ),
+        Reason::NoWorker if is_amqp_queue(queue) => format!(
+            "no relay claimed from {queue} in the last minute; start one: `punctual relay amqp-emit`"
         ),
         Reason::NoWorker => format!(
             "no worker claimed from {queue} in the last minute; start one, such as `punctual work {queue} --exec CMD`"

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use punctual::push::AmqpTarget;
 use punctual::time::Stopwatch;
 use punctual::worker::Verdict;
-use punctual::{Context, JobRecord};
+use punctual::{Context, JobRecord, Outcome, push};
 use punctual_push::{Guard, Pusher};
 
 use super::report;
@@ -14,6 +15,8 @@ use crate::output::Output;
 #[derive(Clone)]
 pub(super) struct Http {
     pusher: Pusher,
+    /// How long a job waits that is not for a URL.
+    snooze: Duration,
     out: Option<Output>,
 }
 
@@ -23,7 +26,7 @@ impl Http {
     pub(super) fn new(
         pusher: Pusher,
         url: &str,
-        timeout: Option<Duration>,
+        (timeout, snooze): (Option<Duration>, Duration),
         out: Option<Output>,
     ) -> Result<Self> {
         Guard::new().trust(url).check(url).map_err(|error| {
@@ -33,13 +36,28 @@ impl Http {
         if let Some(timeout) = timeout {
             pusher = pusher.timeout(timeout);
         }
-        Ok(Self { pusher, out })
+        Ok(Self {
+            pusher,
+            snooze,
+            out,
+        })
     }
 
     pub(super) async fn run(&self, job: JobRecord, ctx: Context) -> Verdict {
         let watch = Stopwatch::start();
-        let verdict = self.pusher.push(&job, &ctx).await;
+        let target = push::target(&job.headers).filter(|target| AmqpTarget::is(target));
+        let verdict = match target {
+            Some(_) => left_to_a_relay(self.snooze),
+            None => self.pusher.push(&job, &ctx).await,
+        };
         report::attempt(self.out, &job, &verdict, watch.elapsed());
         verdict
     }
+}
+
+/// A job for an exchange is no page's: `relay amqp-emit` comes for it.
+fn left_to_a_relay(after: Duration) -> Verdict {
+    let mut verdict = Verdict::new(Outcome::Snooze { after });
+    verdict.error = Some("the job has a target; `punctual relay amqp-emit` publishes it".into());
+    verdict
 }
