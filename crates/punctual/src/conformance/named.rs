@@ -152,6 +152,39 @@ pub(super) async fn a_freed_slot_wakes_the_other_queue(case: Case) {
     assert_eq!(case.claim_elsewhere(10).await.len(), 1);
 }
 
+/// Of more queues than a limit wakes, those that came late are woken once others have gone.
+pub(super) async fn a_queue_that_came_late_is_woken_too(case: Case) {
+    let last = 65;
+    let queue = |nth: usize| format!("mail-{nth}");
+    let claim_of = async |nth: usize| {
+        let claim = Claim {
+            queues: vec![queue(nth)],
+            ..case.wants(1)
+        };
+        attempts(&case.claim_as(claim).await)
+    };
+    case.set_limit("smtp", Some(at_most(1))).await;
+    let one = |nth| NewJob {
+        queue: queue(nth),
+        ..with("smtp")
+    };
+    let ids = case.enqueue_all((0..=last).map(one).collect()).await;
+    let running = claim_of(0).await.remove(0);
+    for nth in 1..=last {
+        assert!(claim_of(nth).await.is_empty());
+    }
+    for id in &ids[1..last] {
+        case.cancel(*id).await;
+    }
+    case.advance(seconds(1)).await;
+    assert!(claim_of(last).await.is_empty());
+    case.takes_every_wakeup_of(&queue(last)).await;
+    let waiter = case.waits(WaitFor::Work(vec![queue(last)]));
+    case.complete(&running).await;
+    assert_eq!(at_once(waiter).await, Waited::Work);
+    assert_eq!(claim_of(last).await.len(), 1);
+}
+
 /// No span of a window's length has more units than the rate says.
 pub(super) async fn no_window_of_a_limit_has_more_units(case: Case) {
     for rate in [

@@ -20,6 +20,7 @@ macro_rules! __named_laws {
                 every_end_frees_the_slot[NamedLimits],
                 a_lost_lease_frees_the_slot_of_its_limits[NamedLimits],
                 a_freed_slot_wakes_the_other_queue[NamedLimits],
+                a_queue_that_came_late_is_woken_too[NamedLimits],
                 no_window_of_a_limit_has_more_units[NamedLimits],
                 a_smooth_limit_spaces_units[NamedLimits],
                 a_cost_counts_as_so_many_units[NamedLimits],

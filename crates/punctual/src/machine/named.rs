@@ -270,7 +270,7 @@ impl Machine {
         if all.is_some_and(|all| is_full(all) && !all.contains_key(name)) {
             let message = "namespace has too many named limits; remove some, or set one for all \
                            keys of a name";
-            let error = Error::new(ErrorKind::EngineFull, message);
+            let error = Error::new(ErrorKind::Conflict, message);
             return Err(error.with("limit", name).with("most", LIMIT_RECORDS_MAX));
         }
         Ok(())
@@ -390,7 +390,7 @@ impl Machine {
         let blocked = blocked.copied().unwrap_or(0);
         if until.is_some() && before.is_none() && blocked >= BLOCKED_LIMITS_MAX {
             let message = "too many named limits are blocked; wait for some to open";
-            let error = Error::new(ErrorKind::EngineFull, message);
+            let error = Error::new(ErrorKind::Conflict, message);
             return Err(error.with("limit", name).with("most", BLOCKED_LIMITS_MAX));
         }
         if until != before {

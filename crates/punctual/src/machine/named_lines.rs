@@ -172,14 +172,19 @@ impl Machine {
         let namespace = self.queue_state(queue)?.namespace;
         let limits = self.limits_of(namespace, limit);
         let row = self.named_row(namespace, limit)?;
-        let until = match row.closed(&limits, head.cost, self.now) {
+        let closed = row.closed(&limits, head.cost, self.now);
+        let is_woken = row.queues.contains(&queue);
+        // One that came when others had all places takes one that is free by now.
+        let adopts = !is_woken && row.queues.len() < QUEUES_WOKEN;
+        let until = match closed.map(|closed| closed.until) {
             None => self.now,
-            Some(closed) => match closed.until {
-                Some(until) => until,
-                None if row.queues.contains(&queue) => Timestamp::MAX,
-                None => self.now + LOOK_EVERY,
-            },
+            Some(Some(until)) => until,
+            Some(None) if is_woken || adopts => Timestamp::MAX,
+            Some(None) => self.now + LOOK_EVERY,
         };
+        if adopts && until == Timestamp::MAX {
+            self.change_named(namespace, limit, |row| row.queues.push(queue))?;
+        }
         let is_news = until <= self.now || until < line.until;
         if until != line.until {
             let opens = opens_key(queue, limit, line.until);
