@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use punctual::engine::Durability;
+use punctual::engine::{Capability, Durability};
 use punctual::{NewJob, Queue};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{links, records};
 use crate::args::{Global, Session};
@@ -34,19 +34,27 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let session = global.shared_session(Make::IfMissing).await?;
-        let limits = session.engine.info().await?.limits;
+        let info = session.engine.info().await?;
+        let limits = info.limits;
+        let has_limits = info.capabilities.contains(&Capability::NamedLimits);
         let file = open_twice(&self.file)?;
         let unreadable = |error: std::io::Error| Failure::file("read", &self.file, &error);
         let read = |line: &crate::lines::Line| -> Result<Read, String> {
             if line.text.as_deref().is_ok_and(RecordJson::is_one) {
                 line.read(|text| RecordJson::parse(text)?.into_value().map(drop))?;
                 let record = line.read(RecordJson::parse)?;
+                if record.is_of_limit() && !has_limits {
+                    return Err(NO_LIMITS.into());
+                }
                 if let Some((flow, part)) = record.into_flow()? {
                     return Ok(Read::Flow(flow, part));
                 }
                 return Ok(Read::Record(Box::new(line.read(RecordJson::parse)?)));
             }
             let job = line.read(|text| JobJson::parse(text)?.into_import())?;
+            if !job.limits.is_empty() && !has_limits {
+                return Err(NO_LIMITS.into());
+            }
             job.check(&limits).map_err(|error| error.to_string())?;
             Ok(Read::Job(Box::new(job)))
         };
@@ -55,12 +63,19 @@ impl Args {
         let mut records = Vec::new();
         let mut parts = Vec::new();
         let mut bad = Vec::new();
+        let mut flows = BTreeSet::new();
         for line in lines_of(&file).map_err(unreadable)? {
             let line = line.map_err(unreadable)?;
             match read(&line) {
-                Ok(Read::Job(_)) => good += 1,
+                Ok(Read::Job(job)) => {
+                    flows.extend(job.flow.map(|step| step.flow));
+                    good += 1;
+                }
                 Ok(Read::Record(record)) => records.push(*record),
-                Ok(Read::Flow(flow, part)) => parts.push((flow, part)),
+                Ok(Read::Flow(flow, part)) => {
+                    flows.insert(flow.clone());
+                    parts.push((flow, part));
+                }
                 Err(why) => bad.push((line.number, why)),
             }
         }
@@ -75,6 +90,7 @@ impl Args {
                 .hint("only complete lines from `punctual export` can be imported; enqueue other jobs with `punctual enqueue --from`")
                 .lines(bad));
         }
+        check_whole(&parts, flows)?;
         // Settings, limits and pauses before the jobs, which must not start without them; schedules
         // behind them.
         let (of_queues, of_schedules): (Vec<_>, Vec<_>) =
@@ -127,6 +143,24 @@ impl Args {
         Ok(counts)
     }
 }
+
+/// The last line of each flow has no steps: without it the flow would stay open, and be cancelled.
+fn check_whole(parts: &[(String, FlowPart)], mut flows: BTreeSet<String>) -> Result<()> {
+    for (flow, part) in parts {
+        if matches!(part, FlowPart::Restored(end) if end.ended.is_empty()) {
+            flows.remove(flow);
+        }
+    }
+    let Some(flow) = flows.first() else {
+        return Ok(());
+    };
+    let message = format!("the file ends before the flow {flow} does; nothing was imported");
+    Err(Failure::new(Exit::Usage, "bad_lines", message)
+        .hint("a part of the export is missing; export again"))
+}
+
+const NO_LIMITS: &str = "is of a named limit, which this engine does not have (named_limits); \
+                         import it into memory: or file:";
 
 /// What a line of an export is.
 enum Read {

@@ -70,6 +70,43 @@ fn a_flow_moves_between_engines_half_way() {
     assert_eq!(punctual.read("ran").lines().count(), 5);
 }
 
+/// A file whose end is missing imports nothing, as its flow would stay open and be cancelled.
+#[test]
+fn an_export_that_was_cut_is_refused() {
+    let server = TestServer::start();
+    let punctual = Punctual::new();
+    let file = punctual.write("order.json", ORDER);
+    let file = file.to_str().expect("a path");
+    let on = |engine: &str, args: &[&str]| punctual.run(&[args, &["--engine", engine]].concat());
+    on("file:./first", &["flows", "send", file]).exits(0);
+    on("file:./first", &["export", "all.jsonl"]).exits(0);
+    let all = punctual.read("all.jsonl");
+    let (cut, _) = all.trim_end().rsplit_once('\n').expect("lines");
+    punctual.write("cut.jsonl", format!("{cut}\n"));
+    let ran = on("file:./last", &["import", "cut.jsonl"]).exits(2);
+    assert!(
+        ran.stderr.contains("before the flow order-7 does"),
+        "{ran:?}"
+    );
+    let jobs = on("file:./last", &["jobs", "list", "-o", "json"]).exits(0);
+    assert_eq!(jobs.stdout, "");
+
+    // Nor does one that the engine cannot hold, whose line is named.
+    let redis = server.address();
+    on("file:./limited", &["enqueue", "mail", "1"]).exits(0);
+    on(
+        "file:./limited",
+        &["enqueue", "mail", "2", "--limit", "smtp"],
+    )
+    .exits(0);
+    on("file:./limited", &["export", "limited.jsonl"]).exits(0);
+    let ran = on(&redis, &["import", "limited.jsonl"]).exits(2);
+    assert!(ran.stderr.contains("line 2"), "{ran:?}");
+    assert!(ran.stderr.contains("named limit"), "{ran:?}");
+    let jobs = on(&redis, &["jobs", "list", "-o", "json"]).exits(0);
+    assert_eq!(jobs.stdout, "");
+}
+
 #[test]
 fn bad_lines_of_flows_are_named() {
     let punctual = Punctual::new();

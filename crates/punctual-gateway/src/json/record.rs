@@ -173,6 +173,11 @@ impl RecordJson {
         self.record.starts_with(SETTINGS_PREFIX)
     }
 
+    /// Whether it has the settings of a named limit.
+    pub fn is_of_limit(&self) -> bool {
+        self.record.starts_with(LIMIT_PREFIX)
+    }
+
     /// The queue that is paused.
     pub fn paused_queue(&self) -> Option<&str> {
         let queue = self.record.strip_prefix(SETTINGS_PREFIX)?;
