@@ -1,5 +1,5 @@
 // The limits of a queue: how they stand, and a dialog that sets them or takes them off.
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { limits as getLimits, removeLimits, setLimits } from "../api/client";
 import type { Limits } from "../api/types";
 import { known } from "../app/access";
@@ -41,8 +41,8 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
   const [busy, setBusy] = useState(false);
   const now = read.data;
   const isRead = now !== null;
-  // Once: what is typed is not written over by the next read.
-  useEffect(() => void (now && setForm(formOf(now))), [isRead]);
+  // Once, and before a field can be typed into: what is typed is not written over by a read.
+  useLayoutEffect(() => void (now && setForm(formOf(now))), [isRead]);
   const wrong = checkLimits(form);
   const wanted = limitsOf(form);
   const isGood = !Object.keys(wrong).length;
@@ -64,10 +64,11 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
     event.preventDefault();
     if (isGood && isRead) void (wanted ? write(() => setLimits(queue, wanted), say.saved) : remove());
   };
+  const set = (name: keyof LimitsForm, value: string) => setForm((form) => ({ ...form, [name]: value }));
   const text = (name: Exclude<keyof LimitsForm, "kind">, label: string, hint: string, placeholder: string) => (
     <label class="field">
       <span>{label}</span>
-      <input name={name} autocomplete="off" inputMode={name === "per" ? "text" : "numeric"} placeholder={placeholder} value={form[name]} aria-invalid={wrong[name] !== undefined} disabled={!isRead} onInput={(event) => setForm({ ...form, [name]: event.currentTarget.value.trim() })} />
+      <input name={name} autocomplete="off" inputMode={name === "per" ? "text" : "numeric"} placeholder={placeholder} value={form[name]} aria-invalid={wrong[name] !== undefined} disabled={!isRead} onInput={(event) => set(name, event.currentTarget.value.trim())} />
       <small class={wrong[name] ? "bad-text" : "dim"}>{wrong[name] ? say.problem[wrong[name]] : hint}</small>
     </label>
   );
@@ -83,7 +84,7 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
         </div>
         <label class="field">
           <span>{say.kind}</span>
-          <select name="kind" value={form.kind} disabled={!isRead} onChange={(event) => setForm({ ...form, kind: event.currentTarget.value as LimitsForm["kind"] })}>
+          <select name="kind" value={form.kind} disabled={!isRead} onChange={(event) => set("kind", event.currentTarget.value)}>
             <option value="window">{say.window}</option>
             <option value="smooth">{say.smooth}</option>
           </select>
