@@ -1,5 +1,5 @@
--- For `punctual relay outbox --notify`. NOTIFY takes a lock of the whole database at each commit: only where few
--- transactions insert at the same time.
+-- For `punctual relay outbox --notify`. NOTIFY takes a lock of the whole database at each commit:
+-- only where few transactions insert at the same time.
 CREATE FUNCTION punctual_outbox_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_notify('punctual_outbox', '');

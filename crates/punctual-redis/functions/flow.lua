@@ -24,8 +24,8 @@ end
 Flow.is_met = is_met
 
 -- Reads what a call says of the links of its jobs: per job flags 1 (1 it has a link, 2 its flow may
--- be sealed, 4 it is a callback that was released before an import) | role 1 | sent 8 | n 2 | id 16 and how it must end 1, n times; only a byte 0 for a
--- job without a link.
+-- be sealed, 4 it is a callback that was released before an import) | role 1 | sent 8 | n 2 | id 16
+-- and how it must end 1, n times; only a byte 0 for a job without a link.
 function Flow.read_sent(bytes, at, index)
   local flags, role = byte(bytes, at), byte(bytes, at + 1)
   if flags == 0 then return false, at + 1 end

@@ -1,4 +1,5 @@
-// What happened to a job with durable steps, in order: its attempts, kept steps, sleeps, waits and signals.
+// What happened to a job with durable steps, in order: its attempts, kept steps,
+// sleeps, waits and signals.
 import type { JobDetail } from "../api/types";
 
 export type What = "enqueued" | "started" | "ended" | "step" | "signal" | "timed_out" | "waits" | "settled";

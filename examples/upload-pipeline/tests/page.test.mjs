@@ -1,4 +1,5 @@
-// The page in a browser, with kills of the worker and of the web process: `scripts/dashboard` runs it.
+// The page in a browser, with kills of the worker and of the web process. `scripts/dashboard` runs
+// it.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";

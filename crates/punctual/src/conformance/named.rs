@@ -137,7 +137,7 @@ pub(super) async fn a_lost_lease_frees_the_slot_of_its_limits(case: Case) {
 }
 
 /// A slot that becomes free wakes a worker of any queue whose jobs wait for it; new work behind a
-/// closed limit wakes nobody.
+/// closed limit wakes no worker.
 pub(super) async fn a_freed_slot_wakes_the_other_queue(case: Case) {
     case.set_limit("smtp", Some(at_most(1))).await;
     let first = case.enqueue(with("smtp")).await;
@@ -370,7 +370,7 @@ pub(super) async fn a_limit_hides_nobody_else(case: Case) {
     assert_eq!(
         case.claim_ids(10).await,
         [late],
-        "nobody passes over them again"
+        "no claim passes over them again"
     );
     assert_eq!(case.counts().await.of(State::Ready), 899);
 }

@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::injected::{Bug, is_injected};
 use crate::time::Timestamp;
 
-/// Limits that one step looks at again after a change of their family, and idle ones that it
+/// Limits that one step reads again after a change of their family, and idle ones that it
 /// forgets.
 const LOOKED_AT: usize = 250;
 

@@ -14,9 +14,9 @@ use crate::time::{Timestamp, seconds};
 
 /// Queues that a freed slot of a limit looks at; others look at the limit once a second.
 const QUEUES_WOKEN: usize = 64;
-/// Lines of one queue that one claim looks at.
+/// Lines of one queue that one claim reads.
 const LINES_OPENED: usize = 64;
-/// How often a queue looks at a full limit that does not know it.
+/// How often a queue reads a full limit that does not know it.
 const LOOK_EVERY: std::time::Duration = seconds(1);
 
 fn line_key(queue: u32, limit: &str) -> QueueText {

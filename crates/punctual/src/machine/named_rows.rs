@@ -19,7 +19,7 @@ row!(
         /// The rate by which starts were counted last.
         counted_by: Option<Rate>,
         rate: RateRow,
-        /// Queues in which places wait, as many as a freed slot looks at.
+        /// Queues in which places wait, as many as a freed slot wakes.
         queues: Vec<u32>,
         /// When it is looked at again, if none of its jobs is active or waits.
         idle: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! Settling attempts that publish, for whoever settles without a worker: matched, and matched again
+//! Settling attempts that publish, for callers without a worker: matched, and matched again
 //! while subscriptions change.
 
 use std::collections::BTreeMap;

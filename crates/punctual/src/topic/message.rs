@@ -85,7 +85,7 @@ impl Message {
         &self.job
     }
 
-    /// Checks its job, whether anybody receives it or not.
+    /// Checks its job, whether a subscription receives it or not.
     pub(crate) fn check(&self, limits: &Limits) -> Result<()> {
         if self.job.queue.is_empty() {
             let mut job = self.job.clone();

@@ -21,7 +21,7 @@ impl Context {
     /// one's trace and its id as parent, as with [`then`](Self::then).
     ///
     /// A message counts the publishes that it came through from handler to handler; after 32 it is
-    /// refused, as that looks like a loop.
+    /// refused as a loop.
     ///
     /// ```
     /// use punctual::{Context, Job, Outcome, worker::HandlerResult};

@@ -53,7 +53,7 @@ async fn arrived(broker: &Broker, queue: &str, name: &str) -> (usize, usize) {
     (early, overtaken)
 }
 
-/// A queue looks at its first message only: a short delay behind a long one waits for that, in a
+/// A queue checks its first message only: a short delay behind a long one waits for that, in a
 /// quorum queue too. Queues with one time to live each have no such blocking, but only their
 /// delays. A delayed exchange keeps every delay.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,5 @@
-# Dumps a Redis database as commands, one JSON array a line; bytes that are no text are {"base64": ..}.
+# Dumps a Redis database as commands, one JSON array a line; bytes that are no
+# text are {"base64": ..}.
 import base64, json, sys, redis
 port, db = int(sys.argv[1]), int(sys.argv[2])
 r = redis.Redis(port=port, db=db)
