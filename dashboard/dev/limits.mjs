@@ -1,4 +1,4 @@
-// The stand-in's limits of queues, which hold nothing back: the page shows what a test writes.
+// The stand-in's limits of queues and named ones, which hold nothing back: the page shows what a test writes.
 import { no } from "./flows.mjs";
 
 export class FakeLimits {
@@ -14,5 +14,34 @@ export class FakeLimits {
       this.of.set(queue, { ...(concurrency && { concurrency }), ...(rate && { rate: { kind, starts, per, ...(kind === "smooth" && { burst: burst ?? Math.floor(starts / 10) }) } }) });
     }
     return { queue, active, ...this.of.get(queue) };
+  }
+}
+
+/** Settings as a request has them, or what refuses them. */
+const settings = ({ concurrency, rate }) => ({ ...(concurrency && { concurrency }), ...(rate && { rate: { kind: "window", ...rate } }) });
+
+export class FakeNamedLimits {
+  of = new Map();
+
+  list = (after, limit) => {
+    const found = [...this.of.values()].filter(({ name }) => name > after).sort((a, b) => (a.name < b.name ? -1 : 1));
+    const limits = found.slice(0, limit);
+    return { limits, ...(found.length > limit && { next: limits.at(-1).name }) };
+  };
+
+  /** The answer of a request, or `refused`. */
+  route(method, path, body) {
+    const [, name, block] = /^([^/]+)(\/block)?$/.exec(path).map((part) => part && decodeURIComponent(part));
+    const now = { name, active: 0, waiting: 0, ...this.of.get(name) };
+    if (block) {
+      const { closed, opens_at, ...open } = now;
+      const milliseconds = { s: 1_000, m: 60_000 }[body.span.at(-1)] * Number(body.span.slice(0, -1));
+      if (!(milliseconds >= 0)) return no(422, "invalid_input", `span is "${body.span}": not a span`, "write a number and a unit of d, h, m, s, ms or us");
+      this.of.set(name, milliseconds ? { ...open, closed: "blocked", opens_at: new Date(Date.now() + milliseconds).toISOString() } : open);
+      return { limit: name, changed: true };
+    }
+    if (method === "DELETE") this.of.delete(name);
+    if (method === "PUT") this.of.set(name, { name, active: now.active, waiting: now.waiting, set_by: name, ...settings(body) });
+    return { name, active: 0, waiting: 0, ...this.of.get(name) };
   }
 }

@@ -159,6 +159,13 @@ function route(state, method, path, params, sent) {
     if (answer.refused) throw new Refused(...answer.refused);
     return ok(answer);
   }
+  if (path === "limits") return ok(engine.namedLimits.list(params.get("after") ?? "", Number(params.get("limit"))));
+  if (path.startsWith("limits/")) {
+    if (method !== "GET") admin();
+    const answer = engine.namedLimits.route(method, path.slice(7), body.value);
+    if (answer.refused) throw new Refused(...answer.refused);
+    return ok(answer);
+  }
   if (path === "schedules") return ok({ schedules: engine.schedules() });
   if (path.startsWith("schedules/")) {
     const found = engine.schedules().find(({ name }) => name === decodeURIComponent(path.slice(10)));

@@ -24,6 +24,7 @@ import { JobPage } from "./pages/job";
 import { FlowPage } from "./pages/flow";
 import { FlowsPage } from "./pages/flows";
 import { Jobs } from "./pages/jobs";
+import { LimitsPage } from "./pages/limits";
 import { Login } from "./pages/login";
 import { Overview } from "./pages/overview";
 import { QueuePage, type View, isView } from "./pages/queue";
@@ -65,7 +66,7 @@ function Inside() {
   const dead = toJobs({ state: "dead" });
   useKeys({
     "/": () => search.current?.focus(), "?": () => setHelp(true),
-    "g o": () => go("#/"), "g j": () => go("#/jobs"), "g d": () => go(dead), "g w": () => go("#/workers"), "g c": () => go("#/schedules"), "g f": () => go("#/flows"), "g r": () => go("#/relays"), "g t": () => go("#/topics"), "g s": () => go("#/engine"), "g a": () => go("#/audit"), e: () => go("#/enqueue"), "g e": () => go("#/enqueue"), a: toActions,
+    "g o": () => go("#/"), "g j": () => go("#/jobs"), "g d": () => go(dead), "g w": () => go("#/workers"), "g c": () => go("#/schedules"), "g f": () => go("#/flows"), "g r": () => go("#/relays"), "g t": () => go("#/topics"), "g l": () => go("#/limits"), "g s": () => go("#/engine"), "g a": () => go("#/audit"), e: () => go("#/enqueue"), "g e": () => go("#/enqueue"), a: toActions,
   });
   return (
     <>
@@ -97,6 +98,7 @@ function Page() {
     case "schedules": return <SchedulesPage />;
     case "flows": return <FlowsPage />;
     case "topics": return <TopicsPage />;
+    case "limits": return <LimitsPage />;
     case "relays": return <RelaysPage />;
     case "enqueue": return <Enqueue key={query.toString()} params={query} />;
     case "engine": return <EnginePage />;
@@ -124,6 +126,7 @@ function Bar({ search, help }: { search: { current: HTMLInputElement | null }; h
         <a href="#/schedules" aria-current={here("schedules")}>{words.nav.schedules}</a>
         <a href="#/flows" aria-current={here("flows")}>{words.nav.flows}</a>
         <a href="#/topics" aria-current={here("topics")}>{words.nav.topics}</a>
+        <a href="#/limits" aria-current={here("limits")}>{words.nav.limits}</a>
         <a href="#/workers" aria-current={here("workers")}>{words.nav.workers}</a>
         <a href="#/relays" aria-current={here("relays")}>{words.nav.relays}</a>
         {may(about, "enqueue") ? <a href={href(["enqueue"])} aria-current={here("enqueue")}>{words.nav.enqueue}</a> : null}
@@ -198,7 +201,7 @@ function Help({ close }: { close(): void }) {
   const { keys, auth } = words;
   const about = useStore(known);
   const rows: [string, string][] = [
-    ["/", keys.search], ["j  k", `${keys.down}, ${keys.up}`], ["Enter", keys.open], ["x", keys.select], ["X", keys.selectAll], ["a", keys.act], ["r", keys.refresh], ["g o", keys.overview], ["g j", keys.jobs], ["g d", keys.dead], ["g w", keys.workers], ["g c", keys.schedules], ["g f", keys.flows], ["g r", keys.relays], ["g t", keys.topics], ["e", keys.enqueue], ["g s", keys.engine], ["g a", keys.audit], ["Esc", keys.close], ["?", keys.help],
+    ["/", keys.search], ["j  k", `${keys.down}, ${keys.up}`], ["Enter", keys.open], ["x", keys.select], ["X", keys.selectAll], ["a", keys.act], ["r", keys.refresh], ["g o", keys.overview], ["g j", keys.jobs], ["g d", keys.dead], ["g w", keys.workers], ["g c", keys.schedules], ["g f", keys.flows], ["g r", keys.relays], ["g t", keys.topics], ["g l", keys.limits], ["e", keys.enqueue], ["g s", keys.engine], ["g a", keys.audit], ["Esc", keys.close], ["?", keys.help],
   ];
   return (
     <Dialog title={keys.title} close={close}>

@@ -2,7 +2,7 @@
 import { readJson } from "../model/json";
 import { learnNow } from "../model/time";
 import { query, request, requestText } from "./http";
-import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, LimitsRequest, Listing, LockNow, Matched, Query, QueueLimits, QueueSettings, Receipt, Recount, Relay, Run, Schedule, ScheduleList, State, Stats, StepList, StepResult, Subscription, Target } from "./types";
+import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, LimitsRequest, Listing, LockNow, Matched, NamedLimit, Query, QueueLimits, QueueSettings, Receipt, Recount, Relay, Run, Schedule, ScheduleList, State, Stats, StepList, StepResult, Subscription, Target } from "./types";
 
 /** The most jobs that one list, or targets that one edit, may have. */
 export const LIST_MAX = 1_000;
@@ -104,6 +104,15 @@ const ofLimits = (queue: string) => `queues/${encodeURIComponent(queue)}/limits`
 export const limits = (queue: string, stop?: AbortSignal) => request<QueueLimits>("GET", ofLimits(queue), undefined, stop);
 export const setLimits = (queue: string, wanted: LimitsRequest) => request<QueueLimits>("PUT", ofLimits(queue), wanted);
 export const removeLimits = (queue: string) => request<QueueLimits>("DELETE", ofLimits(queue));
+
+/** The named limits that one list has at most. */
+export const NAMED_LIMITS_MAX = 100;
+const namedLimit = (name: string) => `limits/${encodeURIComponent(name)}`;
+export const namedLimits = (after: string, stop?: AbortSignal) =>
+  request<{ limits: NamedLimit[]; next?: string }>("GET", `limits${query({ after: after || undefined, limit: NAMED_LIMITS_MAX })}`, undefined, stop);
+export const setNamedLimit = (name: string, wanted: LimitsRequest) => request<NamedLimit>("PUT", namedLimit(name), wanted);
+export const removeNamedLimit = (name: string) => request<NamedLimit>("DELETE", namedLimit(name));
+export const blockNamedLimit = (name: string, span: string) => request<{ changed: boolean }>("POST", `${namedLimit(name)}/block`, { span });
 
 export const subscriptions = (stop?: AbortSignal) => request<{ subscriptions: Subscription[] }>("GET", "subscriptions", undefined, stop);
 /** Who would receive a message; nothing is stored. */

@@ -176,6 +176,9 @@ export type QueueLimits = Limits & { queue: string; active: number };
 
 export type LimitsRequest = Described["LimitsRequest"];
 
+/** A limit that jobs of all queues name, and how it stands. */
+export type NamedLimit = With<Answer<Described["NamedLimit"], "name" | "active" | "waiting">, { rate?: NonNullable<Limits["rate"]> }>;
+
 /** What a backfill did, or would, between two instants. */
 export type Backfilled = With<Described["Backfilled"], { runs: Run[] }> & { from: string; to: string };
 

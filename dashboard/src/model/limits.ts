@@ -1,4 +1,4 @@
-// The limits of a queue as a form, checked by the bounds of docs/limits.md before they are sent.
+// Limits of a queue, and named ones, as a form, checked by the bounds of docs/limits.md before they are sent.
 import type { Limits, LimitsRequest } from "../api/types";
 import { readSpan } from "./time";
 
@@ -16,9 +16,12 @@ const COUNT_MAX = 1_000_000;
 const SPAN_MS_MIN = 1;
 const SPAN_MS_MAX = 365 * 86_400_000;
 
+/** A name that records may have. */
+export const isLimitName = (text: string) => /^[a-zA-Z0-9._:/-]{1,122}$/.test(text);
+
 const isCount = (text: string, least: number) => /^\d{1,7}$/.test(text) && Number(text) >= least && Number(text) <= COUNT_MAX;
 
-export const formOf = ({ concurrency, rate }: Limits): LimitsForm => ({
+export const formOf = ({ concurrency, rate }: Pick<Limits, "concurrency" | "rate">): LimitsForm => ({
   concurrency: concurrency === undefined ? "" : String(concurrency),
   starts: rate ? String(rate.starts) : "",
   per: rate?.per ?? "",

@@ -28,7 +28,7 @@ export function LimitsNow({ limits, active }: { limits: Limits; active: number }
   return <span class={`badge ${closed ? "" : "dim"}`} data-limit={closed ?? "open"}>{parts.filter(Boolean).join(" · ")}</span>;
 }
 
-const EMPTY: LimitsForm = { concurrency: "", starts: "", per: "", kind: "window", burst: "" };
+export const NO_LIMITS: LimitsForm = { concurrency: "", starts: "", per: "", kind: "window", burst: "" };
 
 export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
   const words = useWords();
@@ -36,7 +36,7 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
   const about = useStore(known);
   const lacks = about?.capabilities !== undefined && !about.capabilities.includes("queue_limits");
   const read = useRead(`limits ${queue}`, (stop) => getLimits(queue, stop), { every: 2_000 });
-  const [form, setForm] = useState<LimitsForm>(EMPTY);
+  const [form, setForm] = useState<LimitsForm>(NO_LIMITS);
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   const now = read.data;
@@ -64,32 +64,12 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
     event.preventDefault();
     if (isGood && isRead) void (wanted ? write(() => setLimits(queue, wanted), say.saved) : remove());
   };
-  const set = (name: keyof LimitsForm, value: string) => setForm((form) => ({ ...form, [name]: value }));
-  const text = (name: Exclude<keyof LimitsForm, "kind">, label: string, hint: string, placeholder: string) => (
-    <label class="field">
-      <span>{label}</span>
-      <input name={name} autocomplete="off" inputMode={name === "per" ? "text" : "numeric"} placeholder={placeholder} value={form[name]} aria-invalid={wrong[name] !== undefined} disabled={!isRead} onInput={(event) => set(name, event.currentTarget.value.trim())} />
-      <small class={wrong[name] ? "bad-text" : "dim"}>{wrong[name] ? say.problem[wrong[name]] : hint}</small>
-    </label>
-  );
   return (
     <Dialog title={say.title(visible(queue))} close={close}>
       {lacks ? <p class="note warn" role="status">{say.unsupported}</p> : read.error && !now ? <Failure error={read.error} again={read.again} /> : null}
       {now && !lacks ? <p>{hasLimits ? <LimitsNow limits={now} active={now.active} /> : <span class="dim">{say.none}</span>}</p> : null}
       <form class="settings" onSubmit={save}>
-        {text("concurrency", say.concurrency, say.concurrencyMeans, say.noLimit)}
-        <div class="grid">
-          {text("starts", say.starts, say.startsMean, say.noLimit)}
-          {text("per", say.per, say.perMeans, "1m")}
-        </div>
-        <label class="field">
-          <span>{say.kind}</span>
-          <select name="kind" value={form.kind} disabled={!isRead} onChange={(event) => set("kind", event.currentTarget.value)}>
-            <option value="window">{say.window}</option>
-            <option value="smooth">{say.smooth}</option>
-          </select>
-        </label>
-        {form.kind === "smooth" ? text("burst", say.burst, say.burstMeans, say.burstDefault) : null}
+        <LimitFields form={form} wrong={wrong} enabled={isRead} change={setForm} />
         {error ? <p class="bad-text" role="alert">{error}</p> : null}
         <footer>
           {hasLimits ? <button type="button" class="danger" data-action="remove-limits" disabled={busy} onClick={remove}>{say.remove}</button> : null}
@@ -98,5 +78,35 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
         </footer>
       </form>
     </Dialog>
+  );
+}
+
+/** The fields of a concurrency and a rate, as queues and named limits have them. */
+export function LimitFields({ form, wrong, enabled, change }: { form: LimitsForm; wrong: ReturnType<typeof checkLimits>; enabled: boolean; change(form: LimitsForm): void }) {
+  const { limits: say } = useWords();
+  const set = (name: keyof LimitsForm, value: string) => change({ ...form, [name]: value });
+  const text = (name: Exclude<keyof LimitsForm, "kind">, label: string, hint: string, placeholder: string) => (
+    <label class="field">
+      <span>{label}</span>
+      <input name={name} autocomplete="off" inputMode={name === "per" ? "text" : "numeric"} placeholder={placeholder} value={form[name]} aria-invalid={wrong[name] !== undefined} disabled={!enabled} onInput={(event) => set(name, event.currentTarget.value.trim())} />
+      <small class={wrong[name] ? "bad-text" : "dim"}>{wrong[name] ? say.problem[wrong[name]] : hint}</small>
+    </label>
+  );
+  return (
+    <>
+      {text("concurrency", say.concurrency, say.concurrencyMeans, say.noLimit)}
+      <div class="grid">
+        {text("starts", say.starts, say.startsMean, say.noLimit)}
+        {text("per", say.per, say.perMeans, "1m")}
+      </div>
+      <label class="field">
+        <span>{say.kind}</span>
+        <select name="kind" value={form.kind} disabled={!enabled} onChange={(event) => set("kind", event.currentTarget.value)}>
+          <option value="window">{say.window}</option>
+          <option value="smooth">{say.smooth}</option>
+        </select>
+      </label>
+      {form.kind === "smooth" ? text("burst", say.burst, say.burstMeans, say.burstDefault) : null}
+    </>
   );
 }

@@ -4,7 +4,7 @@ const jobs = (count: number) => (count === 1 ? "1 job" : `${n(count)} jobs`);
 
 export const en = {
   locale: "en",
-  nav: { overview: "Overview", jobs: "Jobs", dead: "Dead letters", workers: "Workers", schedules: "Schedules", flows: "Flows", relays: "Relays", topics: "Topics", enqueue: "Enqueue", engine: "Engine", audit: "Audit", main: "Main" },
+  nav: { overview: "Overview", jobs: "Jobs", dead: "Dead letters", workers: "Workers", schedules: "Schedules", flows: "Flows", relays: "Relays", topics: "Topics", limits: "Limits", enqueue: "Enqueue", engine: "Engine", audit: "Audit", main: "Main" },
   state: { held: "held", scheduled: "scheduled", ready: "ready", active: "active", completed: "completed", cancelled: "cancelled", dead: "dead" },
   stateMeans: {
     held: "waits until its names are cleared, or for the holder of its unique key",
@@ -72,6 +72,15 @@ export const en = {
     kind: "How the rate lets jobs start", window: "window: as soon as they fit, never more in any span", smooth: "smooth: evenly spaced, with a burst after a quiet time", burst: "Burst", burstMeans: "Starts that may come early, 0 to the starts", burstDefault: "a tenth of the starts",
     problem: { count: "Write an integer from 1 to 1,000,000.", span: "Write a span from 1ms to 365d, such as 1m or 90s.", burst: "Write an integer from 0 to the starts.", fast: "A smooth rate starts at most one job a microsecond.", noStarts: "Say how many may start in that span.", noSpan: "Say in which span." },
     saved: "limits set", remove: "Take limits off", removed: "no limits any more",
+  },
+  namedLimits: {
+    title: "Limits", text: "Limits that jobs of any queue name, such as one quota for an API", filter: "Filter limits", name: "limit", stands: "stands", active: "active", waiting: "wait for it", settings: "settings",
+    none: "No limits yet. Set one:", example: "punctual limits set api --rate 100/1m", noMatch: "No limit on this page matches.", unsupported: "This engine has no named limits.", nextPage: (count: number) => `Next ${n(count)}`, previousPage: "Back",
+    open: "open", closed: { concurrency: "all slots in use", rate: "rate used up", blocked: "blocked" } as Record<string, string>, opens: (when: string) => `opens ${when}`,
+    atMost: (most: number) => `${n(most)} active at most`, noSettings: "none: it limits nothing", setBy: (name: string) => `set by ${name}`,
+    make: "Set a limit", edit: "Set", nameMeans: "1 to 122 letters, digits and . _ - : /. Settings of smtp also hold for smtp:gmail.com, each key for itself.",
+    ofFamily: (family: string, name: string) => `These settings are those of ${family}. What you save holds for ${name} alone.`,
+    block: "Block", blockTitle: (name: string) => `Block ${name}`, blockMeans: "No job that names this limit starts until then. Active jobs run on; no attempt is counted.", span: "For how long", spanMeans: "A span up to 365d, such as 60s or 5m.", unblock: "End the block", blocked: (span: string) => `blocked for ${span}`, unblocked: "not blocked any more",
   },
   list: {
     id: "id", queue: "queue", kind: "kind", state: "state", due: "due", attempt: "attempt", about: "about", when: "when",
@@ -232,7 +241,7 @@ export const en = {
     send: "Enqueue", sent: "Answer", badJson: "not JSON:", binary: "The copied payload is not JSON: it is sent byte for byte, unless you type another.", gone: "That job is settled and its payload was dropped: there is nothing to copy.", open: "Open the job", another: "Enqueue another", id: "id",
   },
   auth: { title: "This gateway asks for a token", text: "It was printed when the gateway started; or it is in PUNCTUAL_TOKEN or punctual.toml. It is kept for this tab only.", token: "Token", enter: "Enter", wrong: "That token is not accepted.", out: "Forget token", forbidden: "Your token does not allow this" },
-  keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", schedules: "schedules", flows: "flows", relays: "relays", topics: "topics", enqueue: "enqueue", engine: "engine", audit: "audit", refresh: "refresh", act: "focus the buttons of the selection or the page", selectAll: "select all that match", close: "close, or clear the selection" },
+  keys: { title: "Keys", help: "this page", search: "search", down: "next", up: "previous", open: "open", select: "select", overview: "overview", jobs: "jobs", dead: "dead letters", workers: "workers", schedules: "schedules", flows: "flows", relays: "relays", topics: "topics", limits: "limits", enqueue: "enqueue", engine: "engine", audit: "audit", refresh: "refresh", act: "focus the buttons of the selection or the page", selectAll: "select all that match", close: "close, or clear the selection" },
   error: { title: "Could not load", again: "Try again", request: "request", said: "The engine says:" },
   time: {
     now: "now", in: (span: string) => `in ${span}`, ago: (span: string) => `${span} ago`, due: (span: string) => `${span} overdue`,

@@ -7,7 +7,7 @@ const jobs = (count: number) => `${n(count)} 个任务`;
 
 export const zh: Words = {
   locale: "zh-CN",
-  nav: { overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", schedules: "定时", flows: "流程", relays: "中继", topics: "主题", enqueue: "入队", engine: "引擎", audit: "审计", main: "主导航" },
+  nav: { overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", schedules: "定时", flows: "流程", relays: "中继", topics: "主题", limits: "限制", enqueue: "入队", engine: "引擎", audit: "审计", main: "主导航" },
   state: { held: "挂起", scheduled: "未到期", ready: "就绪", active: "执行中", completed: "已完成", cancelled: "已取消", dead: "死信" },
   stateMeans: {
     held: "等待名字被清除，或等待唯一键的持有者",
@@ -75,6 +75,15 @@ export const zh: Words = {
     kind: "速率如何放行", window: "窗口（window）：放得下就开始，任意跨度内不超过上限", smooth: "平滑（smooth）：间隔均匀，空闲后可突发", burst: "突发", burstMeans: "可以提前开始的个数，0 到上限", burstDefault: "上限的十分之一",
     problem: { count: "请写 1 到 1,000,000 的整数。", span: "请写 1ms 到 365d 的时间跨度，例如 1m 或 90s。", burst: "请写 0 到上限的整数。", fast: "平滑速率每微秒最多开始一个任务。", noStarts: "请写明这段时间里最多开始多少个。", noSpan: "请写明时间跨度。" },
     saved: "已设置限制", remove: "取消限制", removed: "不再有限制",
+  },
+  namedLimits: {
+    title: "限制", text: "任何队列的任务都可以引用的限制，例如一个接口的配额", filter: "筛选限制", name: "限制", stands: "现状", active: "执行中", waiting: "等待", settings: "设置",
+    none: "还没有限制。这样设置：", example: "punctual limits set api --rate 100/1m", noMatch: "本页没有匹配的限制。", unsupported: "这个引擎没有命名限制。", nextPage: (count) => `后 ${n(count)} 个`, previousPage: "返回",
+    open: "开放", closed: { concurrency: "名额已满", rate: "速率已用完", blocked: "已封锁" }, opens: (when) => `${when}开放`,
+    atMost: (most) => `最多同时 ${n(most)} 个`, noSettings: "没有：不限制任何任务", setBy: (name) => `来自 ${name}`,
+    make: "设置限制", edit: "设置", nameMeans: "1 到 122 个字母、数字或 . _ - : /。smtp 的设置也适用于 smtp:gmail.com，每个键各自计数。",
+    ofFamily: (family, name) => `这些设置来自 ${family}。保存后只对 ${name} 生效。`,
+    block: "封锁", blockTitle: (name) => `封锁 ${name}`, blockMeans: "在此之前，引用这个限制的任务都不会开始。执行中的任务继续，不计入尝试次数。", span: "多久", spanMeans: "最长 365d 的时间跨度，例如 60s 或 5m。", unblock: "解除封锁", blocked: (span) => `已封锁 ${span}`, unblocked: "不再封锁",
   },
   list: {
     id: "id", queue: "队列", kind: "种类", state: "状态", due: "到期", attempt: "尝试", about: "说明", when: "时间",
@@ -235,7 +244,7 @@ export const zh: Words = {
     send: "入队", sent: "回执", badJson: "不是 JSON：", binary: "所复制的载荷不是 JSON：将逐字节原样发送，除非在此另行输入。", gone: "该任务已结束，载荷已删除：没有可复制的内容。", open: "打开任务", another: "再入队一个", id: "id",
   },
   auth: { title: "这个网关需要令牌", text: "网关启动时打印过；或在 PUNCTUAL_TOKEN、punctual.toml 中。只在本标签页保留。", token: "令牌", enter: "进入", wrong: "令牌不被接受。", out: "忘记令牌", forbidden: "你的令牌不允许这样做" },
-  keys: { title: "快捷键", help: "本页", search: "搜索", down: "下一个", up: "上一个", open: "打开", select: "选择", overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", schedules: "定时", flows: "流程", relays: "中继", topics: "主题", enqueue: "入队", engine: "引擎", audit: "审计", refresh: "重新读取", act: "到所选任务或本页的按钮", selectAll: "选择所有符合的", close: "关闭，或清除选择" },
+  keys: { title: "快捷键", help: "本页", search: "搜索", down: "下一个", up: "上一个", open: "打开", select: "选择", overview: "总览", jobs: "任务", dead: "死信", workers: "工作进程", schedules: "定时", flows: "流程", relays: "中继", topics: "主题", limits: "限制", enqueue: "入队", engine: "引擎", audit: "审计", refresh: "重新读取", act: "到所选任务或本页的按钮", selectAll: "选择所有符合的", close: "关闭，或清除选择" },
   error: { title: "读取失败", again: "再试", request: "请求", said: "引擎说：" },
   time: {
     now: "现在", in: (span) => `${span}后`, ago: (span) => `${span}前`, due: (span) => `已逾期 ${span}`,
