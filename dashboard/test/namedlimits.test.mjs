@@ -1,5 +1,6 @@
 // The page of named limits, in a real browser against the stand-in for the gateway.
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { start, stopAll } from "../dev/server.mjs";
 import { launch, open } from "./browser.mjs";
@@ -72,6 +73,7 @@ test("a key shows whose settings it has; a reader sees no buttons; names are tex
   own.engine.namedLimits.of.set("smtp:<img onerror=alert(1)>", { name: "smtp:<img onerror=alert(1)>", active: 1, waiting: 0 });
   await visit(own, { width: 390, height: 844 }, async (page) => {
     await row(page, "smtp:gmx.de").waitFor();
+    await page.waitForFunction(() => !document.querySelector("[data-named-limit] button"));
     assert.equal(plain(await row(page, "smtp:gmx.de").innerText()), "smtp:gmx.de all slots in use 2 7 2 active at most · set by smtp");
     await page.getByText("smtp:<img onerror=alert(1)>").waitFor();
     assert.equal(await page.locator("main button").filter({ hasText: "…" }).count(), 0);
@@ -86,4 +88,12 @@ test("an engine without named limits says so", async () => {
   own.engine.info = () => ({ ...info(), capabilities: ["delay"] });
   await visit(own, { init: `localStorage.setItem("punctual.language", "zh")` }, (page) => page.getByText("这个引擎没有命名限制。").waitFor());
   await own.stop();
+});
+
+test("every reason that the gateway gives has a sentence of the page", async () => {
+  const read = (path) => readFile(new URL(`../${path}`, import.meta.url), "utf8");
+  const [gateway, page] = await Promise.all([read("../crates/punctual-gateway/src/json/reason.rs"), read("src/parts/explain.tsx")]);
+  const given = [...gateway.matchAll(/Reason::\w+(?: \{ \.\. \})? => "(\w+)"/g)].map(([, name]) => name);
+  assert.ok(given.length > 20, "the names of reason.rs");
+  assert.deepEqual(given.filter((name) => !page.includes(`case "${name}"`)), ["never_released"], "whose own sentence names what it waited for");
 });

@@ -34,6 +34,7 @@ function sentence(reason: Reason, job: Job, words: Words): Said {
   const when = (name: string) => relative(String(reason[name]), words);
   const number = (name: string) => Number(reason[name] ?? 0);
   const jobLink = (name: string) => ({ href: toJob(String(reason[name])), text: text(name) });
+  const toLimit = { href: "#/limits", text: text("name") };
   switch (reason.reason) {
     case "not_due": return { text: say.not_due(when("due")) };
     case "waits_for_retry": return { text: say.waits_for_retry(when("due"), number("failures")) };
@@ -53,6 +54,13 @@ function sentence(reason: Reason, job: Job, words: Words): Said {
     case "no_worker_for_kind": return { text: say.no_worker_for_kind(job.queue, text("kind")) };
     case "concurrency_reached": return { text: say.concurrency_reached(number("active"), number("limit")), link: { href: toQueue(job.queue), text: job.queue } };
     case "rate_reached": return { text: say.rate_reached(text("rate"), when("until")), link: { href: toQueue(job.queue), text: job.queue } };
+    case "share_blocked": return { text: say.share_blocked(text("share"), when("until")) };
+    case "share_concurrency_reached": return { text: say.share_concurrency_reached(text("share"), number("active"), number("limit")) };
+    case "share_rate_reached": return { text: say.share_rate_reached(text("share"), text("rate"), when("until")) };
+    case "share_turn": return { text: say.share_turn(text("share"), number("ahead")) };
+    case "limit_blocked": return { text: say.limit_blocked(when("until")), link: toLimit };
+    case "limit_concurrency_reached": return { text: say.limit_concurrency_reached(number("active"), number("limit")), link: toLimit };
+    case "limit_rate_reached": return { text: say.limit_rate_reached(text("rate"), when("until")), link: toLimit };
     case "in_line": return { text: say.in_line(number("ahead")) };
     case "active": return { text: say.active(span(engineNow() - Date.parse(String(reason.since))), when("until")), link: { href: "#/workers", text: text("worker") } };
     case "completed": return { text: say.completed };

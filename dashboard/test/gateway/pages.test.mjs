@@ -24,8 +24,9 @@ test("each page opens, dark and light, in English and Chinese, and fits a phone"
   const { id } = await gateway.enqueue({ queue: "open", payload: { n: 1 }, delay: "5m" });
   await gateway.call("PUT", "schedules/open", { cron: ["0 9 * * MON"], zone: "Europe/Berlin", job: { queue: "open", payload: {} } });
   await gateway.call("POST", "flows", { name: "open", steps: ["one", "two"].map((name) => ({ name, job: { queue: "open", delay: "5m" }, after: name === "two" ? ["one"] : [] })) });
+  await gateway.call("PUT", "limits/open", { concurrency: 4 });
   const pages = {
-    "#/": ".totals", "#/queues/open": ".joblist .job[data-id]", "#/jobs?queue=open": ".joblist .job[data-id]", [`#/jobs/${id}`]: ".explain li", "#/workers": ".workers", "#/schedules": ".schedules tbody tr", "#/schedules/open": "[data-action=run]", "#/flows": "tr[data-flow]", "#/flows/open": ".graph .node", "#/relays": ".empty code", "#/enqueue": "textarea", "#/engine": "[data-ok]", "#/audit": "main h1", "#/nowhere": ".unknown",
+    "#/": ".totals", "#/queues/open": ".joblist .job[data-id]", "#/jobs?queue=open": ".joblist .job[data-id]", [`#/jobs/${id}`]: ".explain li", "#/workers": ".workers", "#/schedules": ".schedules tbody tr", "#/schedules/open": "[data-action=run]", "#/flows": "tr[data-flow]", "#/flows/open": ".graph .node", "#/limits": "tr[data-named-limit]", "#/relays": ".empty code", "#/enqueue": "textarea", "#/engine": "[data-ok]", "#/audit": "main h1", "#/nowhere": ".unknown",
   };
   for (const [theme, language, width] of [["dark", "en", 1360], ["light", "zh", 390]]) {
     const init = `localStorage.setItem("punctual.theme", "${theme}"); localStorage.setItem("punctual.language", "${language}")`;
@@ -311,6 +312,23 @@ test("the form enqueues, the job explains itself, is delayed and put back, and c
     await page.waitForFunction(() => document.querySelector("textarea").value.includes("9007199254740993"));
     await page.getByRole("button", { name: "Enqueue", exact: true }).click();
     await page.waitForSelector("[data-verdict=created]");
+  });
+});
+
+test("a blocked limit is the reason that a job gives, and ends on the page of limits", async () => {
+  await gateway.call("PUT", "limits/smtp", { rate: { starts: 100, per: "1s" } });
+  const { id } = await gateway.enqueue({ queue: "orders", payload: {}, limits: ["smtp:gmail.com"] });
+  await gateway.call("POST", "limits/smtp:gmail.com/block", { span: "1h" });
+  await onPage(`#/jobs/${id}`, async (page) => {
+    await page.locator("[data-reason=limit_blocked]").getByText("A limit that it names is blocked; its jobs may start in").waitFor();
+    await page.getByRole("link", { name: "smtp:gmail.com" }).click();
+    const row = page.locator('tr[data-named-limit="smtp:gmail.com"]');
+    await row.getByText("100 in any 1s · set by smtp").waitFor();
+    await row.getByText("blocked").waitFor();
+    await row.getByRole("button", { name: "Block" }).click();
+    await page.getByRole("button", { name: "End the block" }).click();
+    await notice(page, "not blocked any more");
+    await page.locator('tr[data-named-limit="smtp:gmail.com"][data-closed=open]').waitFor();
   });
 });
 
