@@ -70,6 +70,7 @@ needs!(
     Asking: [Scope::Read, Scope::Enqueue],
     Enqueuing: [Scope::Enqueue],
     Working: [Scope::Work],
+    Blocking: [Scope::Work, Scope::Admin],
     Administering: [Scope::Admin]
 );
 

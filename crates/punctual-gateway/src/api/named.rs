@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::queues::strange;
-use crate::auth::{Administering, Allowed, Reading};
+use crate::auth::{Administering, Allowed, Blocking, Reading};
 use crate::http::{Caller, ErrorAnswer, Problem, Result};
 use crate::job_json::SpanText;
 use crate::json::named::{NamedLimitLine, NamedLimitRequest};
@@ -132,7 +132,7 @@ pub(super) struct BlockLimitAnswer {
 )]
 pub(super) async fn block(
     State(shared): State<Shared>,
-    Allowed(caller, _): Allowed<Administering>,
+    Allowed(caller, _): Allowed<Blocking>,
     Path(name): Path<String>,
     Read(request): Read<BlockLimitRequest>,
 ) -> Answer<BlockLimitAnswer> {

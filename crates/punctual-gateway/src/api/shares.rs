@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::queues::strange;
-use crate::auth::{Administering, Allowed, Reading};
+use crate::auth::{Allowed, Blocking, Reading};
 use crate::http::{ErrorAnswer, Problem};
 use crate::job_json::SpanText;
 use crate::json::limits::ShareLine;
@@ -87,7 +87,7 @@ pub(super) struct BlockAnswer {
 )]
 pub(super) async fn block(
     State(shared): State<Shared>,
-    Allowed(caller, _): Allowed<Administering>,
+    Allowed(caller, _): Allowed<Blocking>,
     Path(queue): Path<String>,
     Read(request): Read<BlockRequest>,
 ) -> Answer<BlockAnswer> {
