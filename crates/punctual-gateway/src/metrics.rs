@@ -50,6 +50,8 @@ pub(crate) struct Shown {
     pub(crate) engine: bool,
 }
 
+/// Jobs that were sent, by verdict.
+const ENQUEUED: &str = "punctual_enqueued_total";
 /// What the engine counts of its store.
 const OF_THE_ENGINE: &str = "punctual_fsync_seconds";
 

@@ -132,7 +132,7 @@ const HELP: [(&str, &str); 38] = [
     ),
     (
         "punctual_enqueued_total",
-        "Jobs enqueued by this process, by verdict.",
+        "Jobs that were sent, by verdict.",
     ),
     ("punctual_active", "Handlers running in this process."),
     ("punctual_relay_up", "Whether a relay runs."),

@@ -69,7 +69,11 @@ impl MeteredEngine {
 #[async_trait]
 impl Engine for MeteredEngine {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
-        self.timed(0, self.engine.enqueue(namespace, jobs)).await
+        let enqueued = self.timed(0, self.engine.enqueue(namespace, jobs)).await?;
+        for work in self.metrics.work(namespace) {
+            work.enqueued(&enqueued.receipts);
+        }
+        Ok(enqueued)
     }
 
     async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {

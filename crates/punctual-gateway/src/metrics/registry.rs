@@ -10,7 +10,7 @@ use punctual::sync::Lock;
 
 use super::buckets::Buckets;
 use super::exposition::Exposition;
-use super::{OF_THE_ENGINE, Shown};
+use super::{ENQUEUED, OF_THE_ENGINE, Shown};
 
 /// What is counted in this process, for `/metrics`.
 ///
@@ -95,9 +95,13 @@ impl Registry {
         if !shown.engine {
             families.remove(OF_THE_ENGINE);
         }
+        let is_by_queue = |labels: &str| labels.starts_with("queue=") || labels.contains(",queue=");
+        // The engine under the routes counts every enqueue; what a queue in this process counts is
+        // among it.
+        if let Some(enqueued) = families.get_mut(ENQUEUED) {
+            enqueued.retain(|labels, _| !is_by_queue(labels));
+        }
         if !shown.queues {
-            let is_by_queue =
-                |labels: &str| labels.starts_with("queue=") || labels.contains(",queue=");
             for family in families.values_mut() {
                 family.retain(|labels, _| !is_by_queue(labels));
             }

@@ -1,21 +1,37 @@
-//! How attempts ended and how long they took, of one namespace or of all.
+//! What enqueues and settles did, and how long attempts took, of one namespace or of all.
 
 use metrics::{Counter, Histogram};
 use punctual::Outcome;
-use punctual::engine::{SAMPLE_US_MAX, SettleVerdict};
+use punctual::engine::{Receipt, SAMPLE_US_MAX, SettleVerdict};
 
+use super::ENQUEUED;
 use super::registry::Registry;
 
-/// Handles to what settles and extensions count.
+/// Handles to what enqueues, settles and extensions count.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) registry: Registry,
+    enqueued: [Counter; VERDICTS.len()],
     settled: [Counter; OUTCOMES.len()],
     retries: Counter,
     lease_lost: Counter,
     lateness: Histogram,
     run_time: Histogram,
 }
+
+/// Each verdict of an enqueue.
+const VERDICTS: [&str; 10] = [
+    "created",
+    "duplicate",
+    "merged",
+    "replaced",
+    "refreshed",
+    "id_conflict",
+    "unique_active",
+    "full",
+    "parent_unknown",
+    "flow_closed",
+];
 
 const OUTCOMES: [&str; 7] = [
     "completed",
@@ -31,6 +47,7 @@ impl Work {
     /// Counts into that registry.
     pub(super) fn of(registry: Registry) -> Self {
         Self {
+            enqueued: VERDICTS.map(|verdict| registry.count(ENQUEUED, &[("verdict", verdict)])),
             settled: OUTCOMES
                 .map(|outcome| registry.count("punctual_settled_total", &[("outcome", outcome)])),
             retries: registry.count("punctual_retries_total", &[]),
@@ -38,6 +55,17 @@ impl Work {
             lateness: registry.spans("punctual_lateness_seconds", &[]),
             run_time: registry.spans("punctual_run_time_seconds", &[]),
             registry,
+        }
+    }
+
+    /// Counts what became of jobs that were sent.
+    pub(super) fn enqueued(&self, receipts: &[Receipt]) {
+        for (verdict, counter) in VERDICTS.iter().zip(&self.enqueued) {
+            let is = |receipt: &&Receipt| receipt.verdict.name() == *verdict;
+            match receipts.iter().filter(is).count() {
+                0 => {}
+                jobs => counter.increment(jobs as u64),
+            }
         }
     }
 
@@ -81,5 +109,31 @@ impl Work {
         for us in run_time_us {
             self.run_time.record(seconds(us));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual::JobId;
+    use punctual::engine::EnqueueVerdict;
+
+    use super::*;
+
+    #[test]
+    fn every_verdict_of_an_enqueue_has_a_counter() {
+        let id = JobId::from_bytes([7; 16]);
+        let verdicts = [
+            EnqueueVerdict::Created,
+            EnqueueVerdict::Duplicate,
+            EnqueueVerdict::Merged(id),
+            EnqueueVerdict::Replaced(id),
+            EnqueueVerdict::Refreshed(id),
+            EnqueueVerdict::IdConflict,
+            EnqueueVerdict::UniqueActive(id),
+            EnqueueVerdict::Full,
+            EnqueueVerdict::ParentUnknown(id),
+            EnqueueVerdict::FlowClosed,
+        ];
+        assert_eq!(verdicts.map(EnqueueVerdict::name), VERDICTS);
     }
 }

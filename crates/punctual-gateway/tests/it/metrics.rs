@@ -88,6 +88,12 @@ async fn metrics_tell_what_happened_to_a_parser_that_is_not_ours() {
         json!({"queue": "mail", "state": "scheduled"}),
         2.0,
     );
+    is(
+        "punctual_enqueued_total",
+        json!({"verdict": "created"}),
+        3.0,
+    );
+    is("punctual_enqueued_total", json!({"verdict": "full"}), 0.0);
     is("punctual_claimed_total", json!({"queue": "mail"}), 2.0);
     is(
         "punctual_settled_total",
