@@ -11,7 +11,7 @@ import { launch } from "../../../dashboard/test/browser.mjs";
 
 const PIPELINE = process.env.UPLOAD_PIPELINE;
 /** The browser itself complains of what cannot be reached, and of answers that are errors. */
-const AWAY = /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_SOCKET_NOT_CONNECTED|WebSocket|status of/;
+const AWAY = /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_SOCKET_NOT_CONNECTED|ERR_INTERNET_DISCONNECTED|WebSocket|status of/;
 
 let browser;
 const running = new Set();
@@ -131,6 +131,26 @@ test("the page says that the server is away, and shows the result once it is bac
   // The same bytes under another name.
   await drop(page, "same.csv", csv("eve", 10));
   await page.getByText("These bytes were there already").waitFor();
+  assert.deepEqual(page.complaints, []);
+  await page.evaluate(() => localStorage.clear());
+  await page.close();
+});
+
+test("a browser that was offline says so, and goes on once it is online", async () => {
+  const data = await folder();
+  const all = await start(data, await freePort(), "--pace", "200ms");
+  const page = await visit(all.url);
+  await drop(page, "before.csv", csv("ann", 2_000));
+  await state(page, "before.csv", "processing");
+  await browser.context.setOffline(true);
+  await drop(page, "offline.csv", csv("eve", 10));
+  await state(page, "offline.csv", "no answer");
+  await card(page, "offline.csv").getByText("Drop the file again").waitFor();
+  await browser.context.setOffline(false);
+  await state(page, "before.csv", "processed");
+  await drop(page, "online.csv", csv("eve", 20));
+  await state(page, "online.csv", "processed");
+  await page.getByText("The server is away").waitFor({ state: "hidden" });
   assert.deepEqual(page.complaints, []);
   await page.evaluate(() => localStorage.clear());
   await page.close();

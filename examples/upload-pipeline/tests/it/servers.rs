@@ -1,4 +1,4 @@
-//! A database server, which `scripts/test-relay` starts.
+//! A database server and a store that speaks S3, which `scripts/test-relay` starts.
 
 use serde_json::json;
 
@@ -34,4 +34,51 @@ async fn files_in_mariadb_survive_a_kill_right_after_the_answer() {
         .expect("an answer");
     until_state(&all.address, &id, "expired").await;
     until(|| objects(data.path()).is_empty()).await;
+}
+
+/// The store is not ours, so it knows calls of S3 as others understood them.
+#[tokio::test]
+async fn files_in_a_store_of_others_survive_a_kill_and_go_when_deleted() {
+    let endpoint = std::env::var("PUNCTUAL_S3").expect("run scripts/test-relay");
+    let host = endpoint.strip_prefix("http://").expect("a plain address");
+    // It checks no signature, but wants to be told a service.
+    let signed = [(
+        "authorization",
+        "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0",
+    )];
+    let (status, _) = ask(host, "PUT", "/uploads", &signed, "")
+        .await
+        .expect("a bucket");
+    assert_eq!(status, 200);
+    let keys = [
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+    ];
+    let args = ["--store", "s3://uploads", "--s3-endpoint", &endpoint];
+    let data = tempfile::tempdir().expect("a directory");
+    let all = Process::start_with(data.path(), &args, &keys).await;
+    // Over two parts of an upload in parts, and a name that has to be escaped.
+    let name = "a row that is long enough to fill more than two parts";
+    let id = upload(&all.address, "some, 中文.csv", &csv(name, 200_000))
+        .await
+        .expect("an id");
+    all.kill().await;
+    let all = Process::start_with(data.path(), &args, &keys).await;
+    let view = until_state(&all.address, &id, "processed").await;
+    assert_eq!(view["rows"], 200_000);
+    let objects = || async {
+        let (status, listed) = ask(host, "GET", "/uploads?list-type=2", &signed, "")
+            .await
+            .expect("an answer");
+        assert_eq!(status, 200, "{listed}");
+        listed.as_str().expect("text").matches("<Key>").count()
+    };
+    assert_eq!(objects().await, 1);
+    ask(&all.address, "DELETE", &format!("/files/{id}"), &[], "")
+        .await
+        .expect("an answer");
+    until_state(&all.address, &id, "expired").await;
+    while objects().await > 0 {
+        tokio::task::yield_now().await;
+    }
 }

@@ -73,7 +73,7 @@ impl Process {
     }
 }
 
-/// An answer: its status, and its body as JSON if it is any.
+/// An answer: its status, and its body as JSON, or as text if it is none.
 pub(crate) async fn ask(
     address: &str,
     method: &str,
@@ -99,7 +99,11 @@ pub(crate) async fn ask(
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await?.to_bytes();
         connection.abort();
-        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+        let text = || String::from_utf8_lossy(&body).into_owned();
+        let is_none = body.is_empty();
+        let json = serde_json::from_slice(&body);
+        let answer = json.unwrap_or_else(|_| if is_none { Value::Null } else { text().into() });
+        Ok((status, answer))
     });
     asked
         .await
