@@ -1,6 +1,7 @@
 //! Laws over random flows: what an engine does with them is what a model says, step by step.
 
 use super::case::*;
+use super::draw::Draw;
 use super::flow_calls::*;
 use crate::engine::{Action, EditVerdict};
 use crate::flow::{FlowCounts, On, OnFailure, Role};
@@ -10,18 +11,6 @@ const FLOWS: u64 = 16;
 const STEPS_MAX: u64 = 30;
 const ACTIONS_MAX: usize = 120;
 const FLOWS_MOVED: u64 = 8;
-
-/// Numbers from a seed: SplitMix64.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end.max(1)
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Is {

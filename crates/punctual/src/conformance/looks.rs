@@ -23,7 +23,7 @@ impl Case {
         self.got_all(vec![target.into()], false).await.remove(0)
     }
 
-    async fn got_all(&self, targets: Vec<Target>, explain: bool) -> Vec<Option<Got>> {
+    pub(super) async fn got_all(&self, targets: Vec<Target>, explain: bool) -> Vec<Option<Got>> {
         let asked = targets.len();
         let answer = self.engine().get(&self.namespace, targets, explain).await;
         let got = answer.expect("get");

@@ -53,6 +53,9 @@ macro_rules! __named_laws {
                 hostile_limits_are_refused[NamedLimits],
                 settings_of_limits_out_of_range_are_refused[NamedLimits],
             }
+            named_histories {
+                random_limits_agree_with_a_model[NamedLimits, Explain, Delay, Groups, Shares],
+            }
         }
     };
 }
