@@ -394,6 +394,8 @@ macro_rules! __laws {
             }
             schedule_runs {
                 a_run_names_its_schedule_and_instant[Schedules],
+                a_run_is_of_the_share_of_its_schedule[Schedules, Shares],
+                runs_hold_the_limits_of_their_schedule[Schedules, NamedLimits],
                 a_running_one_skips_the_next[Schedules],
                 one_is_buffered[Schedules],
                 all_are_buffered[Schedules],

@@ -2,9 +2,10 @@
 
 use super::case::*;
 use super::import::import_of;
+use super::named::at_rate;
 use super::schedules::{every, minute};
 use crate::engine::{
-    Action, Controlled, EnqueueVerdict, QueueSettings, Receipt, ScheduleAct, StatsRequest,
+    Action, Controlled, EnqueueVerdict, QueueSettings, Rate, Receipt, ScheduleAct, StatsRequest,
 };
 use crate::error::ErrorKind;
 use crate::job::{CancelReason, Due, JobId, Outcome, State};
@@ -73,6 +74,45 @@ impl Case {
         let claim = self.wants(1).lease_duration(hours(10));
         attempts(&self.claim_as(claim).await).remove(0)
     }
+}
+
+/// A run takes its turn among the shares of its queue.
+pub(super) async fn a_run_is_of_the_share_of_its_schedule(case: Case) {
+    let mut schedule = every(minutes(1));
+    schedule.template.share = Some("acme".into());
+    case.write("beat", schedule.clone()).await;
+    assert_eq!(case.beat().await.schedule.template, schedule.template);
+    case.at(0).await;
+    let run = case.run_of(0).await;
+    assert_eq!(run.share.as_deref(), Some("acme"));
+    let mates = (0..3).map(|_| job().share("acme"));
+    case.enqueue_all(mates.collect()).await;
+    let other = case.enqueue(job().share("other")).await;
+    let claimed = case.claim_ids(2).await;
+    assert!(claimed.contains(&other), "a share of four waits for a turn");
+}
+
+/// Runs wait at the named limits of their schedule, and cost what it says.
+pub(super) async fn runs_hold_the_limits_of_their_schedule(case: Case) {
+    let six_an_hour = at_rate(Rate::window(6, hours(1)));
+    case.set_limit("api", Some(six_an_hour)).await;
+    let mut schedule = every(minutes(1));
+    schedule.template.limits = vec!["api".into()];
+    schedule.template.cost = 4;
+    case.write("beat", schedule.clone()).await;
+    assert_eq!(case.beat().await.schedule.template, schedule.template);
+    case.ended_job(job().limit("api"), Outcome::Completed).await;
+    case.at(0).await;
+    let run = case.claim_one().await;
+    assert_eq!((&*run.job.limits, run.job.cost), (&["api".into()][..], 4));
+    case.complete(&run).await;
+    case.at(1).await;
+    assert_eq!(case.run_of(1).await.state, State::Ready);
+    assert_eq!(
+        case.claim_ids(10).await,
+        [],
+        "five units of six have started"
+    );
 }
 
 /// A run is a job with its schedule's name and its instant, however late it runs.

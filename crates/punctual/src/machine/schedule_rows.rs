@@ -144,6 +144,9 @@ impl Field for Template {
         self.retry.write(to);
         self.timeout.write(to);
         self.retention.write(to);
+        self.share.write(to);
+        self.limits.write(to);
+        to.u32(self.cost);
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         Ok(Self {
@@ -160,11 +163,20 @@ impl Field for Template {
             retry: Field::read(from)?,
             timeout: Field::read(from)?,
             retention: Field::read(from)?,
+            share: Field::read(from)?,
+            limits: Field::read(from)?,
+            cost: from.u32()?,
         })
     }
     fn heap(&self) -> usize {
         let names = self.queue.len() + self.kind.len() + self.content_type.len();
-        names + self.payload.len() + self.headers.heap() + self.unique.heap() + self.group.heap()
+        let limits = self.share.heap() + self.limits.heap();
+        names
+            + limits
+            + self.payload.len()
+            + self.headers.heap()
+            + self.unique.heap()
+            + self.group.heap()
     }
 }
 

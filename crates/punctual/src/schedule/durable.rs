@@ -133,6 +133,12 @@ pub struct Template {
     pub unique: Option<Unique>,
     /// A serial group.
     pub group: Option<Group>,
+    /// The share of the queue for which runs take turns.
+    pub share: Option<String>,
+    /// Named limits.
+    pub limits: Vec<String>,
+    /// Units of the rates of its limits that one run takes.
+    pub cost: u32,
     /// Failures after which a run is dead.
     pub max_attempts: u32,
     /// Crashes after which a run is dead, if it has a limit of its own.
@@ -161,8 +167,6 @@ impl Template {
             job if job.expires_at.is_some() => return cannot("expires_at"),
             job if !job.wait_for.is_empty() => return cannot("wait_for"),
             job if job.history.is_some() => return cannot("history"),
-            job if job.share.is_some() => return cannot("share"),
-            job if !job.limits.is_empty() => return cannot("limits"),
             _ => {}
         }
         Ok(Self {
@@ -174,6 +178,9 @@ impl Template {
             priority: job.priority,
             unique: job.unique,
             group: job.group,
+            share: job.share,
+            limits: job.limits,
+            cost: job.cost,
             max_attempts: job.max_attempts,
             max_crashes: job.max_crashes,
             retry: job.retry,
@@ -191,6 +198,9 @@ impl Template {
         job.priority = self.priority;
         job.unique = self.unique;
         job.group = self.group;
+        job.share = self.share;
+        job.limits = self.limits;
+        job.cost = self.cost;
         job.max_attempts = self.max_attempts;
         job.max_crashes = self.max_crashes;
         job.retry = self.retry;

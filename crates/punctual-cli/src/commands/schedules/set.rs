@@ -115,6 +115,18 @@ struct JobOptions {
     #[arg(long, value_name = "KEY")]
     group: Option<String>,
 
+    /// The share of the queue for which it runs: shares take turns
+    #[arg(long, value_name = "KEY")]
+    share: Option<String>,
+
+    /// A named limit; may be given three times
+    #[arg(long = "limit", value_name = "NAME")]
+    limits: Vec<String>,
+
+    /// Units of the rates of its limits that a run takes [default: 1]
+    #[arg(long, value_name = "N", requires = "limits")]
+    cost: Option<u32>,
+
     /// Failures after which it is dead [default: 20]
     #[arg(long, value_name = "N", value_parser = attempts_of)]
     max_attempts: Option<u32>,
@@ -219,6 +231,9 @@ impl JobOptions {
         job.priority = self.priority.unwrap_or(job.priority);
         job.unique = self.unique.map(Unique::new);
         job.group = self.group.map(Group::new);
+        job.share = self.share;
+        job.limits = self.limits;
+        job.cost = self.cost.unwrap_or(job.cost);
         job.max_attempts = self.max_attempts.unwrap_or(job.max_attempts);
         if let Some(retry) = self.retry {
             job.retry = retry;
