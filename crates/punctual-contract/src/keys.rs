@@ -22,6 +22,8 @@ pub enum Scope {
     Shard,
     /// One a shard; functions that need it make its name.
     ShardSeldom,
+    /// One a part of the ids of a shard, or of the numbers of its bundles.
+    Part,
     /// One a queue.
     Queue,
     /// One a queue and priority.
@@ -77,8 +79,8 @@ impl Kind {
 
 use self::Kind::{Hash, List, Sorted, Text};
 use self::Scope::{
-    Each, Operator, Queue, QueueLane, QueueNumber, QueuePriority, QueueState, QueueWakeup, Shard,
-    ShardSeldom,
+    Each, Operator, Part, Queue, QueueLane, QueueNumber, QueuePriority, QueueState, QueueWakeup,
+    Shard, ShardSeldom,
 };
 
 const fn key(
@@ -116,22 +118,10 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "b",
-        Shard,
+        Part,
         Hash,
-        "id to record, of every state; a tombstone or a reference to a bundle stands in the record's place",
-        &[
-            "record",
-            "bundle",
-            "enqueue",
-            "settled",
-            "edit",
-            "lone",
-            "batch",
-            "store",
-            "settle_many",
-            "retry",
-            "clear",
-        ],
+        "id to record, of every state, for ids of that [part](#parts); a tombstone or a reference to a bundle stands in the record's place",
+        &["records", "lone"],
     ),
     key(
         "r",
@@ -149,12 +139,18 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "sh",
-        Shard,
+        Part,
         Hash,
-        "heads of bundles; under `~` and the number, what has changed",
+        "heads of bundles whose numbers are of that [part](#parts); under `~` and the number, what has changed",
         &["bundle"],
     ),
-    key("sd", Shard, Hash, "payloads of bundles", &["bundle"]),
+    key(
+        "sd",
+        Part,
+        Hash,
+        "payloads of bundles whose numbers are of that [part](#parts)",
+        &["bundle"],
+    ),
     key(
         "n",
         Queue,
@@ -507,6 +503,7 @@ impl Key {
     pub fn pattern(&self) -> String {
         let rest = match self.scope {
             Shard | ShardSeldom | Operator => "",
+            Part => ":PART",
             Queue | QueueWakeup => ":QUEUE",
             QueuePriority => ":PRIORITY:QUEUE",
             QueueLane => ":LANE:QUEUE",

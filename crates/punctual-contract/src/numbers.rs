@@ -101,6 +101,7 @@ pub const GROUPS: &[Group] = &[
         "A record: first and last byte of a field, or its first byte.",
         RECORD,
     ),
+    plain("Where records and bundles are.", PARTS),
     table("The first byte of what stands under an id.", "tags", TAGS),
     plain("A tombstone.", TOMBSTONE),
     plain("A reference to a tombstone.", TOMBSTONE_REF),
@@ -274,7 +275,7 @@ const CLAIMED: &[Number] = &[
     both(
         "CLAIMED_UNSEEN",
         2,
-        "*unseen*: the lease ends after its ids, and the client reads the records with `HMGET BASE:b id...`",
+        "*unseen*: the lease ends after its ids, and the client reads the records with `HMGET BASE:b:PART id...`",
     ),
     both(
         "CLAIMED_ANOTHER",
@@ -296,6 +297,24 @@ const CLAIMED: &[Number] = &[
         "CLAIMED_SHARES",
         64,
         "only with 32: *shares* that were closed stand behind them",
+    ),
+];
+
+const PARTS: &[Number] = &[
+    both(
+        "PARTS",
+        32,
+        "hashes that the records of a shard are cut into, and the heads and payloads of bundles",
+    ),
+    both(
+        "PART_OF_ID",
+        5,
+        "the byte of an id that tells its part: bits 1 to 5 of it",
+    ),
+    both(
+        "PART_OF_NUMBER",
+        6,
+        "the byte of a bundle's number that tells its part: bits 3 to 7 of it",
     ),
 ];
 

@@ -320,7 +320,7 @@ end
 -- Whether an id of bundles is known.
 local function has_known(bundles)
   for k = 1, #bundles do
-    local known = call('HMGET', S.k.b, unpack_list(bundles[k].ids))
+    local known = Records.get_many(bundles[k].ids, bundles[k].key)
     for i = 1, bundles[k].n do if known[i] then return true end end
   end
   return false
@@ -350,15 +350,15 @@ local function store_together(batches)
       n = n + k
     end
   end
-  local n = #ids
-  local known = get_many(S.k.b, ids)
+  local n, key = #ids, Records.only_key(ids)
+  local known = Records.get_many(ids, key)
   for i = 1, n do if known[i] then return false end end
   if looked and not Enqueue.keys_are_free(batches) then return false end
-  local wanted, new = n, call_many('HSET', S.k.b, kv)
+  local wanted, new = n, Records.set_many(kv, key)
   for k = 1, #bundles do wanted, new = wanted + bundles[k].n, new + Bundle.refer(bundles[k]) end
   if new < wanted then -- two callers sent the same id: one after the other
-    call_many('HDEL', S.k.b, ids)
-    for k = 1, #bundles do call_many('HDEL', S.k.b, bundles[k].ids) end
+    Records.delete_many(ids, key)
+    for k = 1, #bundles do Records.delete_many(bundles[k].ids, bundles[k].key) end
     return false
   end
   if #bundles > 0 then Bundle.store(bundles) end

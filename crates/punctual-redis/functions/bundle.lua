@@ -1,7 +1,7 @@
--- Bundles: plain jobs of one call that were due at once, stored together as they came. In `BASE:b`
--- all their ids have the same reference, 9 | number: enqueued 8 | sub 2 | no 1. `BASE:sd`: number
+-- Bundles: plain jobs of one call that were due at once, stored together as they came. As records
+-- all their ids have the same reference, 9 | number: enqueued 8 | sub 2 | no 1. `BASE:sd:PART`: number
 -- to the payloads: idx of the first 2 | count 2 | largest 2 | where each payload begins and the
--- last one ends, 2 each | bytes that all records share, from the priority on | payloads. `BASE:sh`:
+-- last one ends, 2 each | bytes that all records share, from the priority on | payloads. `BASE:sh:PART`:
 -- number to ids 16 each | hashes 8 each; '~' + number to what changes: count 2 | jobs left 2 |
 -- notes, one for jobs that completed together: finished 8 | token 12 | jobs 2 | mask length 2,
 -- mask: a '1' for each job it is of; no mask: all. A job leaves when something is written under its
@@ -25,8 +25,10 @@ local function read_notes(s, raw)
   end
 end
 
+local key_of = Records.key_of_number
+
 local function head_of(s)
-  if not s.head then s.head = call('HGET', S.k.sh, s.no) or '' end
+  if not s.head then s.head = call('HGET', key_of(S.k.sh, s.no), s.no) or '' end
   return s.head
 end
 
@@ -36,7 +38,7 @@ local function of(no, n)
   local s = S.bundles[no]
   if s then return s end
   s = {no = no, notes = {}, at = {}}
-  local raw = call('HGET', S.k.sh, '~' .. no)
+  local raw = call('HGET', key_of(S.k.sh, no), '~' .. no)
   if raw then
     read_notes(s, raw)
   else
@@ -85,7 +87,7 @@ end
 -- A job as a record of its own.
 local function record(s, i)
   if not s.shared then
-    s.data = s.data or call('HGET', S.k.sd, s.no)
+    s.data = s.data or call('HGET', key_of(S.k.sd, s.no), s.no)
     if not s.data then refuse('data_damaged', 'the payloads of jobs are gone; see the server and its durability') end
     s.idx, s.shared = unp('>I2', s.data), sub(s.data, 2 * s.n + 9, (unp('>I2', s.data, 7)))
     s.front = '\%TAG_PLAIN%' .. sub(s.no, 1, 10) .. sub(s.no, 1, 8)
@@ -155,7 +157,7 @@ function Bundle.take_out(no, from, n, of_n)
   local s, ref, ids, kv = of(no, of_n), '\%TAG_BUNDLE_REF%' .. no, {}, {}
   if #head_of(s) == 0 then return false end
   for k = 1, n do ids[k] = id_at(s, from + k - 1) end
-  local raws = get_many(S.k.b, ids)
+  local raws = Records.get_many(ids)
   for k = 1, n do
     if raws[k] == ref and not note_at(s, from + k - 1) then
       kv[#kv + 1], kv[#kv + 2], S.bundle_of[ids[k]] = ids[k], record(s, from + k - 1), nil
@@ -163,7 +165,7 @@ function Bundle.take_out(no, from, n, of_n)
   end
   s.left = s.left - #kv / 2
   changes(s)
-  call_many('HSET', S.k.b, kv)
+  Records.set_many(kv)
   return true
 end
 
@@ -193,7 +195,7 @@ local function complete(s, runs, n, token)
         S.bundle_of[id] = nil
       end
     end
-    call_many('HSET', S.k.b, kv)
+    Records.set_many(kv)
     return Settled.tombstones(S.now, concat(ids), n)
   end
   local mask = n < s.n and Lease.tombstone_runs(rep('0', s.n), runs) or nil
@@ -230,7 +232,7 @@ function Bundle.prune(no, finished8, want)
         i = find(mask, '1', i + 1, true)
         ids[#ids + 1] = id_at(s, i)
       end
-      call_many('HDEL', S.k.b, ids)
+      Records.delete_many(ids)
       note_.n, note_.mask = note_.n - #ids, rep('0', i) .. sub(mask, i + 1)
       if note_.n == 0 then table.remove(s.notes, k) end
       changes(s)
@@ -242,8 +244,15 @@ end
 
 -- Writes the bundles that the call has changed; what nobody needs any more goes.
 function Bundle.flush()
-  local kv, gone, emptied = {}, {}, {}
+  local lists, by = {}, {}
   for _, s in ipairs(S.changed_bundles) do
+    local heads = key_of(S.k.sh, s.no)
+    local list = by[heads]
+    if not list then
+      list = {heads = heads, payloads = key_of(S.k.sd, s.no), kv = {}, gone = {}, emptied = {}}
+      by[heads], lists[#lists + 1] = list, list
+    end
+    local kv, gone, emptied = list.kv, list.gone, list.emptied
     if s.left == 0 and s.had > 0 then emptied[#emptied + 1] = s.no end
     if s.left == 0 and #s.notes == 0 then
       gone[#gone + 1], gone[#gone + 2] = s.no, '~' .. s.no
@@ -257,9 +266,11 @@ function Bundle.flush()
     end
   end
   S.changed_bundles = nil
-  call_many('HSET', S.k.sh, kv)
-  call_many('HDEL', S.k.sh, gone)
-  call_many('HDEL', S.k.sd, emptied)
+  for _, list in ipairs(lists) do
+    call_many('HSET', list.heads, list.kv)
+    call_many('HDEL', list.heads, list.gone)
+    call_many('HDEL', list.payloads, list.emptied)
+  end
 end
 
 local forms = {} -- ids of so many, by count
@@ -293,7 +304,7 @@ function Bundle.sent(head, data, no)
   if not forms[n] then forms[n] = rep('c16', n) end
   local ids = {unp(forms[n], head)}
   ids[n + 1] = nil
-  return {no = u8(S.now) .. S.sub .. char(no), n = n, ids = ids, head = head, data = data, size = n * (21 + first - 2 * n + largest)}, sub(data, 2 * n + 9, first)
+  return {no = u8(S.now) .. S.sub .. char(no), n = n, ids = ids, key = Records.only_key(ids), head = head, data = data, size = n * (21 + first - 2 * n + largest)}, sub(data, 2 * n + 9, first)
 end
 
 -- The record that a job of a bundle that was just sent would have.
@@ -303,10 +314,10 @@ function Bundle.record(bundle, i) return record(bundle, i) end
 function Bundle.refer(bundle)
   local ref, kv, ids = '\%TAG_BUNDLE_REF%' .. bundle.no, {}, bundle.ids
   for i = 1, bundle.n do kv[2 * i - 1], kv[2 * i] = ids[i], ref end
-  return call('HSET', S.k.b, unpack_list(kv))
+  return Records.set_many(kv, bundle.key)
 end
 
--- Stores what the references lead to.
+-- Stores what the references lead to; all are of one instant.
 function Bundle.store(bundles)
   local heads, payloads = {}, {}
   --TEST met.stored = met.stored + #bundles
@@ -315,8 +326,8 @@ function Bundle.store(bundles)
     heads[2 * k - 1], heads[2 * k] = bundle.no, bundle.head
     payloads[2 * k - 1], payloads[2 * k] = bundle.no, bundle.data
   end
-  call_many('HSET', S.k.sh, heads)
-  call_many('HSET', S.k.sd, payloads)
+  call_many('HSET', key_of(S.k.sh, heads[1]), heads)
+  call_many('HSET', key_of(S.k.sd, heads[1]), payloads)
 end
 
 end

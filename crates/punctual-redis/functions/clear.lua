@@ -79,7 +79,7 @@ function Settle.clear_together(effects)
   for _, list in ipairs(lists) do
     local r, n = list.r, list.n
     call_many('ZREM', S.base .. ':h:' .. r.name, list.held)
-    call_many('HSET', S.k.b, list.kv)
+    Records.set_many(list.kv)
     r.c[HELD], r.rest = r.c[HELD] - n, nil
     if list.later then
       Due.add_many(r, list.dues, list.ids, list.raws, nil, list.examined)

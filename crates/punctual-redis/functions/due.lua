@@ -187,7 +187,7 @@ local function spread(r, now_)
   local key = cold_bucket(r, tonum(number))
   local ids = call('LPOP', key, SLICE) or {}
   S.spread = S.spread + #ids
-  local records, items, live = get_many(S.k.b, ids), {}, 0
+  local records, items, live = Records.get_many(ids), {}, 0
   local left = stale_counts(r, tonum(number), ids)
   for i = 1, #ids do
     local raw = records[i]
@@ -426,7 +426,7 @@ end
 -- the place.
 local function entries(r, number, from, to)
   local ids, found, seen = call('LRANGE', cold_bucket(r, number), from, to), {}, {}
-  local records = get_many(S.k.b, ids)
+  local records = Records.get_many(ids)
   for i = 1, #ids do
     local raw = records[i]
     local due = raw and byte(raw) <= %TAG_WAITING% and not seen[ids[i]] and at8(raw, %REC_DUE_AT%)

@@ -17,7 +17,7 @@ local function edit_tombstone(id, raw, action, dry)
   if action == 0 and state == CANCELLED then return ALREADY end
   if action ~= 5 then return WRONG_STATE, state end
   if not dry then
-    call('HDEL', S.k.b, id)
+    Records.delete(id)
     Settled.reuse(id, raw)
   end
   return DONE, state

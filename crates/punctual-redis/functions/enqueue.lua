@@ -162,7 +162,7 @@ function Enqueue.one(id, due8, late, spec, bounded, sent)
   if raw and byte(raw) >= %TAG_TOMBSTONE% then
     raw = Settled.tombstone(id, raw)
     if not raw or not Settled.tombstone_counts(raw) then
-      call('HDEL', S.k.b, id) -- nothing may be stored in its place
+      Records.delete(id) -- nothing may be stored in its place
       Settled.reuse(id, raw)
       raw = nil
     end

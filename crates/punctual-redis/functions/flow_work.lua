@@ -204,7 +204,7 @@ local function forget_step(id)
   if byte(raw) >= %TAG_TOMBSTONE% then
     raw = Settled.tombstone(id, raw)
     if raw then
-      call('HDEL', S.k.b, id)
+      Records.delete(id)
       Settled.reuse(id, raw)
     end
   elseif byte(raw) > %TAG_HELD% then
@@ -437,7 +437,7 @@ function Flow.release_all(ids)
       Flow.release(id)
     end
   end
-  call_many('HSET', S.k.b, kv)
+  Records.set_many(kv)
   for _, list in ipairs(lists) do
     local r, n = list.r, list.n
     call_many('ZREM', S.base .. ':h:' .. r.name, list.held)

@@ -257,23 +257,24 @@ end
 -- be.
 local PASSED_MAX = 2000
 
--- Every job is a scan of the hash. The cursor is the scan's, and the ids of its step answered
+-- Every job is a scan of all records. The cursor is the scan's, and the ids of its step answered
 -- before: what an edit takes away in between moves nothing. Answers ids, how many were looked at,
 -- and where to go on.
 local function all_ids(cursor, limit)
-  local out, at, seen, answered, passed = {}, '0', {}, {}, 0
+  local out, at, seen, answered, passed = {}, '0.0', {}, {}, 0
   if cursor then
     local bar = find(cursor, ':', 1, true)
     at = bar and sub(cursor, 1, bar - 1)
-    Inspect.digits(at)
+    local dot = at and find(at, '.', 1, true)
+    if not dot or Inspect.digits(sub(at, 1, dot - 1)) >= %PARTS% then bad_cursor() end
+    Inspect.digits(sub(at, dot + 1))
     for i = bar + 1, #cursor, 16 do
       answered[#answered + 1] = sub(cursor, i, i + 15)
       seen[answered[#answered]] = true
     end
   end
   while passed < PASSED_MAX do
-    local answer = call('HSCAN', S.k.b, at, 'COUNT', 100)
-    local found = answer[2]
+    local found, next_one = Records.scan(at, 100)
     for i = 1, #found, 2 do
       local id = found[i]
       local raw = found[i + 1]
@@ -284,7 +285,7 @@ local function all_ids(cursor, limit)
       end
     end
     passed = passed + #found / 2
-    at, answered = answer[1], {}
+    at, answered = next_one, {}
     if at == '0' then return out, #out end
     if #out == limit then break end
   end

@@ -12,6 +12,7 @@ local UNSEEN_BYTES = 4096 -- as of a usual claim
 -- A claim that meets a chunk of jobs to look at leaves so many more to the usual way.
 local SKIPS = 16
 
+local key_of = Records.key
 local sizes, size_count = {}, 0
 
 -- A size as 4 bytes.
@@ -81,7 +82,7 @@ end
 
 -- Stores a job that is due later: its row.
 local function wait_for(m, r, now, id, record, due)
-  call('HSET', m.k.b, id, record)
+  call('HSET', key_of(m.k.b, id), id, record)
   r.h[1] = r.h[1] + 1
   Due.add_many(r, {due}, {id}, {record})
   if S.spread > 0 then S.spread = 0 end
@@ -96,7 +97,7 @@ end
 local function line_up(m, r, now, now8, prio, id, record, manner)
   local c = r.c
   call('RPUSH', Line.list_of(r, prio), now8 .. '\0\0' .. manner .. sub(size4(#record), 2) .. id)
-  call('HSET', m.k.b, id, record)
+  call('HSET', key_of(m.k.b, id), id, record)
   r.L[prio], c[READY], r.h[1] = (r.L[prio] or 0) + 1, c[READY] + 1, r.h[1] + 1
   if %r.flags has ROW_IDLE% then
     call('ZADD', S.wakeup, 0, '1')
@@ -121,7 +122,7 @@ local function enqueue_examined(base, blob)
   local _, o, key, ex, group, flow, share = Check.opts(blob, from, size, true, 0)
   local at, field, k = ex and at8(ex), key and q .. '\0' .. key, m.k
   if group or share or o.w or o.uh or flow or at and at <= now or not Enqueue.goes_along(o) then return nil end
-  if call('HGET', k.b, id) or field and call('HGET', k.u, field) or not may_store(k.s) then return nil end
+  if call('HGET', key_of(k.b, id), id) or field and call('HGET', k.u, field) or not may_store(k.s) then return nil end
   local now8 = u8(now)
   local due8, late, due = Enqueue.due_of(kind, sub(blob, 33, 40), now8, 0)
   if late or kind > 0 and due <= now then return nil end
@@ -158,7 +159,7 @@ function Lone.enqueue(base, blob)
   if kl > 0 then Check.name('kind', sub(blob, from - kl, from - 1)) end
   if sflags > 0 then Check.opts(blob, from, size, false, 0) end
   local k = m.k
-  if call('HGET', k.b, id) then return nil end
+  if call('HGET', key_of(k.b, id), id) then return nil end
   local now8, row = u8(now), nil
   if kind > 0 then
     local due8, late, due = Enqueue.due_of(kind, sub(blob, 13, 20), now8, 0)
@@ -260,7 +261,7 @@ function Lone.claim(base, blob)
   local bytes = (b1 * 65536 + b2 * 256 + b3) / ids
   local fits = of > 0 and of ~= %CHUNK_BUNDLE% and bytes <= max_bytes
   local unseen = fits and bytes > UNSEEN_BYTES and (not exts or flags >= %CLAIM_READS_EXT%)
-  local record = fits and not unseen and call('HGET', k.b, id)
+  local record = fits and not unseen and call('HGET', key_of(k.b, id), id)
   local tag = record and byte(record)
   if not unseen and tag ~= %TAG_PLAIN% and not (exts and tag == %TAG_WAITING%) then
     call('LPUSH', list, chunk)
@@ -302,7 +303,7 @@ end
 -- the first and nothing is kept of it: its due and hash, the field of its unique key, and whether
 -- it could expire; nothing if it goes the usual way.
 local function ends_of(k, q, id)
-  local raw = call('HGET', k.b, id)
+  local raw = call('HGET', key_of(k.b, id), id)
   local tag = raw and byte(raw)
   if tag == %TAG_PLAIN% then return sub(raw, %REC_CORE%) end
   if tag ~= %TAG_WAITING% or sub(raw, 32, 36) ~= '\0\0\0\1\128' then return nil end
@@ -357,7 +358,7 @@ function Lone.settle(base, blob)
   local now8, c, h = u8(now), r.c, r.h
   if field then call('HDEL', k.u, field) end
   if ex then call('ZREM', k.xp, id) end
-  call('HSET', k.b, id, '\7' .. core .. '\4' .. now8 .. '\0\0\0\1' .. sub(token, 1, 12))
+  call('HSET', key_of(k.b, id), id, '\7' .. core .. '\4' .. now8 .. '\0\0\0\1' .. sub(token, 1, 12))
   call('RPUSH', k.mp, now8 .. id)
   call('HDEL', pg, token, 'n' .. worker .. sub(token, 9), 'j' .. id)
   call('ZREM', S.ends, token)

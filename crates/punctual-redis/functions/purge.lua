@@ -19,7 +19,7 @@ local function cancel_plain(r, ids, records)
     bytes = bytes + Job.payload_bytes(raw, 32, byte(raw, %REC_FLAGS%)) + 256
     changed(id, r.name, CANCELLED)
   end
-  call_many('HSET', S.k.b, kv)
+  Records.set_many(kv)
   call_many('ZADD', S.base .. ':k:5:' .. r.name, order)
   Settled.keeps(r.name, CANCELLED, S.now)
   if M.watch >= S.now then

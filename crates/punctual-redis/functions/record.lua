@@ -267,13 +267,13 @@ end
 
 -- What there is under an id, a record or a tombstone, be it in a bundle; false if nothing.
 function Job.raw(id)
-  local raw = call('HGET', S.k.b, id)
+  local raw = Records.get(id)
   return raw and byte(raw) == %TAG_BUNDLE_REF% and Bundle.read(id, raw) or raw and byte(raw) ~= %TAG_BUNDLE_REF% and raw
 end
 
 -- The same for any number of ids.
 function Job.raws(ids)
-  local raws = get_many(S.k.b, ids)
+  local raws = Records.get_many(ids)
   for i = 1, #ids do
     local raw = raws[i]
     if raw and byte(raw) == %TAG_BUNDLE_REF% then raws[i] = Bundle.read(ids[i], raw) end
@@ -284,13 +284,13 @@ end
 -- Writes what now stands under an id that was read in this call, or is new.
 function Job.put(id, bytes)
   Bundle.leave(id)
-  call('HSET', S.k.b, id, bytes)
+  Records.set(id, bytes)
 end
 
 -- Forgets an id that was read in this call.
 function Job.drop(id)
   Bundle.leave(id)
-  call('HDEL', S.k.b, id)
+  Records.delete(id)
 end
 
 function Job.save(j)

@@ -124,7 +124,7 @@ function Retry.together(p, items, raws, places, out)
   for _, one in ipairs(lists) do
     local r = one.r
     for i = 1, one.n do Bundle.leave(one.ids[i]) end
-    call_many('HSET', S.k.b, one.kv)
+    Records.set_many(one.kv)
     r.c[ACTIVE] = r.c[ACTIVE] - one.n
     if one.shares[1] then Share.freed_many(r, one.shares) end
     note(r, 4, one.n)

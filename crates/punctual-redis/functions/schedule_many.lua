@@ -33,7 +33,7 @@ local function read_ahead(runs, known)
     if at then ids[#ids + 1] = Schedule.id_of(one.s, at) end
   end
   S.schedules_read = nil
-  local raws = get_many(S.k.b, ids)
+  local raws = Records.get_many(ids)
   for i = 1, #ids do known[ids[i]] = raws[i] and true or false end
 end
 
@@ -88,7 +88,7 @@ function Schedule.end_gathering()
   Schedule.line_up_gathered()
   local all = S.gathered_runs
   S.gathered_runs = nil
-  call_many('HSET', S.k.b, all.kv)
+  Records.set_many(all.kv)
   for _, queue in ipairs(all.queues) do
     local of, r = all.queues[queue], Row.of(queue)
     note(r, 1, #of.ids)

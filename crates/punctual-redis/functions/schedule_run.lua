@@ -9,7 +9,7 @@ function Schedule.is_known(id)
   if not raw or byte(raw) < %TAG_TOMBSTONE% then return raw and true or false end
   local full = Settled.tombstone(id, raw)
   if full and Settled.tombstone_counts(full) then return true end
-  call('HDEL', S.k.b, id) -- nothing may be stored in its place
+  Records.delete(id) -- nothing may be stored in its place
   Settled.reuse(id, full)
   return false
 end

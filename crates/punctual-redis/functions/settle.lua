@@ -160,7 +160,7 @@ local function tombstone_plain(p, ids, n, all, cores, results)
       local result = results and results[i] or ''
       kv[2 * i], bytes = '\%TAG_TOMBSTONE%' .. sub(cores, 16 * i - 15, 16 * i) .. finish .. result, bytes + #result
     end
-    call_many('HSET', S.k.b, kv)
+    Records.set_many(kv)
     Settled.tombstones(S.now, all, n, nil, bytes)
   end
   return records
@@ -444,7 +444,7 @@ end
 function Settle.flush()
   local kv = S.small
   S.small, S.small_n = nil, nil
-  if kv then call_many('HSET', S.k.b, kv) end
+  if kv then Records.set_many(kv) end
 end
 
 -- Settles what a call settles, the shard being open; its answer.

@@ -111,7 +111,7 @@ local function leave_alike(ids, cores, said)
   if n >= 8 and Settled.has_block() then return Settled.tombstone_many(ids, n, all, concat(cores), said.sa, said.sk) end
   local kv = {}
   for i = 1, n do kv[2 * i - 1], kv[2 * i] = ids[i], Settled.tombstone_of(cores[i], COMPLETED, false, S.now, said.sa, said.sk) end
-  call_many('HSET', S.k.b, kv)
+  Records.set_many(kv)
   Settled.tombstones(S.now, all, n)
 end
 
@@ -127,7 +127,7 @@ local function leave_own(jobs, state, said)
     kv[2 * k] = Settled.tombstone_of(core, state, e.la, S.now, said.sa or e.sa or 0, said.sk or e.sk or Settled.NO_TOKEN, result)
     ids[k], bytes = id, bytes + #(result or '')
   end
-  call_many('HSET', S.k.b, kv)
+  Records.set_many(kv)
   Settled.tombstones(S.now, concat(ids), #ids, nil, bytes)
 end
 
@@ -163,7 +163,7 @@ local function keep(list, said)
     order[2 * k - 1], order[2 * k] = finished, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
     if not is_alike then ends[2 * k - 1], ends[2 * k] = till8, id end
   end
-  call_many('HSET', S.k.b, kv)
+  Records.set_many(kv)
   call_many('ZADD', S.base .. ':k:' .. list.state .. ':' .. r.name, order)
   if is_alike then Settled.keeps(r.name, list.state, S.now) else call_many('ZADD', S.k.kp, ends) end
   r.c[list.state], r.b[list.state], r.rest = r.c[list.state] + #list.kept, r.b[list.state] + list.bytes, nil

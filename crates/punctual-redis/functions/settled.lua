@@ -90,7 +90,7 @@ function Settled.tombstone_many(ids, n, all, cores, attempt, token)
   local no = u8(S.now) .. S.sub .. char(S.blocks - 1)
   local tombstone, kv = '\%TAG_TOMBSTONE_REF%' .. no, {}
   for i = 1, n do kv[2 * i - 1], kv[2 * i] = ids[i], tombstone end
-  call_many('HSET', S.k.b, kv)
+  Records.set_many(kv)
   call('HSET', S.k.md, no, pack('>I4', attempt) .. sub(token, 1, 12) .. pack('>I2', n) .. all .. cores)
   Settled.tombstones(S.now, no, n)
 end
@@ -135,12 +135,12 @@ end
 local function prune_remembered(limit, any_age)
   local key, pruned = S.k.rm, 0
   local ids = any_age and call('ZRANGE', key, 0, limit - 1) or call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
-  local raws = get_many(S.k.b, ids)
+  local raws = Records.get_many(ids)
   for i = 1, #ids do
     if any_age and M.tombstones <= S.limits.tombstone_bytes then break end
     if raws[i] and is_remembered(raws[i]) then
       forget_remembered(ids[i], raws[i])
-      call('HDEL', S.k.b, ids[i])
+      Records.delete(ids[i])
     else
       call('ZREM', key, ids[i])
     end
@@ -216,7 +216,7 @@ local function prune_entry(key, one, limit)
     end
     ids = gone
   end
-  call_many('HDEL', S.k.b, ids)
+  Records.delete_many(ids)
   M.tombstones = max(0, M.tombstones - take * TOMBSTONE)
   return take
 end
@@ -373,8 +373,8 @@ function Settled.forget_oldest(r, state)
       for i = 1, #oldest do if ids[i] then orders[#orders + 1] = ids[i] end end
       call_many('ZREM', S.k.kp, orders)
     end
-    call_many('HSET', S.k.b, kv)
-    call_many('HDEL', S.k.b, gone)
+    Records.set_many(kv)
+    Records.delete_many(gone)
     for _, one in ipairs(longer) do remember(one[1], one[2], one[3], one[4], one[5], one[6], one[7], one[8], one[9]) end
     for finished, all in pairs(by_finish) do Settled.tombstones(finished, concat(all), #all, nil, all.results) end
   end
@@ -466,7 +466,7 @@ local function prune_order(member, limit)
       local raw = raws[i]
       if raw and byte(raw) == state then let_go(r, state, ids[i], raw, gone) else Settled.unkept(r, state) end
     end
-    call_many('HDEL', S.k.b, gone)
+    Records.delete_many(gone)
   end
   first_kept(member)
   return n
@@ -507,7 +507,7 @@ function Settled.prune_kept(limit)
   end
   call_many('ZREM', key, ids)
   for _, set in ipairs(sets) do call_many('ZREM', set, members[set]) end
-  call_many('HDEL', S.k.b, gone)
+  Records.delete_many(gone)
   return pruned + #ids
 end
 

@@ -137,7 +137,7 @@ end
 function Sweep.maintain(base, args)
   local instance = args and sub(args, 1, 8) or BELOW
   local map = args and #args > 8 and Check.map('maintain', args) or {}
-  Shard.check(base)
+  Shard.check(base, map.sh ~= nil)
   Shard.open(base, instance)
   local cut = map.sh and Shard.cut(map.sh, map.ss == 1) or nil
   local moved, expired, rescued, pruned = Sweep.run(true)

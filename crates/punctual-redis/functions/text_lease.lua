@@ -118,7 +118,7 @@ end
 
 -- The attempt that a token stands for: a lease holds a job once, so the token tells it.
 local function attempt_of(base, id, token)
-  local raw = call('HGET', base .. ':b', id)
+  local raw = call('HGET', Records.key_in(base, id), id)
   if not raw or byte(raw) > %TAG_TOMBSTONE% then return 1 end -- of jobs that completed or stand together none has failed
   if byte(raw) == %TAG_TOMBSTONE% then return unp('>I4', raw, %TOMB_ATTEMPT%) end
   local e = Job.parse(id, raw).ext

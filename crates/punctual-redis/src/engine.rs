@@ -20,6 +20,7 @@ use crate::session::examine::{cpu, examine, replicas_of, rewrite_all};
 use crate::session::maintenance::Maintenance;
 use crate::session::shards::Shard;
 use crate::verbs::clock::ShardClock;
+use crate::verbs::key_sizes::KeySize;
 use crate::wakeup::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
 use crate::{health, named};
@@ -221,6 +222,17 @@ impl RedisEngine {
         force: bool,
     ) -> Result<Vec<ShardClock>> {
         self.calls.set_clock_back(namespace, false, force).await
+    }
+
+    /// About how large the keys of a namespace are that have a thousand elements and more, the
+    /// largest first; of keys of queues, those of the named ones. A server moves each key in one
+    /// step, and a target with default settings refuses one over 512 MiB. It reads samples.
+    pub async fn key_sizes(
+        &self,
+        namespace: &Namespace,
+        queues: &[String],
+    ) -> Result<Vec<KeySize>> {
+        self.calls.key_sizes(namespace, queues).await
     }
 
     /// The version of the functions that this crate brings.

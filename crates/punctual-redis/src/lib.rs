@@ -42,3 +42,4 @@ pub use engine::RedisEngine;
 pub use options::Options;
 pub use policy::server_info::ServerInfo;
 pub use verbs::clock::ShardClock;
+pub use verbs::key_sizes::KeySize;

@@ -9,7 +9,7 @@ use redis::{Cmd, FromRedisValue, RedisError, Value, cmd};
 use crate::transport::address::Host;
 use crate::transport::error_mapping::{Recovery, recovery, temporary};
 use crate::transport::link::Live;
-use crate::wire::numbers::BUNDLE_MIN;
+use crate::wire::numbers::{BUNDLE_MIN, PART_OF_ID};
 
 /// The files of the library, in the order of `functions/ORDER`.
 const FILES: &[&str] = &[
@@ -17,6 +17,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/shard.lua"),
     include_str!("../functions/idle.lua"),
     include_str!("../functions/check.lua"),
+    include_str!("../functions/records.lua"),
     include_str!("../functions/record.lua"),
     include_str!("../functions/bundle.lua"),
     include_str!("../functions/due.lua"),
@@ -120,6 +121,8 @@ pub(crate) struct Library {
     version: i64,
     /// As many jobs of a call as this are stored as a bundle.
     bundle_min: usize,
+    /// The byte of an id that tells in which hash its record is.
+    part_of_id: u8,
 }
 
 impl Library {
@@ -165,6 +168,10 @@ impl Library {
             version: version.unwrap_or(0),
             text,
             bundle_min,
+            part_of_id: match name {
+                "punctual_1" => PART_OF_ID,
+                _ => 16, // as `records.lua` has it for tests
+            },
         }
     }
 
@@ -189,6 +196,11 @@ impl Library {
     /// As many jobs of a call as this are stored as a bundle; fewer would only cost more.
     pub(crate) fn bundle_min(&self) -> usize {
         self.bundle_min
+    }
+
+    /// The byte of an id, from 1, that tells in which hash its record is.
+    pub(crate) fn part_of_id(&self) -> u8 {
+        self.part_of_id
     }
 
     #[cfg(test)]

@@ -7,6 +7,7 @@ mod edit;
 mod enqueue;
 mod guard;
 mod inspect;
+pub(crate) mod key_sizes;
 mod lease;
 mod maintain;
 mod outbox;

@@ -13,6 +13,7 @@ pub(crate) mod inspect;
 pub(crate) mod mp;
 pub(crate) mod numbers;
 pub(crate) mod outbox;
+pub(crate) mod parts;
 pub(crate) mod record;
 pub(crate) mod schedule;
 pub(crate) mod settle;

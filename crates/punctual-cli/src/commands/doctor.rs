@@ -1,5 +1,6 @@
 //! `punctual doctor`: is the engine well, and does anything wait for a person?
 
+mod keys;
 mod servers;
 
 use std::io::IsTerminal;
@@ -123,6 +124,7 @@ impl Args {
         checks.extend(disk(&address));
         checks.extend(readers(&address));
         checks.extend(queues(&session).await?);
+        checks.extend(keys::check(&address, &session).await?);
         let out = session.out;
         // The directory has one holder at a time.
         drop(session);

@@ -178,7 +178,10 @@ fn a_call_beside_neighbours_has_a_cost_and_nothing_is_left() {
     }
     // Of its queues nothing is left; tombstones stay for their window.
     let keys = server.cli(&["--raw", "KEYS", "punctual:{bench-*}:*"]);
-    let names = |key: &str| key.rsplit(':').next().unwrap_or_default().to_owned();
+    let names = |key: &str| {
+        let name = key.split_once("}:").map_or(key, |(_, name)| name);
+        name.split(':').next().unwrap_or_default().to_owned()
+    };
     let mut left: Vec<String> = keys.lines().map(names).collect();
     left.retain(|name| !["s", "b", "md", "mp", "rv", "wk"].contains(&name.as_str()));
     assert_eq!(left, Vec::<String>::new(), "{keys}");

@@ -180,7 +180,7 @@ fn keys_by_name() -> String {
     table(
         &["key", "type", "what it holds"],
         keys.into_iter().map(|key| {
-            let gloss = key.gloss.replace("(#ends)", "(../wire-protocol.md#ends)");
+            let gloss = key.gloss.replace("](#", "](../wire-protocol.md#");
             vec![code(&key.pattern()), key.kind.name().into(), gloss]
         }),
     )

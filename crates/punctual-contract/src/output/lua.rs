@@ -78,6 +78,11 @@ fn keys() -> Vec<(&'static str, String, &'static str)> {
             "those that are sorted sets",
         ),
         (
+            "PART_KEYS",
+            quoted(&names(&|scope, _| scope == Scope::Part)),
+            "keys of a part, all hashes",
+        ),
+        (
             "QUEUE_KEYS",
             quoted(&names(&|scope, _| scope == Scope::Queue)),
             "keys of a queue",

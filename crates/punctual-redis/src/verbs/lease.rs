@@ -14,7 +14,8 @@ use crate::session::calls::Calls;
 use crate::session::shards::{Shard, nonce_of, of_token};
 use crate::wire::bundle::Run;
 use crate::wire::claim::{Reads, Reply};
-use crate::wire::{claim, damaged, extend};
+use crate::wire::numbers::PARTS;
+use crate::wire::{claim, damaged, extend, parts};
 
 /// How often an unavailable shard is probed.
 const PROBE_EVERY: Duration = seconds(1);
@@ -168,14 +169,36 @@ impl Calls {
 
     /// The records of jobs, as they stand.
     async fn records(&self, shard: &Shard, ids: &[JobId]) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut read = cmd("HMGET");
-        read.arg(format!("{}:b", shard.base));
-        for id in ids {
-            read.arg(id.as_bytes());
+        let byte = self.library.part_of_id();
+        let fields: Vec<_> = ids
+            .iter()
+            .map(|id| (parts::of_id(*id, byte), &id.as_bytes()[..]))
+            .collect();
+        self.fields(shard, "b", &fields).await
+    }
+
+    /// Fields of the hashes of a name, each with its part; one read per part, at the same time.
+    async fn fields(
+        &self,
+        shard: &Shard,
+        name: &str,
+        fields: &[(usize, &[u8])],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut found = vec![None; fields.len()];
+        let parts = by_shard(fields, usize::from(PARTS), |(part, _)| *part);
+        let reads = parts.iter().map(async |(part, _, fields)| {
+            let mut read = cmd("HMGET");
+            read.arg(format!("{}:{name}:{part}", shard.base));
+            for (_, field) in fields {
+                read.arg(*field);
+            }
+            self.command(shard.slot, &read).await
+        });
+        for ((_, places, _), values) in parts.iter().zip(join_all(reads).await) {
+            let values = Vec::<Option<Vec<u8>>>::from_redis_value(values?);
+            put_back(&mut found, places, values.map_err(|_| damaged())?)?;
         }
-        let records = self.command(shard.slot, &read).await?;
-        let records = Vec::<Option<Vec<u8>>>::from_redis_value(records);
-        records.map_err(|_| damaged())
+        all(found)
     }
 
     /// The records of jobs that are in bundles, as they were sent.
@@ -184,14 +207,11 @@ impl Calls {
         shard: &Shard,
         runs: &[Run],
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut read = cmd("HMGET");
-        read.arg(format!("{}:sd", shard.base));
-        for run in runs {
-            read.arg(&run.number);
-        }
-        let payloads = self.command(shard.slot, &read).await?;
-        let payloads = Vec::<Option<Vec<u8>>>::from_redis_value(payloads);
-        let payloads = payloads.map_err(|_| damaged())?;
+        let fields: Vec<_> = runs
+            .iter()
+            .map(|run| (parts::of_number(run.number), &run.number[..]))
+            .collect();
+        let payloads = self.fields(shard, "sd", &fields).await?;
         let mut records = Vec::new();
         for (run, payloads) in runs.iter().zip(payloads) {
             match payloads {

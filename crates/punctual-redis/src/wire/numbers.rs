@@ -7,6 +7,12 @@ use std::ops::Range;
 
 /// Due and hash.
 pub(crate) const REC_CORE: Range<usize> = 11..27;
+/// Hashes that the records of a shard are cut into, and the heads and payloads of bundles.
+pub(crate) const PARTS: u8 = 32;
+/// The byte of an id that tells its part: bits 1 to 5 of it.
+pub(crate) const PART_OF_ID: u8 = 5;
+/// The byte of a bundle's number that tells its part: bits 3 to 7 of it.
+pub(crate) const PART_OF_NUMBER: u8 = 6;
 /// Waits, without an ext.
 pub(crate) const TAG_PLAIN: u8 = 1;
 /// Waits, with an ext.
@@ -49,7 +55,7 @@ pub(crate) const CLAIM_BUNDLES: u8 = 32;
 pub(crate) const CLAIM_READS_EXT: u8 = 128;
 /// Suspects wait.
 pub(crate) const CLAIMED_SUSPECTS: u8 = 1;
-/// *unseen*: the lease ends after its ids, and the client reads the records with `HMGET BASE:b
+/// *unseen*: the lease ends after its ids, and the client reads the records with `HMGET BASE:b:PART
 /// id...`.
 pub(crate) const CLAIMED_UNSEEN: u8 = 2;
 /// Only after flag 16: another worker claims at `wake_at`, so this one may sleep on and `listen` at

@@ -9,7 +9,7 @@ use punctual_redis::{Options, RedisEngine};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
-use crate::client::{connect, drain, enqueue, here, job, options};
+use crate::client::{connect, drain, enqueue, here, job, of_all_records, options};
 
 async fn refusal(options: Options) -> punctual::Error {
     let connected = RedisEngine::connect(options.deadline(millis(500))).await;
@@ -123,7 +123,7 @@ async fn a_key_of_our_names_that_is_not_ours_is_damage() {
 }
 
 /// Every key that a shard may have by itself, and some of those of a queue.
-const OURS: &str = "s b sd sh pg u md rec ws fw rv o of mp f e xp kp up w ot d:orders n:orders tb:orders \
+const OURS: &str = "s b b:0 b:7 b:31 sd:0 sd:31 sh:16 pg u md rec ws fw rv o of mp f e xp kp up w ot d:orders n:orders tb:orders \
     ts:orders h:orders g:orders l:orders gm:orders hi:orders hb:orders k:4:orders k:6:orders \
     r:0:orders r:9:orders x:0:orders x:19:orders";
 
@@ -155,7 +155,7 @@ async fn functions_refuse_what_they_cannot_read() {
     let engine = connect(&server.address()).await;
     enqueue(&engine).await.expect("enqueue");
     let base = "punctual:{default/0}";
-    let before = server.cli(&["HGETALL", "punctual:{default/0}:b"]);
+    let before = of_all_records(&server, &["DEBUG", "DIGEST-VALUE"], base);
     let verbs = [
         "enqueue", "claim", "extend", "settle", "get", "list", "edit", "stats", "control",
         "maintain", "info", "listen", "watch", "changes", "outbox", "deliver", "push", "cancel",
@@ -174,7 +174,7 @@ async fn functions_refuse_what_they_cannot_read() {
                 base,
                 "........nonsense that is long enough to be read",
             ],
-            vec!["FCALL", &function, "2", base, "punctual:{default/0}:b", "x"],
+            vec!["FCALL", &function, "2", base, "punctual:{default/0}:b:0", "x"],
         ] {
             let digest = server.cli(&["DEBUG", "DIGEST"]);
             let said = server.cli(&arguments);
@@ -189,7 +189,7 @@ async fn functions_refuse_what_they_cannot_read() {
             );
         }
     }
-    assert_eq!(server.cli(&["HGETALL", "punctual:{default/0}:b"]), before);
+    assert_eq!(of_all_records(&server, &["DEBUG", "DIGEST-VALUE"], base), before);
     assert_eq!(drain(&engine).await.len(), 1);
 }
 
@@ -237,7 +237,7 @@ async fn every_function_refuses_wrong_counts_and_changes_nothing() {
         let name = format!("punctual_1_{own}");
         assert!(functions.contains(&name), "{own} of {functions:?}");
     }
-    let (base, other) = ("punctual:{default/0}", "punctual:{default/0}:b");
+    let (base, other) = ("punctual:{default/0}", "punctual:{default/0}:b:0");
     let digest = server.cli(&["DEBUG", "DIGEST"]);
     for function in &functions {
         let verb = function.trim_start_matches("punctual_1_");

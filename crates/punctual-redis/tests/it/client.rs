@@ -6,6 +6,7 @@ use punctual::engine::{
 };
 use punctual::time::{Stopwatch, seconds};
 use punctual::{Engine, JobId, JobRecord, Namespace, NewJob, Outcome, Result, State};
+use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
 /// The queue of every job here.
@@ -28,6 +29,25 @@ pub(crate) async fn connect(address: &str) -> RedisEngine {
 
 pub(crate) fn job() -> NewJob {
     NewJob::new(QUEUE, "{}")
+}
+
+/// The hash of a shard that a job's record is in.
+pub(crate) fn records_of(base: &str, id: JobId) -> String {
+    format!("{base}:b:{}", (id.as_bytes()[4] >> 1) % 32)
+}
+
+/// Every hash of a shard that records are in.
+pub(crate) fn all_records(base: &str) -> Vec<String> {
+    (0..32).map(|part| format!("{base}:b:{part}")).collect()
+}
+
+/// What a server answers to a command about all of them.
+pub(crate) fn of_all_records(server: &TestServer, command: &[&str], base: &str) -> String {
+    let keys = all_records(base);
+    let words: Vec<&str> = (command.iter().copied())
+        .chain(keys.iter().map(String::as_str))
+        .collect();
+    server.cli(&words)
 }
 
 /// Whatever is awaited comes about by then, or never.

@@ -9,7 +9,7 @@ use punctual::{Engine, ErrorKind, JobId, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy as Proxy, TestServer, Way};
 
-use crate::client::{QUEUE, claim, connect, drain, enqueue, here, job, state};
+use crate::client::{QUEUE, claim, connect, drain, enqueue, here, job, of_all_records, state};
 use crate::faults::rounds;
 use crate::hand::raw;
 use crate::outbox::{ends_with, enqueues, follower, take_followers};
@@ -258,8 +258,7 @@ fn is_posted(server: &TestServer) -> bool {
 
 /// Lets nothing tell that a job was there before.
 fn forget_tombstones(server: &TestServer) {
-    let records = (0..3).map(|shard| format!("punctual:{{default/{shard}}}:b").into_bytes());
-    let words: Vec<Vec<u8>> = [b"DEL".to_vec()].into_iter().chain(records).collect();
-    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-    raw(server.port(), &words);
+    for shard in 0..3 {
+        of_all_records(server, &["DEL"], &format!("punctual:{{default/{shard}}}"));
+    }
 }

@@ -158,9 +158,9 @@ async fn a_cut_lease_that_its_claimer_reads_comes_whole() {
         .await;
         let sent = server.cli(&["SLOWLOG", "GET", "-1"]);
         let reads = if of_bundle {
-            "punctual:{default/0}:sd"
+            "punctual:{default/0}:sd:"
         } else {
-            "punctual:{default/0}:b"
+            "punctual:{default/0}:b:"
         };
         assert!(
             sent.matches("HMGET").count() > 10 && sent.contains(reads),

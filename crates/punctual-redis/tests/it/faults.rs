@@ -15,8 +15,8 @@ use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
 use crate::client::{
-    Claimed, QUEUE, claim, claim_as, connect, drain, enqueue, enqueue_surely, here, job, options,
-    state,
+    Claimed, QUEUE, claim, claim_as, connect, drain, enqueue, enqueue_surely, here, job,
+    of_all_records, options, state,
 };
 use crate::hand::SHARD;
 use crate::outbox::{ends_with, enqueues};
@@ -477,7 +477,7 @@ async fn lost_data_are_told_and_never_a_new_queue() {
         );
     }
     assert_eq!(
-        server.cli(&["--raw", "EXISTS", "punctual:{default/0}:b"]),
+        of_all_records(&server, &["--raw", "EXISTS"], "punctual:{default/0}"),
         "0"
     );
     let begun_anew = connect(&server.address()).await;

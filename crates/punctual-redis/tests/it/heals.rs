@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::client::records_of;
 use crate::hand::{Hand, SHARD, text};
 
 const QUEUE: &str = "orders";
@@ -11,7 +12,7 @@ const QUEUE: &str = "orders";
 fn lose(hand: &Hand, id: &str) {
     let script = "local id = ARGV[1]:gsub('-', ''):gsub('%x%x', function(x) return string.char(tonumber(x, 16)) end)
         return redis.call('HDEL', KEYS[1], id)";
-    let records = format!("{SHARD}:b");
+    let records = records_of(SHARD, id.parse().expect("an id"));
     let gone = hand.server.cli(&["EVAL", script, "1", &records, id]);
     assert_eq!(gone, "1", "{id} is there");
 }

@@ -7,11 +7,16 @@ use punctual::{Due, Engine, ErrorKind, NewJob, Outcome, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
-use crate::client::{Claimed, QUEUE, claim, connect, here, job, state};
+use crate::client::{Claimed, QUEUE, claim, connect, here, job, of_all_records, state};
+use crate::hand::SHARD;
 
 /// The one record of the shard, cut into its parts as `docs/wire-protocol.md` says.
 const PARTS: &str = "
-    local records = 'punctual:{default/0}:b'
+    local records
+    for part = 0, 31 do
+      local key = 'punctual:{default/0}:b:' .. part
+      if redis.call('EXISTS', key) == 1 then records = key end
+    end
     local id = redis.call('HKEYS', records)[1]
     local r = redis.call('HGET', records, id)
     local tag, flags, at = string.byte(r, 1), string.byte(r, 31), 32
@@ -54,7 +59,7 @@ fn evaluates(server: &TestServer, script: &str) -> String {
 
 /// The record, and everything else, as it is.
 fn digest(server: &TestServer) -> String {
-    server.cli(&["DEBUG", "DIGEST-VALUE", "punctual:{default/0}:b"])
+    of_all_records(server, &["DEBUG", "DIGEST-VALUE"], SHARD)
 }
 
 async fn edits(engine: &RedisEngine, job: &NewJob, action: Action) {

@@ -86,6 +86,8 @@ mod outbox;
 mod packed;
 /// Makes packed calls.
 mod packer;
+/// Hashes that records are in.
+mod parts;
 /// Many jobs due in the same minute.
 mod pile;
 /// Masters of a cluster that others take the place of.

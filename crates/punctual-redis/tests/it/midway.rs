@@ -5,7 +5,7 @@ use punctual::{ErrorKind, JobId};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
-use crate::client::{QUEUE, connect, enqueue};
+use crate::client::{QUEUE, connect, enqueue, records_of};
 use crate::hand::{Hand, SHARD, raw, text};
 use crate::harness::{Place, UnderRules};
 
@@ -106,13 +106,12 @@ fn words(words: &[&[u8]]) -> Vec<Vec<u8>> {
 #[tokio::test]
 async fn a_job_whose_record_was_deleted_stops_no_other() {
     let hand = Hand::new().await;
-    let records = format!("{SHARD}:b");
     for more in [&["UNIQUE", "k"][..], &[]] {
         let gone = fallen_due(&hand, more);
         let id: JobId = gone.parse().expect("an id");
         let deleted = raw(
             hand.server.port(),
-            &[b"HDEL", records.as_bytes(), id.as_bytes()],
+            &[b"HDEL", records_of(SHARD, id).as_bytes(), id.as_bytes()],
         );
         assert_eq!(deleted, b":1\r\n", "it had a record");
         let due = fallen_due(&hand, &["GROUP", "g"]);
@@ -129,12 +128,11 @@ async fn a_job_whose_record_was_deleted_stops_no_other() {
 #[tokio::test]
 async fn beside_plain_jobs_too() {
     let hand = Hand::new().await;
-    let records = format!("{SHARD}:b");
     let both = [0, 1].map(|_| text(&hand.call("push", &[QUEUE, "1"]), "id").to_owned());
     let id: JobId = both[0].parse().expect("an id");
     raw(
         hand.server.port(),
-        &[b"HDEL", records.as_bytes(), id.as_bytes()],
+        &[b"HDEL", records_of(SHARD, id).as_bytes(), id.as_bytes()],
     );
     assert_eq!(worked_off(&hand), both[1..]);
 }

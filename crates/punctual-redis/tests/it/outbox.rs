@@ -12,7 +12,9 @@ use punctual::{Effect, Engine, ErrorKind, JobId, NewJob, Outcome, State, Unique}
 use punctual_redis::testing::{TestCluster, TestProxy as Proxy, TestServer, Way};
 use punctual_redis::{Options, RedisEngine};
 
-use crate::client::{Claimed, claim, claim_as, connect, enqueue, here, options, state};
+use crate::client::{
+    Claimed, claim, claim_as, connect, enqueue, here, of_all_records, options, state,
+};
 use crate::hand::raw;
 
 /// Where effects go, one under each of so many keys: some of them for every shard.
@@ -267,14 +269,14 @@ async fn what_was_read_long_ago_is_not_delivered_any_more() {
     assert_eq!(late().await, 1);
     // Its source has ack the old one off, so this shard forgets it with the next one, and the
     // job itself is gone: who still carries that reading must not be let in.
-    server.cli(&["DEL", "punctual:{default/1}:b"]);
+    of_all_records(&server, &["DEL"], "punctual:{default/1}");
     deliver(&server, posted + 30, Some([posted + 20, posted + 15]), &new);
     assert_eq!(late().await, 1);
     assert_eq!(
         server.cli(&["ZCARD", "punctual:{default/1}:oi:default/0"]),
         "1"
     );
-    server.cli(&["DEL", "punctual:{default/1}:b"]);
+    of_all_records(&server, &["DEL"], "punctual:{default/1}");
     deliver(&server, posted + 10, None, &old);
     assert_eq!(late().await, 0, "it was read too long ago");
     deliver(&server, posted + 30, None, &new);

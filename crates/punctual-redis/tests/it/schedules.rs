@@ -15,7 +15,7 @@ use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 use serde_json::Value;
 
-use crate::client::{QUEUE, here, options};
+use crate::client::{QUEUE, here, of_all_records, options};
 use crate::hand::SHARD;
 
 /// A schedule whose runs overlap as they like.
@@ -231,7 +231,7 @@ async fn a_lost_row_ends_no_series() {
 async fn a_lost_run_ends_no_series() {
     let still = Still::new().await;
     still.write("beat", every_minute()).await.expect("written");
-    still.server.cli(&["DEL", &format!("{SHARD}:b")]);
+    of_all_records(&still.server, &["DEL"], SHARD);
     still.set_time(minute(0)).await;
     for _ in 0..10 {
         still.engine.maintain().await.expect("maintain");

@@ -10,7 +10,7 @@ use punctual::{Engine, ErrorKind, JobRecord, MemoryEngine, NewJob, Outcome};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
-use crate::client::{QUEUE, claim, connect, here};
+use crate::client::{QUEUE, claim, connect, here, records_of};
 
 fn of(share: &str) -> NewJob {
     NewJob::new(QUEUE, "{}").share(share)
@@ -72,11 +72,12 @@ async fn a_lost_record_leaves_no_slot_of_its_share_behind() {
     let first = claim(&engine, 5).await.expect("claim").remove(0);
     assert_eq!(first.jobs.len(), 1);
     let id = first.jobs[0].id;
+    let records = records_of("punctual:{default/0}", id);
     let id: String = (id.as_bytes().iter())
         .map(|byte| format!("\\{byte:03}"))
         .collect();
     let script = format!("return redis.call('HDEL', KEYS[1], '{id}')");
-    let gone = server.cli(&["EVAL", &script, "1", "punctual:{default/0}:b"]);
+    let gone = server.cli(&["EVAL", &script, "1", &records]);
     assert_eq!(gone, "1");
     let over = "for _, it in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, it) end
         for _, q in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do redis.call('ZADD', KEYS[2], 1, q) end

@@ -12,7 +12,9 @@ use punctual::{Engine, ErrorKind, JobId, NewJob, Result, State};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy as Proxy, TestServer, Way};
 
-use crate::client::{QUEUE, claim, claim_as, connect, drain, enqueue, here, job, options, state};
+use crate::client::{
+    QUEUE, claim, claim_as, connect, drain, enqueue, here, job, options, records_of, state,
+};
 
 /// An engine that has met its shard.
 async fn met() -> (TestServer, RedisEngine) {
@@ -130,8 +132,8 @@ async fn jobs_stand_in_line_as_their_calls_came() {
 async fn what_is_wrong_with_one_caller_concerns_no_other() {
     let (server, engine) = met().await;
     let damaged = JobId::from_bytes(*b"ABCDEFGHIJKLMNOP");
-    let records = "punctual:{default/0}:b";
-    server.cli(&["HSET", records, "ABCDEFGHIJKLMNOP", "~ of a later version"]);
+    let records = records_of("punctual:{default/0}", damaged);
+    server.cli(&["HSET", &records, "ABCDEFGHIJKLMNOP", "~ of a later version"]);
     server.cli(&["SET", "punctual:{default/0}:n:taken", "by another program"]);
     let mut jobs = jobs(7);
     jobs[6].queue = "taken".into();

@@ -1,0 +1,101 @@
+-- Records by id, in 32 hashes `BASE:b:PART`, so that none becomes too large to move to another
+-- server. The part of an id is bits 9 to 13 of its milliseconds: ids that are made within half a
+-- second have the same one, so most calls need one hash. Bundles are in hashes by their numbers,
+-- which have the microseconds of their call.
+do
+
+local ID_BYTE, NUMBER_BYTE = %PART_OF_ID%, %PART_OF_NUMBER%
+--TEST ID_BYTE = 16 -- one that is random, so that the ids of a call are of many parts
+local of_id, of_number = {}, {} -- part by the byte that tells it
+for value = 0, 255 do
+  of_id[value] = (value - value % 2) / 2 % %PARTS%
+  of_number[value] = (value - value % 8) / 8 % %PARTS%
+end
+
+-- The hash that an id is in, of those of a shard.
+function Records.key(b, id) return b[of_id[byte(id, ID_BYTE) or 0]] end
+
+-- The same where no shard is open.
+function Records.key_in(base, id) return base .. ':b:' .. of_id[byte(id, ID_BYTE) or 0] end
+
+-- The hash that a bundle's number is in, of those of a shard.
+function Records.key_of_number(keys, no) return keys[of_number[byte(no, NUMBER_BYTE)]] end
+
+-- The hash that all ids of a list are in, which stand `step` apart in it; nil if they are in
+-- several.
+local function only_key(list, step)
+  local part = of_id[byte(list[1], ID_BYTE)]
+  for i = 1 + step, #list, step do
+    if of_id[byte(list[i], ID_BYTE)] ~= part then return nil end
+  end
+  return S.k.b[part]
+end
+
+-- The same for who asks more than once about a list; false if they are in several.
+function Records.only_key(ids) return #ids > 0 and only_key(ids, 1) or false end
+
+-- A list of ids, or of ids and values, cut by part: lists, each with its hash and the places.
+local function apart(list, step)
+  local lists, by, b = {}, {}, S.k.b
+  for i = 1, #list, step do
+    local part = of_id[byte(list[i], ID_BYTE) or 0]
+    local one = by[part]
+    if not one then
+      one = {key = b[part], n = 0, places = {}}
+      by[part], lists[#lists + 1] = one, one
+    end
+    local n = one.n
+    one[n + 1], one.n = list[i], n + step
+    if step == 2 then one[n + 2] = list[i + 1] else one.places[n + 1] = i end
+  end
+  return lists
+end
+
+-- What stands under an id; false if nothing.
+function Records.get(id) return call('HGET', Records.key(S.k.b, id), id) end
+
+-- What stands under each of these ids. `key`, here and below: their only hash, if it is known.
+function Records.get_many(ids, key)
+  if #ids == 0 then return {} end
+  key = key or key == nil and only_key(ids, 1)
+  if key then return get_many(key, ids) end
+  local out = {}
+  for _, one in ipairs(apart(ids, 1)) do
+    local found, places = get_many(one.key, one), one.places
+    for k = 1, one.n do out[places[k]] = found[k] end
+  end
+  return out
+end
+
+-- Writes what is to stand under an id.
+function Records.set(id, bytes) return call('HSET', Records.key(S.k.b, id), id, bytes) end
+
+local function change(command, list, step, key)
+  if #list == 0 then return 0 end
+  key = key or key == nil and only_key(list, step)
+  if key then return call_many(command, key, list) end
+  local sum = 0
+  for _, one in ipairs(apart(list, step)) do sum = sum + call_many(command, one.key, one) end
+  return sum
+end
+
+-- Writes what is to stand under ids, a list of both; how many are new.
+function Records.set_many(kv, key) return change('HSET', kv, 2, key) end
+
+-- Forgets an id; how many were there.
+function Records.delete(id) return call('HDEL', Records.key(S.k.b, id), id) end
+
+-- Forgets ids; how many were there.
+function Records.delete_many(ids, key) return change('HDEL', ids, 1, key) end
+
+-- A step of a scan of all of them, from a cursor on: ids and values, and the next cursor, `0` at
+-- the end. A cursor is a part, a dot, and the cursor of its hash; `0.0` is the first.
+function Records.scan(cursor, count)
+  local dot = find(cursor, '.', 1, true)
+  local part, at = tonum(sub(cursor, 1, dot - 1)), sub(cursor, dot + 1)
+  local answer = call('HSCAN', S.k.b[part], at, 'COUNT', count)
+  if answer[1] ~= '0' then return answer[2], part .. '.' .. answer[1] end
+  return answer[2], part + 1 < %PARTS% and part + 1 .. '.0' or '0'
+end
+
+end
