@@ -178,6 +178,8 @@ pub const SENT: &[Field] = &[
         name: "limits",
         json: &["limits"],
         cli: &["--limit"],
+        packed: &["li"],
+        words: &["LIMIT"],
         default: "none",
         bounds: "up to 3 names of limits, each once, of 1 to 122 characters",
         ..NONE
@@ -186,6 +188,8 @@ pub const SENT: &[Field] = &[
         name: "cost",
         json: &["cost"],
         cli: &["--cost"],
+        packed: &["co"],
+        words: &["COST"],
         default: "1",
         default_json: Some("1"),
         bounds: "1 to 1,000 units of the rates of its `limits`",

@@ -298,6 +298,11 @@ const CLAIMED: &[Number] = &[
         64,
         "only with 32: *shares* that were closed stand behind them",
     ),
+    both(
+        "CLAIMED_NAMED",
+        128,
+        "only with 32: *named limits* that were closed stand behind those",
+    ),
 ];
 
 const PARTS: &[Number] = &[
@@ -375,11 +380,16 @@ const ROW: &[Number] = &[
     lua("ROW_BOUNDED", 8, "the queue has a `max_pending`"),
     lua("ROW_LIMITED", 16, "the queue has limits, or had some"),
     lua(
-        "ROW_SHARED",
+        "ROW_NAMED",
         32,
+        "ready or active jobs of the queue have named limits; then it is limited too",
+    ),
+    lua(
+        "ROW_SHARED",
+        64,
         "jobs of the queue have shares; then it is limited too",
     ),
-    lua("ROW_LATER", 64, "from here on a later version"),
+    lua("ROW_LATER", 128, "from here on a later version"),
 ];
 
 const LEASE: &[Number] = &[
@@ -395,6 +405,7 @@ const VALUES: &[Number] = &[
     both("VALUE_SETTINGS", 0, "settings of a queue"),
     both("VALUE_OPAQUE", 1, "opaque bytes"),
     both("VALUE_SCHEDULE", 2, "a schedule"),
+    both("VALUE_LIMIT", 3, "settings of a named limit"),
 ];
 
 /// A number of 64 bits, for both.

@@ -24,7 +24,7 @@ local function line_up(batch, part, lanes)
   note(r, 1, k)
   local waits = part.later or has_pile(r)
   if part.held then return Enqueue.hold(batch, part) end
-  if part.grouped or part.shared then return Enqueue.line_up_keyed(batch, part) end
+  if part.grouped or part.shared or part.limited then return Enqueue.line_up_keyed(batch, part) end
   if waits then
     local dues, these, records, examined = {}, at and {} or ids, {}, nil
     for i = 1, k do
@@ -176,7 +176,7 @@ local function read_jobs(args, at, k, last)
   at = 12
   local stamp = now8 .. S.sub
   local last_kind, last_given8, last_lane, due8, late, due, later, prefix, plain_prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
-  local last_opts, last_held, last_grouped, last_shared, alike, shapes = nil, nil, nil, nil, nil, 0
+  local last_opts, last_held, last_grouped, last_shared, last_limited, alike, shapes = nil, nil, nil, nil, nil, nil, 0
   for i = 1, n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length
@@ -229,17 +229,18 @@ local function read_jobs(args, at, k, last)
     else
       kv[2 * i] = plain_prefix .. sub(blob, at + 29, last)
     end
-    local grouped, shared = group ~= nil, share ~= nil
-    if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped or shared ~= last_shared then
+    local grouped, shared, limited = group ~= nil, share ~= nil, o ~= nil and o.li ~= nil
+    if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped or shared ~= last_shared or limited ~= last_limited then
       if part then part.n = places end
-      last_lane, last_held, last_grouped, last_shared = lane, held, grouped, shared
+      last_lane, last_held, last_grouped, last_shared, last_limited = lane, held, grouped, shared, limited
       local ql = byte(lane, 3)
       local name = held and 'h' .. sub(lane, 4, 3 + ql) or later and sub(lane, 4, 3 + ql) or sub(lane, 1, 1) .. sub(lane, 3, 3 + ql)
       if grouped then name = 'g' .. name end
       if shared then name = 's' .. name end
+      if limited then name = 'l' .. name end
       part = parts[name]
       if not part then
-        part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, held = held, grouped = grouped, shared = shared, kind = 1, at = {}, n = 0}
+        part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, held = held, grouped = grouped, shared = shared, limited = limited, kind = 1, at = {}, n = 0}
         parts[name] = part
         batch.parts[#batch.parts + 1] = part
       end

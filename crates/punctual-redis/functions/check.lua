@@ -157,10 +157,19 @@ local function is_past(v)
   return type(v) == 'table' and v.st and v.du and v.en and not wrong_in(v, PAST)
 end
 
+-- Names of limits: the records of their settings have names that are six bytes longer.
+local function is_limit_name(v) return is_name(v) and #v <= NAME_MAX - 6 end
+
+-- The limits of a job, each once.
+function Check.are_limits(v)
+  if not is_list(v, %NAMED_LIMITS_MAX%, is_limit_name) or #v == 0 then return false end
+  return v[1] ~= v[2] and v[1] ~= v[3] and (v[2] == nil or v[2] ~= v[3])
+end
+
 local FIRST = {ct = function(v) return is_header(v) and #v > 0 and #v <= 128 end, hd = are_headers,
   ma = function(v) return is_whole(v, 1, COUNT_MAX) end, rt = is_retry, to = function(v) return is_number(v, 1, 31536000e6) end}
 local SECOND = {ex = is_instant8, u = is_key, up = up_to(3), um = function(v) return is_number(v, 1, 31536000e6) end, uh = function(v) return is_number(v, 0, INSTANT_MAX + 1) end,
-  g = is_key, sh = is_key, gp = function(v) return v == 1 end, sc = is_name, oc = is_instant8, fl = function(v) return is_list(v, 2, is_name) and #v ~= 1 end, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
+  g = is_key, sh = is_key, li = function(v) return Check.are_limits(v) end, co = function(v) return is_whole(v, 1, %COST_MAX%) end, gp = function(v) return v == 1 end, sc = is_name, oc = is_instant8, fl = function(v) return is_list(v, 2, is_name) and #v ~= 1 end, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
 
 -- One MessagePack map and nothing behind it; nil if the bytes are none.
 local function read_map(bytes)
@@ -204,6 +213,7 @@ local function check_map(bytes, is_examined, index)
     end
     if passes and not passes(value) then refuse_opts(name, index) end
   end
+  if opts.co ~= nil and opts.li == nil then refuse_opts('co', index) end
   if second and not is_examined then refuse('invalid_input', 'opts have a key of the second group; set 2 in sflags index=' .. index) end
   if good_opts_count > 500 then
     good_opts, good_maps, good_opts_count = {}, {}, 0
@@ -320,7 +330,6 @@ local function is_limit(v) return is_number(v, 0, 2 ^ 64) end -- the verb says w
 local FILTER = {q = is_name, s = up_to(6), k = is_name, te = is_string, df = is_bytes8, db = is_bytes8, er = is_string, ol = is_span}
 local function is_filter(v) return type(v) == 'table' and not wrong_in(v, FILTER) end
 
--- Whether bytes are settings of a queue.
 do
 local RATE_STARTS, RATE_US = 1e6, {1000, 365 * 86400e6}
 -- Kind, starts, microseconds, burst: as the engine checks them.
@@ -336,11 +345,18 @@ local function are_weights(v)
   end
   return true
 end
+-- Whether bytes are settings of a queue.
 function Check.is_queue_settings(v)
   local map = read_map(sub(v, 2))
   if map and not ((map.lc == nil or is_whole(map.lc, 1, 1e6)) and (map.lr == nil or is_rate(map.lr))) then return false end
   if map and not ((map.sc == nil or is_whole(map.sc, 1, 1e6)) and (map.sr == nil or is_rate(map.sr)) and (map.sw == nil or are_weights(map.sw))) then return false end
   return map and (map.mp == nil or is_number(map.mp, 0, 2 ^ 53)) and (map.of == nil or is_flag(map.of))
+end
+
+-- Whether bytes are settings of a named limit.
+function Check.is_limit_settings(v)
+  local map = read_map(sub(v, 2))
+  return map and (map.lc ~= nil or map.lr ~= nil) and (map.lc == nil or is_whole(map.lc, 1, 1e6)) and (map.lr == nil or is_rate(map.lr))
 end
 end
 
@@ -458,15 +474,22 @@ function Check.control(map)
   if c == 7 and (map.st == nil or map.cu and not find(map.cu, '^%d+$')) then
     refuse('invalid_input', 'a queue is deleted in steps: `st` of 0 to 2, and the `cu` of the last reply; see docs/wire-protocol.md')
   end
+  if c == 10 or c == 11 then
+    if Check.name('limit', map.na) and not is_limit_name(map.na) then refuse('invalid_name', 'limit name is too long; use at most 122 characters') end
+    if c == 10 and not is_whole(map.sp, 0, %BLOCK_MAX_US%) then refuse('invalid_input', 'a limit is blocked with `sp`, a span of at most 365 days') end
+  end
+  if c == 12 and map.af ~= nil and map.af ~= '' then Check.name('limit', map.af) end
   if c == 3 or c == 5 then Check.name('record', map.na) end
   if c == 4 and map.na ~= nil and map.na ~= '' then Check.name('record', map.na) end
   if c == 5 and v ~= nil then
     local kind = is_string(v) and byte(v)
     local of_queue, schedule = sub(map.na, 1, 6) == 'queue/', sub(map.na, 1, 9) == 'schedule/' and sub(map.na, 10)
-    local wanted = of_queue and %VALUE_SETTINGS% or schedule and %VALUE_SCHEDULE% or %VALUE_OPAQUE%
-    if kind ~= wanted or of_queue and not Check.is_queue_settings(v) or schedule and not Check.is_schedule(schedule, v) then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
+    local of_limit = sub(map.na, 1, 6) == 'limit/'
+    local wanted = of_queue and %VALUE_SETTINGS% or schedule and %VALUE_SCHEDULE% or of_limit and %VALUE_LIMIT% or %VALUE_OPAQUE%
+    if kind ~= wanted or of_queue and not Check.is_queue_settings(v) or of_limit and not Check.is_limit_settings(v) or schedule and not Check.is_schedule(schedule, v) then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
   end
   if c == 5 and sub(map.na, 1, 6) == 'queue/' then Check.name('queue', sub(map.na, 7)) end
+  if c == 5 and sub(map.na, 1, 6) == 'limit/' then Check.name('limit', sub(map.na, 7)) end
   if c == 5 and sub(map.na, 1, 9) == 'schedule/' then Check.name('schedule', sub(map.na, 10)) end
   if c >= 30 then Check.flows(map) elseif c >= 20 then Check.schedules(map) end
   if c == 6 and v ~= nil and (type(v) ~= 'table' or wrong_in(v, LIMITS_OF)) then refuse('invalid_input', 'limits are out of range') end

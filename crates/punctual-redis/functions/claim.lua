@@ -58,6 +58,7 @@ local function plain_lane(r, limit)
   if flag(r, %ROW_PAUSED%) or M.feed >= S.now then return nil end
   for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
   if r.flags >= %ROW_SHARED% and Share.ready(r, 0, 9) > 0 then return nil end
+  if r.flags >= %ROW_NAMED% and Named.has_open(r) then return nil end
   local first, live, other = 10, 0, false
   for lane, n in pairs(r.L) do
     if n > 0 then
@@ -173,9 +174,10 @@ local function lease_of_any(rows, call_, alone, turns)
     end
   end
   local lease = take.n > 0 and open_lease(take, suspect, call_) or nil
-  if lease then lease.full, lease.alone, lease.opened = alone or take.full or take.n >= limit, suspect, take.opened end
+  if lease then lease.full, lease.alone, lease.opened, lease.opened_limits = alone or take.full or take.n >= limit, suspect, take.opened, take.opened_limits end
   if S.changed_groups then Group.flush() end -- what is left is counted
   if S.changed_shares then Share.flush() end
+  if S.named then Named.flush() end
   Line.hold()
   return lease
 end
@@ -226,6 +228,11 @@ local function claim(call_)
       Shard.may_all()
       Share.open(rows[i])
     end
+    if flag(rows[i], %ROW_NAMED%) then
+      Shard.may_all()
+      Named.prepare()
+      Named.flush()
+    end
   end
   local alone, turns = %flags has CLAIM_ALONE%, %flags has CLAIM_TURNS%
   local again = S.fetched['n' .. call_.worker .. call_.nonce]
@@ -271,8 +278,10 @@ local function claim(call_)
   Workers.seen(call_.worker, call_.limit, call_.record)
   if call_.flags < %CLAIM_READS_EXT% then limited = nil end
   local opened = limited and lease and lease.opened and Share.openings(lease.opened, rows)
+  local by_name = limited and lease and lease.opened_limits and Share.openings(lease.opened_limits, rows)
   if opened then limited = limited .. opened end
-  return {pack('>I8I8BB', S.now, wake, (opened and %CLAIMED_SHARES% or 0) + (limited and %CLAIMED_LIMITED% or 0) + (suspects and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0) + (another_wakes and %CLAIMED_ANOTHER% or 0)
+  if by_name then limited = limited .. by_name end
+  return {pack('>I8I8BB', S.now, wake, (by_name and %CLAIMED_NAMED% or 0) + (opened and %CLAIMED_SHARES% or 0) + (limited and %CLAIMED_LIMITED% or 0) + (suspects and %CLAIMED_SUSPECTS% or 0) + (unseen and %CLAIMED_UNSEEN% or 0) + (another_wakes and %CLAIMED_ANOTHER% or 0)
     + (lease and lease.bundles and %CLAIMED_BUNDLES% or 0) + (lease and lease.alone and %CLAIMED_ALONE% or 0), lease and 1 or 0), lease, limited}
 end
 

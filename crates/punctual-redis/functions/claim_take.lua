@@ -11,7 +11,7 @@ Claim.examined_max = EXAMINED_MAX
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
 function Claim.new_take(limit, bytes, call_)
-  return {limit = limit, bytes = bytes, call_ = call_, n = 0, ids = {}, records = {}, rows = {}, size = 0, expired = 0, full = false, plain = true}
+  return {limit = limit, bytes = bytes, call_ = call_, n = 0, ids = {}, records = {}, rows = {}, size = 0, expired = 0, kept_back = 0, full = false, plain = true}
 end
 
 -- Whether a claim has settled as many expired jobs as one call may: what it has then is its answer.
@@ -51,6 +51,7 @@ local function take_one(take, r, j, raw)
     take.starts = take.starts or {}
     take.starts[#take.starts + 1] = j
   end
+  if j.opts.li then Named.started(take, r, j) end
   add(take, r, j.id, raw)
 end
 
@@ -63,12 +64,12 @@ local function expired_off_list(r, j)
   return true
 end
 
--- Whether a record with an ext can be claimed as it stands: it has not expired, and keeps its key
--- when it starts. Then its ext, and whether it may be a suspect.
+-- Whether a record with an ext can be claimed as it stands: it has not expired, has no named
+-- limits, and keeps its key when it starts. Then its ext, and whether it may be a suspect.
 local function may_start(raw)
   local e, o, _, ex = Job.parts(raw)
   if e.ex ~= nil then ex = e.ex ~= '' and e.ex end
-  return o.uh ~= 0 and not (ex and at8(ex) <= S.now), e, e.c or o.mc
+  return o.uh ~= 0 and not o.li and not (ex and at8(ex) <= S.now), e, e.c or o.mc
 end
 
 -- Takes one job that is off its list; false if it does not fit.
@@ -137,8 +138,15 @@ local function take_overflow(take, r, lane, member, id, raw, group, taken)
     take.expired = take.expired + 1
     return true
   end
+  if j.opts.li and Named.meets(take, r, j, lane, member, group) then return true end
   if not fits(take, raw) then return false end
-  if group then Group.started(r, group, id, raw, nil, j) else Line.overflow_remove(r, lane, member) end
+  if group then
+    Group.started(r, group, id, raw, nil, j)
+  elseif j.opts.li then
+    taken[#taken + 1] = member
+  else
+    Line.overflow_remove(r, lane, member)
+  end
   take_one(take, r, j, raw)
   return true
 end
@@ -211,13 +219,8 @@ end
 
 Claim.ends, Claim.fits, Claim.add, Claim.take_one, Claim.may_start, Claim.take_lane, Claim.pop_most = ends, fits, add, take_one, may_start, take_lane, pop_most
 
--- Takes from a queue by priority, at most `most`; how many.
-function Claim.take_from(take, r, most)
-  local start = take.n
-  if not r or flag(r, %ROW_PAUSED%) then return 0 end
-  local limited = r.flags >= %ROW_LIMITED%
-  if limited then most = min(most, Gate.room_for(r, take.call_, start)) end
-  if most == 0 then return 0 end
+-- Takes from the lanes of a queue by priority, until it has `most` more than at the start.
+local function take_lanes(take, r, start, most)
   if S.changed_groups then Group.flush() end
   local lanes = {}
   for lane, n in pairs(r.L) do if n > 0 then lanes[lane] = true end end
@@ -234,6 +237,24 @@ function Claim.take_from(take, r, most)
       if shared then Share.others_had_turns(r, lane, take.n - before) end -- in later lanes they are active
     end
   end
+end
+
+-- Takes from a queue by priority, at most `most`; how many.
+function Claim.take_from(take, r, most)
+  local start = take.n
+  if not r or flag(r, %ROW_PAUSED%) then return 0 end
+  local limited = r.flags >= %ROW_LIMITED%
+  if limited then most = min(most, Gate.room_for(r, take.call_, start)) end
+  if most == 0 then return 0 end
+  if not flag(r, %ROW_NAMED%) then
+    take_lanes(take, r, start, most)
+  else
+    repeat -- a job that went from one limit's line to another's leaves room for the next one
+      local kept_back = take.kept_back
+      Named.open(r, min(most, take.limit - start) - (take.n - start))
+      take_lanes(take, r, start, most)
+    until take.kept_back == kept_back or take.full or take.n >= take.limit or take.n - start >= most
+  end
   if limited then Gate.took(r, take.n - start) end
   return take.n - start
 end
@@ -243,6 +264,7 @@ function Claim.take_suspect(take, rows)
   for _, r in ipairs(rows) do
     local limited = r.flags >= %ROW_LIMITED%
     if not flag(r, %ROW_PAUSED%) and not (limited and Gate.room_for(r, take.call_, 0) == 0) then
+      if flag(r, %ROW_NAMED%) then Named.open(r, 1) end
       for lane = 10, 19 do
         if r.flags >= %ROW_SHARED% and Share.ready(r, lane, lane) > 0 then
           Share.take_lane(take, r, lane, 1)

@@ -15,8 +15,8 @@ end
 -- Refuses limits where a namespace is cut into shards: each would let that many jobs start.
 local function may_limit(value)
   local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
-  if (settings.lc or settings.lr or settings.sc or settings.sr) and (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
-    refuse('unsupported', 'a namespace that is cut into shards keeps no limits of queues and shares, as each shard would let that many start; use one without shards for limited queues')
+  if (value and byte(value) == %VALUE_LIMIT% or settings.lc or settings.lr or settings.sc or settings.sr) and (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
+    refuse('unsupported', 'a namespace that is cut into shards keeps no limits, as each shard would let that many start; use one without shards for limited queues and named limits')
   end
 end
 
@@ -28,12 +28,15 @@ local function write_record(map)
   if version ~= (map.ex or 0) then
     refuse('version_conflict', 'record was changed since it was read; read it again version=' .. fmt('%d', version))
   end
-  if sub(map.na, 1, 6) == 'queue/' then may_limit(map.v) end
+  local limit = sub(map.na, 1, 6) == 'limit/' and sub(map.na, 7)
+  if limit or sub(map.na, 1, 6) == 'queue/' then may_limit(map.v) end
+  if limit then Named.may_write(limit, known, map.v) end
   Sweep.run()
   M.version, M.rest = M.version + 1, nil
   if sub(map.na, 1, 6) == 'queue/' then obey(sub(map.na, 7), map.v) end
   if schedule_name then Schedule.write(schedule_name, known, map) end
   if map.v then call('HSET', key, map.na, u8(M.version) .. map.v) else call('HDEL', key, map.na) end
+  if limit then Named.set(limit, known, map.v) end
   return {ve = M.version}
 end
 
@@ -169,6 +172,12 @@ local ACTIONS = {
   delete_queue,
   set_clock_back,
   function(map) return {d = Share.block(map.q, map.sk, map.sp) and 1 or 0} end,
+  function(map)
+    may_limit('\%VALUE_LIMIT%')
+    return {d = Named.block(map.na, map.sp) and 1 or 0}
+  end,
+  function(map) return {l = Named.read(map.na)} end,
+  function(map) return {l = Named.list(map.af or '', Inspect.limit(map.li or 200, true))} end,
 }
 ACTIONS[20], ACTIONS[21], ACTIONS[22], ACTIONS[23] = Schedule.list, Schedule.act, Schedule.refill, Schedule.count
 ACTIONS[30], ACTIONS[31], ACTIONS[32] = Flow.list, Flow.act, Flow.dependants

@@ -15,7 +15,7 @@ local MINUTE = 60e6
 local Shard, Row, Job, Due, Line, Group, Unique, Place, Settled, Lease, Sweep = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 local Calls, Leader, Check, Heal = {}, {}, {}, {}
 local Enqueue, Claim, Settle, Retry, Edit, Inspect, Explain, Stats, Control, Wait, Text = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
-local Outbox, Bundle, Ends, Lone, Workers, Schedule, Gate, Flow, Share, Records = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
+local Outbox, Bundle, Ends, Lone, Workers, Schedule, Gate, Flow, Share, Records, Named = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 
 local function bind()
   call, allows = redis.call, redis.acl_check_cmd

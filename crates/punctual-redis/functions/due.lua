@@ -60,7 +60,7 @@ local function unseen(lane, size) return size < 65536 and char(lane) .. pack('>I
 local function manner_of(j)
   if j.tag == %TAG_PLAIN% then return unseen(j.prio, j.size) end
   local o, e = j.opts, j.ext
-  if o.g or o.sh or o.sc or o.uh == 0 or e.l or e.fr or is_suspect(j) then return EXAMINE end
+  if o.g or o.sh or o.li or o.sc or o.uh == 0 or e.l or e.fr or is_suspect(j) then return EXAMINE end
   return unseen(WITH_EXT + j.prio, j.size)
 end
 
@@ -258,7 +258,7 @@ function Due.add_leaver(r, leavers, id, raw, e, o, share)
     local how = EXAMINE
     if byte(raw) == %TAG_PLAIN% then
       how = unseen(byte(raw, %REC_PRIORITY%), #raw)
-    elseif o.uh ~= 0 and not share and not e.l and not e.fr then
+    elseif o.uh ~= 0 and not share and not o.li and not e.l and not e.fr then
       how = unseen(WITH_EXT + byte(raw, %REC_PRIORITY%), #raw)
     end
     leavers.hot[#leavers.hot + 1] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id .. how
@@ -384,7 +384,7 @@ function Due.move(r, limit)
       local j = raw and byte(raw) < %TAG_TOMBSTONE% and Job.parse(id, raw)
       if j then
         local is_run = j.opts.sc and not j.ext.a -- its schedule decides about it
-        lane, in_order = j.prio, not (is_run or j.opts.g or j.opts.sh or j.ext.l or j.ext.fr or is_suspect(j))
+        lane, in_order = j.prio, not (is_run or j.opts.g or j.opts.sh or j.opts.li or j.ext.l or j.ext.fr or is_suspect(j))
         if is_run then
           runs = runs or {}
           runs[#runs + 1] = j

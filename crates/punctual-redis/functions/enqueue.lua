@@ -79,6 +79,7 @@ local function oldest_pending(r, except)
     if passes(sub(member, -16)) then return sub(member, -16) end
   end
   for _, id in ipairs(r.flags >= %ROW_SHARED% and Share.some(r, k) or {}) do if passes(id) then return id end end
+  for _, one in ipairs(Named.listed(r, nil, k)) do if one[1] and passes(one[1]) then return one[1] end end
 end
 
 -- Whether the queue may take one more pending job, after dead-lettering if it is told to.
@@ -136,7 +137,7 @@ local function store(j, late, follows, sent)
     Unique.take(j)
   end
   Place.watch_expiry(j)
-  if j.tag == %TAG_HELD% or past or o.g or o.sh or j.due > S.now or is_suspect(j) then
+  if j.tag == %TAG_HELD% or past or o.g or o.sh or o.li or j.due > S.now or is_suspect(j) then
     Place.put(j)
   elseif r.head > 0 and r.head <= S.now then -- a pile is being moved: behind it
     Due.add(r, j)

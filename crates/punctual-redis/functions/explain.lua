@@ -49,7 +49,8 @@ end
 
 -- Jobs that would be claimed before it, counted up to a bound.
 local function ahead_of(r, j)
-  local own = lane_of(j)
+  local own, kept = lane_of(j), j.opts.li and Named.ahead(r, j)
+  if kept then return min(kept, AHEAD_MAX) end
   local ahead, key = r.flags >= %ROW_SHARED% and Share.ahead(r, j, own) or 0, '\1' .. Job.key(j)
   local elsewhere = j.opts.g or j.opts.sh
   for lane = own >= 10 and 10 or 0, own do
@@ -70,6 +71,7 @@ local function why_ready(j)
   if flag(r, %ROW_PAUSED%) then out[1] = {4} end
   if r.flags >= %ROW_LIMITED% then Gate.why(r, out) end
   if r.flags >= %ROW_SHARED% and j.opts.sh then Share.why(r, j, lane_of(j), out) end
+  if j.opts.li then Named.why(j, out) end
   if j.opts.g then
     local row = Group.row(r, j.opts.g)
     if row.a then

@@ -404,7 +404,7 @@ local function is_simple(id, raw, e, o, group, ex, flow, share)
   end
   local row = name ~= '' and Flow.row(name)
   if row and not Flow.runs(row) or not row and at8(raw, %REC_DUE_AT%) < S.now then return false end
-  return next_of(e) == nil and not group and not share and o.mc == nil and not o.sc and not (ex and at8(ex) <= S.now)
+  return next_of(e) == nil and not group and not share and not o.li and o.mc == nil and not o.sc and not (ex and at8(ex) <= S.now)
 end
 
 -- Lets jobs run that wait for nothing more: those that are alike together, with a few commands.

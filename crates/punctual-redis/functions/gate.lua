@@ -111,6 +111,36 @@ end
 
 Gate.starts_left, Gate.opens_at = starts_left, opens_at
 
+-- When a job may start that takes so many units; nil if it may now. One that takes more than ever
+-- may start at once is to start while nothing counts.
+function Gate.opens_for(g, units)
+  if g.kind == SMOOTH then
+    local over = max(0, g.next - S.now) - g.every * (g.burst + 1 - min(units, g.burst + 1))
+    return over > 0 and S.now + over or nil
+  end
+  local left, most, opens = live(g), g.starts - min(units, g.starts), nil
+  for at = 1, #g.parts, PART_BYTES do
+    if left <= most then break end
+    local last, n = unp(PART, g.parts, at)
+    left, opens = left - n, last + g.per
+  end
+  return opens
+end
+
+-- Counts a start of so many units, whatever was counted ahead of now.
+function Gate.take_units(g, units)
+  if g.kind == SMOOTH then
+    g.next, g.left_at = max(g.next, S.now) + g.every * units, nil
+  else
+    Gate.count(g, units)
+  end
+end
+
+-- What was counted by a rate of before is no further ahead than starts can bring it.
+function Gate.bound(g)
+  if g.kind == SMOOTH then g.next = min(g.next, S.now + g.every * (g.burst + 1)) end
+end
+
 -- What a rate of its own has counted, of bytes of before, if there are any.
 function Gate.counter(rate, raw)
   local g = new()
@@ -248,6 +278,7 @@ end
 -- closed limit wakes nobody: a job that ends does, and of a rate the leader knows when it opens.
 function Gate.close(r)
   if r.share then Share.close(r) end
+  if r.named then Named.close(r) end
   local g = Gate.of(r)
   g.taken = 0
   local full = slots_left(r, g) == 0
@@ -262,7 +293,7 @@ function Gate.close(r)
     local at = not full and opens_at(g)
     if full or at and r.leader_wake > S.now and r.leader_wake <= at then r.notify = nil end
   end
-  if g.most == 0 and g.kind == 0 and r.flags < %ROW_SHARED% and not has_ready(r, true) then
+  if g.most == 0 and g.kind == 0 and r.flags < %ROW_NAMED% and not has_ready(r, true) then
     set_flag(r, %ROW_LIMITED%, false)
     r.gate = nil
     call('HDEL', S.k.s, 'l' .. r.name)

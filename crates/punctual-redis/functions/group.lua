@@ -5,11 +5,12 @@
 -- in no line. A row: version and flags 1 | [active jobs 2 | last of them 16] | [holding id 16 | its
 -- lane if it is ready, else 255] | per priority with ready jobs: priority and bits 1 | [ready jobs
 -- 4 | known ones 1] | the known ones, first in line, 16 each | [place 10 | [length of its share 2 |
--- the share]]. Who is alone is known. Shares count groups that have had jobs with one.
+-- the share] | [length of the limit that keeps it back 1 | the limit | the job it does so for 16]].
+-- Who is alone is known. Shares count groups that have had jobs with one.
 do
 
 -- The first byte of a row: its version times eight, and flags.
-local ROW_VERSION, HAS_ACTIVE, HAS_HOLDING, HAS_SHARES = 1, 1, 2, 4
+local ROW_VERSION, HAS_ACTIVE, HAS_HOLDING, HAS_SHARES, HAS_LIMITS = 1, 1, 2, 4, 8
 -- Bits beside a priority.
 local OF_SUSPECTS, ALONE, HAS_PLACE = 16, 32, 64
 -- Jobs of a group that may be active at a time, and of a line that its row knows.
@@ -64,7 +65,7 @@ end
 
 local function read_row(row, raw)
   local flags, at, size = byte(raw) - 8 * ROW_VERSION, 2, #raw
-  if flags < 0 or flags > 7 then refuse('data_damaged', 'a group has a row of a version that this library does not know; use a newer one') end
+  if flags < 0 or flags > 15 then refuse('data_damaged', 'a group has a row of a version that this library does not know; use a newer one') end
   if flags % (2 * HAS_ACTIVE) >= HAS_ACTIVE then
     row.n, row.a = unp('>I2c16', raw, at)
     at = at + 18
@@ -74,7 +75,8 @@ local function read_row(row, raw)
     if row.h_lane == 255 then row.h_lane = nil end
     at = at + 17
   end
-  row.shares = flags >= HAS_SHARES or nil
+  local kept = flags >= HAS_LIMITS
+  row.shares = flags % (2 * HAS_SHARES) >= HAS_SHARES or nil
   while at <= size do
     local bits = byte(raw, at)
     local prio, suspect, n, known, ids = bits % 16, bits % (2 * OF_SUSPECTS) >= OF_SUSPECTS, 1, 1, {}
@@ -96,6 +98,11 @@ local function read_row(row, raw)
         if length > 0 then line.share = sub(raw, at + 2, at + 1 + length) end
         at = at + 2 + length
       end
+      if kept then
+        local length = byte(raw, at)
+        if length > 0 then line.limit, line.kept_for = unp('>c' .. length .. 'c16', raw, at + 1) end
+        at = at + 1 + length + (length > 0 and 16 or 0)
+      end
     end
     row.lines[prio] = line
   end
@@ -110,6 +117,9 @@ local function write_row(row)
     flags, head = flags + HAS_HOLDING, head .. row.h .. char(row.h_lane or 255)
   end
   if row.shares then flags = flags + HAS_SHARES end
+  local kept = false
+  for _, line in pairs(row.lines) do kept = kept or line.limit ~= nil end
+  if kept then flags = flags + HAS_LIMITS end
   local raw = char(8 * ROW_VERSION + flags) .. head
   for prio, line in pairs(row.lines) do
     local ids, place, bits = line.ids, line.place, prio
@@ -117,6 +127,7 @@ local function write_row(row)
     if place then bits = bits + HAS_PLACE end
     if place and line.lane >= 10 or not place and ids[1] and line.suspect then bits = bits + OF_SUSPECTS end
     if place and row.shares then place = place .. pack('>I2', #(line.share or '')) .. (line.share or '') end
+    if place and kept then place = place .. (line.limit and char(#line.limit) .. line.limit .. line.kept_for or '\0') end
     if row.alone == prio then
       raw = raw .. char(bits + ALONE) .. ids[1] .. (place or '')
     else
@@ -217,8 +228,8 @@ local function leave_place(row, line)
     row.left = left
   end
   local n = #left
-  left[n + 1], left[n + 2], left[n + 3] = line.lane, line.place, line.share or false
-  line.place, line.share = nil, nil
+  left[n + 1], left[n + 2], left[n + 3], left[n + 4] = line.lane, line.place, line.share or false, line.limit or false
+  line.place, line.share, line.limit = nil, nil, nil
 end
 
 -- Which lane a group may be claimed from for its jobs of a priority; nil if none.
@@ -281,8 +292,14 @@ function Group.flush()
       local lane = wanted_lane(of.r, row, prio, line)
       local share = row.shares and lane and heads[row.h or line.ids[1]] or nil
       if line.place and (line.lane ~= lane or line.share ~= share) then leave_place(row, line) end
+      local stood
+      -- Another job comes first now, which may have other limits or none.
+      if line.limit and line.kept_for ~= (row.h or line.ids[1]) then
+        stood = line.place
+        leave_place(row, line)
+      end
       if lane and not line.place then
-        line.lane, line.place, line.share = lane, next_place(stamp), share
+        line.lane, line.place, line.share = lane, stood or next_place(stamp), share
         local place = member_of(line.place, row.group)
         if share then
           Share.place_in(of.r, Share.row(of.r, share), lane, place)
@@ -294,9 +311,11 @@ function Group.flush()
     end
     local left = row.left
     if left then
-      for k = 1, #left, 3 do
-        local lane, place, share = left[k], member_of(left[k + 1], row.group), left[k + 2]
-        if share then
+      for k = 1, #left, 4 do
+        local lane, place, share, limit = left[k], member_of(left[k + 1], row.group), left[k + 2], left[k + 3]
+        if limit then
+          Named.leave(of.r, limit, lane, place)
+        elseif share then
           Share.place_out(of.r, Share.row(of.r, share), lane, place)
         else
           local from = lane_list(of.from, lane)
@@ -452,6 +471,24 @@ function Group.candidate(r, group, lane)
   if row.h_lane == lane then return row.h end
   local line = row.lines[lane % 10]
   return line and first_of(r, row, lane % 10, line)
+end
+
+-- The place of a group in a lane has left it: a limit of its job keeps it back.
+function Group.kept_back(r, group, lane, limit, id)
+  local row = Group.row(r, group)
+  local line = row.lines[lane % 10]
+  line.limit, line.kept_for = limit, id
+  changes(row)
+end
+
+-- It stands in its lane again; its share, if it has one.
+function Group.let_go(r, group, lane)
+  local row = Group.row(r, group)
+  local line = row.lines[lane % 10]
+  if not line then return nil end
+  line.limit = nil
+  changes(row)
+  return line.share
 end
 
 -- The only ready job of a group, if it is in no line.

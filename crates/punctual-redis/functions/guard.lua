@@ -33,6 +33,12 @@ function Settle.cancel(bytes)
   return true
 end
 
+-- Refuses bytes under the name of settings.
+local function may_be_of_bytes(name)
+  local kind = name:match('^(%a+)/')
+  if kind == 'queue' or kind == 'limit' or kind == 'schedule' then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
+end
+
 -- Compares the version of a record, writes it if asked, and causes effects, which `max_pending` may
 -- refuse. `no`: random bytes for ids in the outbox.
 function Control.guarded(map)
@@ -40,6 +46,7 @@ function Control.guarded(map)
   if not map.no or not map.ef or map.v ~= nil and byte(map.v) ~= %VALUE_OPAQUE% then
     refuse('invalid_input', 'a guarded call names `no` and `ef`, and its record is of bytes; see docs/wire-protocol.md')
   end
+  if map.v then may_be_of_bytes(map.na) end
   for i, effect in ipairs(map.ef) do Settle.check_effect(effect[1], effect[2], i - 1) end
   local version, known = version_of(map.na)
   if version ~= (map.ex or 0) then return {gc = 1, ve = version, v = known and sub(known, 9) or nil} end
@@ -64,6 +71,7 @@ function Control.version(map) return {ve = version_of(Check.name('record', map.n
 function Control.copy(map)
   Check.name('record', map.na)
   if not map.ve or type(map.v) ~= 'string' or byte(map.v) ~= %VALUE_OPAQUE% then refuse('invalid_input', 'a copy has a version and a value of bytes') end
+  may_be_of_bytes(map.na)
   local version = version_of(map.na)
   if version < map.ve or version == map.ex then call('HSET', S.k.rec, map.na, u8(map.ve) .. map.v) end
   return {ve = map.ve}

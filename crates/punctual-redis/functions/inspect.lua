@@ -133,15 +133,15 @@ local function alone_in_groups(r, lane, after, limit)
 end
 
 -- Ready jobs: lane by lane (its list and its overflow set, then groups of one job), then group by
--- group, then what is due and not moved, then share by share: ids with the cursor after each, and
+-- group, then what is due and not moved, then share by share, then limit by limit: ids with the cursor after each, and
 -- the records of those that were read for that. An id of false says that some were passed over.
 local function ready_ids(r, cursor, limit)
   local part, after = 0, nil
   if cursor then part, after = byte(cursor), #cursor > 1 and sub(cursor, 2) or nil end
-  if not part or part > 42 then bad_cursor() end
+  if not part or part > 43 then bad_cursor() end
   local out = {}
   local function put(id, at, raw) out[#out + 1] = {id, char(part) .. at, raw} end
-  while part <= 42 and #out < limit do
+  while part <= 43 and #out < limit do
     local want = limit - #out
     if part < 40 then
       -- Part 2 * lane has list and overflow set merged, so that a line is in order; 2 * lane + 1
@@ -156,6 +156,8 @@ local function ready_ids(r, cursor, limit)
       for _, one in ipairs(by_lex(S.base .. ':l:' .. r.name, after, want, -16)) do put(one[1], one[2]) end
     elseif part == 42 then
       for _, one in ipairs(r.flags >= %ROW_SHARED% and Share.listed(r, after, want) or {}) do put(one[1], one[2]) end
+    elseif part == 43 then
+      for _, one in ipairs(Named.listed(r, after, want)) do put(one[1], one[2]) end
     elseif r.head > 0 and r.head <= S.now then
       for _, one in ipairs(by_score(S.base .. ':n:' .. r.name, after, want)) do put(one[1], one[2]) end
     end

@@ -131,16 +131,20 @@ end
 
 Line.place_of = overflow_member
 
--- Puts a ready job in its lane, or in the line of its group or share. Not counted here.
+-- Puts a ready job in its lane, or in the line of its group, its share or a limit. Not counted here.
 function Line.up(r, j)
+  if j.opts.li then Named.count(r, 1) end
   if j.opts.g then return Group.up(r, j) end
+  if j.opts.li and Named.up(r, j) then return end
   if j.opts.sh then return Share.up(r, j) end
   Line.overflow_add(r, lane_of(j), overflow_member(j))
 end
 
--- Whether a job out of order stands in its overflow set, or in the line of its group or share.
+-- Whether a job out of order stands in its overflow set, or in the line of its group, its share or a
+-- limit.
 function Line.has(r, j)
   if j.opts.g then return Group.has(r, j) end
+  if j.opts.li and Named.kept_by(r, j) then return true end
   if j.opts.sh then return Share.has(r, j) end
   return call('ZSCORE', overflow_of(r, lane_of(j)), overflow_member(j)) and true
 end
@@ -212,7 +216,9 @@ end
 -- Takes a ready job out of its lane or line. From a list it leaves a stale entry behind, and never
 -- stands in a list again (`l`).
 function Line.down(r, j)
+  if j.opts.li then Named.count(r, -1) end
   if j.opts.g then return Group.down(r, j) end
+  if j.opts.li and Named.down(r, j) then return end
   if j.opts.sh then return Share.down(r, j) end
   if Line.overflow_remove(r, lane_of(j), overflow_member(j)) then return end
   local lane = j.prio
@@ -440,6 +446,7 @@ function Line.has_work(r, alone)
   for _, n in pairs(r.L) do if n > 0 then return true end end
   for lane, n in pairs(r.X) do if n > 0 and (lane < 10 or alone) then return true end end
   if r.flags >= %ROW_SHARED% and Share.ready(r, 0, alone and 19 or 9) > 0 then return true end
+  if r.flags >= %ROW_NAMED% and Named.has_open(r) then return true end
   return r.head > 0 and r.head <= S.now
 end
 

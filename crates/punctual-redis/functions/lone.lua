@@ -121,7 +121,7 @@ local function enqueue_examined(base, blob)
   if kl > 0 then Check.name('kind', sub(blob, from - kl, from - 1)) end
   local _, o, key, ex, group, flow, share = Check.opts(blob, from, size, true, 0)
   local at, field, k = ex and at8(ex), key and q .. '\0' .. key, m.k
-  if group or share or o.w or o.uh or flow or at and at <= now or not Enqueue.goes_along(o) then return nil end
+  if group or share or o.li or o.w or o.uh or flow or at and at <= now or not Enqueue.goes_along(o) then return nil end
   if call('HGET', key_of(k.b, id), id) or field and call('HGET', k.u, field) or not may_store(k.s) then return nil end
   local now8 = u8(now)
   local due8, late, due = Enqueue.due_of(kind, sub(blob, 33, 40), now8, 0)
@@ -308,7 +308,7 @@ local function ends_of(k, q, id)
   if tag == %TAG_PLAIN% then return sub(raw, %REC_CORE%) end
   if tag ~= %TAG_WAITING% or sub(raw, 32, 36) ~= '\0\0\0\1\128' then return nil end
   local _, o, key, ex, group, of, _, _, flow, share = Job.parts(raw)
-  if group or share or o.rn or o.rm or flow or of ~= q then return nil end
+  if group or share or o.li or o.rn or o.rm or flow or of ~= q then return nil end
   local field = key and q .. '\0' .. key
   if field and call('HGET', k.u, field) ~= id then return nil end
   return sub(raw, %REC_CORE%), field, ex

@@ -34,9 +34,9 @@ local function cancel_plain(r, ids, records)
   Settled.forget_oldest(r, CANCELLED)
 end
 
--- Options of which other keys know: expiry, unique key, group, share, names to wait for, history,
--- crash limit, schedule, flow.
-local ENTANGLED = {'ex', 'u', 'g', 'sh', 'w', 'hi', 'mc', 'sc', 'fl'}
+-- Options of which other keys know: expiry, unique key, group, share, limits, names to wait for,
+-- history, crash limit, schedule, flow.
+local ENTANGLED = {'ex', 'u', 'g', 'sh', 'li', 'w', 'hi', 'mc', 'sc', 'fl'}
 
 local function is_entangled(bytes)
   local opts = mp.unpack(bytes)

@@ -64,7 +64,7 @@ end
 -- Gathers a run that starts, if it may stand in the list of its lane; whether it does.
 function Schedule.gather_start(j)
   local all, o = S.gathered_runs, j.opts
-  if not all or not all.in_order or j.q ~= all.r.name or o.g or o.uh == 0 or j.ext.fr or not below(j.enq8, j.due8) or is_suspect(j) then return false end
+  if not all or not all.in_order or j.q ~= all.r.name or o.g or o.sh or o.li or o.uh == 0 or j.ext.fr or not below(j.enq8, j.due8) or is_suspect(j) then return false end
   local lane = all.lanes[j.prio]
   if not lane then
     lane = {ids = {}, sizes = {}, lo = j.due8}

@@ -8,14 +8,14 @@ local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
 
 -- Jobs of a queue that are settled together as lists: all ids; ids and cores of those that leave a
 -- tombstone like others; of those that leave one of their own, and of those that are kept; fields
--- of unique keys; who expires; groups; shares; jobs of flows, or that waited for others, and their
+-- of unique keys; who expires; groups; shares; limits; jobs of flows, or that waited for others, and their
 -- results; runs of schedules that completed.
 local function new_list(r, state)
-  return {r = r, state = state, n = 0, ids = {}, shares = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
+  return {r = r, state = state, n = 0, ids = {}, shares = {}, limits = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
 end
 
 -- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
--- `remember`, and of no group unless they were active, whose attempt was `attempt` if it is given,
+-- `remember`, and of no group and no limit unless they were active, whose attempt was `attempt` if it is given,
 -- and that `passes`. `places`: true, or of which by place. Answers lists, one for each queue, and
 -- by place in which a job is.
 function Settled.gather(ids, raws, places, state, attempt, results, passes)
@@ -64,7 +64,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           from = from + 4 + length
         end
       end
-      if (not group or attempt) and not o.rm and not e.wd and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex, share)) then
+      if (attempt or not group and not o.li) and not o.rm and not e.wd and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex, share)) then
         local id, n = ids[i], list.n + 1
         list.n, list.ids[n], taken[i] = n, id, list
         if kind == list.kind then
@@ -82,6 +82,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           list.groups[k], list.members[k] = group, id
         end
         if share then list.shares[#list.shares + 1] = share end
+        if o.li then list.limits[#list.limits + 1] = o.li end
         if ex then list.expiring[#list.expiring + 1] = id end
         if flow then
           local k = #list.linked + 1

@@ -163,7 +163,8 @@ end
 -- Something of a row changes that seldom does.
 local function seldom(r) r.rest = nil end
 
--- Flags of a row: ROW_IDLE, ROW_PAUSED, ROW_DEAD_LETTERS, ROW_BOUNDED, ROW_LIMITED, ROW_SHARED.
+-- Flags of a row: ROW_IDLE, ROW_PAUSED, ROW_DEAD_LETTERS, ROW_BOUNDED, ROW_LIMITED, ROW_NAMED,
+-- ROW_SHARED.
 function flag(r, bit) return floor(r.flags / bit) % 2 == 1 end
 function set_flag(r, bit, on)
   if flag(r, bit) ~= on then r.flags = r.flags + (on and bit or -bit) end
@@ -342,7 +343,7 @@ function Row.forget(r)
   call('ZREM', S.k.w, r.name)
   call('ZREM', S.k.e, r.name)
   call('ZREM', S.k.qs, r.name)
-  call('HDEL', S.k.s, 'q' .. r.name, 'l' .. r.name, 'y' .. r.name)
+  call('HDEL', S.k.s, 'q' .. r.name, 'l' .. r.name, 'y' .. r.name, 'j' .. r.name)
   Stats.forget_queue(r.name)
   Settled.forget_queue(r.name)
   local dirty = {}
@@ -551,6 +552,7 @@ function Shard.commit()
   if S.changed_bundles then Bundle.flush() end
   if S.changed_groups then Group.flush() end
   if S.changed_shares then Share.flush() end
+  if S.named then Named.commit() end
   if S.gathered then Group.write_lines() end
   if S.settled and M.watch >= S.now then notify_watchers() end
   if S.changes then write_changes() end

@@ -137,6 +137,7 @@ local function take_place(take, r, lane, one, place, id, raw, group)
       take.expired = take.expired + 1
       return false, not Claim.ends(take)
     end
+    if j.opts.li and Named.meets(take, r, j, lane, place, group, row) then return false, not Claim.ends(take) end
     if not Claim.fits(take, raw) then return false, false end
     if group then Group.started(r, group, id, raw, nil, j) else Share.place_out(r, row, lane, place) end
     Claim.take_one(take, r, j, raw)

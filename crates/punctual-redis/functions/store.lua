@@ -102,8 +102,8 @@ local function wait_in_group(r, group, id, raw)
   if group then Group.waits(r, group, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%), id, true) end
 end
 
--- Puts the jobs of a part of a batch in the lines of their groups or shares, or where they become
--- due.
+-- Puts the jobs of a part of a batch in the lines of their groups, shares or limits, or where they
+-- become due.
 function Enqueue.line_up_keyed(batch, part)
   local r, ids, raws, groups, shares, dues, examined = part.row, {}, {}, {}, {}, {}, {}
   for i = 1, part.n do
@@ -116,6 +116,7 @@ function Enqueue.line_up_keyed(batch, part)
     end
   end
   if part.later then return Due.add_many(r, dues, ids, raws, nil, examined) end
+  if part.limited then return Named.line_up(r, ids, raws, groups, shares) end
   if part.grouped then return Group.line_up(r, ids, raws, groups, part.shared and shares or nil) end
   Share.line_up(r, ids, raws, shares)
 end
@@ -141,7 +142,8 @@ local function nothing_yet() return {n = 0, kv = {}, keys = {}, periods = {}, en
 local function place_of(all, r)
   local place = all.places[r]
   if not place then
-    place = {n = 0, lanes = {}, ids = {}, dues = {}, records = {}, examined = {}, held = {}, grouped = {ids = {}, raws = {}, groups = {}, shares = {}}, shared = {ids = {}, raws = {}, shares = {}}}
+    place = {n = 0, lanes = {}, ids = {}, dues = {}, records = {}, examined = {}, held = {}, grouped = {ids = {}, raws = {}, groups = {}, shares = {}}, shared = {ids = {}, raws = {}, shares = {}},
+      limited = {ids = {}, raws = {}, groups = {}, shares = {}}}
     all.places[r] = place
     all.places[#all.places + 1] = r
   end
@@ -187,15 +189,16 @@ local function gather(all, r, id, raw, due, o, field, ex, group, share)
     place.held[k + 1], place.held[k + 2] = '0', sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
     wait_in_group(r, group, id, raw)
     changed(id, r.name, HELD)
-  elseif (group or share) and due <= S.now then
-    local of = group and place.grouped or place.shared
+  elseif (group or share or o and o.li) and due <= S.now then
+    local of = o.li and place.limited or group and place.grouped or place.shared
     local k = #of.ids + 1
     of.ids[k], of.raws[k], of.shares[k] = id, raw, share or false
+    if of.groups then of.groups[k] = group or false end
     if group then of.groups[k], of.has_shares = group, of.has_shares or share end
     changed(id, r.name, READY)
   elseif due > S.now or r.head > 0 and r.head <= S.now then -- or a pile is being moved: behind it
     local k = #place.ids + 1
-    place.ids[k], place.dues[k], place.records[k], place.examined[k] = id, due, raw, o and (o.uh == 0 or group ~= nil or share ~= nil)
+    place.ids[k], place.dues[k], place.records[k], place.examined[k] = id, due, raw, o and (o.uh == 0 or group ~= nil or share ~= nil or o.li ~= nil)
     wait_in_group(r, group, id, raw)
     if due > S.now then changed(id, r.name, SCHEDULED) end
   else
@@ -220,9 +223,10 @@ local function store_gathered(all)
       r.c[HELD], r.rest = r.c[HELD] + held, nil
     end
     if #place.ids > 0 then Due.add_many(r, place.dues, place.ids, place.records, nil, place.examined) end
-    local grouped, shared = place.grouped, place.shared
+    local grouped, shared, limited = place.grouped, place.shared, place.limited
     if #grouped.ids > 0 then Group.line_up(r, grouped.ids, grouped.raws, grouped.groups, grouped.has_shares and grouped.shares or nil) end
     if #shared.ids > 0 then Share.line_up(r, shared.ids, shared.raws, shared.shares) end
+    if #limited.ids > 0 then Named.line_up(r, limited.ids, limited.raws, limited.groups, limited.shares) end
     for prio, lane in pairs(place.lanes) do
       Line.push(r, prio, lane.ids, lane.kind, lane.sizes)
       r.c[READY] = r.c[READY] + #lane.ids

@@ -142,6 +142,7 @@ function Sweep.maintain(base, args)
   local cut = map.sh and Shard.cut(map.sh, map.ss == 1) or nil
   local moved, expired, rescued, pruned = Sweep.run(true)
   Row.forget_idle(Workers.forget(MINUTE))
+  Named.sweep()
   if S.lost then Heal.note() end
   S.heals = true -- what the walk meets begins no other
   local heals = Heal.walk()

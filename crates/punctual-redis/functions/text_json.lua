@@ -199,6 +199,8 @@ local function job(id, raw, state, lease)
     {'unique', o.u and unique(o)},
     {'group', o.g and object({{'key', quote(o.g)}, {'on_retry', o.gp and '"pass"' or '"hold"'}})},
     {'share', o.sh and quote(o.sh)},
+    {'limits', o.li and strings(o.li)},
+    {'cost', o.co and number(o.co)},
     {'max_attempts', number(o.ma or %MAX_ATTEMPTS_DEFAULT%)},
     {'max_crashes', o.mc and number(o.mc)},
     {'timeout_ms', o.to and number(o.to / 1000)},

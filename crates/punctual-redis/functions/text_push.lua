@@ -17,6 +17,8 @@ local OPTIONS = {
   {'GROUP', 'key', 'KEY'},
   {'ON_RETRY', {'hold', 'pass'}, 'hold|pass'},
   {'SHARE', 'key', 'KEY'},
+  {'LIMIT', 'name', 'NAME', many = true},
+  {'COST', {1, %COST_MAX%}, '1..%COST_MAX%'},
   {'MAX_ATTEMPTS', {1, 4294967295}, 'N'},
   {'MAX_CRASHES', {1, 4294967295}, 'N'},
   {'TIMEOUT', {1, TIMEOUT_MAX}, 'MS'},
@@ -115,6 +117,7 @@ local function opts_of(o, headers)
     u = o.UNIQUE, up = o.UNIQUE and ({keep = 0, replace = 1, after = 2, refresh = 3})[o.POLICY or 'keep'],
     um = o.MAX_WAIT and o.MAX_WAIT * 1000, uh = o.UNIQUE and hold_of(o.HOLD),
     g = o.GROUP, gp = o.GROUP and o.ON_RETRY == 'pass' and 1 or nil, sh = o.SHARE,
+    li = o.LIMIT and once(o.LIMIT), co = o.COST ~= 1 and o.COST or nil,
     rn = o.RETENTION and o.RETENTION > 0 and o.RETENTION or nil,
     w = o.WAIT_FOR and once(o.WAIT_FOR),
     mc = o.MAX_CRASHES, rm = o.REMEMBER and o.REMEMBER * 1000,
@@ -132,6 +135,8 @@ local function check(o, payload)
   if (o.POLICY or o.HOLD) and not o.UNIQUE then refuse('invalid_input', 'POLICY and HOLD are of a unique key; give UNIQUE too') end
   if (o.POLICY == 'refresh') ~= (o.MAX_WAIT ~= nil) then refuse('invalid_input', 'MAX_WAIT is of POLICY refresh, which needs it; give both') end
   if o.ON_RETRY and not o.GROUP then refuse('invalid_input', 'ON_RETRY is of a group; give GROUP too') end
+  if o.LIMIT and #o.LIMIT > %NAMED_LIMITS_MAX% then refuse('invalid_input', 'LIMIT stands too often; use at most %NAMED_LIMITS_MAX% named limits') end
+  if o.COST and not o.LIMIT then refuse('invalid_input', 'COST is of named limits; give LIMIT too') end
   if o.WAIT_FOR and #o.WAIT_FOR > WAIT_FOR_MAX then refuse('invalid_input', 'WAIT_FOR stands too often; use at most 64 names') end
   if #payload > PAYLOAD_MAX then
     refuse('payload_too_large', 'payload is over the limit of %PAYLOAD_BYTES_MAX% bytes; store the blob elsewhere and send a reference (bytes: ' .. #payload .. ')')

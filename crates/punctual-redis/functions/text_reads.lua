@@ -76,6 +76,13 @@ local REASONS = {
   function(r)
     return 'share_turn', fmt('%.0f other shares have a turn before the next one of its share', r[3]), {'share', Text.quote(r[2])}
   end,
+  function(r) return 'limit_blocked', 'limit ' .. r[2] .. ' is blocked, and opens in ' .. span(at8(r[3]) - S.now), {'limit', Text.quote(r[2])} end,
+  function(r)
+    return 'limit_concurrency_reached', fmt('%.0f jobs with limit %s are active, of at most %.0f; it goes on when one ends', r[4], r[2], r[3]), {'limit', Text.quote(r[2])}
+  end,
+  function(r)
+    return 'limit_rate_reached', 'limit ' .. r[2] .. ' has used up its rate; the job may start in ' .. span(at8(r[4]) - S.now), {'limit', Text.quote(r[2])}
+  end,
 }
 
 local function reasons_json(reasons, j, lease)

@@ -69,6 +69,10 @@ function Leader.wake_at(open)
       local at = Share.wake_at(r)
       if at > 0 and (wake == 0 or at < wake) then wake = at end
     end
+    if r.flags >= %ROW_NAMED% then
+      local at = Named.wake_at(r)
+      if at > 0 and (wake == 0 or at < wake) then wake = at end
+    end
   end
   local first = wake_at_open(free or open)
   return first > 0 and (wake == 0 or first < wake) and first or wake

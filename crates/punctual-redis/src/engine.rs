@@ -12,6 +12,7 @@ use punctual::sync::Lock;
 use punctual::time::Timestamp;
 use punctual::{Error, Namespace, NewJob, Result};
 
+use crate::health;
 use crate::library::Library;
 use crate::options::Options;
 use crate::policy::server_info::ServerInfo;
@@ -23,7 +24,6 @@ use crate::verbs::clock::ShardClock;
 use crate::verbs::key_sizes::KeySize;
 use crate::wakeup::waiting::Waiting;
 use crate::wire::{mp::MapWriter, stats};
-use crate::{health, named};
 
 /// Jobs on Redis or Valkey: one server, one with replicas and sentinels, or a cluster.
 ///
@@ -315,7 +315,6 @@ impl Engine for RedisEngine {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
         self.checks()
             .jobs(&jobs)
-            .and_then(|()| named::refuse_jobs(&jobs))
             .map_err(|error| error.operation("enqueue"))?;
         self.calls.enqueue(namespace, jobs, self.durability).await
     }
@@ -344,7 +343,6 @@ impl Engine for RedisEngine {
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
         self.checks()
             .settle(&settle)
-            .and_then(|()| named::refuse_effects(&settle))
             .map_err(|error| error.operation("settle"))?;
         self.calls.settle(namespace, settle).await
     }
@@ -393,7 +391,6 @@ impl Engine for RedisEngine {
     async fn control(&self, namespace: &Namespace, control: Control) -> Result<Controlled> {
         self.checks()
             .control(&control)
-            .and_then(|()| named::refuse_control(&control))
             .map_err(|error| error.operation("control"))?;
         let controlled = self.calls.control(namespace, &control).await;
         controlled.map_err(|error| error.operation("control"))
@@ -454,10 +451,10 @@ impl Engine for RedisEngine {
                 Capability::QueueLimits,
                 Capability::Shares,
                 Capability::Flows,
+                Capability::NamedLimits,
             ];
             info.capabilities.retain(|one| !of_one.contains(one));
         }
-        (info.capabilities).retain(|one| *one != Capability::NamedLimits);
         info.limits = *self.calls.limits();
         info.settled_window = self.calls.limits().settled_window;
         info.resend_window = resend_window.unwrap_or(info.settled_window);

@@ -1,39 +1,36 @@
-//! What the functions do not know yet: named limits.
+//! Named limits: which calls of them an engine refuses.
 
-use punctual::engine::{Control, RecordValue, Settle};
+use punctual::engine::{Control, RecordValue};
 use punctual::{Error, ErrorKind, NewJob, Result};
 
-use crate::flows::of_effects;
-
-pub(crate) fn refuse_control(control: &Control) -> Result<()> {
-    match control {
-        Control::BlockLimit { .. } | Control::Limits { .. } | Control::Limit { .. } => {
-            Err(unsupported())
-        }
-        Control::Write {
-            value: Some(RecordValue::Limit(_)),
-            ..
-        } => Err(unsupported()),
-        Control::Guarded { effects, .. } => refuse_jobs(of_effects(effects)),
-        _ => Ok(()),
-    }
-}
-
-pub(crate) fn refuse_jobs<'a>(jobs: impl IntoIterator<Item = &'a NewJob>) -> Result<()> {
-    match jobs.into_iter().any(|job| !job.limits.is_empty()) {
-        true => Err(unsupported()),
+/// Refuses jobs with named limits where a namespace is cut into shards: each would let as many
+/// start.
+pub(crate) fn may_name<'a>(jobs: impl IntoIterator<Item = &'a NewJob>, count: usize) -> Result<()> {
+    match count > 1 && jobs.into_iter().any(|job| !job.limits.is_empty()) {
+        true => Err(unsupported(count)),
         false => Ok(()),
     }
 }
 
-pub(crate) fn refuse_effects(settle: &Settle) -> Result<()> {
-    let settlements = settle.leases.iter().flat_map(|lease| &lease.settlements);
-    let mut effects = settlements.map(|one| of_effects(&one.effects));
-    effects.try_for_each(refuse_jobs)
+/// The same of controls.
+pub(crate) fn may_control(control: &Control, count: usize) -> Result<()> {
+    let value = match control {
+        Control::Write { value, .. } => value.as_ref(),
+        _ => None,
+    };
+    let is_named = match (control, value) {
+        (Control::BlockLimit { .. } | Control::Limits { .. } | Control::Limit { .. }, _)
+        | (_, Some(RecordValue::Limit(_))) => true,
+        _ => false,
+    };
+    match count > 1 && is_named {
+        true => Err(unsupported(count)),
+        false => Ok(()),
+    }
 }
 
-fn unsupported() -> Error {
-    let message = "the Redis engine has no named limits yet; leave `limits` out and limit the queue, \
-                   or use a `file:` engine";
-    Error::new(ErrorKind::Unsupported, message)
+fn unsupported(count: usize) -> Error {
+    let message = "a namespace that is cut into shards has no named limits, as each shard would let \
+                   that many start; use one without shards for jobs with `limits`";
+    Error::new(ErrorKind::Unsupported, message).with("shards", count)
 }

@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 26] = [
+const INJECTED: [Inject; 29] = [
     (
         "GuardNotCompared",
         "  if version == guard[2] then return nil end\n",
@@ -89,8 +89,30 @@ const INJECTED: [Inject; 26] = [
     (
         "SlotLeftBehind",
         "  r.c[ACTIVE] = r.c[ACTIVE] - 1\n  if j.opts.sh then Share.freed(r, j.opts.sh) end\n  \
+         if j.opts.li then Named.freed(r, j.opts.li) end\n  \
          e.a, e.s = (e.a or 0) + 1, p.started\n",
         "  e.a, e.s = (e.a or 0) + 1, p.started\n",
+    ),
+    (
+        "NamedSlotKept",
+        "    row.active = max(0, row.active - 1)\n    Named.changes(row)\n",
+        "    Named.changes(row)\n",
+    ),
+    (
+        "OneGateIsEnough",
+        "  if last then return last end\n  if Named.kept_of(r) == 0 then return nil end\n",
+        "  local shut = 0\n  \
+         for i = 1, #names do if Named.closed(rows[names[i]], units) then shut = shut + 1 end end\n  \
+         if last then return shut == #names and last or nil end\n  \
+         if Named.kept_of(r) == 0 then return nil end\n",
+    ),
+    // A job that waits at one limit holds the slots of its others.
+    (
+        "GatesOneByOne",
+        "  if not limit then return false end\n  if row then Share.place_out",
+        "  if not limit then return false end\n  \
+         for _, name in ipairs(j.opts.li) do if name ~= limit then Named.start(Named.row(name), 1) end end\n  \
+         if row then Share.place_out",
     ),
     (
         "PassNotRaised",

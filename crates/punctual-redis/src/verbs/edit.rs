@@ -12,6 +12,7 @@ use punctual::time::Timestamp;
 use punctual::{Error, ErrorKind, Namespace, Result};
 
 use super::{Walk, by_shard};
+use crate::named::may_control;
 use crate::session::calls::Calls;
 use crate::session::shards::{Shard, of_target};
 use crate::transport::node::Kind;
@@ -121,6 +122,7 @@ impl Calls {
         namespace: &Namespace,
         asked: &Control,
     ) -> Result<Controlled> {
+        may_control(asked, self.shards_of(namespace).await?.len())?;
         if let Some(told) = self.control_schedules(namespace, asked).await? {
             return Ok(told);
         }

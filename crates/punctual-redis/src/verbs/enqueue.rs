@@ -7,6 +7,7 @@ use punctual::{Error, Namespace, NewJob, Result};
 
 use super::{all, by_shard, put_back};
 use crate::flows::may_link;
+use crate::named::may_name;
 use crate::session::calls::Calls;
 use crate::session::shards::of_job;
 use crate::wire::{Instance, enqueue};
@@ -21,6 +22,7 @@ impl Calls {
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         may_link(&jobs, count)?;
+        may_name(&jobs, count)?;
         let mut receipts = vec![None; jobs.len()];
         let mut now = Timestamp::ZERO;
         // An empty call goes to one shard all the same, for its time.

@@ -12,6 +12,7 @@ use punctual::{Effect, Error, ErrorKind, Namespace, Result};
 
 use super::settle::{DELIVERS, whither};
 use crate::flows::{may_link, of_effects};
+use crate::named::may_name;
 use crate::session::calls::Calls;
 use crate::session::shards::Shard;
 use crate::transport::node::Kind;
@@ -34,6 +35,7 @@ impl Calls {
         let shards = self.shards_of(namespace).await?;
         let (home, count) = (&shards[0], shards.len());
         may_link(of_effects(effects), count)?;
+        may_name(of_effects(effects), count)?;
         self.register(home, self.deadline()).await;
         let whither = |effect: &Effect| whither(effect, home, count);
         let map = guard::request(guard, value.as_ref(), effects, whither);

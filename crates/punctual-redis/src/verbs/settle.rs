@@ -11,6 +11,7 @@ use punctual::{Effect, Error, ErrorKind, Namespace, Result};
 use super::guard::{is_behind, may_guard};
 use super::{all, by_shard, put_back};
 use crate::flows::{may_link, of_effects};
+use crate::named::may_name;
 use crate::session::calls::Calls;
 use crate::session::shards::{Shard, of_job, of_token};
 use crate::wire::settle::{self, Posted, Whither};
@@ -28,6 +29,7 @@ impl Calls {
         let count = shards.len();
         let sent = settle.leases.iter().flat_map(|lease| &lease.settlements);
         may_link(sent.clone().flat_map(|one| of_effects(&one.effects)), count)?;
+        may_name(sent.clone().flat_map(|one| of_effects(&one.effects)), count)?;
         may_guard(sent.filter_map(|one| one.guard.as_ref()), count)?;
         let mut verdicts = vec![None; settle.leases.len()];
         let mut now = Timestamp::ZERO;

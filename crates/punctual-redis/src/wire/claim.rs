@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use punctual::engine::{
     Claim, ClaimOrder, Claimed, Lease, LimitedQueue, Token, WorkerId, WorkerRecord,
 };
+use punctual::time::Timestamp;
 use punctual::{JobId, JobRecord, Result, State};
 
 use super::bundle::{self, Run};
 use super::mp::{MapWriter, Mp};
 use super::numbers::{
     CLAIM_ALONE, CLAIM_BUNDLES, CLAIM_READS, CLAIM_READS_EXT, CLAIM_RETURNS, CLAIM_TURNS,
-    CLAIM_WOKEN, CLAIMED_ANOTHER, CLAIMED_BUNDLES, CLAIMED_LIMITED, CLAIMED_SHARES,
+    CLAIM_WOKEN, CLAIMED_ANOTHER, CLAIMED_BUNDLES, CLAIMED_LIMITED, CLAIMED_NAMED, CLAIMED_SHARES,
     CLAIMED_SUSPECTS, CLAIMED_UNSEEN, REC_CORE, TAG_PLAIN, TAG_WAITING,
 };
 use super::record::{Holder, number_32, read_record, texts};
@@ -189,7 +190,14 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
         reply.claimed.limited = limited(&mut reader)?;
     }
     if flags & CLAIMED_SHARES != 0 {
-        opened(&mut reader, &mut reply.claimed.limited)?;
+        opened(&mut reader, &mut reply.claimed.limited, |queue| {
+            &mut queue.shares
+        })?;
+    }
+    if flags & CLAIMED_NAMED != 0 {
+        opened(&mut reader, &mut reply.claimed.limited, |queue| {
+            &mut queue.limits
+        })?;
     }
     reader.end()?;
     Ok(reply)
@@ -210,14 +218,18 @@ fn limited(reader: &mut Reader<'_>) -> Result<Vec<LimitedQueue>> {
     (0..count).map(|_| one()).collect()
 }
 
-/// `count 2`, then `the place of its queue 1, length 2, share, open since 8` each.
-fn opened(reader: &mut Reader<'_>, limited: &mut [LimitedQueue]) -> Result<()> {
+/// `count 2`, then `the place of its queue 1, length 2, share or limit, open since 8` each.
+fn opened(
+    reader: &mut Reader<'_>,
+    limited: &mut [LimitedQueue],
+    of: impl Fn(&mut LimitedQueue) -> &mut Vec<(String, Timestamp)>,
+) -> Result<()> {
     for _ in 0..reader.u16()? {
         let queue = usize::from(reader.u8()?);
         let length = reader.u16()?;
-        let share = super::text(reader.take(length)?)?;
+        let key = super::text(reader.take(length)?)?;
         let queue = limited.get_mut(queue).ok_or_else(damaged)?;
-        queue.shares.push((share, reader.instant()?));
+        of(queue).push((key, reader.instant()?));
     }
     Ok(())
 }

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::engine::{
-    Control, Controlled, Counts, Cursor, OnFull, QueueSettings, Rate, RecordValue, ShareSettings,
-    VersionedRecord,
+    ClosedShare, Control, Controlled, Counts, Cursor, LimitSettings, NamedLimit, OnFull,
+    QueueSettings, Rate, RecordValue, ShareSettings, VersionedRecord,
 };
 use punctual::schedule::SCHEDULE_PREFIX;
 use punctual::{Limits, Result};
 
-use super::mp::{MapWriter, Mp};
-use super::numbers::{RATE_SMOOTH, RATE_WINDOW, VALUE_OPAQUE, VALUE_SCHEDULE, VALUE_SETTINGS};
+use super::mp::{MapWriter, Mp, read_instant};
+use super::numbers::{
+    RATE_SMOOTH, RATE_WINDOW, VALUE_LIMIT, VALUE_OPAQUE, VALUE_SCHEDULE, VALUE_SETTINGS,
+};
 use super::record::{number_32, texts};
 use super::{damaged, inspect, micros, schedule};
 
@@ -43,6 +45,11 @@ pub(crate) fn request(control: &Control) -> MapWriter {
             map.put("c", 9_u8).put("q", queue).put("sk", share);
             map.put("sp", micros(*span))
         }
+        Control::BlockLimit { name, span } => {
+            map.put("c", 10_u8).put("na", name).put("sp", micros(*span))
+        }
+        Control::Limit { name } => map.put("c", 11_u8).put("na", name),
+        Control::Limits { after, limit } => map.put("c", 12_u8).put("af", after).put("li", *limit),
         // The contract and this crate are of one version.
         _ => &mut map,
     };
@@ -152,6 +159,13 @@ pub(super) fn packed(name: &str, value: &RecordValue) -> Mp {
             bytes.push(VALUE_SETTINGS);
             bytes.extend(map.packed());
         }
+        RecordValue::Limit(settings) => {
+            let mut map = MapWriter::default();
+            map.put_some("lc", settings.concurrency);
+            map.put_some("lr", settings.rate.as_ref().map(packed_rate));
+            bytes.push(VALUE_LIMIT);
+            bytes.extend(map.packed());
+        }
         RecordValue::Opaque(opaque) => {
             bytes.push(VALUE_OPAQUE);
             bytes.extend_from_slice(opaque);
@@ -224,6 +238,13 @@ pub(super) fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
         Some((&VALUE_SCHEDULE, rest)) => {
             Ok(RecordValue::Schedule(Box::new(schedule::unpacked(rest)?)))
         }
+        Some((&VALUE_LIMIT, rest)) => {
+            let map = Mp::read(rest)?;
+            let mut settings = LimitSettings::new();
+            settings.concurrency = map.get("lc").some(Mp::number)?;
+            settings.rate = map.get("lr").some(rate)?;
+            Ok(RecordValue::Limit(settings))
+        }
         Some((&VALUE_OPAQUE, rest)) => Ok(RecordValue::Opaque(Bytes::copy_from_slice(rest))),
         _ => Err(damaged()),
     }
@@ -231,8 +252,14 @@ pub(super) fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
 
 pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
     Ok(match control {
-        Control::Pause { .. } | Control::Resume { .. } | Control::BlockShare { .. } => {
-            Controlled::Done(reply.get("d").is_set())
+        Control::Pause { .. }
+        | Control::Resume { .. }
+        | Control::BlockShare { .. }
+        | Control::BlockLimit { .. } => Controlled::Done(reply.get("d").is_set()),
+        Control::Limit { .. } => Controlled::Limit(Box::new(limit(reply.get("l"))?)),
+        Control::Limits { .. } => {
+            let limits = reply.get("l").list()?.iter().map(limit);
+            Controlled::Limits(limits.collect::<Result<_>>()?)
         }
         Control::Purge { .. } => Controlled::Purged {
             examined: reply.get("ex").number()? as usize,
@@ -248,6 +275,36 @@ pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
         Control::Names { .. } => Controlled::Names(texts(reply.get("na"))?),
         _ => Controlled::Written(reply.get("ve").number()?),
     })
+}
+
+/// `[name, [concurrency, rate] if it has settings, whose they are, active, waiting, what is closed,
+/// when time opens it]`
+fn limit(value: &Mp) -> Result<NamedLimit> {
+    let [name, settings, set_by, active, waiting, closed, opens_at] = value.list()? else {
+        return Err(damaged());
+    };
+    let mut limit = NamedLimit::new(name.text()?);
+    if let [most, by] = settings.list()? {
+        let mut settings = LimitSettings::new();
+        settings.concurrency = Some(most.number()?).filter(|most| *most > 0);
+        if !by.list()?.is_empty() {
+            settings.rate = Some(rate(by)?);
+        }
+        limit.settings = Some(settings);
+        limit.set_by = Some(set_by.text()?);
+    }
+    limit.active = active.number()?;
+    limit.waiting = waiting.number()?;
+    limit.closed = match closed.number()? {
+        1 => Some(ClosedShare::Concurrency),
+        2 => Some(ClosedShare::Rate),
+        3 => Some(ClosedShare::Blocked),
+        _ => None,
+    };
+    if !opens_at.bytes()?.is_empty() {
+        limit.opens_at = Some(read_instant(opens_at)?);
+    }
+    Ok(limit)
 }
 
 fn cursor(reply: &Mp) -> Result<Option<Cursor>> {

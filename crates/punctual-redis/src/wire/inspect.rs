@@ -135,6 +135,20 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
             share: at(0)?.text()?,
             ahead: at(1)?.number()? as usize,
         },
+        25 => Reason::LimitBlocked {
+            name: at(0)?.text()?,
+            until: read_instant(at(1)?)?,
+        },
+        26 => Reason::LimitConcurrencyReached {
+            name: at(0)?.text()?,
+            limit: at(1)?.number()?,
+            active: at(2)?.number()?,
+        },
+        27 => Reason::LimitRateReached {
+            name: at(0)?.text()?,
+            rate: rate(at(1)?)?,
+            until: read_instant(at(2)?)?,
+        },
         15 => Reason::NeverReleased {
             by: id(at(0)?)?,
             state: state_of(at(1)?.number()? as usize)?,

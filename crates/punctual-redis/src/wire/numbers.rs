@@ -67,6 +67,8 @@ pub(crate) const CLAIMED_BUNDLES: u8 = 8;
 pub(crate) const CLAIMED_LIMITED: u8 = 32;
 /// Only with 32: *shares* that were closed stand behind them.
 pub(crate) const CLAIMED_SHARES: u8 = 64;
+/// Only with 32: *named limits* that were closed stand behind those.
+pub(crate) const CLAIMED_NAMED: u8 = 128;
 /// `span u64`.
 pub(crate) const HAS_SPAN: u8 = 1;
 /// `len u32, result`.
@@ -99,6 +101,8 @@ pub(crate) const VALUE_SETTINGS: u8 = 0;
 pub(crate) const VALUE_OPAQUE: u8 = 1;
 /// A schedule.
 pub(crate) const VALUE_SCHEDULE: u8 = 2;
+/// Settings of a named limit.
+pub(crate) const VALUE_LIMIT: u8 = 3;
 /// Starts that are a step apart, and a burst.
 pub(crate) const RATE_SMOOTH: u64 = 0;
 /// Starts in any span of a length.

@@ -168,6 +168,8 @@ pub(super) fn read_options(job: &mut NewJob, options: &Mp) -> Result<()> {
     job.unique = unique(options)?;
     job.group = group(options)?;
     job.share = options.get("sh").some(Mp::text)?;
+    job.limits = texts(options.get("li"))?;
+    job.cost = options.get("co").some(number_32)?.unwrap_or(1);
     if let Some(most) = options.get("ma").some(number_32)? {
         job.max_attempts = most;
     }

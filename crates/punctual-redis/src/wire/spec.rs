@@ -154,6 +154,12 @@ fn second_group(options: &mut MapWriter, job: &NewJob) {
     if !job.wait_for.is_empty() {
         options.put("w", names(&job.wait_for));
     }
+    if !job.limits.is_empty() {
+        options.put("li", names(&job.limits));
+    }
+    if job.cost != 1 {
+        options.put("co", job.cost);
+    }
     options.put_some("hi", job.history.as_deref().map(history));
     let run = job.history.as_ref().and_then(|past| past.schedule.as_ref());
     if let Some(run) = run {

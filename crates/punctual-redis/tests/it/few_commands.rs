@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use punctual::conformance::START;
 use punctual::engine::{
-    Action, Edit, Edited, EnqueueVerdict, LeaseReport, Select, Settle, SettleVerdict, Settlement,
+    Action, Control, Edit, Edited, EnqueueVerdict, LeaseReport, LimitSettings, RecordValue, Select, Settle, SettleVerdict, Settlement,
     Target,
 };
 use punctual::time::{ManualClock, hours, minutes, seconds};
@@ -148,6 +148,12 @@ fn of_share(number: usize) -> NewJob {
     plain(number).share(format!("customer-{number}"))
 }
 
+fn with_limits(number: usize) -> NewJob {
+    plain(number)
+        .limit("smtp")
+        .limit(format!("host:{}", number % 10))
+}
+
 fn retained(number: usize) -> NewJob {
     let mut job = plain(number);
     job.retention = hours(1);
@@ -209,6 +215,42 @@ async fn among_shares(shares: usize) -> [u64; 3] {
     place
         .life((0..100).map(|nth| of_share(nth * 7 % shares)).collect())
         .await
+}
+
+#[tokio::test]
+async fn jobs_with_limits_take_a_few_commands_a_call() {
+    assert_eq!(life_of(with_limits).await, [9, 21, 12]);
+}
+
+/// Commands of a settle that frees twenty slots of a limit, and of a claim that takes them, while
+/// so many jobs wait at it.
+async fn at_a_limit(waiting: usize) -> [u64; 2] {
+    let mut place = Place::new().await;
+    let write = Control::Write {
+        name: "limit/smtp".into(),
+        expected: 0,
+        value: Some(RecordValue::Limit(LimitSettings::new().concurrency(20))),
+    };
+    let written = place.engine.control(&here(), write).await;
+    written.expect("a limit");
+    let jobs = (0..20 + waiting).map(|nth| plain(nth).limit("smtp"));
+    place.enqueue(jobs.collect()).await;
+    let active = place.claim(20).await;
+    // A claim keeps back a part of them.
+    for _ in 0..waiting / 100 {
+        let none = claim(&place.engine, 20).await.expect("claim");
+        assert!(none.is_empty());
+    }
+    place.look();
+    place.end(&active, Outcome::Completed).await;
+    let settled = place.commands();
+    place.claim(20).await;
+    [settled, place.commands()]
+}
+
+#[tokio::test]
+async fn jobs_that_wait_at_a_limit_cost_no_call_anything() {
+    assert_eq!(at_a_limit(900).await, at_a_limit(200).await);
 }
 
 #[tokio::test]

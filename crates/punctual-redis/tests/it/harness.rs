@@ -105,8 +105,8 @@ impl Place for UnderRules {
     }
 }
 
-/// An engine there claims every capability but that of named limits; cut into shards, also without
-/// those of limits, shares and flows.
+/// An engine there claims every capability; cut into shards, all but those of limits, shares and
+/// flows.
 pub(crate) fn claims_all<P: Place>(places: &On<P>) {
     let runtime = tokio::runtime::Runtime::new().expect("the system allows it");
     runtime.block_on(async {
@@ -118,9 +118,9 @@ pub(crate) fn claims_all<P: Place>(places: &On<P>) {
             Capability::QueueLimits,
             Capability::Shares,
             Capability::Flows,
+            Capability::NamedLimits,
         ];
         claimed.retain(|one| is_whole || !of_one.contains(one));
-        claimed.retain(|one| *one != Capability::NamedLimits);
         assert_eq!(info.capabilities, claimed);
     });
 }

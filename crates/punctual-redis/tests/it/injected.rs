@@ -3,11 +3,24 @@
 use std::process::Command;
 
 /// A bug, and a law that it breaks.
-const FOUND: [(&str, &str); 12] = [
+const FOUND: [(&str, &str); 16] = [
     ("SlotLeftBehind", "limits::a_lost_lease_frees_its_slot"),
     (
         "SlotLeftBehind",
         "share_limits::a_lost_lease_frees_the_slot_of_its_share",
+    ),
+    (
+        "SlotLeftBehind",
+        "named::a_lost_lease_frees_the_slot_of_its_limits",
+    ),
+    ("NamedSlotKept", "named::every_end_frees_the_slot"),
+    (
+        "OneGateIsEnough",
+        "named::a_job_starts_when_all_its_limits_are_open",
+    ),
+    (
+        "GatesOneByOne",
+        "named::a_job_starts_when_all_its_limits_are_open",
     ),
     ("PassNotRaised", "shares::weights_hold_over_any_span"),
     ("TokenAtEnqueue", "limits::a_retry_takes_a_token_anew"),

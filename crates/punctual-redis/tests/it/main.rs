@@ -79,6 +79,7 @@ mod midway;
 /// Slots of many keys that move.
 mod moves;
 /// What a call costs beside leases of others.
+mod named_limits;
 mod neighbours;
 /// Effects for other shards.
 mod outbox;

@@ -101,6 +101,11 @@ pub(crate) fn every_option() -> Vec<u8> {
     ])
 }
 
+/// Opts of a job with named limits.
+pub(crate) fn limits() -> Vec<u8> {
+    map(&[("li", b"\x92\xa3api\xa6smtp:a"), ("co", &[3])])
+}
+
 /// A history of which every field is there.
 pub(crate) fn history() -> Vec<u8> {
     let instant = [0xa8, 0, 5, 0x7f, 0, 0, 0, 0, 0];
@@ -203,6 +208,7 @@ pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("enqueue", vec![one(&[], 0)]),
         ("enqueue", vec![one(&every_option(), 3)]),
         ("enqueue", vec![one(&history(), 3)]),
+        ("enqueue", vec![one(&limits(), 3)]),
         ("enqueue", vec![uniform(2, &[])]),
         ("enqueue", vec![uniform(2, &map(&[("ma", &[3])]))]),
         ("enqueue", bundle().to_vec()),
@@ -252,6 +258,27 @@ pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
                 ("ex", &[0]),
                 ("v", b"\xa6\x00\x81\xa2mp\x09"),
             ])),
+        ),
+        (
+            "control",
+            of(map(&[
+                ("c", &[5]),
+                ("na", b"\xa9limit/api"),
+                ("ex", &[0]),
+                (
+                    "v",
+                    b"\xb0\x03\x82\xa2lc\x01\xa2lr\x94\x00\x02\xcd\x10\x00\x01",
+                ),
+            ])),
+        ),
+        (
+            "control",
+            of(map(&[("c", &[10]), ("na", b"\xa3api"), ("sp", &[9])])),
+        ),
+        ("control", of(map(&[("c", &[11]), ("na", b"\xa3api")]))),
+        (
+            "control",
+            of(map(&[("c", &[12]), ("af", b"\xa1a"), ("li", &[9])])),
         ),
         (
             "watch",
