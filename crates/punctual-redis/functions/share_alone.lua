@@ -124,7 +124,7 @@ function Share.take_alone(take, r, lane, members, shares)
   call_many('HSET', Share.rows_key(r), kv)
   take.plain = false
   sh.active, sh.fresh, sh.changed, stands.turn = sh.active + k, sh.fresh + k, true, max(stands.turn, unp('>I8', members[k], 5))
-  stands.places = max(0, stands.places - k)
+  stands.places, stands.others = max(0, stands.places - k), 0
   if stands.places == 0 then sh.lanes[lane] = nil end
   return raws, k
 end

@@ -379,6 +379,8 @@ function Share.started(r, row, lane, pass)
   row.active, sh.active, sh.fresh, sh.changed = row.active + 1, sh.active + 1, sh.fresh + 1, true
   if limits.rate then Gate.count(Share.counter(row, limits), 1) end
   if stands and stands.turn < pass then stands.turn = pass end
+  -- Jobs without a share, if there are none, have no credit when some come.
+  if stands and (r.X[lane] or 0) == 0 and (lane > 9 or (r.L[lane] or 0) == 0) then stands.others = 0 end
   if line then line.pass = raised(pass, Share.weight(r, row.share)) end
   changes(row)
 end

@@ -22,6 +22,7 @@ macro_rules! __share_laws {
                 a_changed_weight_counts_at_once[Shares],
                 a_share_keeps_its_own_order[Shares, Delay, Priority, StrictDueOrder],
                 jobs_without_a_share_take_turns_too[Shares],
+                jobs_without_a_share_that_return_have_no_credit[Shares],
                 a_serial_group_within_a_share_stays_serial[Shares, Groups],
                 a_group_may_have_jobs_of_several_shares[Shares, Groups],
                 long_jobs_leave_the_next_slot_to_a_newcomer[Shares],

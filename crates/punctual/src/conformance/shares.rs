@@ -223,6 +223,23 @@ pub(super) async fn jobs_without_a_share_take_turns_too(case: Case) {
     assert_eq!(counts(&turns)[""], 5, "{turns:?}");
 }
 
+/// Jobs without a share come back behind those that wait, as a share does.
+pub(super) async fn jobs_without_a_share_that_return_have_no_credit(case: Case) {
+    for one_by_one in [true, false] {
+        let case = case.another().await;
+        case.many_of("a", 6).await;
+        case.many_of("b", 6).await;
+        case.enqueue(job()).await;
+        assert_eq!(case.turns(4).await, ["", "a", "b", "a"]);
+        case.enqueue(job()).await;
+        let turns = match one_by_one {
+            true => case.turns(4).await,
+            false => case.turns_of(1, 4).await,
+        };
+        assert_eq!(turns, ["b", "", "a", "b"], "{one_by_one}");
+    }
+}
+
 /// A job of a share and of the group `g`.
 fn grouped(share: &str) -> NewJob {
     let group = Group {
