@@ -140,7 +140,7 @@ def claim(nonce):
     lost is answered again."""
     wish = {"queues": [QUEUE], "limit": 10, "lease_duration": f"{LEASE_MS}ms", "worker": WORKER, "nonce": nonce}
     answer = call("claims", {**wish, "wait": "5s"}, wait_seconds=5)
-    if not answer["leases"] and answer["suspects"]:
+    if not answer["leases"] and answer["suspects_wait"]:
         # A job that was in two crashes is only given to who runs nothing else, as this one does now.
         answer = call("claims", {**wish, "alone": True})
     return answer

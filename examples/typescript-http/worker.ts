@@ -30,7 +30,7 @@ interface Claimed {
   leases: Lease[];
   now: string;
   took_us: number;
-  suspects: boolean;
+  suspects_wait: boolean;
 }
 interface Extended {
   leases: { lease_lost?: boolean; cancel_requested?: string[] }[];
@@ -171,7 +171,7 @@ process.on("SIGTERM", () => stopping.abort());
 async function claim(nonce: string): Promise<Claimed> {
   const wish = { queues: [QUEUE], limit: 10, lease_duration: `${LEASE_MS}ms`, worker, nonce };
   const answer = await call<Claimed>("claims", { ...wish, wait: "30s" }, stopping.signal);
-  if (answer.leases.length > 0 || !answer.suspects) return answer;
+  if (answer.leases.length > 0 || !answer.suspects_wait) return answer;
   // A job that was in two crashes is only given to who runs nothing else, as this one does now.
   return call<Claimed>("claims", { ...wish, alone: true });
 }

@@ -103,8 +103,8 @@ impl Engine for Prepared {
                 .collect(),
             now,
             wake_at: (from > 0).then_some(now),
-            suspects: false,
-            another_wakes: false,
+            suspects_wait: false,
+            wake_by: WakeBy::Claimer,
             limited: Vec::new(),
         })
     }

@@ -154,7 +154,7 @@ pub const LIMITS: &[Limit] = &[
         512 << 20,
         "512 MiB",
         Some(("LIMIT_NAMESPACE_RETAINED_BYTES", "536870912")),
-        "bytes of settled jobs kept in all queues of a namespace, on Redis of a shard",
+        "bytes of settled jobs kept in all queues of a namespace; each shard counts its own",
     ),
     adjustable(
         "feed",

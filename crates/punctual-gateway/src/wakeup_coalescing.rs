@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use punctual::engine::{Claim, Claimed, WaitFor};
+use punctual::engine::{Claim, ClaimMode, Claimed, WaitFor};
 use punctual::sync::Lock;
 use punctual::time::Timestamp;
 use punctual::{Engine, Namespace, Result};
@@ -19,7 +19,7 @@ pub(crate) struct WakeupCoalescing(Arc<Mutex<HashMap<Key, Entry>>>);
 pub(crate) struct Key {
     pub(crate) namespace: Namespace,
     queues: Vec<String>,
-    alone: bool,
+    mode: ClaimMode,
 }
 
 /// Removed with its last waiter.
@@ -61,7 +61,7 @@ impl Key {
         Self {
             namespace: namespace.clone(),
             queues: claim.queues.clone(),
-            alone: claim.alone,
+            mode: claim.mode,
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fastrand::Rng;
 use punctual::conformance::{Harness, START, Subject};
 use punctual::engine::{
-    Action, Claim, Control, Edit, EditVerdict, Extend, ExtendVerdict, Got, LeaseReport,
-    RecordValue, Select, Settle, SettleVerdict, Settlement, Target, Token, WorkerId,
+    Action, Claim, ClaimMode, Control, Edit, EditVerdict, Extend, ExtendVerdict, Got, LeaseReport,
+    RecordValue, Select, Settle, SettleVerdict, Settlement, Target, Token, WorkerId, WorkerPlace,
 };
 use punctual::job::DeadReason;
 use punctual::time::{Timestamp, hours, millis, seconds};
@@ -185,8 +185,12 @@ impl<'a> Walk<'a> {
         claim.queues.clone_from(&queues);
         claim.worker.queues = queues;
         claim.nonce = self.random.u64(..);
-        claim.alone = alone;
-        claim.in_process = worker == 1;
+        if alone {
+            claim.mode = ClaimMode::Alone;
+        }
+        if worker != 1 {
+            claim.place = WorkerPlace::Elsewhere;
+        }
         let claimed = self.engine().claim(&self.namespace, claim).await?;
         let mut answer = Vec::new();
         for lease in claimed.leases {

@@ -326,9 +326,11 @@ impl Engine for RedisEngine {
         let listeners = &self.waiting.listeners;
         let woken = listeners.take_received(namespace, &claim.queues);
         let claimed = self.calls.claim(namespace, &claim, woken).await?;
-        let leads = claimed.wake_at.is_some_and(|at| at > claimed.now) && !claimed.another_wakes;
+        let leads = claimed.wake_at.is_some_and(|at| at > claimed.now)
+            && claimed.wake_by == WakeBy::Claimer;
         if let Some(shards) = self.calls.shards.known(namespace) {
-            listeners.note_leader(&shards, &claim.queues, claim.in_process && leads);
+            let returns = claim.place == WorkerPlace::WithEngine;
+            listeners.note_leader(&shards, &claim.queues, returns && leads);
         }
         Ok(claimed)
     }

@@ -190,7 +190,7 @@ impl Engine for Recorder {
 
     async fn claim(&self, namespace: &Namespace, mut claim: Claim) -> Result<Claimed> {
         let invoked = stamp();
-        let (alone, lease_duration) = (claim.alone, micros(claim.lease_duration));
+        let (alone, lease_duration) = (claim.mode.is_alone(), micros(claim.lease_duration));
         claim.lease_duration = injected::lease_duration(claim.lease_duration);
         let answer = self.inner.claim(namespace, claim).await;
         match &answer {

@@ -31,8 +31,8 @@ use std::fmt;
 pub use call_size::{CALL_BYTES, CallSize};
 pub use checks::{Checks, SETTINGS_PREFIX};
 pub use claim::{
-    Claim, ClaimOrder, Claimed, Extend, ExtendVerdict, Extended, Lease, Token, WorkerId,
-    WorkerRecord,
+    Claim, ClaimMode, ClaimOrder, Claimed, Extend, ExtendVerdict, Extended, Lease, Token, WakeBy,
+    WorkerId, WorkerPlace, WorkerRecord,
 };
 pub use control::{
     Control, Controlled, FlowAct, OnFull, QueueSettings, RecordValue, ScheduleAct, VersionedRecord,

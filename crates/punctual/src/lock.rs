@@ -42,8 +42,8 @@ pub use status::{LockHolder, LockStatus, LockWaiter};
 pub(crate) use self::guard::Held;
 use crate::backoff::Backoff;
 use crate::engine::{
-    Claim, EnqueueVerdict, LeaseReport, Namespace, Settle, Settlement, Token, WaitFor, WorkerId,
-    WorkerRecord,
+    Claim, ClaimMode, EnqueueVerdict, LeaseReport, Namespace, Settle, Settlement, Token, WaitFor,
+    WorkerId, WorkerPlace, WorkerRecord,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
@@ -77,8 +77,8 @@ pub struct Lock {
     lease: Duration,
     /// The attempt that takes it, if it is one.
     taker: Option<Context>,
-    /// Whether the holder ends with the engine's process.
-    in_process: bool,
+    /// Where the holder runs.
+    place: WorkerPlace,
 }
 
 impl Queue {
@@ -89,7 +89,7 @@ impl Queue {
             name: name.into(),
             lease: LEASE_DEFAULT,
             taker: None,
-            in_process: true,
+            place: WorkerPlace::WithEngine,
         }
     }
 }
@@ -143,7 +143,7 @@ impl Lock {
     /// Says that the holder is another process, which outlives the engine's: a restart of the
     /// engine leaves it the lock.
     pub fn elsewhere(mut self) -> Self {
-        self.in_process = false;
+        self.place = WorkerPlace::Elsewhere;
         self
     }
 
@@ -315,8 +315,8 @@ impl Lock {
             let worker = waiter.cloned().unwrap_or_else(fresh);
             let claim = Claim::new(worker.id, self.queue_name(), 1)
                 .worker(worker)
-                .alone(true)
-                .in_process(self.in_process)
+                .mode(ClaimMode::Alone)
+                .place(self.place)
                 .lease_duration(self.lease);
             let sent = Stopwatch::start();
             let claimed = self.engine().claim(self.namespace(), claim).await?;

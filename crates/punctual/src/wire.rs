@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{
     Claim, Claimed, Control, Controlled, Edit, Edited, Engine, Enqueued, Extend, Extended, Got,
     Info, List, Listing, Maintained, Namespace, Settle, Settled, Stats, StatsRequest, Target,
-    WaitFor, Waited,
+    WaitFor, Waited, WorkerPlace,
 };
 use crate::error::{Error, ErrorKind, Result, interned};
 use crate::job::NewJob;
@@ -68,7 +68,7 @@ impl Call {
             Self::Enqueue(jobs) => engine.enqueue(namespace, jobs).await.map(Answer::Enqueue),
             Self::Claim(claim) => {
                 let claim = Claim {
-                    in_process: false,
+                    place: WorkerPlace::Elsewhere,
                     ..claim
                 };
                 engine.claim(namespace, claim).await.map(Answer::Claim)

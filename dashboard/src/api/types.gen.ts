@@ -1020,7 +1020,7 @@ export interface components {
             limited?: components["schemas"]["LimitedQueue"][];
             now: string;
             /** @description Whether jobs wait for a claim that is `alone`. */
-            suspects: boolean;
+            suspects_wait: boolean;
             /**
              * Format: int64
              * @description Microseconds from the sending of the claim that is answered to its answer, without the wait

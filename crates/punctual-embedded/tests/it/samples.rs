@@ -6,7 +6,7 @@ use std::path::Path;
 use punctual::conformance::START;
 use punctual::engine::{
     Claim, Control, Controlled, Durability, LeaseReport, OnFull, QueueSettings, RecordValue,
-    ScheduleAct, Settle, Settlement, Target, WorkerId,
+    ScheduleAct, Settle, Settlement, Target, WorkerId, WorkerPlace,
 };
 use punctual::schedule::{Fold, Gap, Missed, Overlap, Schedule, Spec, Template};
 use punctual::time::{ManualClock, hours, minutes, seconds};
@@ -103,7 +103,7 @@ async fn make(path: &Path) {
     ];
     for (nonce, (queue, outcome)) in (1..).zip(outcomes) {
         let claim = Claim::new(WORKER, queue, 1)
-            .in_process(false)
+            .place(WorkerPlace::Elsewhere)
             .lease_duration(hours(20))
             .nonce(nonce);
         let lease = engine

@@ -40,7 +40,7 @@ pub(crate) async fn claim_for(
     let mut end = wait_until(started, wait.as_deref())?;
     let mut waiter = None;
     while claimed.leases.is_empty() {
-        if claimed.suspects && !claim.alone {
+        if claimed.suspects_wait && !claim.mode.is_alone() {
             // The worker shall hear of them soon, to ask for one once it runs nothing else.
             end = end.min(started + SUSPECTS_HEARD_WITHIN);
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use punctual::engine::{
-    Action, Claim, Control, LeaseReport, List, ListBy, OnFull, QueueSettings, RecordValue, Settle,
-    Settlement, WorkerId,
+    Action, Claim, ClaimMode, Control, LeaseReport, List, ListBy, OnFull, QueueSettings,
+    RecordValue, Settle, Settlement, WorkerId,
 };
 
 use punctual::time::{hours, millis, seconds};
@@ -265,7 +265,7 @@ async fn poisonous(under: &Under) -> JobId {
     for _ in 0..3 {
         let mut claim = Claim::new(WorkerId::random(), "heavy", 1);
         claim.lease_duration = millis(100);
-        claim.alone = true;
+        claim.mode = ClaimMode::Alone;
         let space = Namespace::default();
         let claimed = under.engine.claim(&space, claim).await.expect("a lease");
         assert_eq!(claimed.leases.len(), 1);

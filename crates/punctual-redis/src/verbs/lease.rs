@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use punctual::engine::{Claim, Claimed, Extend, Extended, Token};
+use punctual::engine::{Claim, ClaimMode, Claimed, Extend, Extended, Token, WakeBy};
 use punctual::time::{Timestamp, pause, seconds};
 use punctual::{ErrorKind, JobId, Namespace, Result};
 use redis::{FromRedisValue, cmd};
@@ -39,11 +39,13 @@ impl Calls {
             leases: Vec::new(),
             now: Timestamp::ZERO,
             wake_at: None,
-            suspects: false,
-            another_wakes: true,
+            suspects_wait: false,
+            wake_by: WakeBy::Claimer,
             limited: Vec::new(),
         };
         let all_unavailable = shards.iter().all(|shard| shard.is_unavailable());
+        // Another worker claims for this one only if one does in every shard that names an instant.
+        let mut another_wakes = true;
         let (mut failed, mut is_partial) = (None, false);
         for step in 0..count {
             let shard = &shards[(first + step) % count];
@@ -71,16 +73,16 @@ impl Calls {
             let bytes: usize = jobs.map(|job| job.payload.len()).sum();
             claim.max_bytes = claim.max_bytes.saturating_sub(bytes);
             claimed.now = claimed.now.max(part.now);
-            claimed.suspects |= part.suspects;
-            claimed.another_wakes &= part.another_wakes || part.wake_at.is_none();
+            claimed.suspects_wait |= part.suspects_wait;
+            another_wakes &= part.wake_by == WakeBy::Another || part.wake_at.is_none();
             claimed.wake_at = claimed.wake_at.into_iter().chain(part.wake_at).min();
-            let alone = claim.alone && !part.leases.is_empty();
+            let alone = claim.mode == ClaimMode::Alone && !part.leases.is_empty();
             claimed.leases.extend(part.leases);
             claimed.limited.extend(part.limited);
             if claim.limit == 0 || claim.max_bytes == 0 || alone {
                 if step + 1 < count {
                     claimed.wake_at = Some(claimed.now);
-                    claimed.another_wakes = false;
+                    another_wakes = false;
                 }
                 break;
             }
@@ -93,9 +95,11 @@ impl Calls {
         if is_partial {
             let soon = claimed.now + PROBE_EVERY;
             claimed.wake_at = claimed.wake_at.into_iter().chain([soon]).min();
-            claimed.another_wakes = false;
+            another_wakes = false;
         }
-        claimed.another_wakes &= claimed.wake_at.is_some();
+        if another_wakes && claimed.wake_at.is_some() {
+            claimed.wake_by = WakeBy::Another;
+        }
         Ok(claimed)
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use punctual::engine::{
-    Claim, ClaimOrder, Claimed, Lease, LimitedQueue, Token, WorkerId, WorkerRecord,
+    Claim, ClaimMode, ClaimOrder, Claimed, Lease, LimitedQueue, Token, WakeBy, WorkerId,
+    WorkerPlace, WorkerRecord,
 };
 use punctual::time::Timestamp;
 use punctual::{JobId, JobRecord, Result, State};
@@ -37,10 +38,10 @@ pub(crate) fn request(instance: Instance, claim: &Claim, woken: bool, reads: Rea
             reads == Reads::Unseen,
             CLAIM_READS | CLAIM_BUNDLES | CLAIM_READS_EXT,
         ),
-        (claim.alone, CLAIM_ALONE),
+        (claim.mode == ClaimMode::Alone, CLAIM_ALONE),
         (claim.order == ClaimOrder::Turns, CLAIM_TURNS),
         (woken, CLAIM_WOKEN),
-        (claim.in_process, CLAIM_RETURNS),
+        (claim.place == WorkerPlace::WithEngine, CLAIM_RETURNS),
     ] {
         flags |= if set { bit } else { 0 };
     }
@@ -165,8 +166,11 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
             leases: Vec::new(),
             now,
             wake_at,
-            suspects: flags & CLAIMED_SUSPECTS != 0,
-            another_wakes: flags & CLAIMED_ANOTHER != 0,
+            suspects_wait: flags & CLAIMED_SUSPECTS != 0,
+            wake_by: match flags & CLAIMED_ANOTHER {
+                0 => WakeBy::Claimer,
+                _ => WakeBy::Another,
+            },
             limited: Vec::new(),
         },
         cached: Vec::new(),

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use punctual::conformance::START;
-use punctual::engine::{Claim, Claimed, WaitFor, Waited, WorkerId};
+use punctual::engine::{Claim, Claimed, WaitFor, Waited, WakeBy, WorkerId, WorkerPlace};
 use punctual::time::{ManualClock, Timestamp, millis, minutes, seconds};
 use punctual::{Context, Due, Engine, JobRecord, NewJob, Outcome, Worker};
 use punctual_redis::RedisEngine;
@@ -139,7 +139,7 @@ async fn a_worker_that_does_not_come_is_stood_in_for() {
     let held = claim(&holder, WorkerId::random(), 8).await;
     assert!(held.leases.is_empty() && held.wake_at.is_some());
     let told = claim(&other, WorkerId::random(), 8).await;
-    assert!(told.another_wakes, "{told:?}");
+    assert_eq!(told.wake_by, WakeBy::Another, "{told:?}");
     let waited = other
         .wait(&here(), work(), told.now + minutes(1))
         .await
@@ -160,7 +160,10 @@ async fn a_worker_that_ends_passes_its_lead_on() {
     enqueue(&producer, vec![due_in(minutes(30))]).await;
     let held = claim(&ends, WorkerId::random(), 8).await;
     let told = claim(&other, WorkerId::random(), 8).await;
-    assert!(!held.another_wakes && told.another_wakes);
+    assert_eq!(
+        (held.wake_by, told.wake_by),
+        (WakeBy::Claimer, WakeBy::Another)
+    );
     let until = told.now + minutes(1);
     let waits = {
         let ends = ends.clone();
@@ -173,7 +176,11 @@ async fn a_worker_that_ends_passes_its_lead_on() {
     let waited = other.wait(&here(), work(), until).await;
     assert_eq!(waited.expect("wait"), Waited::Work, "it is woken");
     let told = claim(&other, WorkerId::random(), 8).await;
-    assert!(!told.another_wakes, "who was woken for takes care");
+    assert_eq!(
+        told.wake_by,
+        WakeBy::Claimer,
+        "who was woken for takes care"
+    );
 }
 
 /// One engine whose clock stands still.
@@ -189,18 +196,21 @@ async fn the_first_who_is_told_of_an_instant_comes_then() {
     let engine = still(&server).await;
     let [one, two, three] = [1, 2, 3].map(WorkerId);
     enqueue(&engine, vec![due_in(minutes(5))]).await;
-    assert!(!claim(&engine, one, 8).await.another_wakes);
-    assert!(claim(&engine, two, 8).await.another_wakes);
-    assert!(!claim(&engine, one, 8).await.another_wakes, "it still does");
+    assert!(claim(&engine, one, 8).await.wake_by == WakeBy::Claimer);
+    assert!(claim(&engine, two, 8).await.wake_by == WakeBy::Another);
+    assert!(
+        claim(&engine, one, 8).await.wake_by == WakeBy::Claimer,
+        "it still does"
+    );
     enqueue(&engine, vec![due_in(minutes(2))]).await;
     assert!(
-        !claim(&engine, three, 8).await.another_wakes,
+        claim(&engine, three, 8).await.wake_by == WakeBy::Claimer,
         "it is earlier"
     );
-    assert!(claim(&engine, one, 8).await.another_wakes);
+    assert!(claim(&engine, one, 8).await.wake_by == WakeBy::Another);
     engine.set_time(START + seconds(31)).await.expect("set");
     assert!(
-        !claim(&engine, one, 8).await.another_wakes,
+        claim(&engine, one, 8).await.wake_by == WakeBy::Claimer,
         "it may be gone"
     );
 }
@@ -211,12 +221,12 @@ async fn a_full_worker_passes_its_lead_on() {
     let engine = still(&server).await;
     let [one, two] = [1, 2].map(WorkerId);
     enqueue(&engine, vec![due_in(seconds(1)), due_in(minutes(2))]).await;
-    assert!(!claim(&engine, one, 8).await.another_wakes);
-    assert!(claim(&engine, two, 8).await.another_wakes);
+    assert!(claim(&engine, one, 8).await.wake_by == WakeBy::Claimer);
+    assert!(claim(&engine, two, 8).await.wake_by == WakeBy::Another);
     engine.set_time(START + seconds(1)).await.expect("set");
     assert_eq!(claim(&engine, one, 1).await.leases.len(), 1);
     assert!(woken(&engine).await, "somebody else is to come");
-    assert!(!claim(&engine, two, 8).await.another_wakes);
+    assert!(claim(&engine, two, 8).await.wake_by == WakeBy::Claimer);
 }
 
 #[tokio::test]
@@ -224,8 +234,8 @@ async fn a_worker_that_does_not_return_never_leads() {
     let server = TestServer::start();
     let engine = still(&server).await;
     enqueue(&engine, vec![due_in(minutes(5))]).await;
-    let by_hand = Claim::new(WorkerId(1), QUEUE, 8).in_process(false);
+    let by_hand = Claim::new(WorkerId(1), QUEUE, 8).place(WorkerPlace::Elsewhere);
     let told = engine.claim(&here(), by_hand).await.expect("claim");
-    assert!(!told.another_wakes);
+    assert_eq!(told.wake_by, WakeBy::Claimer);
     assert!(!claim(&engine, WorkerId(2), 8).await.another_wakes);
 }

@@ -4,8 +4,8 @@ use std::iter;
 use std::time::Duration;
 
 use punctual::engine::{
-    Action, Claim, Edit, EnqueueVerdict, Filter, LeaseReport, Select, Settle, SettleVerdict,
-    Settlement, StatsRequest, WorkerId,
+    Action, Claim, ClaimMode, Edit, EnqueueVerdict, Filter, LeaseReport, Select, Settle,
+    SettleVerdict, Settlement, StatsRequest, WorkerId,
 };
 use punctual::job::CLAIM_BYTES_MAX;
 use punctual::time::minutes;
@@ -57,8 +57,8 @@ async fn works(engine: &RedisEngine, namespace: &Namespace, what: &str) {
         let edited = engine.edit(namespace, edit).await;
         edited.unwrap_or_else(|error| panic!("{what}: edit: {error}"));
         for queue in &queues {
-            for alone in [false, true] {
-                let claim = Claim::new(WorkerId::random(), queue.queue.clone(), 10).alone(alone);
+            for mode in [ClaimMode::Shared, ClaimMode::Alone] {
+                let claim = Claim::new(WorkerId::random(), queue.queue.clone(), 10).mode(mode);
                 let claimed = engine.claim(namespace, claim).await;
                 let claimed = claimed.unwrap_or_else(|error| panic!("{what}: claim: {error}"));
                 for lease in claimed.leases {

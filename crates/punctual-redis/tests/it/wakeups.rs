@@ -291,7 +291,7 @@ async fn a_poll_finds_a_suspect() {
         let claim =
             punctual::engine::Claim::new(Default::default(), QUEUE, 1).lease_duration(millis(1));
         let claimed = crashes.claim(&here(), claim).await.expect("claim");
-        if claimed.suspects {
+        if claimed.suspects_wait {
             break;
         }
     }

@@ -8,7 +8,7 @@ use super::schedules::{cron, every, minute};
 use super::wake::{SOON, assert_claims_at, expiring, in_group, with_key};
 use crate::engine::{
     Action, Claim, Control, Controlled, EnqueueVerdict, Filter, LimitSettings, ListBy,
-    QueueSettings, Rate, RecordValue, SettleVerdict, ShareSettings,
+    QueueSettings, Rate, RecordValue, SettleVerdict, Settlement, ShareSettings, WorkerPlace,
 };
 use crate::job::{
     Due, Effect, Group, Hold, JobId, JobRecord, NewJob, OnRetry, Outcome, State, Unique,
@@ -92,7 +92,7 @@ pub(super) async fn effects_outlive_a_crash(mut case: Case) {
 }
 
 /// The leases of workers that ended with the engine's process are crashes at once.
-pub(super) async fn leases_in_process_are_crashes_after_a_crash(mut case: Case) {
+pub(super) async fn leases_with_the_engine_are_crashes_after_a_crash(mut case: Case) {
     let attempt = case.active(job()).await;
     case.crash().await;
     let back = case.get(attempt.id()).await;
@@ -116,7 +116,7 @@ pub(super) async fn leases_in_process_are_crashes_after_a_crash(mut case: Case) 
 pub(super) async fn leases_elsewhere_outlive_a_crash(mut case: Case) {
     case.enqueue_all(vec![job(), job()]).await;
     let elsewhere = Claim {
-        in_process: false,
+        place: WorkerPlace::Elsewhere,
         ..case.wants(2)
     };
     let claimed = attempts(&case.claim_as(elsewhere).await);
@@ -171,7 +171,7 @@ pub(super) async fn keys_and_groups_outlive_a_crash(mut case: Case) {
     case.enqueue(in_group()).await;
     case.enqueue(with_key(UniquePolicy::Keep)).await;
     let elsewhere = Claim {
-        in_process: false,
+        place: WorkerPlace::Elsewhere,
         ..case.wants(1)
     };
     let holder = attempts(&case.claim_as(elsewhere).await).remove(0);
@@ -234,7 +234,7 @@ pub(super) async fn limits_outlive_a_crash(mut case: Case) {
     case.configure(QueueSettings::new().concurrency(2), 0).await;
     case.enqueue_all((0..9).map(|_| job()).collect()).await;
     let claim = Claim {
-        in_process: false,
+        place: WorkerPlace::Elsewhere,
         ..case.wants(9)
     };
     assert_eq!(attempts(&case.claim_as(claim).await).len(), 2);
@@ -251,7 +251,7 @@ pub(super) async fn shares_outlive_a_crash(mut case: Case) {
     }
     case.block("c", hours(1)).await;
     let claim = Claim {
-        in_process: false,
+        place: WorkerPlace::Elsewhere,
         ..case.wants(9)
     };
     let running = attempts(&case.claim_as(claim).await);
@@ -283,7 +283,7 @@ pub(super) async fn named_limits_outlive_a_crash(mut case: Case) {
     }
     case.block_limit("free", hours(1)).await;
     let claim = Claim {
-        in_process: false,
+        place: WorkerPlace::Elsewhere,
         ..case.wants(9)
     };
     let running = attempts(&case.claim_as(claim).await);

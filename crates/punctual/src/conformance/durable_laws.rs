@@ -21,7 +21,7 @@ macro_rules! __durable_laws {
                 a_tombstone_outlives_a_crash,
                 a_payload_update_outlives_a_crash[Delay],
                 effects_outlive_a_crash,
-                leases_in_process_are_crashes_after_a_crash,
+                leases_with_the_engine_are_crashes_after_a_crash,
                 leases_elsewhere_outlive_a_crash,
                 a_close_keeps_leases,
                 crashes_of_the_process_make_a_suspect,

@@ -1,7 +1,7 @@
 //! Laws of crashes: evidence only against a job that ran alone.
 
 use super::case::*;
-use crate::engine::Claim;
+use crate::engine::{Claim, ClaimMode};
 use crate::job::{DeadReason, Due, Group, JobId, NewJob, OnRetry, Outcome, State};
 use crate::time::{minutes, seconds};
 
@@ -44,7 +44,7 @@ pub(super) async fn a_suspect_is_claimed_only_alone(case: Case) {
     assert!(case.get(suspect).await.is_suspect());
     let other = case.enqueue(job()).await;
     let claimed = case.claim_as(case.wants(10)).await;
-    assert!(claimed.suspects, "a suspect waits");
+    assert!(claimed.suspects_wait, "a suspect waits");
     let ids: Vec<_> = attempts(&claimed).iter().map(Attempt::id).collect();
     assert_eq!(ids, [other]);
 }
@@ -97,7 +97,7 @@ pub(super) async fn a_suspect_may_complete(case: Case) {
     let alone = case.claim_alone().await;
     case.complete(&alone[0]).await;
     assert_eq!(case.state(id).await, State::Completed);
-    assert!(!case.claim_as(case.wants(1)).await.suspects);
+    assert!(!case.claim_as(case.wants(1)).await.suspects_wait);
 }
 
 /// A suspect that fails alone is tried again, alone.
@@ -193,10 +193,10 @@ pub(super) async fn a_suspect_of_a_paused_queue_waits(case: Case) {
 pub(super) async fn a_suspect_wakes_nobody_who_is_not_alone(case: Case) {
     case.suspect(job()).await;
     let claimed = case.claim_as(case.wants(10)).await;
-    assert_eq!((claimed.wake_at, claimed.suspects), (None, true));
+    assert_eq!((claimed.wake_at, claimed.suspects_wait), (None, true));
     let suspects = two_suspects(&case).await;
     let alone = Claim {
-        alone: true,
+        mode: ClaimMode::Alone,
         ..case.wants(10)
     };
     let claimed = case.claim_as(alone).await;
@@ -225,7 +225,7 @@ pub(super) async fn a_job_of_one_crash_dies_at_its_first(case: Case) {
     case.advance(seconds(1)).await;
     assert!(case.get(now).await.is_suspect());
     let claimed = case.claim_as(case.wants(10)).await;
-    assert!(claimed.suspects, "jobs wait that run alone");
+    assert!(claimed.suspects_wait, "jobs wait that run alone");
     let ids: Vec<_> = attempts(&claimed).iter().map(Attempt::id).collect();
     assert_eq!(ids, [other]);
     case.complete(&attempts(&claimed)[0]).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::case::*;
 use crate::engine::{
-    Claim, Claimed, EnqueueVerdict, Extend, ExtendVerdict, LeaseReport, Receipt, Settle,
+    Claim, ClaimMode, Claimed, EnqueueVerdict, Extend, ExtendVerdict, LeaseReport, Receipt, Settle,
     SettleVerdict, Settlement, Token,
 };
 use crate::error::{Error, Result};
@@ -89,7 +89,7 @@ impl Case {
     /// Claims one job of a worker that runs nothing else.
     pub(super) async fn claim_alone(&self) -> Vec<Attempt> {
         let alone = Claim {
-            alone: true,
+            mode: ClaimMode::Alone,
             ..self.wants(64)
         };
         attempts(&self.claim_as(alone).await)

@@ -116,6 +116,56 @@ pub enum ClaimOrder {
     Turns,
 }
 
+/// What a worker runs beside the jobs of a claim. Each engine keeps to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ClaimMode {
+    /// Other jobs, or it may: the claim passes over suspects.
+    #[default]
+    Shared,
+    /// Nothing: the claim answers one suspect as its only job, if one is there, else other jobs.
+    Alone,
+}
+
+impl ClaimMode {
+    /// Whether the worker runs nothing else.
+    pub fn is_alone(self) -> bool {
+        self == Self::Alone
+    }
+}
+
+/// Where the worker of a claim runs. What each engine makes of it:
+///
+/// | engine | [`WithEngine`](Self::WithEngine) | [`Elsewhere`](Self::Elsewhere) |
+/// | --- | --- | --- |
+/// | memory | nothing: its leases end with the process anyway | the same |
+/// | in a directory | its leases count as crashed when the directory is opened again | they last on |
+/// | on a server | the worker claims again at `wake_at`, so others can rely on it | nobody relies on it |
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum WorkerPlace {
+    /// In the process of this engine value. It ends with it, and comes again by itself.
+    #[default]
+    WithEngine,
+    /// In another process, which outlives the engine's and may not come again.
+    Elsewhere,
+}
+
+/// Who claims at the instant `wake_at` of an answer.
+///
+/// An engine whose waiting workers are woken by its own process says [`Claimer`](Self::Claimer)
+/// always. One that many processes share may pick one worker of all that wait for an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum WakeBy {
+    /// The worker that got the answer.
+    #[default]
+    Claimer,
+    /// Another worker, which got that instant before. This one may sleep on in a `wait`, which ends
+    /// if the other does not come. Answers only a claim from [`WorkerPlace::WithEngine`].
+    Another,
+}
+
 /// A request for due jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -136,13 +186,10 @@ pub struct Claim {
     /// 64 random bits, part of the token. The same nonce again, from the same worker, while that
     /// lease lasts answers that lease again: a lost reply strands nothing.
     pub nonce: u64,
-    /// Whether the claimer runs nothing else: answers one lease with one suspect, if there is one,
-    /// and other jobs only if there is none.
-    pub alone: bool,
-    /// Whether the claiming worker ends with the engine's process, so that on a restart of the
-    /// engine its leases are crashes at once. For an engine on a server: whether the worker comes
-    /// again at `wake_at` by itself.
-    pub in_process: bool,
+    /// What the worker runs beside these jobs.
+    pub mode: ClaimMode,
+    /// Where the worker runs.
+    pub place: WorkerPlace,
 }
 
 impl Claim {
@@ -161,8 +208,8 @@ impl Claim {
             max_bytes: CLAIM_BYTES_MAX,
             lease_duration: Duration::from_secs(10),
             nonce: uuid::Uuid::new_v4().as_u128() as u64,
-            alone: false,
-            in_process: true,
+            mode: ClaimMode::Shared,
+            place: WorkerPlace::WithEngine,
         }
     }
 
@@ -208,17 +255,17 @@ impl Claim {
         self
     }
 
-    /// Says whether the worker runs nothing else now.
+    /// Says what the worker runs beside these jobs.
     #[must_use]
-    pub fn alone(mut self, alone: bool) -> Self {
-        self.alone = alone;
+    pub fn mode(mut self, mode: ClaimMode) -> Self {
+        self.mode = mode;
         self
     }
 
-    /// Says whether the worker ends with the engine.
+    /// Says where the worker runs.
     #[must_use]
-    pub fn in_process(mut self, in_process: bool) -> Self {
-        self.in_process = in_process;
+    pub fn place(mut self, place: WorkerPlace) -> Self {
+        self.place = place;
         self
     }
 }
@@ -233,13 +280,10 @@ pub struct Claimed {
     /// The earliest instant at which a claim of the same queues could answer more by the passing of
     /// time alone; `now` if work was left; `None` if only a call of somebody can bring any.
     pub wake_at: Option<Timestamp>,
-    /// Whether suspects wait in these queues for a claim that is `alone`.
-    pub suspects: bool,
-    /// Whether another worker was told of `wake_at` before and claims then: this one may sleep on
-    /// in a `wait`, which ends if the other does not come. Told only to a claim that is
-    /// `in_process`.
-    #[serde(default)]
-    pub another_wakes: bool,
+    /// Whether suspects wait in these queues for a claim in [`ClaimMode::Alone`].
+    pub suspects_wait: bool,
+    /// Who claims at `wake_at`.
+    pub wake_by: WakeBy,
     /// The queues of this claim that have limits. While there are any, a worker claims for its free
     /// slots only: a job of a limited queue that waits in a worker would use up what another could
     /// use.

@@ -25,7 +25,7 @@ pub(crate) const TOMBSTONE_BYTES: usize = 268_435_456;
 pub(crate) const RETAINED: usize = 10_000;
 /// Bytes of settled jobs kept per queue and state.
 pub(crate) const RETAINED_BYTES: usize = 67_108_864;
-/// Bytes of settled jobs kept in all queues of a namespace, on Redis of a shard.
+/// Bytes of settled jobs kept in all queues of a namespace; each shard counts its own.
 pub(crate) const NAMESPACE_RETAINED_BYTES: usize = 536_870_912;
 /// Changes that the feed remembers.
 pub(crate) const FEED: usize = 16_384;

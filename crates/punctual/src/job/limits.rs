@@ -36,8 +36,9 @@ pub struct Limits {
     pub retained: usize,
     /// Bytes of settled jobs kept per queue and state. Default 64 MiB.
     pub retained_bytes: usize,
-    /// Bytes of settled jobs kept in all queues of a namespace, on Redis in each shard of it: over
-    /// it some go before the end of their retention. Default 512 MiB.
+    /// Bytes of settled jobs kept in all queues of a namespace; where an engine divides it into
+    /// shards, each counts its own. Over it some go before the end of their retention. Default
+    /// 512 MiB.
     pub namespace_retained_bytes: usize,
     /// Changes that the feed remembers. Default 16,384.
     pub feed: usize,

@@ -7,7 +7,9 @@ use super::lanes::SUSPECT_LANE;
 use super::rows::*;
 use super::shares::Turn;
 use super::{Machine, OpenLease};
-use crate::engine::{Claim, ClaimOrder, Claimed, Lease, LimitedQueue, Namespace, Token};
+use crate::engine::{
+    Claim, ClaimOrder, Claimed, Lease, LimitedQueue, Namespace, Token, WakeBy, WorkerPlace,
+};
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
 use crate::job::{Hold, State};
@@ -121,7 +123,7 @@ impl Machine {
         let mut left = false;
         self.signals.quiet(&queues);
         for queue in &open {
-            if self.has_work(&[*queue], claim.alone) {
+            if self.has_work(&[*queue], claim.mode.is_alone()) {
                 // A worker without a free slot leaves a limited queue to others.
                 left |= slots > 0 || !self.is_limited(*queue);
                 self.signals.notify(*queue);
@@ -132,7 +134,7 @@ impl Machine {
         } else {
             self.wake_at(&open)?
         };
-        let suspects = open.iter().any(|queue| {
+        let suspects_wait = open.iter().any(|queue| {
             let waits =
                 (SUSPECT_LANE..2 * SUSPECT_LANE).any(|lane| self.open_places(*queue, lane) > 0);
             waits && self.closed(*queue).is_none()
@@ -141,8 +143,8 @@ impl Machine {
             leases: lease.into_iter().collect(),
             now: self.now,
             wake_at,
-            suspects,
-            another_wakes: false,
+            suspects_wait,
+            wake_by: WakeBy::Claimer,
             limited,
         })
     }
@@ -168,10 +170,10 @@ impl Machine {
             lines: Vec::new(),
             kept_back: 0,
         };
-        if claim.alone {
+        if claim.mode.is_alone() {
             self.take_suspect(namespace, queues, &mut take)?;
         }
-        let alone = claim.alone && !take.jobs.is_empty();
+        let alone = claim.mode.is_alone() && !take.jobs.is_empty();
         if !alone {
             match claim.order {
                 ClaimOrder::Strict => {
@@ -453,7 +455,7 @@ impl Machine {
             nonce: RandomBits(claim.nonce),
             worker: claim.worker.id.0,
             alone,
-            in_process: claim.in_process,
+            with_engine: claim.place == WorkerPlace::WithEngine,
             jobs: ids,
         };
         self.rows

@@ -340,7 +340,7 @@ impl Machine {
 
     /// Opens the leases again; answers those whose worker was in the last process.
     fn recover_leases(&mut self) -> Result<Vec<u64>> {
-        let mut in_process = Vec::new();
+        let mut with_engine = Vec::new();
         for (key, lease) in
             self.rows
                 .leases
@@ -371,11 +371,11 @@ impl Machine {
                 spared: row.spared,
             };
             self.derived.open_lease(fence, open);
-            if lease.in_process {
-                in_process.push(fence);
+            if lease.with_engine {
+                with_engine.push(fence);
             }
         }
-        Ok(in_process)
+        Ok(with_engine)
     }
 
     /// The step of an orderly close: leases stay as they are.

@@ -359,7 +359,7 @@ row!(
         nonce: RandomBits,
         worker: u128,
         alone: bool,
-        in_process: bool,
+        with_engine: bool,
         jobs: Vec<JobId>,
     }
 );

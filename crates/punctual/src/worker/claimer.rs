@@ -13,7 +13,10 @@ use super::runtime::{HURRIED_PAUSE, Idle, Phase, Runtime};
 use super::slots::{Beat, Board, Room};
 use super::suspects::Suspects;
 use crate::backoff::{Backoff, draw};
-use crate::engine::{Claim, ClaimOrder, Claimed, Lease, WaitFor, Waited, WorkerRecord};
+use crate::engine::{
+    Claim, ClaimMode, ClaimOrder, Claimed, Lease, WaitFor, Waited, WakeBy, WorkerPlace,
+    WorkerRecord,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobRecord, Outcome};
 use crate::sync::Lock;
@@ -191,8 +194,11 @@ impl Claimer {
             max_bytes: room.bytes,
             lease_duration: setup.lease_duration,
             nonce,
-            alone,
-            in_process: true,
+            mode: match alone {
+                true => ClaimMode::Alone,
+                false => ClaimMode::Shared,
+            },
+            place: WorkerPlace::WithEngine,
         };
         let call = rt.engine.claim(&rt.namespace, claim);
         let claimed = tokio::select! {
@@ -207,9 +213,9 @@ impl Claimer {
 
     async fn claimed(&mut self, claimed: Claimed, asked: Duration, alone: bool, quiet: bool) {
         let (now, wake_at) = (claimed.now, claimed.wake_at);
-        let another_wakes = claimed.another_wakes;
+        let wake_by = claimed.wake_by;
         let more = wake_at.is_some_and(|wake_at| wake_at <= now);
-        self.suspects.seen(claimed.suspects, self.rt.now());
+        self.suspects.seen(claimed.suspects_wait, self.rt.now());
         let (jobs, suspect) = admit(&self.rt, claimed, asked);
         if suspect && !self.rt.setup.isolated {
             // It was claimed so that nothing else runs beside it.
@@ -235,7 +241,7 @@ impl Claimer {
             self.rt.idle(Idle { now, wake_at });
         } else if self.rt.board().room().is_some() {
             // Without room it does not listen: the wakeup is for a worker that can come.
-            let alarm = wake_at.filter(|_| !another_wakes);
+            let alarm = wake_at.filter(|_| wake_by == WakeBy::Claimer);
             self.wait(now, alarm).await;
         }
     }

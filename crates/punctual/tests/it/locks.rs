@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual::engine::{Claim, StatsRequest, WorkerId};
+use punctual::engine::{Claim, ClaimMode, StatsRequest, WorkerId};
 use punctual::lock::{LockGuard, LockWaiter, lock_all};
 use punctual::time::{ManualClock, millis, seconds};
 use punctual::worker::{HandlerResult, State as Shared};
@@ -168,7 +168,7 @@ async fn a_lock_outlives_any_number_of_dead_holders() {
     ticket = ticket.unique("lock");
     queue.enqueue_job(ticket).await.unwrap();
     for _ in 0..5 {
-        let claim = Claim::new(WorkerId::random(), "lock:a", 1).alone(true);
+        let claim = Claim::new(WorkerId::random(), "lock:a", 1).mode(ClaimMode::Alone);
         let claimed = probe.claim(&Namespace::default(), claim).await.unwrap();
         assert!(claimed.leases.len() <= 1);
         pass(&probe, &clock, seconds(11)).await;

@@ -182,7 +182,7 @@ impl Engine for Probe {
 
     async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {
         self.state.lock().unwrap().claims.push(claim.clone());
-        let verb = match claim.alone && self.is_to_fail(CLAIM_ALONE) {
+        let verb = match claim.mode.is_alone() && self.is_to_fail(CLAIM_ALONE) {
             true => CLAIM_ALONE,
             false => "claim",
         };

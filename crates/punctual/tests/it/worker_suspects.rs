@@ -125,7 +125,11 @@ async fn a_suspect_whose_claim_was_not_answered_is_asked_for_alone_again() {
     let running = background(&worker);
     let first = soon(async {
         loop {
-            match probe.claims().into_iter().find(|claim| claim.alone) {
+            match probe
+                .claims()
+                .into_iter()
+                .find(|claim| claim.mode.is_alone())
+            {
                 Some(claim) => return claim,
                 None => tokio::task::yield_now().await,
             }
@@ -139,7 +143,10 @@ async fn a_suspect_whose_claim_was_not_answered_is_asked_for_alone_again() {
         same.clone().count() > 1,
         "it is asked for until it is known"
     );
-    assert!(same.clone().all(|claim| claim.alone), "{claims:?}");
+    assert!(
+        same.clone().all(|claim| claim.mode.is_alone()),
+        "{claims:?}"
+    );
     let job = probe.job(suspect).await;
     assert_eq!((job.state, job.crashes), (State::Ready, 2), "handed back");
 }
@@ -203,7 +210,11 @@ async fn an_isolated_worker_takes_suspects_beside_its_work() {
         }
     });
     soon(worker.run_until_idle()).await.unwrap();
-    let leases: Vec<bool> = probe.claims().iter().map(|claim| claim.alone).collect();
+    let leases: Vec<bool> = probe
+        .claims()
+        .iter()
+        .map(|claim| claim.mode.is_alone())
+        .collect();
     assert!(leases.iter().filter(|alone| **alone).count() >= 3);
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual::engine::{
-    Action, Claim, Edit, EnqueueVerdict, LeaseReport, Select, Settle, SettleVerdict, Settlement,
-    Target, Token, WorkerId,
+    Action, Claim, ClaimMode, Edit, EnqueueVerdict, LeaseReport, Select, Settle, SettleVerdict,
+    Settlement, Target, Token, WorkerId,
 };
 use punctual::time::{ManualClock, hours};
 use punctual::{Due, Effect, Engine, ErrorKind, JobId, Namespace, NewJob, Outcome, Result, State};
@@ -308,10 +308,10 @@ impl Caller {
     async fn drain(&mut self, engine: &dyn Engine) {
         let mut claimed = Vec::new();
         // Suspects, who have crashed twice, are claimed alone.
-        for alone in [false, true] {
+        for mode in [ClaimMode::Shared, ClaimMode::Alone] {
             loop {
                 let claim = Claim::new(WorkerId::random(), self.queue.clone(), 100);
-                let claim = claim.alone(alone);
+                let claim = claim.mode(mode);
                 let answer = engine.claim(&Namespace::default(), claim).await;
                 let leases = answer.expect("claim").leases;
                 if leases.is_empty() {

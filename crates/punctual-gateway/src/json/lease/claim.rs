@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use punctual::engine::{Claim, ClaimOrder, Claimed, LimitedQueue, WorkerId, WorkerRecord};
+use punctual::engine::{
+    Claim, ClaimMode, ClaimOrder, Claimed, LimitedQueue, WorkerId, WorkerPlace, WorkerRecord,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
@@ -83,8 +85,10 @@ impl ClaimRequest {
         claim.lease_duration = self
             .lease_duration
             .map_or(claim.lease_duration, |span| span.0);
-        claim.alone = self.alone;
-        claim.in_process = false;
+        if self.alone {
+            claim.mode = ClaimMode::Alone;
+        }
+        claim.place = WorkerPlace::Elsewhere;
         Ok(claim)
     }
 }
@@ -145,7 +149,7 @@ pub(crate) struct ClaimAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     wake_at: Option<String>,
     /// Whether jobs wait for a claim that is `alone`.
-    suspects: bool,
+    suspects_wait: bool,
     /// The queues of this claim that have limits: lateness counts from `open_since`, if that is
     /// after the due.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -177,7 +181,7 @@ impl ClaimAnswer {
             now: claimed.now.to_string(),
             took_us: took.as_micros() as u64,
             wake_at: claimed.wake_at.map(|at| at.to_string()),
-            suspects: claimed.suspects,
+            suspects_wait: claimed.suspects_wait,
             limited: claimed.limited.iter().map(LimitedLine::of).collect(),
         }
     }

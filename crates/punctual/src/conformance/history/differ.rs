@@ -123,5 +123,9 @@ pub(super) fn same_claimed(expected: &Claimed, answered: &Claimed) -> Result<(),
     same_jobs("claimed jobs", &jobs(expected), &jobs(answered))?;
     same("claimed leases", &leases(expected), &leases(answered))?;
     same("claim's wake_at", &expected.wake_at, &answered.wake_at)?;
-    same("claim's suspects", &expected.suspects, &answered.suspects)
+    same(
+        "claim's suspects_wait",
+        &expected.suspects_wait,
+        &answered.suspects_wait,
+    )
 }

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use super::action::*;
 use crate::conformance::model::WINDOW;
 use crate::engine::{
-    Action as EditAction, Claim, ClaimOrder, Filter, ListBy, QueueSettings, Rate, Target, WorkerId,
+    Action as EditAction, Claim, ClaimMode, ClaimOrder, Filter, ListBy, QueueSettings, Rate,
+    Target, WorkerId, WorkerPlace,
 };
 use crate::job::{
     CancelReason, DeadReason, Due, Group, JobRecord, LogLine, NewJob, PastAttempt, PastOutcome,
@@ -196,8 +197,12 @@ pub(super) fn claim(plan: &ClaimPlan) -> Claim {
     claim.max_bytes = plan.max_bytes;
     claim.lease_duration = plan.lease_duration;
     claim.nonce = u64::from(plan.nonce) + 1;
-    claim.alone = plan.alone;
-    claim.in_process = !plan.remote;
+    if plan.alone {
+        claim.mode = ClaimMode::Alone;
+    }
+    if plan.remote {
+        claim.place = WorkerPlace::Elsewhere;
+    }
     claim
 }
 

@@ -1,6 +1,6 @@
 //! The reference model: claim.
 
-use crate::engine::{Claim, ClaimOrder, Claimed, Lease, Token};
+use crate::engine::{Claim, ClaimOrder, Claimed, Lease, Token, WakeBy, WorkerPlace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobId, State, check_name};
 use crate::time::{Timestamp, days, millis};
@@ -57,7 +57,7 @@ impl Space {
         if !again.is_empty() {
             return Ok(self.answer(now, claim, choice, &again));
         }
-        let suspect = if claim.alone {
+        let suspect = if claim.mode.is_alone() {
             self.chosen_suspect(now, claim, choice)
         } else {
             None
@@ -244,7 +244,7 @@ impl Space {
                 span: claim.lease_duration,
                 spared: false,
                 alone,
-                in_process: claim.in_process,
+                with_engine: claim.place == WorkerPlace::WithEngine,
                 jobs: lease.iter().map(|job| self.jobs[*job].record.id).collect(),
             };
             self.fence = holding.token.fence;
@@ -292,7 +292,7 @@ impl Space {
             (claim.queues.iter().filter(of))
                 .any(|queue| !self.heads(queue, now, suspects).is_empty())
         };
-        let more = for_it(false) || claim.alone && for_it(true);
+        let more = for_it(false) || claim.mode.is_alone() && for_it(true);
         Claimed {
             leases: holdings.iter().map(lease).collect(),
             now,
@@ -301,8 +301,8 @@ impl Space {
             } else {
                 self.wake_at(now, &claim.queues, choice)
             },
-            suspects: ready(true),
-            another_wakes: false,
+            suspects_wait: ready(true),
+            wake_by: WakeBy::Claimer,
             limited: Vec::new(),
         }
     }

@@ -39,7 +39,7 @@ impl Space {
         for holding in self
             .holdings
             .iter_mut()
-            .filter(|holding| holding.in_process)
+            .filter(|holding| holding.with_engine)
         {
             holding.deadline = holding.deadline.min(now);
         }

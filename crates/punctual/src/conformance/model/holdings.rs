@@ -20,7 +20,7 @@ pub(crate) struct Holding {
     pub(crate) spared: bool,
     /// Whether it is the lease of one suspect.
     pub(crate) alone: bool,
-    pub(crate) in_process: bool,
+    pub(crate) with_engine: bool,
     /// The jobs left of it, in the order in which they were claimed.
     pub(crate) jobs: Vec<JobId>,
 }

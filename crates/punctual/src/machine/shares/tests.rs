@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::engine::{
     Claim, Control, Controlled, LeaseReport, Namespace, QueueSettings, Rate, RecordValue, Settle,
-    Settlement, WorkerId,
+    Settlement, WorkerId, WorkerPlace,
 };
 use crate::job::{Limits, NewJob, Outcome, State};
 use crate::machine::table::{Base, ScanVisitor};
@@ -120,7 +120,7 @@ impl Store {
         let mut claim = Claim::new(WorkerId(7), "mail", limit);
         claim.nonce = self.nonce;
         claim.lease_duration = hours(1);
-        claim.in_process = false;
+        claim.place = WorkerPlace::Elsewhere;
         let namespace = Namespace::default();
         let claimed = self.machine.claim(self.now, &namespace, &claim);
         claimed.unwrap().leases
