@@ -1,40 +1,259 @@
-//! Texts of refusals that Rust and the functions share.
+//! Texts of refusals: those of a job's fields, and those that Rust and the functions share.
 
 /// One text.
 #[derive(Debug)]
 pub struct Text {
-    /// The name in Lua (`%NAME%`) and in Rust.
+    /// The name in Rust, and in Lua (`%NAME%`).
     pub name: &'static str,
-    /// What it says.
+    /// What it says: all of it, or with a name before it.
     pub text: &'static str,
     /// When it is said.
     pub gloss: &'static str,
+    /// The fields of a job that it refuses; none if it is said of something else.
+    pub fields: &'static [&'static str],
+    /// The code of the error.
+    pub code: &'static str,
+    /// Whether it is the end of a message that begins with what is refused.
+    pub is_end: bool,
+    /// Whether the functions say it too.
+    pub is_shared: bool,
 }
 
-const fn text(name: &'static str, text: &'static str, gloss: &'static str) -> Text {
-    Text { name, text, gloss }
+const fn of(
+    fields: &'static [&'static str],
+    code: &'static str,
+    name: &'static str,
+    text: &'static str,
+    gloss: &'static str,
+) -> Text {
+    Text {
+        name,
+        text,
+        gloss,
+        fields,
+        code,
+        is_end: false,
+        is_shared: false,
+    }
 }
 
-/// Every shared text.
+const fn shared(text: Text) -> Text {
+    Text {
+        is_shared: true,
+        ..text
+    }
+}
+
+const fn end(text: Text) -> Text {
+    Text {
+        is_end: true,
+        ..text
+    }
+}
+
+/// Every text, in the order of a job's fields.
 pub const TEXTS: &[Text] = &[
-    text(
+    of(
+        &["id"],
+        "reserved_id",
+        "TEXT_RESERVED_ID",
+        "id has the form of a schedule's runs, which only the engine enqueues, or of a flow's steps; use another id",
+        "an id is kept for the engine",
+    ),
+    shared(end(of(
+        &["queue", "kind", "limits"],
+        "invalid_name",
+        "TEXT_NAME_RULE",
+        "use 1 to 128 of a-z A-Z 0-9 . _ - : /",
+        "a name breaks the rule of names",
+    ))),
+    of(
+        &["payload"],
+        "payload_too_large",
+        "TEXT_PAYLOAD",
+        "payload is over the limit; store the blob elsewhere and send a reference",
+        "a payload is over `payload_bytes`",
+    ),
+    of(
+        &["content_type"],
+        "invalid_input",
+        "TEXT_CONTENT_TYPE",
+        "content type is out of range; use 1 to 128 bytes",
+        "a content type is empty or too long",
+    ),
+    of(
+        &["headers"],
+        "invalid_name",
+        "TEXT_HEADER_NAME",
+        "header name is not allowed; use 1 to 128 of a-z A-Z 0-9 . _ -",
+        "a header's name is empty, too long or has another character",
+    ),
+    of(
+        &["headers", "content_type"],
+        "invalid_input",
+        "TEXT_HEADER_VALUE",
+        "header value has a control character",
+        "a header's value cannot stand in one line",
+    ),
+    of(
+        &["headers"],
+        "payload_too_large",
+        "TEXT_HEADERS",
+        "headers are over the limit",
+        "all headers are over `header_bytes`",
+    ),
+    end(of(
+        &["due", "unique", "retention"],
+        "invalid_delay",
+        "TEXT_BEYOND_TIME",
+        "reaches beyond the year 9999",
+        "a span ends after the last instant; behind the name of the field",
+    )),
+    shared(of(
+        &["priority"],
+        "invalid_input",
         "TEXT_PRIORITY",
         "priority is out of range; use 0 (first) to 9 (last)",
         "a priority is over the last one",
+    )),
+    shared(end(of(
+        &["unique", "group", "share", "wait_for"],
+        "invalid_name",
+        "TEXT_KEY_RULE",
+        "use 1 to 256 bytes of printable text",
+        "a key or a name to wait for breaks the rule of keys",
+    ))),
+    of(
+        &["unique"],
+        "invalid_input",
+        "TEXT_MAX_WAIT",
+        "max_wait is out of range; use over 0 to 365 days",
+        "a refreshed job would wait too long, or not at all",
     ),
-    text(
+    of(
+        &["unique"],
+        "invalid_input",
+        "TEXT_MAX_WAIT_DELAY",
+        "max_wait is shorter than the delay; use at least the delay",
+        "a refreshed job would be late from the start",
+    ),
+    of(
+        &["limits"],
+        "invalid_input",
+        "TEXT_LIMITS_COUNT",
+        "job has too many named limits; use at most 3",
+        "a job names too many limits",
+    ),
+    of(
+        &["limits"],
+        "invalid_input",
+        "TEXT_LIMIT_TWICE",
+        "job names a limit twice; name it once, and give the job a cost",
+        "a limit is named again",
+    ),
+    of(
+        &["limits"],
+        "invalid_name",
+        "TEXT_LIMIT_NAME",
+        "limit name is too long; use at most 122 characters",
+        "the name of a limit's record would be too long",
+    ),
+    of(
+        &["cost"],
+        "invalid_input",
+        "TEXT_COST",
+        "cost is out of range; use 1 to 1,000",
+        "a cost is zero or too high",
+    ),
+    of(
+        &["cost"],
+        "invalid_input",
+        "TEXT_COST_WITHOUT_LIMIT",
+        "job has a cost, but no named limit that counts it; name one in `limits`",
+        "a cost counts nowhere",
+    ),
+    of(
+        &["max_attempts"],
+        "invalid_input",
+        "TEXT_MAX_ATTEMPTS",
+        "max_attempts is out of range; use at least 1",
+        "no attempt is allowed",
+    ),
+    of(
+        &["max_crashes"],
+        "invalid_input",
+        "TEXT_MAX_CRASHES",
+        "max_crashes is out of range; use at least 1",
+        "no crash is allowed",
+    ),
+    of(
+        &["retry"],
+        "invalid_input",
+        "TEXT_RETRY_FACTOR",
+        "retry: factor is out of range; use 1 to 100",
+        "a factor makes waits shorter, or too long",
+    ),
+    of(
+        &["retry"],
+        "invalid_input",
+        "TEXT_RETRY_LIST",
+        "retry: list is out of range; use 1 to 64 spans",
+        "a list of spans is empty or too long",
+    ),
+    of(
+        &["retry"],
+        "invalid_input",
+        "TEXT_RETRY_SPAN",
+        "retry: span is out of range; use at most 90 days",
+        "a span of a retry policy is too long",
+    ),
+    of(
+        &["timeout"],
+        "invalid_input",
+        "TEXT_TIMEOUT",
+        "timeout is out of range; use over 0 to 365 days",
+        "a timeout is zero or too long",
+    ),
+    of(
+        &["remember"],
+        "invalid_input",
+        "TEXT_REMEMBER",
+        "remember is out of range; use over 0 to 7 days",
+        "a resend would be recognised for no time, or too long",
+    ),
+    of(
+        &["wait_for"],
+        "invalid_input",
+        "TEXT_WAIT_FOR",
+        "wait_for is out of range; use at most 64 names",
+        "a job waits for too many names",
+    ),
+    of(
+        &["after"],
+        "batch_too_large",
+        "TEXT_AFTER_COUNT",
+        "job waits for too many others in one call; add the rest by a flow's wait",
+        "a job waits for too many jobs",
+    ),
+    of(
+        &["after"],
+        "invalid_input",
+        "TEXT_AFTER_ITSELF",
+        "job waits for itself: a cycle never runs",
+        "a job would never run",
+    ),
+    of(
+        &["after"],
+        "invalid_input",
+        "TEXT_AFTER_TWICE",
+        "job waits for another one twice; name each once",
+        "a job is waited for again",
+    ),
+    shared(of(
+        &[],
+        "invalid_input",
         "TEXT_LEASE_DURATION",
         "lease_duration is out of range; use 1 ms to 1 day",
         "a lease is too short or too long",
-    ),
-    text(
-        "TEXT_NAME_RULE",
-        "use 1 to 128 of a-z A-Z 0-9 . _ - : /",
-        "the rule of names",
-    ),
-    text(
-        "TEXT_KEY_RULE",
-        "use 1 to 256 bytes of printable text",
-        "the rule of keys",
-    ),
+    )),
 ];

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::job::bounds::{TEXT_AFTER_COUNT, TEXT_AFTER_ITSELF, TEXT_AFTER_TWICE};
 use crate::job::{JobId, NewJob, State, check_name};
 use crate::time::{Timestamp, hours};
 
@@ -491,8 +492,7 @@ impl NewJob {
 /// Checks the jobs that one waits for: each once, and not itself.
 pub(crate) fn check_after(id: JobId, after: &[After]) -> Result<()> {
     if after.len() > EDGES_PER_CALL {
-        let message = "job waits for too many others in one call; add the rest by a flow's wait";
-        return Err(Error::new(ErrorKind::BatchTooLarge, message)
+        return Err(Error::new(ErrorKind::BatchTooLarge, TEXT_AFTER_COUNT)
             .with("after", after.len())
             .with("limit", EDGES_PER_CALL));
     }
@@ -502,12 +502,11 @@ pub(crate) fn check_after(id: JobId, after: &[After]) -> Result<()> {
     let mut seen = HashSet::with_capacity(after.len());
     for one in after {
         if one.job == id {
-            let message = "job waits for itself: a cycle never runs";
-            return Err(Error::new(ErrorKind::InvalidInput, message).with("id", id));
+            return Err(Error::new(ErrorKind::InvalidInput, TEXT_AFTER_ITSELF).with("id", id));
         }
         if !seen.insert(one.job) {
-            let message = "job waits for another one twice; name each once";
-            return Err(Error::new(ErrorKind::InvalidInput, message).with("after", one.job));
+            let error = Error::new(ErrorKind::InvalidInput, TEXT_AFTER_TWICE);
+            return Err(error.with("after", one.job));
         }
     }
     Ok(())

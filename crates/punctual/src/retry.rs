@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::bounds::{RETRY_BASE_MS, RETRY_CAP_MS, RETRY_FACTOR, RETRY_SPAN_MAX_MS};
+use crate::job::bounds::{
+    RETRY_BASE_MS, RETRY_CAP_MS, RETRY_FACTOR, RETRY_SPAN_MAX_MS, TEXT_RETRY_FACTOR,
+    TEXT_RETRY_LIST, TEXT_RETRY_SPAN,
+};
 use crate::job::{JobId, RETRY_SPANS_MAX};
 use crate::time::millis;
 
@@ -138,18 +141,13 @@ impl RetryPolicy {
 
     /// Checks the ranges of every field.
     pub fn check(&self) -> Result<()> {
-        let refuse = |message: &str| {
-            Err(Error::new(
-                ErrorKind::InvalidInput,
-                format!("retry: {message}"),
-            ))
-        };
+        let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidInput, message));
         let spans: &[Duration] = match self {
             Self::Exponential {
                 base, factor, cap, ..
             } => {
                 if !(1.0..=100.0).contains(factor) {
-                    return refuse("factor is out of range; use 1 to 100");
+                    return refuse(TEXT_RETRY_FACTOR);
                 }
                 &[*base, *cap]
             }
@@ -157,13 +155,13 @@ impl RetryPolicy {
             Self::Linear { base, cap, .. } => &[*base, *cap],
             Self::List(spans) => {
                 if spans.is_empty() || spans.len() > RETRY_SPANS_MAX {
-                    return refuse("list is out of range; use 1 to 64 spans");
+                    return refuse(TEXT_RETRY_LIST);
                 }
                 spans
             }
         };
         if spans.iter().any(|span| *span > SPAN_MAX) {
-            return refuse("span is out of range; use at most 90 days");
+            return refuse(TEXT_RETRY_SPAN);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use crate::fields::{Field, SENT};
 use crate::keys::KEYS;
 use crate::limits::LIMITS;
 use crate::numbers::{GROUPS, Number, Value};
+use crate::texts::TEXTS;
 
 const WIRE: &str = "docs/wire-protocol.md";
 const HTTP: &str = "docs/http-api.md";
@@ -16,6 +17,7 @@ pub(super) fn parts() -> Vec<Output> {
     let mut parts = vec![
         part(HTTP, "errors", errors()),
         part(HTTP, "job-defaults", defaults()),
+        part(HTTP, "job-refusals", refusals()),
         part(WIRE, "codes", codes()),
         part(WIRE, "limits", limits()),
         part(WIRE, "job-fields", fields()),
@@ -125,6 +127,26 @@ fn defaults() -> String {
                 codes_of(field.json),
                 field.default.into(),
                 field.bounds.into(),
+            ]
+        }),
+    )
+}
+
+/// Why a field of a job is refused.
+fn refusals() -> String {
+    let rows = TEXTS.iter().filter(|text| !text.fields.is_empty());
+    table(
+        &["field", "code", "message", "when"],
+        rows.map(|text| {
+            let message = match text.is_end {
+                true => format!(".. {}", text.text),
+                false => text.text.to_owned(),
+            };
+            vec![
+                codes_of(text.fields),
+                code(text.code),
+                message,
+                text.gloss.into(),
             ]
         }),
     )

@@ -45,7 +45,7 @@ pub(super) fn constants() -> String {
         lines.push(line(name, &value, gloss));
     }
     lines.push("# Texts.".into());
-    for text in TEXTS {
+    for text in TEXTS.iter().filter(|text| text.is_shared) {
         lines.push(line(text.name, text.text, text.gloss));
     }
     lines.join("\n") + "\n"

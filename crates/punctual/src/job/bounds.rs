@@ -89,11 +89,68 @@ pub(crate) const RETRY_BASE_MS: u64 = 1_000;
 pub(crate) const RETRY_FACTOR: f64 = 2.0;
 /// Milliseconds of the longest wait by default.
 pub(crate) const RETRY_CAP_MS: u64 = 3_600_000;
+/// An id is kept for the engine.
+pub(crate) const TEXT_RESERVED_ID: &str =
+    "id has the form of a schedule's runs, which only the engine enqueues, or of a flow's steps; use another id";
+/// A name breaks the rule of names.
+pub(crate) const TEXT_NAME_RULE: &str = "use 1 to 128 of a-z A-Z 0-9 . _ - : /";
+/// A payload is over `payload_bytes`.
+pub(crate) const TEXT_PAYLOAD: &str =
+    "payload is over the limit; store the blob elsewhere and send a reference";
+/// A content type is empty or too long.
+pub(crate) const TEXT_CONTENT_TYPE: &str = "content type is out of range; use 1 to 128 bytes";
+/// A header's name is empty, too long or has another character.
+pub(crate) const TEXT_HEADER_NAME: &str =
+    "header name is not allowed; use 1 to 128 of a-z A-Z 0-9 . _ -";
+/// A header's value cannot stand in one line.
+pub(crate) const TEXT_HEADER_VALUE: &str = "header value has a control character";
+/// All headers are over `header_bytes`.
+pub(crate) const TEXT_HEADERS: &str = "headers are over the limit";
+/// A span ends after the last instant; behind the name of the field.
+pub(crate) const TEXT_BEYOND_TIME: &str = "reaches beyond the year 9999";
 /// A priority is over the last one.
 pub(crate) const TEXT_PRIORITY: &str = "priority is out of range; use 0 (first) to 9 (last)";
+/// A key or a name to wait for breaks the rule of keys.
+pub(crate) const TEXT_KEY_RULE: &str = "use 1 to 256 bytes of printable text";
+/// A refreshed job would wait too long, or not at all.
+pub(crate) const TEXT_MAX_WAIT: &str = "max_wait is out of range; use over 0 to 365 days";
+/// A refreshed job would be late from the start.
+pub(crate) const TEXT_MAX_WAIT_DELAY: &str =
+    "max_wait is shorter than the delay; use at least the delay";
+/// A job names too many limits.
+pub(crate) const TEXT_LIMITS_COUNT: &str = "job has too many named limits; use at most 3";
+/// A limit is named again.
+pub(crate) const TEXT_LIMIT_TWICE: &str =
+    "job names a limit twice; name it once, and give the job a cost";
+/// The name of a limit's record would be too long.
+pub(crate) const TEXT_LIMIT_NAME: &str = "limit name is too long; use at most 122 characters";
+/// A cost is zero or too high.
+pub(crate) const TEXT_COST: &str = "cost is out of range; use 1 to 1,000";
+/// A cost counts nowhere.
+pub(crate) const TEXT_COST_WITHOUT_LIMIT: &str =
+    "job has a cost, but no named limit that counts it; name one in `limits`";
+/// No attempt is allowed.
+pub(crate) const TEXT_MAX_ATTEMPTS: &str = "max_attempts is out of range; use at least 1";
+/// No crash is allowed.
+pub(crate) const TEXT_MAX_CRASHES: &str = "max_crashes is out of range; use at least 1";
+/// A factor makes waits shorter, or too long.
+pub(crate) const TEXT_RETRY_FACTOR: &str = "retry: factor is out of range; use 1 to 100";
+/// A list of spans is empty or too long.
+pub(crate) const TEXT_RETRY_LIST: &str = "retry: list is out of range; use 1 to 64 spans";
+/// A span of a retry policy is too long.
+pub(crate) const TEXT_RETRY_SPAN: &str = "retry: span is out of range; use at most 90 days";
+/// A timeout is zero or too long.
+pub(crate) const TEXT_TIMEOUT: &str = "timeout is out of range; use over 0 to 365 days";
+/// A resend would be recognised for no time, or too long.
+pub(crate) const TEXT_REMEMBER: &str = "remember is out of range; use over 0 to 7 days";
+/// A job waits for too many names.
+pub(crate) const TEXT_WAIT_FOR: &str = "wait_for is out of range; use at most 64 names";
+/// A job waits for too many jobs.
+pub(crate) const TEXT_AFTER_COUNT: &str =
+    "job waits for too many others in one call; add the rest by a flow's wait";
+/// A job would never run.
+pub(crate) const TEXT_AFTER_ITSELF: &str = "job waits for itself: a cycle never runs";
+/// A job is waited for again.
+pub(crate) const TEXT_AFTER_TWICE: &str = "job waits for another one twice; name each once";
 /// A lease is too short or too long.
 pub(crate) const TEXT_LEASE_DURATION: &str = "lease_duration is out of range; use 1 ms to 1 day";
-/// The rule of names.
-pub(crate) const TEXT_NAME_RULE: &str = "use 1 to 128 of a-z A-Z 0-9 . _ - : /";
-/// The rule of keys.
-pub(crate) const TEXT_KEY_RULE: &str = "use 1 to 256 bytes of printable text";

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, KEY_BYTES_MAX, NAME_BYTES_MAX, TEXT_KEY_RULE, TEXT_NAME_RULE};
+use super::bounds::{
+    self, KEY_BYTES_MAX, NAME_BYTES_MAX, TEXT_HEADER_NAME, TEXT_HEADER_VALUE, TEXT_KEY_RULE,
+    TEXT_LIMIT_NAME, TEXT_NAME_RULE,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::time::millis;
 
@@ -139,8 +142,7 @@ const LIMIT_NAME_BYTES_MAX: usize = NAME_BYTES_MAX - "limit/".len();
 pub(crate) fn check_limit_name(name: &str) -> Result<()> {
     check_name("limit", name)?;
     if name.len() > LIMIT_NAME_BYTES_MAX {
-        let message = "limit name is too long; use at most 122 characters";
-        return Err(Error::new(ErrorKind::InvalidName, message).with("name", shown(name)));
+        return Err(Error::new(ErrorKind::InvalidName, TEXT_LIMIT_NAME).with("name", shown(name)));
     }
     Ok(())
 }
@@ -165,12 +167,14 @@ pub fn check_key(what: &'static str, key: &str) -> Result<()> {
 pub fn check_header(name: &str, value: &str) -> Result<()> {
     let allowed = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(allowed) {
-        let message = "header name is not allowed; use 1 to 128 of a-z A-Z 0-9 . _ -";
-        return Err(Error::new(ErrorKind::InvalidName, message).with("header", shown(name)));
+        return Err(
+            Error::new(ErrorKind::InvalidName, TEXT_HEADER_NAME).with("header", shown(name))
+        );
     }
     if value.chars().any(is_hostile) {
-        let message = "header value has a control character";
-        return Err(Error::new(ErrorKind::InvalidInput, message).with("header", shown(name)));
+        return Err(
+            Error::new(ErrorKind::InvalidInput, TEXT_HEADER_VALUE).with("header", shown(name))
+        );
     }
     Ok(())
 }

@@ -5,15 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{
-    CONTENT_TYPE_DEFAULT, MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, PRIORITY_MAX, TEXT_PRIORITY,
-};
+use super::bounds::*;
 use super::limits::{
     Limits, MAX_WAIT_MAX, REMEMBER_MAX, TIMEOUT_MAX, check_header, check_key, check_limit_name,
     check_name,
 };
 use super::log::check_log;
-use super::{ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, COST_MAX, JobId, JobRecord, NAMED_LIMITS_MAX};
+use super::{JobId, JobRecord};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, FlowStep};
 use crate::retry::RetryPolicy;
@@ -263,25 +261,20 @@ impl NewJob {
         }
         self.check_limits()?;
         if self.max_attempts == 0 {
-            return Err(out_of_range("max_attempts", 0, "at least 1"));
+            return Err(refused(TEXT_MAX_ATTEMPTS, 0));
         }
         if self.max_crashes == Some(0) {
-            return Err(out_of_range("max_crashes", 0, "at least 1"));
+            return Err(refused(TEXT_MAX_CRASHES, 0));
         }
         self.retry.check()?;
         let allowed = |timeout: &Duration| !timeout.is_zero() && *timeout <= TIMEOUT_MAX;
         if let Some(timeout) = self.timeout.filter(|timeout| !allowed(timeout)) {
-            return Err(out_of_range(
-                "timeout",
-                format!("{timeout:?}"),
-                "over 0 to 365 days",
-            ));
+            return Err(refused(TEXT_TIMEOUT, format!("{timeout:?}")));
         }
         check_span("retention", self.retention)?;
         let allowed = |span: &Duration| !span.is_zero() && *span <= REMEMBER_MAX;
         if let Some(span) = self.remember.filter(|span| !allowed(span)) {
-            let value = format!("{span:?}");
-            return Err(out_of_range("remember", value, "over 0 to 7 days"));
+            return Err(refused(TEXT_REMEMBER, format!("{span:?}")));
         }
         check_held_names(&self.wait_for, limits)?;
         self.check_links()?;
@@ -300,43 +293,38 @@ impl NewJob {
         if is_run || self.flow.is_some() || !self.id.is_reserved() {
             return Ok(());
         }
-        let message = "id has the form of a schedule's runs, which only the engine enqueues, or of a \
-                       flow's steps; use another id";
-        Err(Error::new(ErrorKind::ReservedId, message).with("id", self.id))
+        Err(Error::new(ErrorKind::ReservedId, TEXT_RESERVED_ID).with("id", self.id))
     }
 
     fn check_limits(&self) -> Result<()> {
         if self.limits.len() > NAMED_LIMITS_MAX {
-            let message = "job has too many named limits; use at most 3";
-            let error = Error::new(ErrorKind::InvalidInput, message);
+            let error = Error::new(ErrorKind::InvalidInput, TEXT_LIMITS_COUNT);
             return Err(error.with("limits", self.limits.len()));
         }
         for (at, limit) in self.limits.iter().enumerate() {
             check_limit_name(limit)?;
             if self.limits[..at].contains(limit) {
-                let message = "job names a limit twice; name it once, and give the job a cost";
-                return Err(Error::new(ErrorKind::InvalidInput, message).with("limit", limit));
+                let error = Error::new(ErrorKind::InvalidInput, TEXT_LIMIT_TWICE);
+                return Err(error.with("limit", limit));
             }
         }
         if !(1..=COST_MAX).contains(&self.cost) {
-            return Err(out_of_range("cost", self.cost, "1 to 1,000"));
+            return Err(refused(TEXT_COST, self.cost));
         }
         if self.cost > 1 && self.limits.is_empty() {
-            let message = "job has a cost, but no named limit that counts it; name one in `limits`";
-            return Err(Error::new(ErrorKind::InvalidInput, message).with("cost", self.cost));
+            let error = Error::new(ErrorKind::InvalidInput, TEXT_COST_WITHOUT_LIMIT);
+            return Err(error.with("cost", self.cost));
         }
         Ok(())
     }
 
     fn check_max_wait(&self, max_wait: Duration) -> Result<()> {
         if max_wait.is_zero() || max_wait > MAX_WAIT_MAX {
-            let value = format!("{max_wait:?}");
-            return Err(out_of_range("max_wait", value, "over 0 to 365 days"));
+            return Err(refused(TEXT_MAX_WAIT, format!("{max_wait:?}")));
         }
         match self.due {
             Due::After(delay) if delay > max_wait => {
-                let message = "max_wait is shorter than the delay; use at least the delay";
-                Err(Error::new(ErrorKind::InvalidInput, message)
+                Err(Error::new(ErrorKind::InvalidInput, TEXT_MAX_WAIT_DELAY)
                     .with("max_wait", format!("{max_wait:?}"))
                     .with("delay", format!("{delay:?}")))
             }
@@ -347,11 +335,7 @@ impl NewJob {
     fn check_headers(&self, limits: &Limits) -> Result<()> {
         check_header("content-type", &self.content_type)?;
         if self.content_type.is_empty() || self.content_type.len() > 128 {
-            return Err(out_of_range(
-                "content type",
-                self.content_type.len(),
-                "1 to 128 bytes",
-            ));
+            return Err(refused(TEXT_CONTENT_TYPE, self.content_type.len()));
         }
         let mut bytes = 0;
         for (name, value) in &self.headers {
@@ -359,8 +343,7 @@ impl NewJob {
             bytes += name.len() + value.len();
         }
         if bytes > limits.header_bytes {
-            let message = "headers are over the limit";
-            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+            return Err(Error::new(ErrorKind::PayloadTooLarge, TEXT_HEADERS)
                 .with("bytes", bytes)
                 .with("limit", limits.header_bytes));
         }
@@ -371,7 +354,7 @@ impl NewJob {
 /// Checks a priority.
 pub(crate) fn check_priority(priority: u8) -> Result<()> {
     if priority > PRIORITY_MAX {
-        return Err(Error::new(ErrorKind::InvalidInput, TEXT_PRIORITY).with("value", priority));
+        return Err(refused(TEXT_PRIORITY, priority));
     }
     Ok(())
 }
@@ -379,8 +362,7 @@ pub(crate) fn check_priority(priority: u8) -> Result<()> {
 /// Checks the size of a payload.
 pub(crate) fn check_payload(payload: &Bytes, limits: &Limits) -> Result<()> {
     if payload.len() > limits.payload_bytes {
-        let message = "payload is over the limit; store the blob elsewhere and send a reference";
-        return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+        return Err(Error::new(ErrorKind::PayloadTooLarge, TEXT_PAYLOAD)
             .with("bytes", payload.len())
             .with("limit", limits.payload_bytes));
     }
@@ -389,7 +371,7 @@ pub(crate) fn check_payload(payload: &Bytes, limits: &Limits) -> Result<()> {
 
 pub(crate) fn check_held_names(names: &[String], limits: &Limits) -> Result<()> {
     if names.len() > limits.wait_for_names {
-        return Err(out_of_range("wait_for", names.len(), "at most 64 names"));
+        return Err(refused(TEXT_WAIT_FOR, names.len()));
     }
     names
         .iter()
@@ -456,7 +438,7 @@ fn check_past(past: &JobRecord, limits: &Limits) -> Result<()> {
 fn check_span(what: &'static str, span: Duration) -> Result<()> {
     // The rest, up to the year 9999, is checked when the engine adds it to its time.
     if span.as_micros() > u128::from(Timestamp::MAX.as_micros()) {
-        let message = format!("{what} reaches beyond the year 9999");
+        let message = format!("{what} {TEXT_BEYOND_TIME}");
         return Err(Error::new(ErrorKind::InvalidDelay, message).with("span", format!("{span:?}")));
     }
     Ok(())
@@ -469,6 +451,10 @@ pub(crate) const fn one() -> u32 {
 
 pub(crate) const fn is_one(cost: &u32) -> bool {
     *cost == 1
+}
+
+fn refused(text: &'static str, value: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidInput, text).with("value", value)
 }
 
 fn out_of_range(what: &'static str, value: impl std::fmt::Display, range: &str) -> Error {

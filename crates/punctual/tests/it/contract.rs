@@ -7,6 +7,7 @@ use punctual::{ErrorKind, Limits, NewJob};
 use punctual_contract::errors::{ERRORS, Origin};
 use punctual_contract::fields::{self, CONSTANTS, SENT};
 use punctual_contract::limits::LIMITS;
+use punctual_contract::texts::TEXTS;
 use serde_json::{Value, json};
 
 #[test]
@@ -97,4 +98,106 @@ fn constants_of_fields_are_those_of_the_fields() {
         value("CONTENT_TYPE_DEFAULT").as_deref(),
         default("content_type")
     );
+}
+
+/// A job of each refusal of the table, by the name of its text.
+fn refused() -> Vec<(&'static str, NewJob)> {
+    let job = || NewJob::new("orders", "");
+    let later = punctual::time::days(400);
+    let long = "x".repeat(123);
+    let other = punctual::JobId::new();
+    let after = |job: NewJob, id| job.after(id, punctual::flow::On::Failed);
+    let mut all: Vec<(&'static str, NewJob)> = Vec::new();
+    let mut add = |name, set: &dyn Fn(&mut NewJob)| {
+        let mut one = job();
+        set(&mut one);
+        all.push((name, one));
+    };
+    add("TEXT_RESERVED_ID", &|job| {
+        job.id = NewJob::new("orders", "").step("order-7", "pack").id;
+    });
+    add("TEXT_NAME_RULE", &|job| job.queue = "a b".into());
+    add("TEXT_PAYLOAD", &|job| job.payload = vec![0; 262_145].into());
+    add("TEXT_CONTENT_TYPE", &|job| job.content_type.clear());
+    let header = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+    add("TEXT_HEADER_NAME", &|job| job.headers = header("a b", ""));
+    add("TEXT_HEADER_VALUE", &|job| job.headers = header("a", "\n"));
+    let large = "x".repeat(8_192);
+    add("TEXT_HEADERS", &|job| job.headers = header("a", &large));
+    add("TEXT_BEYOND_TIME", &|job| {
+        job.retention = punctual::time::days(4_000_000);
+    });
+    add("TEXT_PRIORITY", &|job| job.priority = 10);
+    add("TEXT_KEY_RULE", &|job| job.share = Some(String::new()));
+    let refresh = |max_wait| {
+        let policy = punctual::UniquePolicy::Refresh { max_wait };
+        Some(punctual::Unique::new("k").policy(policy))
+    };
+    add("TEXT_MAX_WAIT", &|job| job.unique = refresh(later));
+    add("TEXT_MAX_WAIT_DELAY", &|job| {
+        job.unique = refresh(millis(1));
+        job.due = punctual::Due::After(millis(2));
+    });
+    let names = |count: usize| (0..count).map(|nth| nth.to_string()).collect();
+    add("TEXT_LIMITS_COUNT", &|job| job.limits = names(4));
+    add("TEXT_LIMIT_TWICE", &|job| {
+        job.limits = vec!["a".into(), "a".into()];
+    });
+    add("TEXT_LIMIT_NAME", &|job| job.limits = vec![long.clone()]);
+    add("TEXT_COST", &|job| job.cost = 1_001);
+    add("TEXT_COST_WITHOUT_LIMIT", &|job| job.cost = 2);
+    add("TEXT_MAX_ATTEMPTS", &|job| job.max_attempts = 0);
+    add("TEXT_MAX_CRASHES", &|job| job.max_crashes = Some(0));
+    add("TEXT_RETRY_FACTOR", &|job| {
+        job.retry = punctual::RetryPolicy::Exponential {
+            base: millis(1),
+            factor: 0.5,
+            cap: millis(1),
+            jitter: false,
+        };
+    });
+    add("TEXT_RETRY_LIST", &|job| {
+        job.retry = punctual::RetryPolicy::List(Vec::new());
+    });
+    add("TEXT_RETRY_SPAN", &|job| {
+        job.retry = punctual::RetryPolicy::fixed(later);
+    });
+    add("TEXT_TIMEOUT", &|job| job.timeout = Some(later));
+    add("TEXT_REMEMBER", &|job| job.remember = Some(later));
+    add("TEXT_WAIT_FOR", &|job| job.wait_for = names(65));
+    add("TEXT_AFTER_COUNT", &|job| {
+        let many = 0..=punctual::flow::EDGES_PER_CALL;
+        *job = many.fold(job.clone(), |job, _| after(job, punctual::JobId::new()));
+    });
+    add("TEXT_AFTER_ITSELF", &|job| {
+        *job = after(job.clone(), job.id);
+    });
+    add("TEXT_AFTER_TWICE", &|job| {
+        *job = after(after(job.clone(), other), other);
+    });
+    all
+}
+
+#[test]
+fn refusals_of_a_job_are_those_of_the_table() {
+    let listed = || TEXTS.iter().filter(|text| !text.fields.is_empty());
+    let mut seen = BTreeSet::new();
+    for (name, job) in refused() {
+        let text = listed().find(|text| text.name == name).expect(name);
+        let error = job.check(&Limits::default()).expect_err(name);
+        assert_eq!(error.kind().code(), text.code, "{name}");
+        let message = error.message();
+        match text.is_end {
+            true => assert!(message.ends_with(text.text), "{name}: {message}"),
+            false => assert_eq!(message, text.text, "{name}"),
+        }
+        for field in text.fields {
+            assert!(
+                fields::field(field).is_some(),
+                "{name} is of a field {field}"
+            );
+        }
+        seen.insert(name);
+    }
+    assert_eq!(seen, listed().map(|text| text.name).collect());
 }
