@@ -11,9 +11,9 @@ use punctual::{Engine, Namespace};
 use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
-    audit, backup, bench, completions, demo, doctor, enqueue, export, flows, import, jobs, limits,
-    lock, locks, migrate, outbox, queues, relay, repair, restore, schedules, serve, top, topics,
-    work,
+    audit, backup, bench, clear, completions, demo, doctor, enqueue, export, flows, import, jobs,
+    limits, lock, locks, migrate, outbox, queues, relay, repair, restore, schedules, serve, top,
+    topics, work,
 };
 use crate::connect::{self, Address, Connection, Make, Mode};
 use crate::failure::Result;
@@ -183,6 +183,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Jobs(jobs::Command),
     Signal(jobs::Signal),
+    Clear(clear::Args),
     #[command(subcommand)]
     Queues(queues::Command),
     #[command(subcommand)]
@@ -231,6 +232,7 @@ impl Command {
             Self::Work(args) => args.run(global).await,
             Self::Jobs(command) => command.run(global).await,
             Self::Signal(args) => args.run(global).await,
+            Self::Clear(args) => args.run(global).await,
             Self::Queues(command) => command.run(global).await,
             Self::Limits(command) => command.run(global).await,
             Self::Schedules(command) => command.run(global).await,

@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bench;
+pub(crate) mod clear;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;

@@ -518,6 +518,13 @@ pub const KEYS: &[Key] = &[
         &["outbox"],
     ),
     key(
+        "ec",
+        ShardSeldom,
+        Sorted,
+        "clears that came before their jobs: id and name, by when they are forgotten",
+        &["early"],
+    ),
+    key(
         "of",
         ShardSeldom,
         Hash,

@@ -170,6 +170,13 @@ pub const LIMITS: &[Limit] = &[
         Some(("LIMIT_SCHEDULES", "100000")),
         "schedules of a namespace",
     ),
+    adjustable(
+        "early_clears",
+        10_000,
+        "10,000",
+        Some(("LIMIT_EARLY_CLEARS", "10000")),
+        "clears of a namespace that came before their jobs; of more the oldest go",
+    ),
     span(
         "settled_window",
         120_000,
@@ -246,6 +253,14 @@ pub const LIMITS: &[Limit] = &[
         "365 days",
         Some(("BLOCK_MAX_US", "31536000000000")),
         "microseconds that a share is blocked at most",
+    ),
+    fixed(
+        "EARLY_CLEAR_MS",
+        "u64",
+        3_600_000,
+        "1 hour",
+        Some(("EARLY_CLEAR_US", "3600000000")),
+        "how long a clear waits for its job",
     ),
     fixed(
         "NAMED_LIMITS_MAX",

@@ -82,6 +82,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(dead::groups))
         .routes(routes!(edits::edit))
         .routes(routes!(jobs::signal))
+        .routes(routes!(jobs::clear))
         .routes(routes!(claims::claim))
         .routes(routes!(claims::extend))
         .routes(routes!(claims::settle))

@@ -217,7 +217,7 @@ local function read_jobs(args, at, k, last)
         last_opts, batch.looked = o, true
         if not Enqueue.goes_along(o) then batch.plain = false end
       end
-      if ex and at8(ex) <= now then batch.plain = false end
+      if ex and at8(ex) <= now or held and batch.plain and Enqueue.was_cleared(id, o.w) then batch.plain = false end
       looks[i] = o -- nothing is put where there is nothing: a table grows by that, too
       if key then keys[i] = key end
       if ex then ends[i] = ex end

@@ -361,7 +361,7 @@ end
 end
 
 local LIMITS_OF = {sweep = is_limit, tombstone_bytes = is_span, retained = is_span, retained_bytes = is_span, feed = is_span,
-  namespace_retained_bytes = is_span, schedules = is_span, settled_window = is_span, cancelled_retention = is_span, dead_retention = is_span}
+  namespace_retained_bytes = is_span, schedules = is_span, early_clears = is_span, settled_window = is_span, cancelled_retention = is_span, dead_retention = is_span}
 
 local function is_instants(v) return is_string(v) and #v <= 8000 and #v % 8 == 0 end
 local function is_tz(v) return is_text(v, 32) end

@@ -2,10 +2,14 @@
 do
 
 -- Clears a name that a held job waits for; one that waits for nothing more takes its place. Answers
--- whether the job is known here.
+-- whether the job is known here, by its tombstone too.
 function Settle.clear(id, name)
   local raw = Job.raw(id)
   local j = raw and byte(raw) < %TAG_TOMBSTONE% and Job.parse(id, raw)
+  if raw and not j then
+    raw = Settled.tombstone(id, raw)
+    return raw and Settled.tombstone_counts(raw)
+  end
   if not j or j.tag ~= %TAG_HELD% or Settled.expire_if_late(j) then return raw and true end
   if Settle.holds(j) then
     Edit.signal(j, HELD, name, '', false)

@@ -95,9 +95,16 @@ local function make_room(r, goes)
   return true
 end
 
--- What an import knows of a job's past; whether it `waits` for others, or for its flow.
-local function import(j, past, waits)
-  local e, held = j.ext, past.st == HELD and past.w and #past.w > 0
+-- Whether the last attempt of an imported job waits for signals.
+local function is_in_hold(past)
+  local last = past.at and past.at[#past.at]
+  return last and last[4] == 7
+end
+
+-- What an import knows of a job's past, and the `names` that it waits for; whether it `waits` for
+-- others, or for its flow.
+local function import(j, past, waits, names)
+  local e, held = j.ext, past.st == HELD and names and #names > 0
   j.tag = (held or waits and past.st <= ACTIVE) and 3 or past.st > ACTIVE and past.st or 2
   local due8 = past.du
   if past.st == ACTIVE and below(u8(S.now), due8) then due8 = u8(S.now) end -- it ran already
@@ -108,7 +115,7 @@ local function import(j, past, waits)
   if type(e.fi) == 'string' then e.fi = at8(e.fi) end
   e.fi = j.tag > %TAG_HELD% and min(e.fi or S.now, S.now) or nil
   if past.ex and past.ex ~= (j.opts.ex or '') then e.ex = past.ex end
-  e.w = held and past.w or nil
+  e.w = held and names or nil
   if past.st == ACTIVE and not waits then e.fr = 1 end
 end
 
@@ -117,12 +124,15 @@ local function store(j, late, follows, sent)
   local r, o, past = Row.of(j.q), j.opts, j.opts.hi
   if late then j.ext.la = 1 end
   local waits = sent and Flow.add(j.id, o.fl[1] or '', o.fl[2] or '', j.due8, sent)
-  if waits or follows or (o.w and #o.w > 0) then
-    j.tag, j.ext.fo, j.ext.w = 3, follows, o.w
+  local names = o.w
+  if past then names = past.w end
+  if not past or past.st == HELD and not is_in_hold(past) then names = Enqueue.names_left(j.id, names) end
+  if waits or follows or names and #names > 0 then
+    j.tag, j.ext.fo, j.ext.w = 3, follows, names
   end
   note(r, 1, 1)
   if past then
-    import(j, past, waits)
+    import(j, past, waits, names)
     if follows then j.tag, j.ext.fo = 3, follows end
     if j.tag > %TAG_HELD% then
       if sent then Flow.settled(j, j.tag) end

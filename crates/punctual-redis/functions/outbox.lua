@@ -8,7 +8,8 @@
 -- A target is NAMESPACE/SHARD, or `*`: the shard of this namespace that knows the job.
 do
 
-local ENQUEUE, CLEAR, CANCEL, BOUNDED = 0, 1, 2, 3 -- a bounded enqueue may meet a full queue
+-- A bounded enqueue may meet a full queue; a clear is kept if no shard knows its job.
+local ENQUEUE, CLEAR, CANCEL, BOUNDED, KEEP = 0, 1, 2, 3, 4
 Outbox.CANCEL, Outbox.BOUNDED = CANCEL, BOUNDED
 local OLD = 1e6 -- younger entries are being delivered by who posted them
 local LEASE, LEASE_BYTES = 100, 1048576
@@ -106,7 +107,7 @@ local function forget(source, till, before)
   call_many('ZREM', key, gone)
 end
 
-local CHECKS = {[ENQUEUE] = Check.job, [CLEAR] = Check.clear, [BOUNDED] = Check.job,
+local CHECKS = {[ENQUEUE] = Check.job, [CLEAR] = Check.clear, [KEEP] = Check.clear, [BOUNDED] = Check.job,
   [CANCEL] = function(bytes, index) return Check.cancel('\0' .. bytes, index) end}
 
 -- deliver: takes effects that were posted elsewhere, each once. `t` is the source's instant at
@@ -138,7 +139,7 @@ function Outbox.deliver(base, blob)
       local id, kind, bytes = one[1], one[2], one[3]
       local verdict, other = 1, nil
       if call('ZSCORE', taken, id) then
-        if kind == CLEAR or kind == CANCEL then verdict = %VERDICT_CLEARED% end
+        if kind ~= ENQUEUE and kind ~= BOUNDED then verdict = %VERDICT_CLEARED% end
       elseif kind == ENQUEUE or kind == BOUNDED then
         local _, _, _, into
         verdict, _, _, into = Enqueue.effect(sub(bytes, 1, 33) .. pack('>I2', i) .. sub(bytes, 36), nil, kind == BOUNDED)
@@ -146,7 +147,10 @@ function Outbox.deliver(base, blob)
       elseif kind == CANCEL then
         verdict = Settle.cancel(bytes) and %VERDICT_CLEARED% or %VERDICT_NOT_HERE%
       else
-        verdict = Settle.clear(sub(bytes, 1, 16), sub(bytes, 17)) and %VERDICT_CLEARED% or %VERDICT_NOT_HERE%
+        local of, name = sub(bytes, 1, 16), sub(bytes, 17)
+        local is_known = Settle.clear(of, name)
+        if kind == KEEP and not is_known then Settle.keep_clear(of, name) end
+        verdict = (is_known or kind == KEEP) and %VERDICT_CLEARED% or %VERDICT_NOT_HERE%
       end
       if verdict ~= %VERDICT_NOT_HERE% then call('ZADD', taken, fmt('%d', at8(id)), id) end
       verdicts[i] = {verdict, other or ''}

@@ -227,7 +227,10 @@ local function bring_about(token, effect, bounded)
     if not Settle.cancel(sub(bytes, 2)) and byte(bytes) == 1 then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', Outbox.CANCEL, sub(bytes, 2)) end
     return Settle.CLEARED
   end
-  if not Settle.clear(sub(bytes, 1, 16), sub(bytes, 17)) and kind == 3 then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', 1, bytes) end
+  local id, name = sub(bytes, 1, 16), sub(bytes, 17)
+  if Settle.clear(id, name) then return Settle.CLEARED end
+  if kind == 3 then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', 1, bytes) end
+  Settle.keep_clear(id, name)
   return Settle.CLEARED
 end
 

@@ -16,7 +16,7 @@ kept_shards = {}
 local kept_shard_count, kept_count = 0, 0
 
 LIMITS = {sweep = %LIMIT_SWEEP%, tombstone_bytes = %LIMIT_TOMBSTONE_BYTES%, retained = %LIMIT_RETAINED%, retained_bytes = %LIMIT_RETAINED_BYTES%,
-  namespace_retained_bytes = %LIMIT_NAMESPACE_RETAINED_BYTES%, feed = %LIMIT_FEED%, schedules = %LIMIT_SCHEDULES%,
+  namespace_retained_bytes = %LIMIT_NAMESPACE_RETAINED_BYTES%, feed = %LIMIT_FEED%, schedules = %LIMIT_SCHEDULES%, early_clears = %LIMIT_EARLY_CLEARS%,
   settled_window = %LIMIT_SETTLED_WINDOW%, cancelled_retention = %LIMIT_CANCELLED_RETENTION%, dead_retention = %LIMIT_DEAD_RETENTION%} -- spans in us
 -- `m` is written by every call: what changes often first, then the rest as it was read if nothing
 -- of it changed (M.rest), then limits.

@@ -278,7 +278,7 @@ function Enqueue.each(batch)
     local flow, step
     if sent then flow, step = Job.names(batch.flows[i]) end
     local due8 = batch.due8 or batch.dues8[i]
-    if rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and (not o or Enqueue.goes_along(o)) and not (ends[i] and at8(ends[i]) <= S.now)
+    if rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and (not o or Enqueue.goes_along(o) and not (o.w and Enqueue.was_cleared(id, o.w))) and not (ends[i] and at8(ends[i]) <= S.now)
       and (not sent or Flow.is_new(id, flow, sent)) then
       local raw = kv[2 * i]
       if sent and Flow.add(id, flow, step, due8, sent) then raw = '\%TAG_HELD%' .. sub(raw, 2) end

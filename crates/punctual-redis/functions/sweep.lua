@@ -125,6 +125,8 @@ function Sweep.run(all)
     schedule_first('kept', ':kp')
     -- Also by `kept`: flows that are to be forgotten, and what is left to do for others.
     if Flow.sweep() then schedule_first('kept', ':ft') end
+    Settle.end_early_clears(SLICE)
+    schedule_first('kept', ':ec')
   end
   if S.changed_groups then Group.flush() end -- what the call itself does finds them where they belong
   return moved, expired, rescued, pruned

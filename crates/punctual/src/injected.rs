@@ -73,6 +73,8 @@ pub enum Bug {
     NamedSlotKept,
     /// A job starts when one of its named limits is open.
     OneGateIsEnough,
+    /// A clear that comes before its job is dropped.
+    EarlyClearForgotten,
 }
 
 impl Bug {
@@ -81,7 +83,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -113,6 +115,7 @@ impl Bug {
         Self::CopyIdDrawn,
         Self::NamedSlotKept,
         Self::OneGateIsEnough,
+        Self::EarlyClearForgotten,
     ];
 }
 

@@ -106,10 +106,14 @@ pub enum Effect {
     /// A new job. `max_pending` does not refuse it: an outcome must not be lost to a full queue.
     Enqueue(Box<NewJob>),
     /// Clears one name that a held job waits for; the last one makes it run.
+    ///
+    /// A clear whose job is not known is kept for an hour of engine time. When the job is enqueued
+    /// within it and waits for that name, the name counts as cleared, once. At most 10,000 such
+    /// clears are kept in a namespace; of more the oldest go.
     Clear {
         /// The held job.
         job: JobId,
-        /// The name to clear; one that is not there is ignored.
+        /// The name to clear; one that a known job does not wait for is ignored.
         name: String,
     },
     /// Cancels the job that holds a unique key, as an edit does: an active one is asked to stop.

@@ -10,6 +10,7 @@ mod control;
 mod cursor;
 mod delete;
 mod due;
+mod early;
 mod edit;
 mod ends;
 mod enqueue;
@@ -70,6 +71,7 @@ use crate::job::{JobId, Limits, State};
 use crate::time::Timestamp;
 
 use due::DueIndex;
+use early::EarlyClears;
 use ends::Ends;
 use flow_rows::*;
 use flow_work::FlowWork;
@@ -150,6 +152,8 @@ struct Tables {
     steps: Table<StepKey, JobId>,
     edges: Table<EdgeKey, EdgeRow>,
     todo: Table<TodoKey, TodoRow>,
+    early_clears: Table<EarlyKey, EarlyRow>,
+    early_ends: Table<EarlyEndKey, ()>,
 }
 
 // Numbers of the machine, which no caller chooses, need no keyed hash: each verb reads its
@@ -195,6 +199,7 @@ struct Derived {
     instants_left: usize,
     flows: FlowWork,
     named: Named,
+    early_clears: EarlyClears,
 }
 
 /// A queue, in memory.
@@ -285,7 +290,9 @@ impl Machine {
             limit_lines: Table::new(38, base.clone()),
             limit_opens: Table::new(39, base.clone()),
             named_jobs: Table::new(40, base.clone()),
-            idle_limits: Table::new(41, base),
+            idle_limits: Table::new(41, base.clone()),
+            early_clears: Table::new(42, base.clone()),
+            early_ends: Table::new(43, base),
         };
         Self {
             limits,

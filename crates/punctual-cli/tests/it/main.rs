@@ -4,9 +4,10 @@
 mod audit;
 /// The numbers of `bench`.
 mod bench;
+/// What commands get, and that nothing of them is left.
+mod clear;
 /// Workers whose own clock is wrong.
 mod clocks;
-/// What commands get, and that nothing of them is left.
 mod commands;
 /// Large edits, and a kill within them.
 mod cut_short;

@@ -4,7 +4,9 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use punctual::engine::{Action, Edit, EditVerdict, EnqueueVerdict, Select, Target, WaitFor};
+use punctual::engine::{
+    Action, Control, Controlled, Edit, EditVerdict, EnqueueVerdict, Select, Target, WaitFor,
+};
 use punctual::{JobId, NewJob};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,7 +17,7 @@ use crate::decode;
 use crate::http::{Caller, Scope};
 use crate::http::{ErrorAnswer, Problem, Result};
 use crate::job_json::JobJson;
-use crate::json::edit::{OneEdited, Patch, SignalRequest, state_of};
+use crate::json::edit::{ClearRequest, Cleared, OneEdited, Patch, SignalRequest, state_of};
 use crate::json::job::{JobAnswer, ManyEnqueued, OneEnqueued};
 use crate::json::new_job::new_job;
 use crate::json::words::{Id, Name};
@@ -253,6 +255,32 @@ pub(super) async fn signal(
 ) -> Answer<OneEdited> {
     let target = request.target()?;
     edit_target(&shared, &caller, target, request.action()?).await
+}
+
+/// Clears a name that a held job waits for, or will
+#[utoipa::path(
+    post, path = "/v1/clears", tag = "jobs", request_body = ClearRequest,
+    responses((status = 200, body = Cleared), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn clear(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Administering>,
+    Read(request): Read<ClearRequest>,
+) -> Answer<Cleared> {
+    let (id, name) = request.read()?;
+    let control = Control::clear(id, name.clone());
+    match service::control(&shared, &caller, control).await? {
+        Controlled::Guarded { .. } => Ok(Json(Cleared {
+            id: id.to_string(),
+            name,
+        })),
+        _ => Err(Problem::new(
+            StatusCode::CONFLICT,
+            "conflict",
+            "record `punctual/no-record` is there and hinders every clear",
+        )
+        .hint("remove that record")),
+    }
 }
 
 async fn edit_target(

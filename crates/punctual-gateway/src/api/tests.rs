@@ -47,6 +47,7 @@ const ROUTES: [(&str, &str); 68] = [
     ("patch", "/v1/jobs/{id}"),
     ("post", "/v1/bulk"),
     ("post", "/v1/claims"),
+    ("post", "/v1/clears"),
     ("post", "/v1/edits"),
     ("post", "/v1/extensions"),
     ("post", "/v1/flows"),

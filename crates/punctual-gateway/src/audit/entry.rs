@@ -1,5 +1,6 @@
 //! One change, as it is written down.
 
+use punctual::Effect;
 use punctual::engine::{Control, Edit, FlowAct, ScheduleAct, Select, Target};
 use punctual::time::{Clock, SystemClock, format_span};
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,16 @@ impl Entry {
             Control::Purge { queue, .. } => ("purge", queue),
             Control::DeleteQueue { queue } => ("delete_queue", queue),
             Control::Write { name, .. } => ("write", name),
+            Control::Guarded {
+                value: None,
+                effects,
+                ..
+            } => {
+                let [Effect::Clear { job, name }] = &effects[..] else {
+                    return None;
+                };
+                return Some(Self::begun(caller, "clear", format!("{name} of job {job}")));
+            }
             Control::Guarded {
                 guard,
                 value: Some(_),

@@ -152,6 +152,40 @@ impl SignalRequest {
     }
 }
 
+/// The clear of a name that a held job waits for: the job by its id, or as a step of a flow.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ClearRequest {
+    name: String,
+    #[schema(value_type = Option<Id>)]
+    id: Option<String>,
+    #[schema(value_type = Option<Name>)]
+    flow: Option<String>,
+    step: Option<String>,
+}
+
+/// What was cleared.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Cleared {
+    /// The job.
+    pub(crate) id: String,
+    /// The name, which need not wait any more, or which counts when the job comes within an hour.
+    pub(crate) name: String,
+}
+
+impl ClearRequest {
+    pub(crate) fn read(self) -> Result<(JobId, String)> {
+        match (&self.id, &self.flow, &self.step) {
+            (Some(id), None, None) => Ok((id.parse()?, self.name)),
+            (None, Some(flow), Some(step)) => Ok((JobId::step(flow, step), self.name)),
+            _ => {
+                Err(Problem::invalid("a clear needs exactly one job")
+                    .hint("send id, or flow and step"))
+            }
+        }
+    }
+}
+
 /// A payload: one of these.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -25,7 +25,7 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `nobody` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 71] = [
+const TABLE: [(&str, &str, &str, &str, &str); 72] = [
     ("GET", "/healthz", "", "", "nobody"),
     ("GET", "/readyz", "", "", "nobody"),
     ("GET", "/openapi.json", "", "", "nobody"),
@@ -90,6 +90,7 @@ const TABLE: [(&str, &str, &str, &str, &str); 71] = [
     ("POST", "/v1/edits", "", r#"{"action":"cancel","ids":[],"dry_run":true}"#, "read admin"),
     ("POST", "/v1/edits", "", r#"{"action":"cancel","ids":[]}"#, "admin"),
     ("POST", "/v1/signals", "", r#"{"queue":"mail","unique":"u","name":"a"}"#, "admin"),
+    ("POST", "/v1/clears", "", r#"{"flow":"f","step":"s","name":"a"}"#, "admin"),
     ("POST", "/v1/claims", "", r#"{"queues":["none"]}"#, "work admin"),
     ("POST", "/v1/locks", "", r#"{"name":"of-{scope}"}"#, "work admin"),
     ("POST", "/v1/locks/{name}/release", "", r#"{"token":"1-00000000000000aa"}"#, "work admin"),

@@ -104,3 +104,35 @@ async fn a_signal_or_hold_out_of_form_is_refused() {
         assert_eq!(answer.status, 422, "{bad}: {answer:?}");
     }
 }
+
+#[tokio::test]
+async fn a_clear_over_http_may_come_before_its_job() {
+    let under = serve().await;
+    let id = punctual::JobId::new().to_string();
+    let clear = json!({"id": id, "name": "paid"}).to_string();
+    let cleared = under.send("POST", "/v1/clears", clear).await;
+    assert_eq!((cleared.status, &cleared.json()["id"]), (200, &json!(id)));
+    let job = json!({"id": id, "queue": "refunds", "wait_for": ["paid", "packed"]}).to_string();
+    assert_eq!(under.send("POST", "/v1/jobs", job).await.status, 201);
+    let got = under.get(&format!("/v1/jobs/{id}")).await.json();
+    assert_eq!(
+        (&got["state"], &got["wait_for"]),
+        (&json!("held"), &json!(["packed"]))
+    );
+    let clear = json!({"id": id, "name": "packed"}).to_string();
+    assert_eq!(under.send("POST", "/v1/clears", clear).await.status, 200);
+    let (_, claimed) = claimed(&under).await;
+    assert_eq!(claimed["id"], json!(id));
+    for bad in [
+        json!({"name": "a"}),
+        json!({"name": "a", "id": id, "flow": "f", "step": "s"}),
+        json!({"name": "a", "flow": "f"}),
+        json!({"name": "", "id": id}),
+        json!({"name": "a\n", "id": id}),
+        json!({"name": "a", "id": "x"}),
+        json!({"name": "a", "id": id, "payload": 1}),
+    ] {
+        let answer = under.send("POST", "/v1/clears", bad.to_string()).await;
+        assert_eq!(answer.status / 100, 4, "{bad}: {answer:?}");
+    }
+}

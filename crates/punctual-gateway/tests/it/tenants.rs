@@ -286,6 +286,7 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
             json!({"id": WAITS, "name": "a"}),
             json!({"queue": "mail", "unique": "u", "name": "b", "payload": 1}),
         ],
+        ("post", "/v1/clears") => vec![json!({"id": WAITS, "name": "a"})],
         ("post", "/v1/claims") => vec![json!({"queues": ["busy"]})],
         ("post", "/v1/extensions") => vec![json!({"leases": [lease]})],
         ("post", "/v1/locks") => vec![json!({"name": "beat"})],

@@ -6,7 +6,12 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 29] = [
+const INJECTED: [Inject; 30] = [
+    (
+        "EarlyClearForgotten",
+        "  S.early = true\n",
+        "  call('DEL', key())\n",
+    ),
     (
         "GuardNotCompared",
         "  if version == guard[2] then return nil end\n",

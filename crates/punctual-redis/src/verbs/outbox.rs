@@ -122,7 +122,8 @@ impl Calls {
             .collect())
     }
 
-    /// To whichever other shard of the namespace knows the job; nobody need.
+    /// To whichever other shard of the namespace knows the job; nobody need. A clear of a job that
+    /// no shard knows is kept in each of them: where the job will be is not known before it comes.
     async fn find_and_deliver(
         &self,
         from: &Shard,
@@ -135,23 +136,53 @@ impl Calls {
             let first = one.bytes.first_chunk().copied().map(JobId::from_bytes);
             let first = first.map_or(0, |id| of_id(id, shards.len()));
             let turns = (0..shards.len()).map(|step| &shards[(first + step) % shards.len()]);
-            let mut is_stale = false;
+            let (mut is_stale, mut is_known) = (false, false);
             for to in turns.filter(|to| to.index != from.index) {
                 let part = std::slice::from_ref(one);
                 match self.hand_over(from, to, read_at, part).await?.as_deref() {
                     Some([Taken::NotHere]) => {}
-                    Some(_) => break,
+                    Some(_) => {
+                        is_known = true;
+                        break;
+                    }
                     None => {
                         is_stale = true;
                         break;
                     }
                 }
             }
+            if !is_stale && !is_known && one.kind == outbox::CLEAR {
+                is_stale = !self.keep_clear(from, &shards, read_at, one).await?;
+            }
             if !is_stale {
                 done.push((one.id, None));
             }
         }
         Ok(done)
+    }
+
+    /// Keeps a clear in every shard, each of which looks for its job once more. False if the
+    /// reading was too old for one.
+    async fn keep_clear(
+        &self,
+        from: &Shard,
+        shards: &[Arc<Shard>],
+        read_at: u64,
+        clear: &Posted,
+    ) -> Result<bool> {
+        let kept = Posted {
+            id: clear.id,
+            target: clear.target.clone(),
+            kind: outbox::KEEP,
+            bytes: clear.bytes.clone(),
+        };
+        for to in shards {
+            let part = std::slice::from_ref(&kept);
+            if self.hand_over(from, to, read_at, part).await?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// One call; none if the reading was too old.

@@ -66,7 +66,7 @@ pub(crate) fn limits(limits: &Limits) -> MapWriter {
 }
 
 /// These bounds by their names in the functions; spans in microseconds.
-pub(crate) fn bounds(limits: &Limits) -> [(&'static str, u64); 10] {
+pub(crate) fn bounds(limits: &Limits) -> [(&'static str, u64); 11] {
     let us = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
     [
         ("sweep", limits.sweep as u64),
@@ -79,6 +79,7 @@ pub(crate) fn bounds(limits: &Limits) -> [(&'static str, u64); 10] {
         ),
         ("feed", limits.feed as u64),
         ("schedules", limits.schedules as u64),
+        ("early_clears", limits.early_clears as u64),
         ("settled_window", us(limits.settled_window)),
         ("cancelled_retention", us(limits.cancelled_retention)),
         ("dead_retention", us(limits.dead_retention)),

@@ -11,6 +11,11 @@ use super::{Reader, damaged};
 /// What names an entry of an outbox for good.
 pub(crate) type EntryId = [u8; 16];
 
+/// The clear of a name: one that goes where its job is, and one that a shard keeps for a job that
+/// no shard knows.
+pub(crate) const CLEAR: u64 = 1;
+pub(crate) const KEEP: u64 = 4;
+
 /// The target of what is wherever the job is.
 pub(crate) const ANYWHERE: &str = "*";
 

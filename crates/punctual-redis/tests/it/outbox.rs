@@ -110,6 +110,33 @@ async fn effects_under_keys_of_every_shard_are_caused_at_once() {
     assert_eq!(take_followers(&engine).await.len(), 8);
 }
 
+/// Where a job will be is not known before it comes: every shard keeps its clear.
+#[tokio::test]
+async fn a_clear_before_its_job_counts_in_whichever_shard_it_comes_to() {
+    let server = TestServer::start();
+    let engine = connect(&format!("{}?shards=3", server.address())).await;
+    enqueue(&engine).await.expect("enqueue");
+    let lease = claim(&engine, 1).await.expect("claim").remove(0);
+    let held: Vec<NewJob> = (0..8).map(|it| follower(it).wait_for(["paid"])).collect();
+    let clear = |job: &NewJob| Effect::Clear {
+        job: job.id,
+        name: "paid".into(),
+    };
+    let settle = ends_with(&lease, held.iter().map(clear).collect());
+    engine.settle(&here(), settle).await.expect("settle");
+    for shard in 0..3 {
+        let kept = server.cli(&["ZCARD", &format!("punctual:{{default/{shard}}}:ec")]);
+        assert_eq!(kept, "8", "shard {shard} keeps all");
+    }
+    let ids: Vec<JobId> = held.iter().map(|job| job.id).collect();
+    engine.enqueue(&here(), held).await.expect("enqueue");
+    let mut ran = take_followers(&engine).await;
+    ran.sort_unstable();
+    let mut expected = ids;
+    expected.sort_unstable();
+    assert_eq!(ran, expected);
+}
+
 /// A settle with effects is cut for good at one byte of all that goes to and fro until they are
 /// acknowledged: the engine is dead from then on.
 async fn dies_at(server: &TestServer, now: Timestamp, way: Way, bytes: usize) -> (bool, Timestamp) {

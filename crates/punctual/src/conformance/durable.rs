@@ -423,3 +423,32 @@ async fn go_on_with_schedules(case: &Case, before: ScheduleStatus) {
     let passed = (after.next[0] - minute(0)).as_secs() / 60;
     assert_eq!(after.fired + after.skipped + after.missed, passed);
 }
+
+/// A clear that came before its job counts after a crash, and after a close, for its hour.
+pub(super) async fn early_clears_outlive_a_crash(mut case: Case) {
+    let wait_for = vec!["paid".to_owned()];
+    let held = || NewJob {
+        wait_for: wait_for.clone(),
+        ..job()
+    };
+    let (one, two, late) = (held(), held(), held());
+    let attempt = case.active(job()).await;
+    let clears = [&one, &two, &late].map(|job| Effect::Clear {
+        job: job.id,
+        name: "paid".into(),
+    });
+    let settlement = Settlement {
+        effects: clears.into(),
+        ..attempt.ended(Outcome::Completed)
+    };
+    case.end_as(&attempt, settlement).await;
+    case.crash().await;
+    let one = case.enqueue(one).await;
+    assert_eq!(case.state(one).await, State::Ready);
+    case.reopen().await;
+    let two = case.enqueue(two).await;
+    assert_eq!(case.state(two).await, State::Ready);
+    case.advance(hours(2)).await;
+    let late = case.enqueue(late).await;
+    assert_eq!(case.state(late).await, State::Held);
+}

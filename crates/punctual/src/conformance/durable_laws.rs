@@ -40,6 +40,7 @@ macro_rules! __durable_laws {
                 schedules_outlive_a_close[Schedules],
                 flows_outlive_a_crash[Flows],
                 flows_outlive_a_close[Flows],
+                early_clears_outlive_a_crash[HeldJobs, Effects],
             }
         }
     };

@@ -231,26 +231,30 @@ pub(super) async fn a_cleared_job_is_not_early(case: Case) {
     assert_eq!(case.claim_ids(10).await, [id]);
 }
 
-/// A clear for a job that is unknown, or waits for nothing, is ignored.
-pub(super) async fn a_clear_without_a_held_job_is_ignored(case: Case) {
+/// A clear of a job that waits for nothing, or has settled, is ignored.
+pub(super) async fn a_clear_of_a_job_that_does_not_wait_is_ignored(case: Case) {
     let scheduled = case.enqueue(job_in(hours(1))).await;
+    let settled = case.ended_job(job(), Outcome::Completed).await;
     let attempt = case.active(job()).await;
-    let sent = vec![clears(JobId::new(), "paid"), clears(scheduled, "paid")];
+    let sent = vec![clears(settled, "paid"), clears(scheduled, "paid")];
     assert_eq!(complete_with(&case, &attempt, sent).await, [None, None]);
     assert_eq!(case.state(scheduled).await, State::Scheduled);
+    case.edit(settled, Action::Delete).await;
+    let again = NewJob {
+        id: settled,
+        ..held(&["paid"])
+    };
+    let again = case.enqueue(again).await;
+    assert_eq!(case.state(again).await, State::Held, "it was not kept");
 }
 
-/// One settle may put a held job in and clear its name: effects go in order.
-pub(super) async fn effects_go_in_order(case: Case) {
+/// One settle may put a held job in and clear its name, in any order.
+pub(super) async fn a_settle_may_clear_a_job_that_it_enqueues(case: Case) {
     let attempt = case.active(job()).await;
     let next = held(&["paid"]);
     let sent = vec![clears(next.id, "paid"), enqueues(next.clone())];
     complete_with(&case, &attempt, sent).await;
-    assert_eq!(
-        case.state(next.id).await,
-        State::Held,
-        "it was cleared before it came"
-    );
+    assert_eq!(case.drain().await, [next.id]);
     let attempt = case.active(job()).await;
     let other = held(&["paid"]);
     let sent = vec![enqueues(other.clone()), clears(other.id, "paid")];

@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::case::Case;
+use super::clear_laws::CLEAR_LAWS;
 use super::flow_laws::FLOW_LAWS;
 use super::named_laws::NAMED_LAWS;
 use super::share_laws::SHARE_LAWS;
@@ -38,12 +39,13 @@ pub const LAWS: &[Law] = &joined::<
             + SHARE_LAWS.len()
             + NAMED_LAWS.len()
             + TOPIC_LAWS.len()
+            + CLEAR_LAWS.len()
     },
 >(&[
-    OTHERS, FLOW_LAWS, STEP_LAWS, SHARE_LAWS, NAMED_LAWS, TOPIC_LAWS,
+    OTHERS, FLOW_LAWS, STEP_LAWS, SHARE_LAWS, NAMED_LAWS, TOPIC_LAWS, CLEAR_LAWS,
 ]);
 
-/// All but those of flows, steps, shares, named limits and topics.
+/// All but those of flows, steps, shares, named limits, topics and early clears.
 const OTHERS: &[Law] = crate::__laws!(__table);
 
 const fn joined<const N: usize>(lists: &[&[Law]]) -> [Law; N] {
@@ -223,8 +225,8 @@ macro_rules! __laws {
                 a_held_job_is_not_claimed[HeldJobs],
                 the_last_name_lets_a_held_job_run[HeldJobs, Effects],
                 a_cleared_job_is_not_early[HeldJobs, Effects, Delay],
-                a_clear_without_a_held_job_is_ignored[HeldJobs, Effects, Delay],
-                effects_go_in_order[HeldJobs, Effects],
+                a_clear_of_a_job_that_does_not_wait_is_ignored[HeldJobs, Effects, Delay],
+                a_settle_may_clear_a_job_that_it_enqueues[HeldJobs, Effects],
             }
             retry {
                 a_retry_waits_the_span_given,

@@ -135,6 +135,8 @@ pub(crate) struct Space {
     starts: Vec<(String, Timestamp)>,
     /// Queues that have, or had, limits.
     limited: Vec<String>,
+    /// Names that were cleared before their jobs came, and until when that counts.
+    early_clears: Vec<(JobId, String, Timestamp)>,
 }
 
 impl Space {
@@ -154,6 +156,7 @@ impl Space {
             overflown: Vec::new(),
             starts: Vec::new(),
             limited: Vec::new(),
+            early_clears: Vec::new(),
         }
     }
 

@@ -45,6 +45,7 @@ macro_rules! __suite {
         $crate::__share_laws!(__unfold $harness);
         $crate::__named_laws!(__unfold $harness);
         $crate::__topic_laws!(__unfold $harness);
+        $crate::__clear_laws!(__unfold $harness);
     };
     ($harness:expr, durable) => {
         $crate::__laws!(__unfold $harness);
@@ -53,6 +54,7 @@ macro_rules! __suite {
         $crate::__share_laws!(__unfold $harness);
         $crate::__named_laws!(__unfold $harness);
         $crate::__topic_laws!(__unfold $harness);
+        $crate::__clear_laws!(__unfold $harness);
         $crate::__durable_laws!(__unfold $harness);
     };
 }

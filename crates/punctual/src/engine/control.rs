@@ -236,6 +236,22 @@ pub enum ScheduleAct {
     },
 }
 
+/// The record that guards a [`Control::clear`]: it never exists.
+const NO_RECORD: &str = "punctual/no-record";
+
+impl Control {
+    /// Clears a name that a held job waits for, without a settle. If the job is not known, the
+    /// clear is kept for an hour: see [`Effect::Clear`].
+    pub fn clear(job: JobId, name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self::Guarded {
+            guard: Guard::new(NO_RECORD, 0),
+            value: None,
+            effects: vec![Effect::Clear { job, name }],
+        }
+    }
+}
+
 /// The answer to a control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

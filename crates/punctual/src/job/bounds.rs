@@ -31,6 +31,8 @@ pub(crate) const NAMESPACE_RETAINED_BYTES: usize = 536_870_912;
 pub(crate) const FEED: usize = 16_384;
 /// Schedules of a namespace.
 pub(crate) const SCHEDULES: usize = 100_000;
+/// Clears of a namespace that came before their jobs; of more the oldest go.
+pub(crate) const EARLY_CLEARS: usize = 10_000;
 /// How long a tombstone is kept, so that a resend is recognised.
 pub(crate) const SETTLED_WINDOW_MS: u64 = 120_000;
 /// How long a cancelled job is kept.
@@ -43,6 +45,8 @@ pub const CLAIM_QUEUES_MAX: usize = 64;
 pub const WAIT_JOBS_MAX: usize = 1000;
 /// Bytes of one opaque record.
 pub const RECORD_BYTES_MAX: usize = 65_536;
+/// How long a clear waits for its job.
+pub(crate) const EARLY_CLEAR_MS: u64 = 3_600_000;
 /// Named limits of one job.
 pub const NAMED_LIMITS_MAX: usize = 3;
 /// Units of the rates of its named limits that one job may cost.

@@ -47,6 +47,8 @@ pub struct Limits {
     pub feed: usize,
     /// Schedules of a namespace. Default 100,000.
     pub schedules: usize,
+    /// Clears of a namespace that came before their jobs; of more the oldest go. Default 10,000.
+    pub early_clears: usize,
     /// How long the tombstone of a settled job stays, and a kept job at least. Default 2 minutes:
     /// an id that is sent again later than that is a new job.
     pub settled_window: Duration,
@@ -73,6 +75,7 @@ impl Default for Limits {
             namespace_retained_bytes: bounds::NAMESPACE_RETAINED_BYTES,
             feed: bounds::FEED,
             schedules: bounds::SCHEDULES,
+            early_clears: bounds::EARLY_CLEARS,
             settled_window: millis(bounds::SETTLED_WINDOW_MS),
             cancelled_retention: millis(bounds::CANCELLED_RETENTION_MS),
             dead_retention: millis(bounds::DEAD_RETENTION_MS),

@@ -292,6 +292,7 @@ impl Machine {
         (due, late): (Timestamp, bool),
         follows: Option<JobId>,
     ) -> Result<()> {
+        self.use_early_clears(&key, &mut job)?;
         let history = job.history.take();
         let takes_key = !waits_as_run(occurrence.as_ref(), due, history.as_deref(), self.now);
         let links = NewLinks::of(&mut job, due);

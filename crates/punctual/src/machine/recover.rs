@@ -206,6 +206,14 @@ macro_rules! each_table {
             let $table = &mut rows.idle_limits;
             $do
         }
+        {
+            let $table = &mut rows.early_clears;
+            $do
+        }
+        {
+            let $table = &mut rows.early_ends;
+            $do
+        }
     }};
 }
 
@@ -266,6 +274,8 @@ impl Machine {
             39 => rows.limit_opens.replay(mutation),
             40 => rows.named_jobs.replay(mutation),
             41 => rows.idle_limits.replay(mutation),
+            42 => rows.early_clears.replay(mutation),
+            43 => rows.early_ends.replay(mutation),
             _ => Err(damaged("step")),
         }
     }
@@ -287,6 +297,7 @@ impl Machine {
         self.recover_limits()?;
         self.recover_schedules()?;
         self.recover_flows()?;
+        self.recover_early_clears()?;
         self.recover_tombstones()?;
         self.derived.obstacles = Obstacles::unseen();
         let dead = self.recover_leases()?;

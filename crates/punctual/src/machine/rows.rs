@@ -343,6 +343,21 @@ key!(
 );
 
 key!(
+    /// A name that was cleared before its job came.
+    EarlyKey { namespace: u32, id: JobId, name: String }
+);
+
+row!(
+    /// Until when the clear counts.
+    EarlyRow { until: Timestamp }
+);
+
+key!(
+    /// The same, by when it is forgotten.
+    EarlyEndKey { namespace: u32, until: Timestamp, id: JobId, name: String }
+);
+
+key!(
     /// An instant at which a job expires.
     ExpiryKey { at: Timestamp, namespace: u32, id: JobId }
 );

@@ -318,10 +318,14 @@ impl Machine {
         Ok(verdicts)
     }
 
-    /// Clears a name that a held job waits for; one that waits for nothing more takes its place.
+    /// Clears a name that a held job waits for; one that waits for nothing more takes its place. The
+    /// clear of a job that is not known waits for it.
     fn clear(&mut self, key: &JobKey, name: &str) -> Result<()> {
         let Some(mut job) = self.load(key)? else {
-            return Ok(());
+            return match self.rows.tombstones.get(key)? {
+                Some(_) => Ok(()),
+                None => self.keep_clear(key, name),
+            };
         };
         if job.status.place != State::Held || self.expire_if_late(job.clone())? {
             return Ok(());

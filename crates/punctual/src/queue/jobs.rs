@@ -5,7 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::engine::{Action, Edit, EditVerdict, Explanation, Got, Select, Target, WaitFor, Waited};
+use crate::engine::{
+    Action, Control, Controlled, Edit, EditVerdict, Explanation, Got, Select, Target, WaitFor,
+    Waited,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Due, Job, JobId};
 use crate::queue::Queue;
@@ -119,6 +122,37 @@ impl Queue {
             .await
     }
 
+    /// Clears a name that a held job [waits for](crate::queue::Enqueue::wait_for); after the last one
+    /// it runs. A clear that comes before its job is kept for an hour, and counts when the job comes:
+    /// see [`Effect::Clear`](crate::Effect::Clear).
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// use punctual::{JobId, MemoryEngine, NewJob, Queue, State};
+    ///
+    /// let queue = Queue::new(MemoryEngine::new());
+    /// let id = JobId::new();
+    /// queue.clear(id, "paid").await?; // the webhook was faster
+    /// let mut job = NewJob::with_id(id, "orders", "{}");
+    /// job.wait_for = vec!["paid".into()];
+    /// queue.enqueue_many(vec![job]).await?;
+    /// assert_eq!(queue.get(id).await?.unwrap().state(), State::Ready);
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `invalid_name` for a name that is empty, over 256 bytes or not printable.
+    pub async fn clear(&self, job: JobId, name: impl Into<String>) -> Result<()> {
+        let inner = &*self.0;
+        let clear = Control::clear(job, name);
+        let cleared = inner.engine.control(&inner.namespace, clear).await;
+        match cleared.map_err(|error| error.operation("clear"))? {
+            Controlled::Guarded { .. } => Ok(()),
+            _ => Err(no_clear()),
+        }
+    }
+
     /// Removes a settled job and its tombstone.
     pub async fn delete(&self, target: impl Into<Target>) -> Result<EditVerdict> {
         self.edit(target.into(), Action::Delete).await
@@ -174,6 +208,12 @@ impl Queue {
         );
         Ok(verdict.unwrap_or(EditVerdict::NotFound))
     }
+}
+
+/// The error where a clear meets a record that nobody may write.
+fn no_clear() -> Error {
+    let message = "record `punctual/no-record` is there and hinders every clear; remove it";
+    Error::new(ErrorKind::Conflict, message)
 }
 
 impl Target {

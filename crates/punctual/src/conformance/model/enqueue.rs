@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::engine::{EnqueueVerdict, OnFull, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
-    CancelReason, DeadReason, Due, Hold, JobId, JobRecord, NewJob, State, UniquePolicy,
+    CancelReason, DeadReason, Due, Hold, JobId, JobRecord, NewJob, PastOutcome, State, UniquePolicy,
 };
 use crate::time::Timestamp;
 
@@ -135,10 +135,18 @@ impl Space {
         let seq = self.seq;
         let mut record = record_of(job, due, now);
         let mut standing = Standing::ByDue;
-        if let Some(past) = &job.history {
+        let mut past = job.history.clone();
+        if let Some(past) = &mut past {
+            let last = past.attempts.last().map(|last| last.outcome);
+            if past.state == State::Held && last != Some(PastOutcome::Hold) {
+                self.use_early_clears(job.id, &mut past.wait_for, now);
+            }
             standing = take_over(&mut record, past, now);
-        } else if !record.wait_for.is_empty() {
-            record.state = State::Held;
+        } else {
+            self.use_early_clears(job.id, &mut record.wait_for, now);
+            if !record.wait_for.is_empty() {
+                record.state = State::Held;
+            }
         }
         if follows.is_some() {
             record.state = State::Held;
@@ -163,6 +171,19 @@ impl Space {
             self.cancel(stored, now, CancelReason::Expired, None);
         }
         receipt(verdict)
+    }
+
+    /// Takes out the names that were cleared within the hour before; each clear counts once.
+    fn use_early_clears(&mut self, job: JobId, names: &mut Vec<String>, now: Timestamp) {
+        let counts = |clears: &[(JobId, String, Timestamp)], name: &String| {
+            let mut clears = clears.iter();
+            clears.any(|(of, cleared, until)| *of == job && cleared == name && *until > now)
+        };
+        let (used, left) = (names.drain(..)).partition(|name| counts(&self.early_clears, name));
+        let used: Vec<String> = used;
+        self.early_clears
+            .retain(|(of, cleared, _)| *of != job || !used.contains(cleared));
+        *names = left;
     }
 
     fn key_of(&self, now: Timestamp, job: &NewJob) -> Key {

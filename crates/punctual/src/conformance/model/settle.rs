@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
     CancelReason, DeadReason, Effect, JobId, NewJob, Outcome, PastOutcome, State, Stop,
 };
-use crate::time::Timestamp;
+use crate::time::{Timestamp, hours};
 
 use super::enqueue::due_of;
 use super::{Space, Standing};
@@ -171,7 +171,7 @@ impl Space {
         match effect {
             Effect::Enqueue(job) => Some(self.enqueue_one(now, job, false).verdict),
             Effect::Clear { job, name } => {
-                self.clear(*job, name);
+                self.clear(now, *job, name);
                 None
             }
             // Histories have none.
@@ -179,7 +179,13 @@ impl Space {
         }
     }
 
-    fn clear(&mut self, job: JobId, name: &str) {
+    fn clear(&mut self, now: Timestamp, job: JobId, name: &str) {
+        if self.find(job).is_none() {
+            self.early_clears
+                .retain(|(of, cleared, _)| *of != job || cleared != name);
+            self.early_clears
+                .push((job, name.to_owned(), now + hours(1)));
+        }
         if let Some(job) = self.find_whole(job) {
             let entry = &mut self.jobs[job];
             if entry.record.state == State::Held {

@@ -1,0 +1,51 @@
+//! `punctual clear`: clears a name that a job waits for, now or when it comes.
+
+use punctual::{JobId, Queue};
+use serde_json::json;
+
+use crate::args::Global;
+use crate::connect::Make;
+use crate::failure::Result;
+
+/// Clear a name that a job waits for; kept for an hour if the job has not come
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  punctual enqueue orders '{}' --id 0198c0de-0000-7000-8000-000000000007 --wait-for paid
+  punctual clear paid 0198c0de-0000-7000-8000-000000000007
+  punctual clear paid --flow order-7 --step ship")]
+pub(crate) struct Args {
+    /// What the job waits for
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// The whole id of the job
+    #[arg(value_name = "ID", required_unless_present = "flow")]
+    id: Option<JobId>,
+
+    /// The step of a flow, instead of an id
+    #[arg(long, value_name = "FLOW", requires = "step", conflicts_with = "id")]
+    flow: Option<String>,
+
+    /// The name of the step
+    #[arg(long, value_name = "STEP", requires = "flow")]
+    step: Option<String>,
+}
+
+impl Args {
+    pub(crate) async fn run(self, global: &Global) -> Result<()> {
+        let session = &global.session(Make::Never).await?;
+        let id = match (self.id, &self.flow, &self.step) {
+            (None, Some(flow), Some(step)) => JobId::step(flow, step),
+            (id, ..) => id.unwrap_or_else(JobId::new),
+        };
+        let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
+        queue.clear(id, &self.name).await?;
+        match session.out.is_json() {
+            true => session.out.json(&json!({"id": id, "name": self.name})),
+            false => session
+                .out
+                .line(format!("{} of job {id} is cleared", self.name)),
+        }
+    }
+}
