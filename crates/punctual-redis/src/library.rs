@@ -49,6 +49,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/claim.lua"),
     include_str!("../functions/claim_call.lua"),
     include_str!("../functions/hold.lua"),
+    include_str!("../functions/early.lua"),
     include_str!("../functions/clear.lua"),
     include_str!("../functions/guard.lua"),
     include_str!("../functions/complete.lua"),

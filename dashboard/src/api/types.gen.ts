@@ -106,6 +106,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/clears": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Clears a name that a held job waits for, or will */
+        post: operations["clear"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dead-groups": {
         parameters: {
             query?: never;
@@ -1049,6 +1066,24 @@ export interface components {
         };
         ClearLine: {
             job: components["schemas"]["Id"];
+            name: string;
+        };
+        /** @description The clear of a name that a held job waits for: the job by its id, or as a step of a flow. */
+        ClearRequest: {
+            /** @default null */
+            flow?: components["schemas"]["Name"] | null;
+            /** @default null */
+            id?: components["schemas"]["Id"] | null;
+            /** @default  */
+            name?: string;
+            /** @default null */
+            step?: string | null;
+        };
+        /** @description What was cleared. */
+        Cleared: {
+            /** @description The job. */
+            id: string;
+            /** @description The name, which need not wait any more, or which counts when the job comes within an hour. */
             name: string;
         };
         /** @description The copy of a message for one subscription. */
@@ -2857,6 +2892,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ClaimAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    clear: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ClearRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cleared"];
                 };
             };
             "4XX": {

@@ -90,7 +90,8 @@ fn head(what: &str) -> String {
 fn constant(out: &mut String, visible: &str, name: &str, kind: &str, value: &str, gloss: &str) {
     comment(out, "///", &sentence(gloss));
     let line = format!("{visible} const {name}: {kind} = {value};");
-    if line.len() <= WIDTH {
+    // rustfmt leaves what fits on no line of its own where it is.
+    if line.len() <= WIDTH || 4 + value.len() + 1 > WIDTH {
         *out += &line;
     } else {
         *out += &format!("{visible} const {name}: {kind} =\n    {value};");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::open_api;
 
 /// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 68] = [
+const ROUTES: [(&str, &str); 69] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("delete", "/v1/limits/{name}"),

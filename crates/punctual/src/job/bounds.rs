@@ -94,8 +94,7 @@ pub(crate) const RETRY_FACTOR: f64 = 2.0;
 /// Milliseconds of the longest wait by default.
 pub(crate) const RETRY_CAP_MS: u64 = 3_600_000;
 /// An id is kept for the engine.
-pub(crate) const TEXT_RESERVED_ID: &str =
-    "id has the form of a schedule's runs, which only the engine enqueues, or of a flow's steps; use another id";
+pub(crate) const TEXT_RESERVED_ID: &str = "id has the form of a schedule's runs, which only the engine enqueues, or of a flow's steps; use another id";
 /// A name breaks the rule of names.
 pub(crate) const TEXT_NAME_RULE: &str = "use 1 to 128 of a-z A-Z 0-9 . _ - : /";
 /// A payload is over `payload_bytes`.
