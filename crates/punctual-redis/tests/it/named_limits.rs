@@ -11,7 +11,7 @@ use punctual::{Due, Engine, ErrorKind, Group, JobId, JobRecord, MemoryEngine, Ne
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
-use crate::client::{QUEUE, claim, connect, here};
+use crate::client::{QUEUE, claim, connect, here, records_of};
 
 fn with(limit: &str) -> NewJob {
     NewJob::new(QUEUE, "{}").limit(limit)
@@ -94,7 +94,8 @@ async fn a_lost_record_leaves_no_slot_of_its_limit_behind() {
         .map(|byte| format!("\\{byte:03}"))
         .collect();
     let script = format!("return redis.call('HDEL', KEYS[1], '{id}')");
-    let gone = server.cli(&["EVAL", &script, "1", "punctual:{default/0}:b"]);
+    let records = records_of("punctual:{default/0}", first.jobs[0].id);
+    let gone = server.cli(&["EVAL", &script, "1", &records]);
     assert_eq!(gone, "1");
     let over = "for _, it in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, it) end
         for _, q in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do redis.call('ZADD', KEYS[2], 1, q) end
