@@ -193,6 +193,7 @@ local function take_lane(take, r, lane, most)
       local want = min(room(), pop_most(take))
       local overflow = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, want - 1)
       local stand, raws, groups = candidates_of(r, lane, overflow)
+      if flag(r, %ROW_NAMED%) then Named.prefetch(raws) end
       local taken = {}
       local ids, records, stamps, n = {}, {}, {}, 0
       if lane < 10 then ids, records, stamps, n = Line.pop(r, lane, want) end

@@ -293,7 +293,7 @@ function Gate.close(r)
     local at = not full and opens_at(g)
     if full or at and r.leader_wake > S.now and r.leader_wake <= at then r.notify = nil end
   end
-  if g.most == 0 and g.kind == 0 and r.flags < %ROW_NAMED% and not has_ready(r, true) then
+  if g.most == 0 and g.kind == 0 and r.flags < %ROW_NAMED% and (g.open_since == 0 or not has_ready(r, true)) then
     set_flag(r, %ROW_LIMITED%, false)
     r.gate = nil
     call('HDEL', S.k.s, 'l' .. r.name)

@@ -42,12 +42,27 @@ function Named.up(r, j)
   return limit ~= nil
 end
 
+-- Reads the rows of the limits of jobs, by their records, with few commands.
+function Named.prefetch(raws)
+  local names, last = {}, nil
+  for i = 1, #raws do
+    local raw = raws[i]
+    if raw and byte(raw) == %TAG_WAITING% then
+      local _, o = Job.parts(raw)
+      for k = 1, o ~= last and o.li and #o.li or 0 do names[#names + 1] = o.li[k] end
+      last = o
+    end
+  end
+  if #names > 0 then Named.fetch(names) end
+end
+
 -- Puts jobs that were enqueued now, in their order, in line: ids, records, and groups and shares of
 -- those that have one.
 function Named.line_up(r, ids, raws, groups, shares)
   local grouped, shared, lanes, n = {{}, {}, {}, {}}, {{}, {}, {}}, {}, #ids
   local has_shares = false
   Named.count(r, n)
+  Named.prefetch(raws)
   for i = 1, n do
     local id, raw, group, share = ids[i], raws[i], groups[i], shares[i]
     local lane, place = byte(raw, %REC_PRIORITY%), '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. 'J' .. id

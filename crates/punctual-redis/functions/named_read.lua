@@ -14,6 +14,8 @@ function Named.read(name) return stands(Named.row(name)) end
 
 -- Limits after a name, in order: those with settings, and those with something to know.
 function Named.list(after, limit)
+  Named.sweep()
+  Named.flush()
   local names, out = call('ZRANGEBYLEX', S.k.nn, after ~= '' and '(' .. after or '-', '+', 'LIMIT', 0, limit), {}
   local rows = Named.fetch(names)
   for i = 1, #names do out[i] = stands(rows[names[i]]) end

@@ -204,7 +204,7 @@ local function counter(row)
   if g then by, counted = g.of, Gate.counted(g) end
   local is_alike = by and by[1] == rate[1]
   local view = Gate.counter(rate, is_alike and counted or nil)
-  if is_alike then Gate.bound(view) end
+  if is_alike and (by[2] ~= rate[2] or by[3] ~= rate[3] or by[4] ~= rate[4]) then Gate.bound(view) end
   view.of, row.view = rate, view
   return view
 end

@@ -181,6 +181,7 @@ local function take_turns(take, r, lane, order, places, last)
       if places[i] then n, ids[n + 1] = n + 1, of[i] and (Group.candidate(r, of[i], lane) or '') or sub(places[i], 23) end
     end
     local raws, k = Job.raws(ids), 0
+    if flag(r, %ROW_NAMED%) then Named.prefetch(raws) end
     while at <= till do
       if places[at] then
         k = k + 1

@@ -114,10 +114,12 @@ const INJECTED: [Inject; 30] = [
     // A job that waits at one limit holds the slots of its others.
     (
         "GatesOneByOne",
-        "  if not limit then return false end\n  if row then Share.place_out",
-        "  if not limit then return false end\n  \
-         for _, name in ipairs(j.opts.li) do if name ~= limit then Named.start(Named.row(name), 1) end end\n  \
-         if row then Share.place_out",
+        "      if limit then\n        Named.keep_back(r, limit, lane, place)\n",
+        "      if limit then\n        \
+         for _, name in ipairs(o.li) do\n          \
+         if name ~= limit then Named.start(Named.row(name), 1) Named.changes(Named.row(name)) end\n        \
+         end\n        \
+         Named.keep_back(r, limit, lane, place)\n",
     ),
     (
         "PassNotRaised",

@@ -20,7 +20,7 @@ const FOUND: [(&str, &str); 17] = [
     ("NamedSlotKept", "named::every_end_frees_the_slot"),
     (
         "OneGateIsEnough",
-        "named::a_job_starts_when_all_its_limits_are_open",
+        "named::a_job_at_a_closed_limit_leaves_room_at_others",
     ),
     (
         "GatesOneByOne",
