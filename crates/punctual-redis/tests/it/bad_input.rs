@@ -174,7 +174,14 @@ async fn functions_refuse_what_they_cannot_read() {
                 base,
                 "........nonsense that is long enough to be read",
             ],
-            vec!["FCALL", &function, "2", base, "punctual:{default/0}:b:0", "x"],
+            vec![
+                "FCALL",
+                &function,
+                "2",
+                base,
+                "punctual:{default/0}:b:0",
+                "x",
+            ],
         ] {
             let digest = server.cli(&["DEBUG", "DIGEST"]);
             let said = server.cli(&arguments);
@@ -189,7 +196,10 @@ async fn functions_refuse_what_they_cannot_read() {
             );
         }
     }
-    assert_eq!(of_all_records(&server, &["DEBUG", "DIGEST-VALUE"], base), before);
+    assert_eq!(
+        of_all_records(&server, &["DEBUG", "DIGEST-VALUE"], base),
+        before
+    );
     assert_eq!(drain(&engine).await.len(), 1);
 }
 

@@ -3,8 +3,8 @@
 
 use punctual::conformance::START;
 use punctual::engine::{
-    Action, Claim, Control, Controlled, Edit, Lease, LeaseReport, LimitSettings, NamedLimit, Rate,
-    RecordValue, Select, Settle, Settlement, Target, WorkerId,
+    Action, Claim, ClaimMode, Control, Controlled, Edit, Lease, LeaseReport, LimitSettings,
+    NamedLimit, Rate, RecordValue, Select, Settle, Settlement, Target, WorkerId,
 };
 use punctual::time::{ManualClock, Timestamp, hours, millis, seconds};
 use punctual::{Due, Engine, ErrorKind, Group, JobId, JobRecord, MemoryEngine, NewJob, Outcome};
@@ -226,7 +226,12 @@ impl Both {
     /// The jobs of a claim are the same in order, and who comes again comes no later.
     async fn claim(&mut self, queue: &str, limit: usize, alone: bool, what: &str) {
         let claim = Claim::new(WorkerId::random(), queue, limit).lease_duration(hours(1));
-        let claim = claim.alone(alone);
+        let mode = if alone {
+            ClaimMode::Alone
+        } else {
+            ClaimMode::Shared
+        };
+        let claim = claim.mode(mode);
         let mut one = self
             .memory
             .claim(&here(), claim.clone())

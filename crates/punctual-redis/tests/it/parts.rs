@@ -99,7 +99,11 @@ async fn each_hash_has_its_share_of_jobs_made_over_time() {
     for job in plain_later.iter().chain(&keyed).chain(&alone) {
         let there = raw(
             server.port(),
-            &[b"HEXISTS", records_of(SHARD, job.id).as_bytes(), job.id.as_bytes()],
+            &[
+                b"HEXISTS",
+                records_of(SHARD, job.id).as_bytes(),
+                job.id.as_bytes(),
+            ],
         );
         assert_eq!(there, b":1\r\n", "the id alone tells where it is");
     }
@@ -121,7 +125,10 @@ async fn each_hash_has_its_share_of_jobs_made_over_time() {
         action: Action::Cancel,
         dry_run: false,
     };
-    assert_eq!(engine.edit(&here(), cancel).await.expect("edit").matched, 320);
+    assert_eq!(
+        engine.edit(&here(), cancel).await.expect("edit").matched,
+        320
+    );
     while counts(&server) != [0; 32] {
         engine.maintain().await.expect("maintain");
     }
@@ -171,7 +178,10 @@ async fn key_sizes_are_about_those_of_dumps() {
         });
         enqueues(&engine, &jobs.collect::<Vec<_>>(), EnqueueVerdict::Created).await;
     }
-    let sizes = engine.key_sizes(&here(), &[QUEUE.into()]).await.expect("sizes");
+    let sizes = engine
+        .key_sizes(&here(), &[QUEUE.into()])
+        .await
+        .expect("sizes");
     let keys: Vec<&str> = sizes.iter().map(|size| size.key.as_str()).collect();
     let window = format!("{SHARD}:n:{QUEUE}");
     assert_eq!(keys, [format!("{SHARD}:b:3"), window], "the largest first");
@@ -191,7 +201,14 @@ fn moves(from: &TestServer, to: &TestServer) {
     let keys = from.cli(&["--raw", "KEYS", "*"]);
     for key in keys.lines() {
         let port = to.port().to_string();
-        let words = [&b"MIGRATE"[..], b"127.0.0.1", port.as_bytes(), key.as_bytes(), b"0", b"60000"];
+        let words = [
+            &b"MIGRATE"[..],
+            b"127.0.0.1",
+            port.as_bytes(),
+            key.as_bytes(),
+            b"0",
+            b"60000",
+        ];
         let moved = raw(from.port(), &words);
         assert_eq!(moved, b"+OK\r\n", "{key}: {}", moved.escape_ascii());
     }

@@ -32,7 +32,11 @@ pub(super) async fn check(address: &Address, session: &Session) -> Result<Option
         .filter(|(waiting, _)| *waiting >= WAITING_MIN)
         .collect();
     queues.sort_unstable_by(|a, b| b.cmp(a));
-    let queues: Vec<String> = queues.into_iter().map(|(_, name)| name).take(QUEUES).collect();
+    let queues: Vec<String> = queues
+        .into_iter()
+        .map(|(_, name)| name)
+        .take(QUEUES)
+        .collect();
     let engine = RedisEngine::connect(address.options()?).await?;
     let sizes = engine.key_sizes(&session.namespace, &queues).await?;
     Ok(Some(judged(&sizes)))
@@ -43,13 +47,21 @@ fn judged(sizes: &[KeySize]) -> Check {
     let Some(largest) = sizes.first() else {
         return Check::good("keys", "no key is large to move to another server");
     };
-    let finding = format!("the largest, {}, has about {} MiB", largest.key, count(largest.bytes >> 20));
+    let finding = format!(
+        "the largest, {}, has about {} MiB",
+        largest.key,
+        count(largest.bytes >> 20)
+    );
     let large = sizes.iter().filter(|size| size.bytes > DUMP_MAX).count();
     match large {
         0 => Check::good("keys", finding),
         _ => Check::warning(
             "keys",
-            format!("{finding}; {} over {} MiB", count(large as u64), DUMP_MAX >> 20),
+            format!(
+                "{finding}; {} over {} MiB",
+                count(large as u64),
+                DUMP_MAX >> 20
+            ),
             "a cluster that moves this slot stops both servers while such a key travels, and fails over 512 MiB: move it \
              when fewer jobs wait, raise proto-max-bulk-len of the target, or use more shards, as docs/engines/redis.md \
              describes",
