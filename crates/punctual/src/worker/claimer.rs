@@ -424,7 +424,7 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
                 rt.beats.notify_one();
             }
             for (ctx, labels) in jobs {
-                if rt.handler(labels).is_some() {
+                if rt.handler(labels, &ctx.job().kind).is_some() {
                     board.add_job(key, ctx, labels, now);
                 } else {
                     let job = ctx.job();

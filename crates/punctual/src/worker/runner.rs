@@ -105,7 +105,7 @@ async fn run(rt: Arc<Runtime>, first: Start) {
 }
 
 async fn call(rt: &Runtime, labels: Labels, ctx: Context) -> Verdict {
-    match rt.handler(labels) {
+    match rt.handler(labels, &ctx.job().kind) {
         Some(handler) if rt.layers.is_empty() => handler.run(ctx).await,
         Some(handler) => {
             let next = Next::new(rt.layers.clone(), handler.clone());

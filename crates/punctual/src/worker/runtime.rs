@@ -16,6 +16,7 @@ use super::context::Seed;
 use super::ending::Cause;
 use super::handler::AnyHandler;
 use super::health::{Activity, Loop};
+use super::join::{Join, Joiner};
 use super::layer::Layer;
 use super::meters::{Labels, Meters};
 use super::settler::Outbox;
@@ -24,7 +25,7 @@ use super::{Setup, alone, claimer, lease, settler, watch as watcher};
 use crate::backoff::Backoff;
 use crate::engine::{Engine, Namespace, WorkerRecord};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::Limits;
+use crate::job::{Job, Limits};
 use crate::sync::Lock;
 use crate::time::{Stopwatch, Timestamp, millis, pause, seconds, within};
 use crate::worker::Shutdown;
@@ -59,6 +60,7 @@ pub(super) struct Runtime {
     pub(super) layers: Arc<[Arc<dyn Layer>]>,
     /// By the place of a kind in the labels of meters, the last one for all others.
     handlers: Vec<Option<Arc<dyn AnyHandler>>>,
+    joiner: Arc<dyn AnyHandler>,
     pub(super) unknown: Unknown,
     pub(super) outbox: tokio::sync::Mutex<Outbox>,
     /// The nonce of a claim that was not answered, to be sent again; zero if there is none.
@@ -193,6 +195,7 @@ impl Runtime {
             record: setup.record(),
             layers: setup.layers.clone().into(),
             handlers: setup.handlers_by_kind(),
+            joiner: Arc::new(Joiner),
             unknown: Unknown::default(),
             outbox: Default::default(),
             nonce: AtomicU64::new(0),
@@ -215,8 +218,12 @@ impl Runtime {
         self.board.locked()
     }
 
-    /// What runs jobs of a kind, if there is anything.
-    pub(super) fn handler(&self, labels: Labels) -> Option<&Arc<dyn AnyHandler>> {
+    /// What runs a job, if there is anything: a worker tells joins of their end without being asked.
+    pub(super) fn handler(&self, labels: Labels, kind: &str) -> Option<&Arc<dyn AnyHandler>> {
+        let others = usize::from(labels.kind) + 1 == self.handlers.len();
+        if others && kind == Join::KIND {
+            return Some(&self.joiner);
+        }
         self.handlers[usize::from(labels.kind)].as_ref()
     }
 

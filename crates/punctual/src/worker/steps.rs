@@ -156,7 +156,7 @@ impl Context {
         format!("{}/{step}", self.id())
     }
 
-    fn wait_for_bytes(&self, name: String, limit: Duration) -> Result<Option<&Memo>> {
+    pub(super) fn wait_for_bytes(&self, name: String, limit: Duration) -> Result<Option<&Memo>> {
         check_key("name of a signal", &name)?;
         if limit.is_zero() || limit > MAX_WAIT_MAX {
             let message = "span of a wait is out of range; use over 0 to 365 days";
@@ -172,6 +172,12 @@ impl Context {
                 Err(Error::new(ErrorKind::Handler, message).source(Suspended { names, limit }))
             }
         }
+    }
+
+    /// Whether a wait for that name has ended, by its signal or its limit.
+    pub(super) fn has_waited(&self, name: &str) -> bool {
+        self.memo(name, |source| source != MemoSource::Step)
+            .is_some()
     }
 
     fn memo(&self, name: &str, is_of: impl Fn(MemoSource) -> bool) -> Option<&Memo> {
@@ -245,6 +251,6 @@ fn lease_lost() -> Error {
     Error::new(ErrorKind::LeaseLost, message)
 }
 
-fn no_engine() -> Error {
+pub(super) fn no_engine() -> Error {
     Error::new(ErrorKind::Conflict, "attempt has no engine to keep a step")
 }

@@ -17,6 +17,7 @@ mod worker_batches;
 mod worker_effects;
 mod worker_faults;
 mod worker_idle;
+mod worker_joins;
 mod worker_leases;
 mod worker_meters;
 #[cfg(feature = "otel")]
