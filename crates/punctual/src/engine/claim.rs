@@ -139,8 +139,8 @@ impl ClaimMode {
 /// | engine | [`WithEngine`](Self::WithEngine) | [`Elsewhere`](Self::Elsewhere) |
 /// | --- | --- | --- |
 /// | memory | nothing: its leases end with the process anyway | the same |
-/// | in a directory | its leases count as crashed when the directory is opened again | they last on |
-/// | on a server | the worker claims again at `wake_at`, so others can rely on it | nobody relies on it |
+/// | in a directory | its leases are crashes when the directory is opened again | they last on |
+/// | on a server | it claims again at `wake_at`; others may rely on that | nobody relies on it |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum WorkerPlace {

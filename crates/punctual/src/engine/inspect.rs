@@ -255,9 +255,9 @@ pub enum Reason {
         error: Option<String>,
     },
     /// Nothing will release it: it waits for a name that is the id of a job, and that job has ended
-    /// without clearing it. Only a settlement by a worker clears names; a job that is cancelled,
-    /// purged, expired, replaced, or dead of poison or overflow clears none. Run it now, or cancel
-    /// it.
+    /// without clearing it. Only the effect of a settlement and a caller clear names; a job that is
+    /// cancelled, purged, expired, replaced, or dead of poison or overflow clears none. Clear the
+    /// name, run the job now, or cancel it.
     NeverReleased {
         /// The job that has ended.
         by: JobId,

@@ -318,8 +318,8 @@ impl Machine {
         Ok(verdicts)
     }
 
-    /// Clears a name that a held job waits for; one that waits for nothing more takes its place. The
-    /// clear of a job that is not known waits for it.
+    /// Clears a name that a held job waits for; one that waits for nothing more takes its place.
+    /// The clear of a job that is not known waits for it.
     fn clear(&mut self, key: &JobKey, name: &str) -> Result<()> {
         let Some(mut job) = self.load(key)? else {
             return match self.rows.tombstones.get(key)? {

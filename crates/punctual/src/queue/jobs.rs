@@ -122,9 +122,9 @@ impl Queue {
             .await
     }
 
-    /// Clears a name that a held job [waits for](crate::queue::Enqueue::wait_for); after the last one
-    /// it runs. A clear that comes before its job is kept for an hour, and counts when the job comes:
-    /// see [`Effect::Clear`](crate::Effect::Clear).
+    /// Clears a name that a held job [waits for](crate::queue::Enqueue::wait_for); after the last
+    /// one it runs. A clear that comes before its job is kept for an hour, and counts when the job
+    /// comes: see [`Effect::Clear`](crate::Effect::Clear).
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {

@@ -218,7 +218,7 @@ impl Runtime {
         self.board.locked()
     }
 
-    /// What runs a job, if there is anything: a worker tells joins of their end without being asked.
+    /// What runs a job, if there is anything: every worker runs the jobs that end joins.
     pub(super) fn handler(&self, labels: Labels, kind: &str) -> Option<&Arc<dyn AnyHandler>> {
         let others = usize::from(labels.kind) + 1 == self.handlers.len();
         if others && kind == Join::KIND {
