@@ -10,7 +10,7 @@ local function lane_of_part(lanes, r, prio)
   local key = prio .. r.name
   local lane = lanes[key]
   if not lane then
-    lane = {row = r, prio = prio, ids = {}, sizes = {}, n = 0, kind = 1}
+    lane = {row = r, prio = prio, ids = {}, sizes = {}, n = 0, kind = 1, is_of_batch = false}
     lanes[key], lanes[#lanes + 1] = lane, lane
   end
   return lane
@@ -39,11 +39,18 @@ local function line_up(batch, part, lanes)
     Due.add_many(r, dues, these, records, #batch.calls == 1 and u8(S.now) .. batch.sub or nil, examined)
   else
     local lane = lane_of_part(lanes, r, part.prio)
-    local list, sizes, n = lane.ids, lane.sizes, lane.n
+    local sizes, n = lane.sizes, lane.n
     if part.kind ~= lane.kind and part.kind and lane.kind > 0 then lane.kind = part.kind == 0 and 0 or %CHUNK_EXT% end
-    for i = 1, k do
-      local place = at and at[i] or i
-      list[n + i], sizes[n + i] = ids[place], #kv[2 * place]
+    if n == 0 and not at then
+      lane.ids, lane.is_of_batch = ids, true
+      for i = 1, k do sizes[i] = #kv[2 * i] end
+    else
+      if lane.is_of_batch then lane.ids, lane.is_of_batch = slice(lane.ids, 1, n), false end
+      local list = lane.ids
+      for i = 1, k do
+        local place = at and at[i] or i
+        list[n + i], sizes[n + i] = ids[place], #kv[2 * place]
+      end
     end
     lane.n = n + k
     r.c[READY] = r.c[READY] + k
@@ -306,7 +313,7 @@ local function line_up_bundles(batch, lanes)
   local r, lane = part.row, lanes[part.prio .. part.row.name]
   if lane and lane.n > 0 then
     Line.push(r, part.prio, lane.ids, lane.kind, lane.sizes)
-    lane.ids, lane.sizes, lane.n, lane.kind = {}, {}, 0, 1
+    lane.ids, lane.sizes, lane.n, lane.kind, lane.is_of_batch = {}, {}, 0, 1, false
   end
   note(r, 1, batch.n)
   Line.push_bundles(r, part.prio, batch.bundles)
@@ -355,7 +362,7 @@ local function store_together(batches)
   local known = Records.get_many(ids, key)
   for i = 1, n do if known[i] then return false end end
   if looked and not Enqueue.keys_are_free(batches) then return false end
-  local wanted, new = n, Records.set_many(kv, key)
+  local wanted, new = n, Records.add_many(kv, key)
   for k = 1, #bundles do wanted, new = wanted + bundles[k].n, new + Bundle.refer(bundles[k]) end
   if new < wanted then -- two callers sent the same id: one after the other
     Records.delete_many(ids, key)

@@ -2,10 +2,11 @@
 -- all their ids have the same reference, 9 | number: enqueued 8 | sub 2 | no 1. `BASE:sd:PART`: number
 -- to the payloads: idx of the first 2 | count 2 | largest 2 | where each payload begins and the
 -- last one ends, 2 each | bytes that all records share, from the priority on | payloads. `BASE:sh:PART`:
--- number to ids 16 each | hashes 8 each; '~' + number to what changes: count 2 | jobs left 2 |
--- notes, one for jobs that completed together: finished 8 | token 12 | jobs 2 | mask length 2,
--- mask: a '1' for each job it is of; no mask: all. A job leaves when something is written under its
--- own id. The payloads go with the last one that waits or runs, the rest with the last tombstone.
+-- number to ids 16 each | hashes 8 each | part of the ids, 255 if they are of several; '~' + number
+-- to what changes: count 2 | jobs left 2 | notes, one for jobs that completed together: finished 8 |
+-- token 12 | jobs 2 | mask length 2, mask: a '1' for each job it is of; no mask: all. A job leaves
+-- when something is written under its own id. The payloads go with the last one that waits or runs,
+-- the rest with the last tombstone.
 do
 
 local BYTES_MAX, JOBS_MAX = 65535, 100
@@ -42,7 +43,7 @@ local function of(no, n)
   if raw then
     read_notes(s, raw)
   else
-    s.n = n or #head_of(s) / 24
+    s.n = n or floor(#head_of(s) / 24)
     if s.n == 0 then return nil end
     s.left = s.n
   end
@@ -228,11 +229,15 @@ function Bundle.prune(no, finished8, want)
   for k, note_ in ipairs(s and s.notes or {}) do
     if note_.finished8 == finished8 then
       local ids, mask, i = {}, note_.mask or rep('1', s.n), 0
-      while #ids < want and #ids < note_.n do
-        i = find(mask, '1', i + 1, true)
-        ids[#ids + 1] = id_at(s, i)
+      if not note_.mask and want >= s.n then
+        ids = cut_ids(head_of(s), 1, s.n)
+      else
+        while #ids < want and #ids < note_.n do
+          i = find(mask, '1', i + 1, true)
+          ids[#ids + 1] = id_at(s, i)
+        end
       end
-      Records.delete_many(ids)
+      Records.delete_many(ids, Records.key_of_part(byte(head_of(s), 24 * s.n + 1)))
       note_.n, note_.mask = note_.n - #ids, rep('0', i) .. sub(mask, i + 1)
       if note_.n == 0 then table.remove(s.notes, k) end
       changes(s)
@@ -304,17 +309,25 @@ function Bundle.sent(head, data, no)
   if not forms[n] then forms[n] = rep('c16', n) end
   local ids = {unp(forms[n], head)}
   ids[n + 1] = nil
-  return {no = u8(S.now) .. S.sub .. char(no), n = n, ids = ids, key = Records.only_key(ids), head = head, data = data, size = n * (21 + first - 2 * n + largest)}, sub(data, 2 * n + 9, first)
+  local key, part = Records.key_of_bytes(head, 1, n)
+  return {no = u8(S.now) .. S.sub .. char(no), n = n, ids = ids, key = key, part = part, head = head, data = data, size = n * (21 + first - 2 * n + largest)}, sub(data, 2 * n + 9, first)
 end
 
 -- The record that a job of a bundle that was just sent would have.
 function Bundle.record(bundle, i) return record(bundle, i) end
 
+local pairs_by_count = {} -- lists of as many ids with their references as the last bundle had
+
 -- Puts references under the ids of a bundle; how many of these there were not.
 function Bundle.refer(bundle)
-  local ref, kv, ids = '\%TAG_BUNDLE_REF%' .. bundle.no, {}, bundle.ids
-  for i = 1, bundle.n do kv[2 * i - 1], kv[2 * i] = ids[i], ref end
-  return Records.set_many(kv, bundle.key)
+  local ref, n, ids, at = '\%TAG_BUNDLE_REF%' .. bundle.no, bundle.n, bundle.ids, 0
+  local kv = pairs_by_count[n] or {}
+  pairs_by_count[n] = kv
+  for i = 1, n do
+    kv[at + 1], kv[at + 2] = ids[i], ref
+    at = at + 2
+  end
+  return Records.add_many(kv, bundle.key)
 end
 
 -- Stores what the references lead to; all are of one instant.
@@ -323,7 +336,7 @@ function Bundle.store(bundles)
   --TEST met.stored = met.stored + #bundles
   for k = 1, #bundles do
     local bundle = bundles[k]
-    heads[2 * k - 1], heads[2 * k] = bundle.no, bundle.head
+    heads[2 * k - 1], heads[2 * k] = bundle.no, bundle.head .. char(bundle.part)
     payloads[2 * k - 1], payloads[2 * k] = bundle.no, bundle.data
   end
   call_many('HSET', key_of(S.k.sh, heads[1]), heads)

@@ -82,7 +82,7 @@ end
 
 -- Stores a job that is due later: its row.
 local function wait_for(m, r, now, id, record, due)
-  call('HSET', key_of(m.k.b, id), id, record)
+  Records.add(m.k, now, id, record)
   r.h[1] = r.h[1] + 1
   Due.add_many(r, {due}, {id}, {record})
   if S.spread > 0 then S.spread = 0 end
@@ -97,7 +97,7 @@ end
 local function line_up(m, r, now, now8, prio, id, record, manner)
   local c = r.c
   call('RPUSH', Line.list_of(r, prio), now8 .. '\0\0' .. manner .. sub(size4(#record), 2) .. id)
-  call('HSET', key_of(m.k.b, id), id, record)
+  Records.add(m.k, now, id, record)
   r.L[prio], c[READY], r.h[1] = (r.L[prio] or 0) + 1, c[READY] + 1, r.h[1] + 1
   if %r.flags has ROW_IDLE% then
     call('ZADD', S.wakeup, 0, '1')

@@ -24,15 +24,33 @@ function Records.key_of_number(keys, no) return keys[of_number[byte(no, NUMBER_B
 -- The hash that all ids of a list are in, which stand `step` apart in it; nil if they are in
 -- several.
 local function only_key(list, step)
-  local part = of_id[byte(list[1], ID_BYTE)]
+  local first = byte(list[1], ID_BYTE)
+  local part = of_id[first]
   for i = 1 + step, #list, step do
-    if of_id[byte(list[i], ID_BYTE)] ~= part then return nil end
+    local one = byte(list[i], ID_BYTE)
+    if one ~= first and of_id[one] ~= part then return nil end
   end
   return S.k.b[part]
 end
 
 -- The same for who asks more than once about a list; false if they are in several.
 function Records.only_key(ids) return #ids > 0 and only_key(ids, 1) or false end
+
+-- The same of n ids that stand one after the other in bytes from a place on, and their part; 255 if
+-- they are in several.
+function Records.key_of_bytes(bytes, from, n)
+  local at_first = from + ID_BYTE - 1
+  local first = byte(bytes, at_first)
+  local part = of_id[first]
+  for at = at_first + 16, from + 16 * n - 1, 16 do
+    local one = byte(bytes, at)
+    if one ~= first and of_id[one] ~= part then return false, 255 end
+  end
+  return S.k.b[part], part
+end
+
+-- The hash of a part; false for 255.
+function Records.key_of_part(part) return S.k.b[part] or false end
 
 -- A list of ids, or of ids and values, cut by part: lists, each with its hash and the places.
 local function apart(list, step)
@@ -76,6 +94,44 @@ local function change(command, list, step, key)
   if key then return call_many(command, key, list) end
   local sum = 0
   for _, one in ipairs(apart(list, step)) do sum = sum + call_many(command, one.key, one) end
+  return sum
+end
+
+local LONG_FROM, TABLE_FOR = 65, 10e6 -- bytes of a long value; us that a hash is known to be a table
+local long
+
+-- Lets the server make a hash a table before short values come: while it has a few hundred of them
+-- and no long one, each access would read it from its start.
+local function be_table(k, key, now)
+  local since = k.tables[key]
+  if since and since <= now and now < since + TABLE_FOR or not allows('HDEL', key) then return end
+  long = long or rep('-', LONG_FROM)
+  call('HSET', key, '', long)
+  call('HDEL', key, '')
+  k.tables[key] = now
+end
+
+-- Writes the record of a new id to a shard whose keys are `k`.
+function Records.add(k, now, id, bytes)
+  local key = Records.key(k.b, id)
+  if #bytes < LONG_FROM then be_table(k, key, now) end
+  call('HSET', key, id, bytes)
+end
+
+-- Writes records of new ids, a list of both; how many there were not.
+function Records.add_many(kv, key)
+  if #kv == 0 then return 0 end
+  local is_short = #kv[2] < LONG_FROM
+  key = key or key == nil and only_key(kv, 2)
+  if key then
+    if is_short then be_table(S.k, key, S.now) end
+    return call_many('HSET', key, kv)
+  end
+  local sum = 0
+  for _, one in ipairs(apart(kv, 2)) do
+    if is_short then be_table(S.k, one.key, S.now) end
+    sum = sum + call_many('HSET', one.key, one)
+  end
   return sum
 end
 

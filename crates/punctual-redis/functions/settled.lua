@@ -1,7 +1,8 @@
 -- What becomes of a settled job: kept whole (`BASE:k:STATE:QUEUE` by finish, `BASE:kp` by the end
 -- of its retention) or reduced to a tombstone in its record's place. Tombstones of jobs that
 -- completed together refer (tag 8 | finished 8 | sub 2 | no 1) to what is said once of all of them:
--- `BASE:md`, finished 8 | sub 2 | no 1 to attempt 4 | token 12 | n 2 | ids | due and hash of each.
+-- `BASE:md`, finished 8 | sub 2 | no 1 to attempt 4 | token 12 | n 2 | ids | due and hash of each |
+-- part of the ids, 255 if they are of several.
 -- `BASE:mp` has all tombstones in order: finished 8 and ids (and,
 -- with results, their bytes 4), or finished 8 | sub 2 | no 1 and, once
 -- a part was pruned, | how many 2; or finished 8 | number 11 of a bundle.
@@ -83,15 +84,24 @@ local BLOCKS_MAX = 256
 -- Whether one more block may be written in this step.
 function Settled.has_block() return (S.blocks or 0) < BLOCKS_MAX end
 
+-- A list of as many ids with their tombstones as were written last.
+local last_count, last_pairs = 0, {}
+
 -- Tombstones jobs that completed together: ids as a list and a string, cores as a string; all of
 -- one attempt under one token. No other thing counts these blocks: two of one number would be one.
 function Settled.tombstone_many(ids, n, all, cores, attempt, token)
   S.blocks = (S.blocks or 0) + 1
   local no = u8(S.now) .. S.sub .. char(S.blocks - 1)
-  local tombstone, kv = '\%TAG_TOMBSTONE_REF%' .. no, {}
-  for i = 1, n do kv[2 * i - 1], kv[2 * i] = ids[i], tombstone end
-  Records.set_many(kv)
-  call('HSET', S.k.md, no, pack('>I4', attempt) .. sub(token, 1, 12) .. pack('>I2', n) .. all .. cores)
+  local tombstone, at = '\%TAG_TOMBSTONE_REF%' .. no, 0
+  if n ~= last_count then last_count, last_pairs = n, {} end
+  local kv = last_pairs
+  for i = 1, n do
+    kv[at + 1], kv[at + 2] = ids[i], tombstone
+    at = at + 2
+  end
+  local key, part = Records.key_of_bytes(all, 1, n)
+  Records.set_many(kv, key)
+  call('HSET', S.k.md, no, pack('>I4', attempt) .. sub(token, 1, 12) .. pack('>I2', n) .. all .. cores .. char(part))
   Settled.tombstones(S.now, no, n)
 end
 
@@ -185,11 +195,12 @@ end
 
 -- Forgets the tombstones of an entry of ids, at most so many; how many.
 local function prune_entry(key, one, limit)
-  local ids, all, from, n = nil, one, 9, floor((#one - 8) / 16)
+  local ids, all, from, n, key = nil, one, 9, floor((#one - 8) / 16), nil
   local results = #one % 16 == 12 and sub(one, -4) or ''
   local no = (#one == 11 or #one == 13) and sub(one, 1, 11)
   if no then -- a reference; ids before `from` are pruned
     all = call('HGET', S.k.md, no) or rep('\0', 18)
+    key = Records.key_of_part(byte(all, -1))
     local gone = #one == 13 and unp('>I2', one, 12) or 0
     from, n = 19 + 16 * gone, unp('>I2', all, 17) - gone
   end
@@ -216,7 +227,7 @@ local function prune_entry(key, one, limit)
     end
     ids = gone
   end
-  Records.delete_many(ids)
+  Records.delete_many(ids, key)
   M.tombstones = max(0, M.tombstones - take * TOMBSTONE)
   return take
 end

@@ -32,7 +32,7 @@ local function keys_of(base)
   local k = kept_keys[base]
   if not k then
     if kept_key_count > 1000 then kept_keys, kept_key_count = {}, 0 end
-    k = {}
+    k = {tables = {}}
     for _, name in ipairs(KEYS) do k[name] = base .. ':' .. name end
     for _, name in ipairs(PART_KEYS) do
       k[name] = {}

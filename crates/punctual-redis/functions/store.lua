@@ -210,7 +210,7 @@ end
 -- Stores what was gathered.
 local function store_gathered(all)
   if all.n == 0 then return end
-  Records.set_many(all.kv)
+  Records.add_many(all.kv)
   call_many('HSET', S.k.u, all.keys)
   call_many('ZADD', S.k.up, all.periods)
   call_many('ZADD', S.k.xp, all.ends)
