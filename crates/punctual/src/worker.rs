@@ -385,8 +385,8 @@ impl Worker {
         self
     }
 
-    /// Lets handlers end for that long after the first signal, before it hands their jobs back;
-    /// 25 s by default.
+    /// Lets handlers end for that long after the first signal; 25 s by default. Then it asks them
+    /// to stop, and hands their jobs back once they have, at the latest after the abort grace.
     #[must_use]
     pub fn drain_limit(mut self, limit: Duration) -> Self {
         self.0.drain_limit = limit.min(SPAN_MAX);

@@ -45,7 +45,8 @@ Examples:
   the job has them PUNCTUAL_DEADLINE, PUNCTUAL_UNIQUE, PUNCTUAL_GROUP, PUNCTUAL_HEADER_<NAME>, and of a
   schedule's run PUNCTUAL_SCHEDULE and PUNCTUAL_INSTANT, the instant that it stands for,
   and of a flow's step PUNCTUAL_FLOW and PUNCTUAL_STEP.
-  PUNCTUAL_HEADERS has all headers as one JSON object. Header names that map to the same variable are numbered in order: a-b is PUNCTUAL_HEADER_A_B, a_b is PUNCTUAL_HEADER_A_B_2.
+  PUNCTUAL_HEADERS has all headers as one JSON object. Header names that map to the same variable
+  are numbered in order: a-b is PUNCTUAL_HEADER_A_B, a_b is PUNCTUAL_HEADER_A_B_2.
   Commands do not inherit PUNCTUAL_TOKEN, PUNCTUAL_PUSH_SECRET, or a PUNCTUAL_ENGINE with a password.
 
 How it ends:
@@ -53,7 +54,8 @@ How it ends:
   exit 75   snoozed: retried after --snooze; this is not a failure
   126, 127  the shell did not find or could not execute a command: reported and snoozed
   else      failed: retried by the job's policy; the end of its output is kept as its error
-On a timeout or a cancel the command and its child processes get SIGTERM, and after --grace SIGKILL.
+On a timeout, a cancel or the end of --drain the command and its child processes get SIGTERM,
+and after --grace SIGKILL.
 When the command or the worker ends, its remaining children are killed. On Linux this includes
 processes that call setsid; elsewhere it is the process group. If SIGKILL ends the guard of a command
 (punctual guard-command), processes that called setsid continue. It does not reach processes of
@@ -67,7 +69,8 @@ process.
 A job with its own target goes there, if that is public or opened by --push-allow. With secrets
 (--secret-file, or PUNCTUAL_PUSH_SECRET) requests are signed; docs/push.md shows how to verify them.
 
-SIGTERM or Ctrl-C: no new jobs; running ones may finish (25 s). A second signal releases them at once.
+SIGTERM or Ctrl-C: no new jobs; running ones may finish (--drain). A second signal releases them
+at once.
 Exit status 7: the engine in this process stopped itself; restart the worker.";
 
 /// Run a command for each job, or post each job

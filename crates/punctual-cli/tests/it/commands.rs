@@ -65,6 +65,29 @@ fn the_whole_group_gets_the_grace_though_its_shell_ends_first() {
 }
 
 #[test]
+fn a_command_that_the_drain_ends_gets_its_grace() {
+    let punctual = with_fifos();
+    punctual.write(
+        "job.sh",
+        "trap 'sleep 1; echo done > cleaned; exit 0' TERM\n\
+         echo started > fifo; sleep 600 & wait\n",
+    );
+    let id = punctual.enqueue(&["jobs", "{}"]);
+    let args = ["--drain", "100ms", "--grace", "1m"];
+    let mut worker = started(&punctual, "sh job.sh; true", &args);
+    wait_for_start(&punctual);
+    let pid = Pid::from_raw(worker.id() as i32).expect("not 0");
+    kill_process(pid, Signal::TERM).expect("it runs");
+    assert!(worker.wait().expect("it ends").success());
+    assert_eq!(punctual.read("cleaned"), "done\n");
+    let job = punctual.one(&["jobs", "show", &id]);
+    assert_eq!(
+        (&job["state"], &job["failures"]),
+        (&json!("ready"), &json!(0))
+    );
+}
+
+#[test]
 fn a_command_that_is_killed_after_its_grace_did_not_end_on_sigterm() {
     let punctual = Punctual::new();
     let id = punctual.enqueue(&["jobs", "{}", "--max-attempts", "1", "--timeout", "300ms"]);

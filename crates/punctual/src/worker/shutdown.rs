@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 
@@ -116,14 +117,14 @@ impl Signals {
     }
 }
 
-/// Handlers that are released have that long to stop by themselves.
-const RELEASE_GRACE: std::time::Duration = millis(200);
+/// Handlers that a second signal releases have that long to stop by themselves.
+const RELEASE_GRACE: Duration = millis(200);
 /// What has ended may take that long to be settled; then its lease runs out.
-const FLUSH_MAX: std::time::Duration = seconds(5);
+const FLUSH_MAX: Duration = seconds(5);
 
 impl Runtime {
     /// From the first signal to the last answer of the engine.
-    pub(super) async fn wind_down(&self, release: BoxFuture<'static, ()>) {
+    pub(super) async fn wind_down(&self, mut release: BoxFuture<'static, ()>) {
         self.enter(Phase::Draining);
         self.activity.draining();
         let ahead = self.board().release_ahead();
@@ -132,22 +133,23 @@ impl Runtime {
         tracing::info!(running, released = ahead, "worker drains");
 
         let drained = within(self.setup.drain_limit, self.until(|board| board.is_idle()));
-        let in_time = tokio::select! {
-            drained = drained => drained.is_some(),
-            () = release => false,
+        let ended = tokio::select! {
+            drained = drained => drained.map_or(Ended::Late, |()| Ended::InTime),
+            () = &mut release => Ended::Released,
         };
         self.enter(Phase::Releasing);
-        if !in_time {
-            let running = {
-                let mut board = self.board();
-                board.stop_all(Cause::Shutdown, self.now() + RELEASE_GRACE);
-                board.runs.len()
-            };
-            tracing::warn!(running, "worker releases what still runs");
-            self.watch.notify_one();
-            // The watch ends every run: by itself, aborted, or given up as blocked.
-            self.until(|board| board.is_idle()).await;
+        if ended == Ended::Late {
+            // As long as after any other request to stop, unless a second signal comes.
+            self.release(self.setup.abort_grace);
+            tokio::select! {
+                () = self.until(|board| board.is_idle()) => {}
+                () = &mut release => self.release(RELEASE_GRACE),
+            }
+        } else if ended == Ended::Released {
+            self.release(RELEASE_GRACE);
         }
+        // The watch ends every run: by itself, aborted, or given up as blocked.
+        self.until(|board| board.is_idle()).await;
         self.settle.notify_one();
         if within(FLUSH_MAX, self.until(|board| board.is_quiet()))
             .await
@@ -158,4 +160,26 @@ impl Runtime {
         }
         self.enter(Phase::Over);
     }
+
+    /// Asks what runs to stop, and aborts it after that span.
+    fn release(&self, grace: Duration) {
+        let running = {
+            let mut board = self.board();
+            board.stop_all(Cause::Shutdown, self.now().saturating_add(grace));
+            board.runs.len()
+        };
+        tracing::warn!(running, "worker releases what still runs");
+        self.watch.notify_one();
+    }
+}
+
+/// How the drain ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// No handler was left.
+    InTime,
+    /// The drain limit passed.
+    Late,
+    /// By a second signal.
+    Released,
 }
