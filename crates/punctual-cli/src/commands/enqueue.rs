@@ -123,7 +123,7 @@ pub(super) fn payload(argument: Option<String>) -> Result<Bytes> {
 
 /// What a payload is if no option says it: JSON, text, or bytes. Text that starts as JSON does but
 /// is none is refused: a shell may have taken its quotes.
-pub(super) fn content_type_of(
+pub(crate) fn content_type_of(
     payload: &[u8],
     is_text: bool,
 ) -> Result<&'static str, serde_json::Error> {
@@ -141,7 +141,7 @@ pub(super) fn content_type_of(
     }
 }
 
-pub(super) fn not_json(error: serde_json::Error) -> Failure {
+pub(crate) fn not_json(error: serde_json::Error) -> Failure {
     Failure::new(
         Exit::Usage,
         "invalid_json",

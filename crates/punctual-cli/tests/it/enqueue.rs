@@ -346,6 +346,16 @@ fn text_that_looks_like_json_is_refused_with_the_fix() {
             "text/plain"
         );
         punctual.enqueue(&["mail", broken, "--content-type", "application/x-mine"]);
+        let update = ["jobs", "update", &id, "--payload", broken];
+        let ran = punctual.run(&update).exits(2);
+        assert!(ran.stderr.contains("--text"), "{ran:?}");
+        punctual.run(&[&update[..], &["--text"]].concat()).exits(0);
+        let signal = ["signal", "ok", &id, "--payload", broken];
+        let ran = punctual.run(&signal).exits(2);
+        assert!(
+            ran.stderr.contains("double quotes") && !ran.stderr.contains("--text"),
+            "{ran:?}"
+        );
     }
     let id = punctual.enqueue(&["mail", "hello"]);
     assert_eq!(

@@ -12,7 +12,7 @@ use super::endings::IdOrEnd;
 use super::name_of;
 use super::select::{Named, Where};
 use crate::args::{Global, Session, instant_of, span_of};
-use crate::commands::enqueue::payload;
+use crate::commands::enqueue::{content_type_of, not_json, payload};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Columns, count, counted, object};
@@ -90,9 +90,13 @@ pub(crate) struct Update {
     #[command(flatten)]
     named: Named,
 
-    /// The new payload: text, or - for standard input
+    /// The new payload: JSON or text, or - for standard input
     #[arg(long, value_name = "PAYLOAD", allow_hyphen_values = true)]
     payload: String,
+
+    /// Send the payload as text, even if it is not JSON but looks like it
+    #[arg(long)]
+    text: bool,
 
     /// Only show what would be done
     #[arg(long)]
@@ -197,7 +201,7 @@ impl Signal {
             self.named.ids.push(IdOrEnd::Id(JobId::step(flow, step)));
         }
         let payload = match self.payload {
-            Some(given) => payload(Some(given))?,
+            Some(given) => any_json(payload(Some(given))?)?,
             None => bytes::Bytes::new(),
         };
         let which = Which {
@@ -213,9 +217,20 @@ impl Signal {
     }
 }
 
+/// A payload that has to be JSON.
+fn any_json(payload: bytes::Bytes) -> Result<bytes::Bytes> {
+    match serde_json::from_slice::<serde::de::IgnoredAny>(&payload) {
+        Ok(_) => Ok(payload),
+        Err(error) => {
+            Err(not_json(error).hint("put names and texts in double quotes, such as '\"yes\"'"))
+        }
+    }
+}
+
 impl Update {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
         let payload = payload(Some(self.payload))?;
+        content_type_of(&payload, self.text).map_err(not_json)?;
         let which = Which {
             named: self.named,
             filter: Where::default(),
