@@ -16,10 +16,8 @@ const HANGING: usize = 6;
 
 /// The same command, whose help fits the terminal.
 pub(crate) fn fitted(command: Command) -> Command {
-    match help_width().map(usize::from) {
-        Some(width) if width < WRITTEN_FOR => fitted_to(command, width.max(WIDTH_MIN)),
-        _ => command,
-    }
+    let width = help_width().map_or(WRITTEN_FOR, usize::from);
+    fitted_to(command, width.clamp(WIDTH_MIN, WRITTEN_FOR))
 }
 
 fn fitted_to(mut command: Command, width: usize) -> Command {

@@ -80,6 +80,15 @@ fn every_command_has_help_with_examples() {
                 let count = line.chars().count();
                 assert!(count <= columns, "{command:?} at {columns}: {line}");
             }
+            for (line, next) in help.lines().zip(help.lines().skip(1)) {
+                let is_text = |line: &str| line.starts_with(|first: char| first.is_alphabetic());
+                let word = next.split(' ').next().unwrap_or_default();
+                let has_room = line.chars().count() + 1 + word.chars().count() <= columns;
+                assert!(
+                    !(is_text(line) && is_text(next) && has_room),
+                    "{command:?} at {columns} breaks before {word}: {line}"
+                );
+            }
             for example in examples(&ran.stdout) {
                 assert!(
                     help.contains(example),
