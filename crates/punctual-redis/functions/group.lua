@@ -186,6 +186,8 @@ local function changes(row)
   changed_rows[#changed_rows + 1] = row
 end
 
+Group.changes = changes
+
 -- The first of a group's line in a priority, as members of it.
 local function first_members(r, group, prio, limit)
   Group.write_lines()
@@ -471,24 +473,6 @@ function Group.candidate(r, group, lane)
   if row.h_lane == lane then return row.h end
   local line = row.lines[lane % 10]
   return line and first_of(r, row, lane % 10, line)
-end
-
--- The place of a group in a lane has left it: a limit of its job keeps it back.
-function Group.kept_back(r, group, lane, limit, id)
-  local row = Group.row(r, group)
-  local line = row.lines[lane % 10]
-  line.limit, line.kept_for = limit, id
-  changes(row)
-end
-
--- It stands in its lane again; its share, if it has one.
-function Group.let_go(r, group, lane)
-  local row = Group.row(r, group)
-  local line = row.lines[lane % 10]
-  if not line then return nil end
-  line.limit = nil
-  changes(row)
-  return line.share
 end
 
 -- The only ready job of a group, if it is in no line.

@@ -133,8 +133,9 @@ local function alone_in_groups(r, lane, after, limit)
 end
 
 -- Ready jobs: lane by lane (its list and its overflow set, then groups of one job), then group by
--- group, then what is due and not moved, then share by share, then limit by limit: ids with the cursor after each, and
--- the records of those that were read for that. An id of false says that some were passed over.
+-- group, then what is due and not moved, then share by share, then limit by limit: ids with the
+-- cursor after each, and the records of those that were read for that. An id of false says that
+-- some were passed over.
 local function ready_ids(r, cursor, limit)
   local part, after = 0, nil
   if cursor then part, after = byte(cursor), #cursor > 1 and sub(cursor, 2) or nil end

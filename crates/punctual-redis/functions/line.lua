@@ -131,7 +131,8 @@ end
 
 Line.place_of = overflow_member
 
--- Puts a ready job in its lane, or in the line of its group, its share or a limit. Not counted here.
+-- Puts a ready job in its lane, or in the line of its group, its share or a limit. Not counted
+-- here.
 function Line.up(r, j)
   if j.opts.li then Named.count(r, 1) end
   if j.opts.g then return Group.up(r, j) end
@@ -140,8 +141,8 @@ function Line.up(r, j)
   Line.overflow_add(r, lane_of(j), overflow_member(j))
 end
 
--- Whether a job out of order stands in its overflow set, or in the line of its group, its share or a
--- limit.
+-- Whether a job out of order stands in its overflow set, or in the line of its group, its share or
+-- a limit.
 function Line.has(r, j)
   if j.opts.g then return Group.has(r, j) end
   if j.opts.li and Named.kept_by(r, j) then return true end

@@ -106,6 +106,24 @@ function Named.down(r, j)
   return limit ~= nil
 end
 
+-- The place of a group in a lane has left it: a limit of its job keeps it back.
+function Group.kept_back(r, group, lane, limit, id)
+  local row = Group.row(r, group)
+  local line = row.lines[lane % 10]
+  line.limit, line.kept_for = limit, id
+  Group.changes(row)
+end
+
+-- It stands in its lane again; its share, if it has one.
+function Group.let_go(r, group, lane)
+  local row = Group.row(r, group)
+  local line = row.lines[lane % 10]
+  if not line then return nil end
+  line.limit = nil
+  Group.changes(row)
+  return line.share
+end
+
 -- Keeps back a place that a claim has met, if a limit of its job is closed; whether it did. `row`
 -- is that of its share, if it has one.
 function Named.meets(take, r, j, lane, place, group, row)
@@ -235,7 +253,8 @@ end
 -- Whether a line of a queue is open by now.
 function Named.has_open(r) return Named.kept_of(r) > 0 and Named.of(r).park <= S.now end
 
--- When time opens the first line of a queue, and the limits of the queue let jobs start; 0 if never.
+-- When time opens the first line of a queue, and the limits of the queue let jobs start; 0 if
+-- never.
 function Named.wake_at(r)
   if Named.kept_of(r) == 0 then return 0 end
   local at = Named.of(r).park

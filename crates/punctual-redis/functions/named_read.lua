@@ -42,8 +42,8 @@ function Named.ahead(r, j)
   return call('ZLEXCOUNT', Named.kept_key(r), '[' .. limit .. '\0', '(' .. limit .. '\0' .. char(lane_of(j)) .. Line.place_of(j))
 end
 
--- Kept places after one, each with itself as the cursor: the id of a job, or of one that is alone in
--- its group; false where the lines of groups have it.
+-- Kept places after one, each with itself as the cursor: the id of a job, or of one that is alone
+-- in its group; false where the lines of groups have it.
 function Named.listed(r, after, limit)
   local out = {}
   if Named.kept_of(r) == 0 then return out end
@@ -57,7 +57,8 @@ function Named.listed(r, after, limit)
   return out
 end
 
--- Jobs of active leases that are counted anew at a time: of more their limits keep what was counted.
+-- Jobs of active leases that are counted anew at a time: of more their limits keep what was
+-- counted.
 local RECOUNTED = 2000
 
 -- One step of a walk over the kept places of a queue: those whose records are gone are taken out.

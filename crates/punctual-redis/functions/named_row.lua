@@ -1,17 +1,18 @@
--- Named limits: over all queues of the shard no more jobs with a name are active, or start, than its
--- settings say. `BASE:nl`: limit to its row, while jobs of it are active or wait, or something of it
--- is to be remembered; `BASE:nn`: limits with a row or settings, by name; `BASE:ni`: limits of which
--- no job is active or waits, by until when something is remembered. A ready place that a closed
--- limit keeps back has left its lane: `BASE:nk:QUEUE`, limit NUL lane 1 | place as in an overflow
--- set. These are the lines of limits; `BASE:no:QUEUE`: limits with a line, by when its first place
--- may go as far as time decides. `BASE:s`: field `j` + queue, its jobs with limits 4 | places that
--- are kept back 4 | the first instant in `no` 8; field `g`, version 1 | limits with settings 4 |
--- blocked ones 4 | families whose settings changed: mp list of prefix and last name looked at.
+-- Named limits: over all queues of the shard no more jobs with a name are active, or start, than
+-- its settings say. `BASE:nl`: limit to its row, while jobs of it are active or wait, or something
+-- of it is to be remembered; `BASE:nn`: limits with a row or settings, by name; `BASE:ni`: limits
+-- of which no job is active or waits, by until when something is remembered. A ready place that a
+-- closed limit keeps back has left its lane: `BASE:nk:QUEUE`, limit NUL lane 1 | place as in an
+-- overflow set. These are the lines of limits; `BASE:no:QUEUE`: limits with a line, by when its
+-- first place may go as far as time decides. `BASE:s`: field `j` + queue, its jobs with limits 4 |
+-- places that are kept back 4 | the first instant in `no` 8; field `g`, version 1 | limits with
+-- settings 4 | blocked ones 4 | families whose settings changed: mp list of prefix and last name
+-- looked at.
 --
 -- A row: version 1 | flags 1 | active 4 | waiting 4 | open since 8 | [blocked until 8] | [the rate
 -- that counted: kind 1 | starts 4 | per 8 | burst 4, and what it counted, as in a gate: length 2,
--- bytes] | [remembered until 8] | queues with a line, as many as a freed slot wakes: length 1, name
--- each. The rules are those of `named.rs` and `named_lines.rs` in the machine.
+-- bytes] | [remembered until 8] | queues with a line, as many as a freed slot wakes: length 1,
+-- name each. The rules are those of `named.rs` and `named_lines.rs` in the machine.
 do
 
 local ROW_VERSION, STATE_VERSION, HEAD_BYTES = 1, 1, 18

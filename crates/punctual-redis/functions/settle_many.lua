@@ -8,16 +8,16 @@ local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
 
 -- Jobs of a queue that are settled together as lists: all ids; ids and cores of those that leave a
 -- tombstone like others; of those that leave one of their own, and of those that are kept; fields
--- of unique keys; who expires; groups; shares; limits; jobs of flows, or that waited for others, and their
--- results; runs of schedules that completed.
+-- of unique keys; who expires; groups; shares; limits; jobs of flows, or that waited for others,
+-- and their results; runs of schedules that completed.
 local function new_list(r, state)
   return {r = r, state = state, n = 0, ids = {}, shares = {}, limits = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
 end
 
 -- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
--- `remember`, and of no group and no limit unless they were active, whose attempt was `attempt` if it is given,
--- and that `passes`. `places`: true, or of which by place. Answers lists, one for each queue, and
--- by place in which a job is.
+-- `remember`, and of no group and no limit unless they were active, whose attempt was `attempt` if
+-- it is given, and that `passes`. `places`: true, or of which by place. Answers lists, one for
+-- each queue, and by place in which a job is.
 function Settled.gather(ids, raws, places, state, attempt, results, passes)
   local lists, by_queue, taken = {}, {}, {}
   local list, front, width, q, kind, alike, shapes = nil, '\0', 1, nil, nil, nil, 0

@@ -18,11 +18,11 @@ pub(crate) fn may_control(control: &Control, count: usize) -> Result<()> {
         Control::Write { value, .. } => value.as_ref(),
         _ => None,
     };
-    let is_named = match (control, value) {
-        (Control::BlockLimit { .. } | Control::Limits { .. } | Control::Limit { .. }, _)
-        | (_, Some(RecordValue::Limit(_))) => true,
-        _ => false,
-    };
+    let is_asked = matches!(
+        control,
+        Control::BlockLimit { .. } | Control::Limits { .. } | Control::Limit { .. }
+    );
+    let is_named = is_asked || matches!(value, Some(RecordValue::Limit(_)));
     match count > 1 && is_named {
         true => Err(unsupported(count)),
         false => Ok(()),

@@ -135,25 +135,34 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
             share: at(0)?.text()?,
             ahead: at(1)?.number()? as usize,
         },
-        25 => Reason::LimitBlocked {
-            name: at(0)?.text()?,
-            until: read_instant(at(1)?)?,
-        },
-        26 => Reason::LimitConcurrencyReached {
-            name: at(0)?.text()?,
-            limit: at(1)?.number()?,
-            active: at(2)?.number()?,
-        },
-        27 => Reason::LimitRateReached {
-            name: at(0)?.text()?,
-            rate: rate(at(1)?)?,
-            until: read_instant(at(2)?)?,
-        },
+        code @ 25..=27 => of_limit(code, told)?,
         15 => Reason::NeverReleased {
             by: id(at(0)?)?,
             state: state_of(at(1)?.number()? as usize)?,
         },
         _ => return Err(damaged()),
+    })
+}
+
+/// What a named limit says, whose name comes first.
+fn of_limit(code: u64, told: &[Mp]) -> Result<Reason> {
+    let at = |index: usize| told.get(index).ok_or_else(damaged);
+    let name = at(0)?.text()?;
+    Ok(match code {
+        25 => Reason::LimitBlocked {
+            name,
+            until: read_instant(at(1)?)?,
+        },
+        26 => Reason::LimitConcurrencyReached {
+            name,
+            limit: at(1)?.number()?,
+            active: at(2)?.number()?,
+        },
+        _ => Reason::LimitRateReached {
+            name,
+            rate: rate(at(1)?)?,
+            until: read_instant(at(2)?)?,
+        },
     })
 }
 
