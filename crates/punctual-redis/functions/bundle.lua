@@ -229,7 +229,7 @@ function Bundle.prune(no, finished8, want)
   for k, note_ in ipairs(s and s.notes or {}) do
     if note_.finished8 == finished8 then
       local ids, mask, i = {}, note_.mask or rep('1', s.n), 0
-      if not note_.mask and want >= s.n then
+      if not note_.mask and want >= s.n and #head_of(s) >= 24 * s.n then
         ids = cut_ids(head_of(s), 1, s.n)
       else
         while #ids < want and #ids < note_.n do

@@ -195,12 +195,12 @@ end
 
 -- Forgets the tombstones of an entry of ids, at most so many; how many.
 local function prune_entry(key, one, limit)
-  local ids, all, from, n, key = nil, one, 9, floor((#one - 8) / 16), nil
+  local ids, all, from, n, records = nil, one, 9, floor((#one - 8) / 16), nil
   local results = #one % 16 == 12 and sub(one, -4) or ''
   local no = (#one == 11 or #one == 13) and sub(one, 1, 11)
   if no then -- a reference; ids before `from` are pruned
     all = call('HGET', S.k.md, no) or rep('\0', 18)
-    key = Records.key_of_part(byte(all, -1))
+    records = Records.key_of_part(byte(all, -1))
     local gone = #one == 13 and unp('>I2', one, 12) or 0
     from, n = 19 + 16 * gone, unp('>I2', all, 17) - gone
   end
@@ -227,7 +227,7 @@ local function prune_entry(key, one, limit)
     end
     ids = gone
   end
-  Records.delete_many(ids, key)
+  Records.delete_many(ids, records)
   M.tombstones = max(0, M.tombstones - take * TOMBSTONE)
   return take
 end
