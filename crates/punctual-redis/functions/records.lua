@@ -12,6 +12,33 @@ for value = 0, 255 do
   of_number[value] = (value - value % 8) / 8 % %PARTS%
 end
 
+local HASHES = {%PART_KEYS%} -- each one a part
+
+-- The keys of a shard that are one a part, by name and part; and since when each is a table.
+function Records.keys_of_parts(base)
+  local k = {tables = {}}
+  for _, name in ipairs(HASHES) do
+    k[name] = {}
+    for part = 0, %PARTS% - 1 do k[name][part] = base .. ':' .. name .. ':' .. part end
+  end
+  return k
+end
+
+-- Refuses keys that are somebody else's: of `all` parts, or of one, another each second.
+function Records.check(base, all, not_ours)
+  if all and call('EXISTS', base .. ':b') == 1 then
+    refuse('data_damaged', 'key ' .. base .. ':b has records of a version before the first; export them with that one, rename or delete it, and import them')
+  end
+  local turn = call('TIME')[1] % %PARTS%
+  for part = all and 0 or turn, all and %PARTS% - 1 or turn do
+    for _, name in ipairs(HASHES) do
+      local key = base .. ':' .. name .. ':' .. part
+      local answer = redis.pcall('HGET', key, '')
+      if type(answer) == 'table' and answer.err then not_ours(key) end
+    end
+  end
+end
+
 -- The hash that an id is in, of those of a shard.
 function Records.key(b, id) return b[of_id[byte(id, ID_BYTE) or 0]] end
 

@@ -26,18 +26,13 @@ local OFTEN_BYTES, SHARD_BYTES = 34, 135
 -- The keys of a shard by their short names, made once.
 local kept_keys, kept_key_count = {}, 0
 KEYS = {%SHARD_KEYS%}
-local PART_KEYS = {%PART_KEYS%} -- each one a part
 
 local function keys_of(base)
   local k = kept_keys[base]
   if not k then
     if kept_key_count > 1000 then kept_keys, kept_key_count = {}, 0 end
-    k = {tables = {}}
+    k = Records.keys_of_parts(base)
     for _, name in ipairs(KEYS) do k[name] = base .. ':' .. name end
-    for _, name in ipairs(PART_KEYS) do
-      k[name] = {}
-      for part = 0, %PARTS% - 1 do k[name][part] = base .. ':' .. name .. ':' .. part end
-    end
     kept_keys[base], kept_key_count = k, kept_key_count + 1
   end
   return k
@@ -239,22 +234,11 @@ function Shard.may_count(r)
   if r.minute > 0 and r.minute ~= S.now - S.now % MINUTE then Shard.may_all() end
 end
 
-local function check_hash(key)
-  local answer = redis.pcall('HGET', key, '')
-  if type(answer) == 'table' and answer.err then not_ours(key) end
-end
-
--- Refuses a shard one of whose keys is somebody else's, before anything is changed: of the keys of
--- parts `all`, or those of one part, another one each second.
+-- Refuses a shard one of whose keys is somebody else's, before anything is changed; `all`: also
+-- those of all parts.
 function Shard.check(base, all)
   may(COMMANDS, base)
-  if all and call('EXISTS', base .. ':b') == 1 then
-    refuse('data_damaged', 'key ' .. base .. ':b has records of a version before the first; export them with that one, rename or delete it, and import them')
-  end
-  local turn = call('TIME')[1] % %PARTS%
-  for part = all and 0 or turn, all and %PARTS% - 1 or turn do
-    for _, name in ipairs(PART_KEYS) do check_hash(base .. ':' .. name .. ':' .. part) end
-  end
+  Records.check(base, all, not_ours)
   for probe, names in pairs(PROBES) do
     for _, name in ipairs(names) do
       local key = base .. ':' .. name

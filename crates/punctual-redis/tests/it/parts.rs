@@ -214,7 +214,7 @@ fn moves(from: &TestServer, to: &TestServer) {
     }
 }
 
-/// Enqueues so many jobs over time at one server, moves them to another, and runs all of them there.
+/// Enqueues so many jobs over time at a server, moves them to another, and runs all of them there.
 async fn run_after_a_move(count: u64, bytes: usize, a_call: usize) {
     let (from, to) = (TestServer::start(), TestServer::start());
     let engine = connect(&from.address()).await;

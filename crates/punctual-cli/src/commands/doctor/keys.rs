@@ -13,7 +13,7 @@ use crate::output::count;
 const WAITING_MIN: u64 = 500_000;
 /// Queues whose keys are measured, those with the most waiting jobs.
 const QUEUES: usize = 20;
-/// A dump over 512 MiB is refused by a server with default settings, and both stand still meanwhile.
+/// Over 512 MiB a server with default settings refuses a dump, and both stand still meanwhile.
 const DUMP_MAX: u64 = 256 << 20;
 
 /// Whether each key of the namespace can move to another server; none for an engine without keys.
