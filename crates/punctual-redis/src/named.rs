@@ -22,7 +22,12 @@ pub(crate) fn may_control(control: &Control, count: usize) -> Result<()> {
         control,
         Control::BlockLimit { .. } | Control::Limits { .. } | Control::Limit { .. }
     );
-    let is_named = is_asked || matches!(value, Some(RecordValue::Limit(_)));
+    let is_named = is_asked
+        || match value {
+            Some(RecordValue::Limit(_)) => true,
+            Some(RecordValue::Schedule(schedule)) => !schedule.template.limits.is_empty(),
+            _ => false,
+        };
     match count > 1 && is_named {
         true => Err(unsupported(count)),
         false => Ok(()),

@@ -6,6 +6,7 @@ use punctual::engine::{
     Action, Claim, ClaimMode, Control, Controlled, Edit, Lease, LeaseReport, LimitSettings,
     NamedLimit, Rate, RecordValue, Select, Settle, Settlement, Target, WorkerId,
 };
+use punctual::schedule::{Schedule, SpecBuilder, Template};
 use punctual::time::{ManualClock, Timestamp, hours, millis, seconds};
 use punctual::{Due, Engine, ErrorKind, Group, JobId, JobRecord, MemoryEngine, NewJob, Outcome};
 use punctual_redis::RedisEngine;
@@ -126,9 +127,27 @@ async fn shards_refuse_named_limits() {
         name: "smtp".into(),
         span: seconds(60),
     };
+    let spec = SpecBuilder {
+        at: vec![START],
+        ..SpecBuilder::default()
+    };
+    let template = Template::of(with("smtp")).expect("a template");
+    let schedule = Control::Write {
+        name: "schedule/beat".into(),
+        expected: 0,
+        value: Some(RecordValue::Schedule(Box::new(Schedule::new(
+            spec, template,
+        )))),
+    };
     let written = engine.control(&here(), write).await;
+    let planned = engine.control(&here(), schedule).await;
     let blocked = engine.control(&here(), block).await;
-    let refused = [job.map(drop), written.map(drop), blocked.map(drop)];
+    let refused = [
+        job.map(drop),
+        written.map(drop),
+        planned.map(drop),
+        blocked.map(drop),
+    ];
     for refused in refused {
         let error = refused.expect_err("each shard would let as many start");
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
