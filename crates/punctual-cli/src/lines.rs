@@ -130,18 +130,27 @@ impl FileHash {
     }
 }
 
-/// A file that can be read twice; `-` is standard input, kept in a nameless file meanwhile.
+/// A file that can be read twice. Standard input (`-`) and what is no plain file, such as a pipe,
+/// are kept in a nameless file meanwhile.
 pub(crate) fn open_twice(path: &Path) -> Result<File> {
-    if path.as_os_str() != "-" {
-        return File::open(path).map_err(|error| Failure::file("read", path, &error));
+    if path.as_os_str() == "-" {
+        return spooled(io::stdin().lock());
     }
-    let spool = || -> io::Result<File> {
+    let file = File::open(path).map_err(|error| Failure::file("read", path, &error))?;
+    match file.metadata() {
+        Ok(about) if !about.is_file() && !about.is_dir() => spooled(file),
+        _ => Ok(file),
+    }
+}
+
+fn spooled(mut input: impl Read) -> Result<File> {
+    let mut spool = || -> io::Result<File> {
         let mut file = tempfile::tempfile()?;
-        io::copy(&mut io::stdin().lock(), &mut file)?;
+        io::copy(&mut input, &mut file)?;
         file.flush()?;
         Ok(file)
     };
-    spool().map_err(|error| Failure::file("keep standard input in", &std::env::temp_dir(), &error))
+    spool().map_err(|error| Failure::file("keep the input in", &std::env::temp_dir(), &error))
 }
 
 /// The lines of a file from its start, whatever was read before.

@@ -370,6 +370,9 @@ fn text_that_looks_like_json_is_refused_with_the_fix() {
     );
     let text = [&raw[..], &["--text"]].concat();
     punctual.run_with_input(&text, b"{a:1}\n").exits(0);
+    // A pipe by its name, as a shell gives one for `<(command)`.
+    let pipe = ["enqueue", "mail", "--from", "/dev/stdin", "--raw"];
+    punctual.run_with_input(&pipe, b"1\n2\n").exits(0);
 }
 
 #[test]

@@ -127,10 +127,8 @@ async fn shards_refuse_named_limits() {
         name: "smtp".into(),
         span: seconds(60),
     };
-    let spec = SpecBuilder {
-        at: vec![START],
-        ..SpecBuilder::default()
-    };
+    let mut spec = SpecBuilder::default();
+    spec.at.push(START);
     let template = Template::of(with("smtp")).expect("a template");
     let schedule = Control::Write {
         name: "schedule/beat".into(),
