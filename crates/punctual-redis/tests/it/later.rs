@@ -190,7 +190,7 @@ async fn rows_and_leases_of_a_later_format_are_refused() {
     let row = format!("'q{QUEUE}'");
     let token = "(function() for _, field in ipairs(redis.call('HKEYS', \
                  'punctual:{default/0}:pg')) do if #field == 16 then return field end end end)()";
-    for (key, field, at, later) in [("s", row.as_str(), 1, 64), ("s", "'m'", -1, 2)] {
+    for (key, field, at, later) in [("s", row.as_str(), 1, 128), ("s", "'m'", -1, 2)] {
         let before = patch(&server, key, field, at, later);
         // Each write of a row changes the time of the shard: until then what was parsed is trusted.
         if patch(&server, "s", "'m'", 8, 0) == 0 {
