@@ -23,7 +23,7 @@ macro_rules! __clear_laws {
                 the_same_clear_again_counts_an_hour_more[HeldJobs, Effects],
                 an_early_clear_is_used_up[HeldJobs, Effects, Delay],
                 an_early_clear_makes_no_job_early[HeldJobs, Effects, Delay],
-                an_early_clear_lets_an_import_run[HeldJobs, Effects, Import],
+                an_early_clear_lets_an_import_run[HeldJobs, Effects, Import, Delay],
                 an_early_clear_waits_for_jobs_of_one_call[HeldJobs, Effects],
                 an_early_clear_is_of_a_namespace[HeldJobs, Guards],
                 a_clear_for_elsewhere_counts_too[HeldJobs, Effects],
