@@ -314,12 +314,12 @@ const PARTS: &[Number] = &[
     both(
         "PART_OF_ID",
         5,
-        "the byte of an id that tells its part: bits 1 to 5 of it",
+        "the byte of an id that has its part, in bits 1 to 5",
     ),
     both(
         "PART_OF_NUMBER",
         6,
-        "the byte of a bundle's number that tells its part: bits 3 to 7 of it",
+        "the byte of a bundle's number that has its part, in bits 3 to 7",
     ),
 ];
 

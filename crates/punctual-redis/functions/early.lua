@@ -17,7 +17,7 @@ function Settle.end_early_clears(limit)
 end
 
 -- Keeps the clear of a name of a job that is not known. Of too many the oldest goes: a settle does
--- not fail because of clears that nobody waited for.
+-- not fail because of clears that no job waited for.
 function Settle.keep_clear(id, name)
   local till = S.now + %EARLY_CLEAR_US%
   local is_new = call('ZADD', key(), fmt('%d', till), id .. name) == 1

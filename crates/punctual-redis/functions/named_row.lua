@@ -19,9 +19,9 @@ local ROW_VERSION, STATE_VERSION, HEAD_BYTES = 1, 1, 18
 local HAS_BLOCK, HAS_RATE, HAS_IDLE = 1, 2, 4
 -- What is closed.
 local CONCURRENCY, RATE, BLOCKED = 1, 2, 3
--- Queues that a freed slot looks at; others look at the limit once a second.
+-- Queues that a freed slot wakes; others read the limit once a second.
 local QUEUES_WOKEN, LOOK_EVERY = 64, 1e6
--- Lines that one call looks at because slots were freed; behind them a claim of their queue does.
+-- Lines that one call reads because slots were freed; a claim of their queue reads the others.
 local LINES_FILED = 250
 -- An instant of a line that only a job which ends brings.
 local NOT_BY_TIME = 9007199254740991
@@ -263,7 +263,7 @@ local function note_line(r, limit)
 end
 Named.note_line = note_line
 
--- A slot was freed, or the limit stands otherwise: whoever waits at it in these queues may go. A
+-- A slot was freed, or the limit stands otherwise: jobs that wait at it in these queues may go. A
 -- call looks at some lines; of others it says that they are to be looked at now.
 function Named.wake(row)
   for _, q in ipairs(row.queues) do

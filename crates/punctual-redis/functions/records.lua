@@ -6,7 +6,7 @@ do
 
 local ID_BYTE, NUMBER_BYTE = %PART_OF_ID%, %PART_OF_NUMBER%
 --TEST ID_BYTE = 16 -- one that is random, so that the ids of a call are of many parts
-local of_id, of_number = {}, {} -- part by the byte that tells it
+local of_id, of_number = {}, {} -- part by the byte that has it
 for value = 0, 255 do
   of_id[value] = (value - value % 2) / 2 % %PARTS%
   of_number[value] = (value - value % 8) / 8 % %PARTS%
@@ -24,7 +24,7 @@ function Records.keys_of_parts(base)
   return k
 end
 
--- Refuses keys that are somebody else's: of `all` parts, or of one, another each second.
+-- Refuses keys that another program made: of `all` parts, or of one, another each second.
 function Records.check(base, all, not_ours)
   if all and call('EXISTS', base .. ':b') == 1 then
     refuse('data_damaged', 'key ' .. base .. ':b has records of a version before the first; export them with that one, rename or delete it, and import them')

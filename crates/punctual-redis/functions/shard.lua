@@ -234,7 +234,7 @@ function Shard.may_count(r)
   if r.minute > 0 and r.minute ~= S.now - S.now % MINUTE then Shard.may_all() end
 end
 
--- Refuses a shard one of whose keys is somebody else's, before anything is changed; `all`: also
+-- Refuses a shard one of whose keys another program made, before anything is changed; `all`: also
 -- those of all parts.
 function Shard.check(base, all)
   may(COMMANDS, base)

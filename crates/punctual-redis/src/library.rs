@@ -125,7 +125,7 @@ pub(crate) struct Library {
     version: i64,
     /// As many jobs of a call as this are stored as a bundle.
     bundle_min: usize,
-    /// The byte of an id that tells in which hash its record is.
+    /// The byte of an id that decides in which hash its record is.
     part_of_id: u8,
 }
 
@@ -202,7 +202,7 @@ impl Library {
         self.bundle_min
     }
 
-    /// The byte of an id, from 1, that tells in which hash its record is.
+    /// The byte of an id, from 1, that decides in which hash its record is.
     pub(crate) fn part_of_id(&self) -> u8 {
         self.part_of_id
     }

@@ -122,7 +122,7 @@ impl Calls {
             .collect())
     }
 
-    /// To whichever other shard of the namespace knows the job; nobody need. A clear of a job that
+    /// To the other shard of the namespace that knows the job, if one does. A clear of a job that
     /// no shard knows is kept in each of them: where the job will be is not known before it comes.
     async fn find_and_deliver(
         &self,
@@ -161,8 +161,8 @@ impl Calls {
         Ok(done)
     }
 
-    /// Keeps a clear in every shard, each of which looks for its job once more. False if the
-    /// reading was too old for one.
+    /// Keeps a clear in every shard, each of which reads once more whether its job is there. False
+    /// if the reading was too old for one.
     async fn keep_clear(
         &self,
         from: &Shard,

@@ -9,9 +9,9 @@ use std::ops::Range;
 pub(crate) const REC_CORE: Range<usize> = 11..27;
 /// Hashes that the records of a shard are cut into, and the heads and payloads of bundles.
 pub(crate) const PARTS: u8 = 32;
-/// The byte of an id that tells its part: bits 1 to 5 of it.
+/// The byte of an id that has its part, in bits 1 to 5.
 pub(crate) const PART_OF_ID: u8 = 5;
-/// The byte of a bundle's number that tells its part: bits 3 to 7 of it.
+/// The byte of a bundle's number that has its part, in bits 3 to 7.
 pub(crate) const PART_OF_NUMBER: u8 = 6;
 /// Waits, without an ext.
 pub(crate) const TAG_PLAIN: u8 = 1;

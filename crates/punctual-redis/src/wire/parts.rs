@@ -4,7 +4,7 @@ use punctual::JobId;
 
 use super::numbers::{PART_OF_NUMBER, PARTS};
 
-/// The part of an id, which that byte of it tells: bits 9 to 13 of its milliseconds, so that jobs
+/// The part of an id, which that byte has: bits 9 to 13 of its milliseconds, so that jobs
 /// of one time are together.
 pub(crate) fn of_id(id: JobId, byte: u8) -> usize {
     usize::from((id.as_bytes()[usize::from(byte) - 1] >> 1) % PARTS)

@@ -118,8 +118,8 @@ impl Place {
     }
 }
 
-/// All in one hash, which the last byte tells in the library of tests: what jobs of several take is
-/// for another test.
+/// All in one hash, which the last byte decides in the library of tests: what jobs of several take
+/// is for another test.
 fn plain(_: usize) -> NewJob {
     let mut job = NewJob::new(QUEUE, vec![b'x'; 100]);
     let mut id = *job.id.as_bytes();

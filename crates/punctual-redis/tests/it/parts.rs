@@ -105,7 +105,7 @@ async fn each_hash_has_its_share_of_jobs_made_over_time() {
                 job.id.as_bytes(),
             ],
         );
-        assert_eq!(there, b":1\r\n", "the id alone tells where it is");
+        assert_eq!(there, b":1\r\n", "the id alone says where it is");
     }
     for jobs in [&plain_later, &keyed, &bound, &alone] {
         enqueues(&engine, jobs, EnqueueVerdict::Duplicate).await;

@@ -33,7 +33,7 @@ struct Stand {
 struct Model {
     settings: BTreeMap<&'static str, LimitSettings>,
     stands: BTreeMap<&'static str, Stand>,
-    /// Every job, as the engine told it after the last action.
+    /// Every job, as the engine answered it after the last action.
     jobs: BTreeMap<JobId, JobRecord>,
     costs: bool,
 }

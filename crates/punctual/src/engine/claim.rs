@@ -140,7 +140,7 @@ impl ClaimMode {
 /// | --- | --- | --- |
 /// | memory | nothing: its leases end with the process anyway | the same |
 /// | in a directory | its leases are crashes when the directory is opened again | they last on |
-/// | on a server | it claims again at `wake_at`; others may rely on that | nobody relies on it |
+/// | on a server | it claims again at `wake_at`; others may rely on that | none relies on it |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum WorkerPlace {

@@ -49,7 +49,7 @@ fn first_of(namespace: u32) -> EarlyEndKey {
 
 impl Machine {
     /// Keeps the clear of a name of a job that is not known. The oldest one of a full namespace
-    /// goes: a settle does not fail because of clears that nobody waited for.
+    /// goes: a settle does not fail because of clears that no job waited for.
     pub(super) fn keep_clear(&mut self, job: &JobKey, name: &str) -> Result<()> {
         if is_injected(Bug::EarlyClearForgotten) {
             return Ok(());

@@ -210,7 +210,7 @@ impl Queue {
     }
 }
 
-/// The error where a clear meets a record that nobody may write.
+/// The error where a clear meets a record that no caller may write.
 fn no_clear() -> Error {
     let message = "record `punctual/no-record` is there and hinders every clear; remove it";
     Error::new(ErrorKind::Conflict, message)

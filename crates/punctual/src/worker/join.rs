@@ -24,7 +24,7 @@ pub const JOIN_JOBS_MAX: usize = 999;
 /// How long jobs of a join are kept once they ended, at least: their results are read later.
 const KEPT: Duration = days(1);
 
-/// Tells the job of a join that all have ended. Every worker runs it.
+/// Signals the job of a join once all have ended. Every worker runs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Join {
     job: JobId,
@@ -223,7 +223,7 @@ impl Context {
     }
 }
 
-/// Runs the jobs that tell a join of its end.
+/// Runs the jobs that signal the end of a join.
 pub(super) struct Joiner;
 
 impl AnyHandler for Joiner {
@@ -236,7 +236,7 @@ impl AnyHandler for Joiner {
     }
 }
 
-/// Signals the job that waits; one that is gone, or was told before, needs nothing.
+/// Signals the job that waits; one that is gone, or was signalled before, needs nothing.
 async fn tell(ctx: Context) -> Result<Outcome> {
     let join: Join = decode(ctx.job())?;
     let queue = ctx.queue().ok_or_else(super::steps::no_engine)?;

@@ -41,7 +41,7 @@ async fn files_in_mariadb_survive_a_kill_right_after_the_answer() {
 async fn files_in_a_store_of_others_survive_a_kill_and_go_when_deleted() {
     let endpoint = std::env::var("PUNCTUAL_S3").expect("run scripts/test-relay");
     let host = endpoint.strip_prefix("http://").expect("a plain address");
-    // It checks no signature, but wants to be told a service.
+    // It checks no signature, but a request has to name a service.
     let signed = [(
         "authorization",
         "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0",
