@@ -79,8 +79,10 @@ impl Args {
             guard = self.take(session) => guard?,
             () = signals.next() => return Err(Failure::new(Exit::Failed, "interrupted", "given up before the lock was free")),
         };
-        let mut child = self.start(&guard)?;
-        let ended = watch(&mut child, &guard, &mut signals).await;
+        let ended = match self.start(&guard) {
+            Ok(mut child) => watch(&mut child, &guard, &mut signals).await,
+            Err(error) => Err(error),
+        };
         // The command has ended, or nothing can be done about it: the next one may have the lock.
         match guard.release().await {
             Err(error) if error.kind() != ErrorKind::LeaseLost => {

@@ -127,3 +127,17 @@ fn the_exit_code_is_that_of_the_command() {
     punctual.run(&["lock", "a b", "--", "true"]).exits(2);
     punctual.run(&["lock", "a"]).exits(2);
 }
+
+#[test]
+fn a_command_that_cannot_start_leaves_the_lock_free() {
+    let server = TestServer::start();
+    let punctual = Punctual::new();
+    let lock = |more: &[&str]| {
+        let args = [&["lock", "deploy", "--engine", &server.address()], more].concat();
+        punctual.run(&args)
+    };
+    for _ in 0..4 {
+        lock(&["--", "no-such-command"]).exits(3);
+        lock(&["--no-wait", "--", "true"]).exits(0);
+    }
+}
