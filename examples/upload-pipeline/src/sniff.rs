@@ -100,7 +100,7 @@ pub(crate) fn shown_name(name: &str) -> Result<String, Refusal> {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let is_hidden = |c: &char| {
         c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+            || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
     };
     let shown: String = last.chars().filter(|c| !is_hidden(c)).collect();
     Ok(match shown.trim() {
@@ -160,6 +160,7 @@ mod tests {
         assert_eq!(shown("../../etc/passwd"), "passwd");
         assert_eq!(shown(r"C:\Users\ann\a.csv"), "a.csv");
         assert_eq!(shown("\u{202e}vsc.exe"), "vsc.exe");
+        assert_eq!(shown("a\u{61c}b.csv"), "ab.csv");
         assert_eq!(shown("تقرير.csv"), "تقرير.csv");
         assert_eq!(shown(".."), "unnamed");
         assert_eq!(shown("a\0b\n.csv"), "ab.csv");

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use crate::access;
 use crate::app::{App, micros_of, now};
 use crate::db::{Again, File};
-use crate::jobs::Expire;
 use crate::refusal::Refusal;
 use crate::{upload, view};
 
@@ -169,13 +168,9 @@ async fn delete_file(
 ) -> Result<StatusCode, Refusal> {
     access::may_write(&app, &headers)?;
     let file = found(&app, &id).await?;
-    app.database.expire(&file.id).await?;
+    app.database.delete(&file.id).await?;
     app.cache.remove(&file.id).await;
-    app.queue
-        .enqueue(Expire {
-            file: file.id.clone(),
-        })
-        .await?;
+    app.committed.notify_one();
     app.announce(&file.id);
     Ok(StatusCode::NO_CONTENT)
 }

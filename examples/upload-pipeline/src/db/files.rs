@@ -1,5 +1,6 @@
 //! The statements of files, their rows, and the outbox.
 
+use punctual::NewJob;
 use punctual::worker::BoxError;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Row};
@@ -260,7 +261,18 @@ impl Database {
     }
 
     /// Ends the record; the result and the name of the bytes go with it, and no attempt may write.
-    pub(crate) async fn expire(&self, id: &str) -> Result<(), sqlx::Error> {
+    pub(crate) async fn expire(&self, id: &str) -> Result<(), BoxError> {
+        self.end(id, None).await
+    }
+
+    /// Ends the record before its time; the job that removes its bytes is stored with that.
+    pub(crate) async fn delete(&self, id: &str) -> Result<(), BoxError> {
+        let file = id.to_owned();
+        self.end(id, Some(NewJob::of(&jobs::Expire { file })?))
+            .await
+    }
+
+    async fn end(&self, id: &str, then: Option<NewJob>) -> Result<(), BoxError> {
         let expire = "UPDATE files SET state = 'expired', hash = NULL, result = NULL, thumbnail = NULL, \
              reason = NULL, generation = generation + 1, done = 0 WHERE id = ? AND state <> 'expired'";
         let free =
@@ -272,8 +284,12 @@ impl Database {
                 sqlx::query(free).bind(id).execute(&mut *tx).await?;
                 sqlx::query(forget).bind(id).execute(&mut *tx).await?;
             }
-            tx.commit().await
-        })
+            if let Some(job) = then {
+                punctual_outbox::enqueue(&mut *tx, job).await?;
+            }
+            tx.commit().await?;
+        });
+        Ok(())
     }
 
     /// Deletes the rows of generations before this one, a bounded number in each transaction.

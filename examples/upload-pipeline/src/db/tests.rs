@@ -156,6 +156,11 @@ async fn a_stale_lease_is_refused(database: &Database) {
         .await
         .expect("it deletes");
     assert!(database.rows(&id, 1, 0, 9).await.expect("rows").is_empty());
+    // A deletion stores the job that removes the bytes, whatever is away.
+    let jobs = || async { database.outbox(100).await.expect("rows").len() };
+    let before = jobs().await;
+    database.delete(&id).await.expect("it ends");
+    assert_eq!(jobs().await, before + 1);
 }
 
 /// An upload becomes a file or is cleaned up, never both.
