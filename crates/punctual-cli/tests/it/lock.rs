@@ -132,9 +132,10 @@ fn the_exit_code_is_that_of_the_command() {
 fn a_command_that_cannot_start_leaves_the_lock_free() {
     let server = TestServer::start();
     let punctual = Punctual::new();
+    let redis = server.address();
     let lock = |more: &[&str]| {
-        let args = [&["lock", "deploy", "--engine", &server.address()], more].concat();
-        punctual.run(&args)
+        let of = ["lock", "deploy", "--engine", &redis];
+        punctual.run(&[&of[..], more].concat())
     };
     for _ in 0..4 {
         lock(&["--", "no-such-command"]).exits(3);
