@@ -4,9 +4,10 @@ use super::*;
 use crate::library::Library;
 
 /// Calls whose command is a variable: whatever these are given stands in quotes elsewhere.
-const THROUGH_VARIABLES: [&str; 5] = [
+const THROUGH_VARIABLES: [&str; 6] = [
     "call(command, key, unpack_list(items)",
     "call_many(command, key, list)",
+    "call_many(command, one.key, one)",
     "call(command, key, unpack_list(slice",
     "redis.pcall(probe, key)",
     "redis.pcall(probe, key, '')",

@@ -13,8 +13,9 @@ use crate::pile::{BATCH, Pile, jobs};
 
 /// Pages of a list that are looked at, from its first on.
 const LEASES: usize = 20;
-/// Commands for a page of a list: its index, each of its chunks, and up to 32 hashes of records.
-const LIST_MAX: u64 = 300;
+/// Commands for a page of a list: its index, its chunks, and of each the hashes that its jobs lie
+/// in, which are many in the library of tests.
+const LIST_MAX: u64 = 600;
 /// Half of the jobs are ready, half due within an hour; a page of 1,000 is the most that can be
 /// asked for.
 #[tokio::test]
