@@ -14,15 +14,18 @@ use super::verdict::{IntoVerdict, Verdict};
 use crate::engine::{EditVerdict, EnqueueVerdict, Got, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::On;
-use crate::job::{Job, JobId, NewJob, Outcome, State};
+use crate::job::{Job, JobId, NewJob, Outcome, REMEMBER_MAX, State};
 use crate::queue::IntoNewJob;
 use crate::time::days;
 
 /// Jobs of one join: with the one that waits for them they are one batch.
 pub const JOIN_JOBS_MAX: usize = 999;
 
-/// How long jobs of a join are kept once they ended, at least: their results are read later.
+/// How long jobs of a join are kept after its limit: their results are read later.
 const KEPT: Duration = days(1);
+const KEPT_MAX: Duration = days(365);
+/// The signal of a join is this and its name.
+const PREFIX: &str = "all:";
 
 /// Signals the job of a join once all have ended. Every worker runs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +73,7 @@ impl Context {
     /// [`wait_for`](Self::wait_for), and its slot is free.
     ///
     /// The jobs get ids that follow from this job and the name, so a later attempt sends none of
-    /// them twice. They are kept for a day after their end at least. Workers of their queues run
+    /// them twice. They are kept for a day after the limit. Workers of their queues run
     /// them; a worker of this job's queue runs the small job that waits for them. The handler must
     /// give the same number of jobs in each attempt.
     ///
@@ -129,8 +132,8 @@ impl Context {
         I::Item: IntoNewJob,
     {
         let name = name.into();
-        let signal = format!("all:{name}");
-        let jobs = self.jobs_of_join(&name, jobs)?;
+        let signal = format!("{PREFIX}{name}");
+        let jobs = self.jobs_of_join(&name, jobs, limit)?;
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let has_ended = self.has_waited(&signal);
         if !ids.is_empty() && !has_ended {
@@ -143,7 +146,7 @@ impl Context {
     }
 
     /// The jobs with ids that follow from the name.
-    fn jobs_of_join<I>(&self, name: &str, jobs: I) -> Result<Vec<NewJob>>
+    fn jobs_of_join<I>(&self, name: &str, jobs: I, limit: Duration) -> Result<Vec<NewJob>>
     where
         I: IntoIterator,
         I::Item: IntoNewJob,
@@ -157,7 +160,10 @@ impl Context {
             }
             let mut job = job.into_new_job()?;
             job.id = JobId::derived(&parent, &format!("{name}/{nth}"));
-            job.retention = job.retention.max(KEPT);
+            let kept = limit.saturating_add(KEPT).min(KEPT_MAX);
+            job.retention = job.retention.max(kept);
+            // A queue keeps some of its settled jobs; of the others their tombstones have the ends.
+            job.remember = Some(job.remember.unwrap_or_default().max(kept.min(REMEMBER_MAX)));
             all.push(job);
         }
         Ok(all)
@@ -171,7 +177,7 @@ impl Context {
             signal: signal.to_owned(),
         }
         .into_new_job()?;
-        join.id = JobId::derived(&parent.id.to_string(), &format!("{name}/join"));
+        join.id = id_of_join(parent.id, name);
         join.queue.clone_from(&parent.queue);
         join.priority = parent.priority;
         for job in &jobs {
@@ -223,6 +229,11 @@ impl Context {
     }
 }
 
+/// The id of the job that signals the end of a join.
+fn id_of_join(parent: JobId, name: &str) -> JobId {
+    JobId::derived(&parent.to_string(), &format!("{name}/join"))
+}
+
 /// Runs the jobs that signal the end of a join.
 pub(super) struct Joiner;
 
@@ -240,10 +251,27 @@ impl AnyHandler for Joiner {
 async fn tell(ctx: Context) -> Result<Outcome> {
     let join: Join = decode(ctx.job())?;
     let queue = ctx.queue().ok_or_else(super::steps::no_engine)?;
+    // Whoever may enqueue may send a job of this kind; only the one that `all` makes may signal.
+    let name = join.signal.strip_prefix(PREFIX);
+    let is_made_by_all = name.is_some_and(|name| ctx.id() == id_of_join(join.job, name));
+    let parent = match is_made_by_all {
+        true => queue.get(join.job).await?,
+        false => return Ok(refused(&ctx)),
+    };
+    match parent {
+        Some(Got::Job(parent, _)) if parent.queue == ctx.job().queue => {}
+        Some(Got::Job(..)) => return Ok(refused(&ctx)),
+        _ => return Ok(Outcome::Completed),
+    }
     let verdict = queue.signal(join.job, join.signal, &()).await?;
     if verdict == EditVerdict::SignalsFull {
         ctx.log("the job has too many signals to learn of the end of its join");
         return Ok(Outcome::Dead);
     }
     Ok(Outcome::Completed)
+}
+
+fn refused(ctx: &Context) -> Outcome {
+    ctx.log("no handler made it by `Context::all`, so it signals nothing");
+    Outcome::Dead
 }

@@ -179,3 +179,35 @@ async fn a_join_that_cannot_be_sent_says_why() {
     let error = refused(vec![hostile]).await;
     assert!(error.contains("priority"), "{error}");
 }
+
+/// A job of that kind that another sender made signals nothing: signals need other rights.
+#[tokio::test]
+async fn a_forged_join_signals_nothing() {
+    let (probe, _clock) = Probe::new();
+    let sent = async |job: NewJob| {
+        let receipts = Queue::new(&probe).enqueue_many([job]).await.unwrap();
+        receipts[0].id
+    };
+    let mut waits = NewJob::new("approval", "1");
+    waits.due = punctual::Due::After(hours(1));
+    let waits = sent(waits).await;
+    let parent = waits.to_string();
+    let derived = punctual::JobId::derived(&parent, "x/join");
+    let forged = [
+        (None, "approved"),
+        (None, "all:x"),
+        // The right id, in the queue of another job.
+        (Some(derived), "all:x"),
+    ];
+    for (id, signal) in forged {
+        let payload = format!(r#"{{"job":"{parent}","signal":"{signal}"}}"#);
+        let mut job = NewJob::new(Ping::QUEUE, payload);
+        job.kind = "punctual.join".into();
+        job.id = id.unwrap_or(job.id);
+        let id = sent(job).await;
+        let (worker, _ends) = joining(&probe, &[]);
+        soon(worker.run_until_idle()).await.unwrap();
+        assert_eq!(probe.job(id).await.state, State::Dead);
+    }
+    assert_eq!(probe.job(waits).await.memos, []);
+}
