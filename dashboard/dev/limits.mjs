@@ -1,4 +1,5 @@
-// The stand-in's limits of queues and named ones, which hold nothing back: the page shows what a test writes.
+// The stand-in's limits of queues and named ones. They hold nothing back: the page shows what a
+// test writes.
 import { no } from "./flows.mjs";
 
 export class FakeLimits {

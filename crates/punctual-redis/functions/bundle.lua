@@ -1,12 +1,12 @@
 -- Bundles: plain jobs of one call that were due at once, stored together as they came. As records
--- all their ids have the same reference, 9 | number: enqueued 8 | sub 2 | no 1. `BASE:sd:PART`: number
--- to the payloads: idx of the first 2 | count 2 | largest 2 | where each payload begins and the
--- last one ends, 2 each | bytes that all records share, from the priority on | payloads. `BASE:sh:PART`:
--- number to ids 16 each | hashes 8 each | part of the ids, 255 if they are of several; '~' + number
--- to what changes: count 2 | jobs left 2 | notes, one for jobs that completed together: finished 8 |
--- token 12 | jobs 2 | mask length 2, mask: a '1' for each job it is of; no mask: all. A job leaves
--- when something is written under its own id. The payloads go with the last one that waits or runs,
--- the rest with the last tombstone.
+-- all their ids have the same reference, 9 | number: enqueued 8 | sub 2 | no 1. `BASE:sd:PART`:
+-- number to the payloads: idx of the first 2 | count 2 | largest 2 | where each payload begins and
+-- the last one ends, 2 each | bytes that all records share, from the priority on | payloads.
+-- `BASE:sh:PART`: number to ids 16 each | hashes 8 each | part of the ids, 255 if they are of
+-- several; '~' + number to what changes: count 2 | jobs left 2 | notes, one for jobs that completed
+-- together: finished 8 | token 12 | jobs 2 | mask length 2, mask: a '1' for each job it is of; no
+-- mask: all. A job leaves when something is written under its own id. The payloads go with the last
+-- one that waits or runs, the rest with the last tombstone.
 do
 
 local BYTES_MAX, JOBS_MAX = 65535, 100

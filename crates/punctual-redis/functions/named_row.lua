@@ -264,7 +264,7 @@ end
 Named.note_line = note_line
 
 -- A slot was freed, or the limit stands otherwise: jobs that wait at it in these queues may go. A
--- call looks at some lines; of others it says that they are to be looked at now.
+-- call reads some lines, and notes that the others are to be read now.
 function Named.wake(row)
   for _, q in ipairs(row.queues) do
     local r = Row.find(q)

@@ -1,4 +1,5 @@
-// Limits of a queue, and named ones, as a form, checked by the bounds of docs/limits.md before they are sent.
+// Limits of a queue, and named ones, as a form. It checks the bounds of docs/limits.md before they
+// are sent.
 import type { Limits, LimitsRequest } from "../api/types";
 import { readSpan } from "./time";
 

@@ -106,9 +106,9 @@ const INJECTED: [Inject; 30] = [
     (
         "OneGateIsEnough",
         "  if last then return last end\n  if Named.kept_of(r) == 0 then return nil end\n",
-        "  local shut = 0\n  \
-         for i = 1, #names do if Named.closed(rows[names[i]], units) then shut = shut + 1 end end\n  \
-         if last then return shut == #names and last or nil end\n  \
+        "  local full = 0\n  \
+         for i = 1, #names do if Named.closed(rows[names[i]], units) then full = full + 1 end end\n  \
+         if last then return full == #names and last or nil end\n  \
          if Named.kept_of(r) == 0 then return nil end\n",
     ),
     // A job that waits at one limit holds the slots of its others.

@@ -239,7 +239,7 @@ pub(super) struct Joiner;
 
 impl AnyHandler for Joiner {
     fn run(&self, ctx: Context) -> BoxFuture<'static, Verdict> {
-        Box::pin(async move { tell(ctx).await.into_verdict() })
+        Box::pin(async move { signal_parent(ctx).await.into_verdict() })
     }
 
     fn check(&self, _: &States) -> Result<()> {
@@ -248,10 +248,10 @@ impl AnyHandler for Joiner {
 }
 
 /// Signals the job that waits; one that is gone, or was signalled before, needs nothing.
-async fn tell(ctx: Context) -> Result<Outcome> {
+async fn signal_parent(ctx: Context) -> Result<Outcome> {
     let join: Join = decode(ctx.job())?;
     let queue = ctx.queue().ok_or_else(super::steps::no_engine)?;
-    // Whoever may enqueue may send a job of this kind; only the one that `all` makes may signal.
+    // Any sender may enqueue a job of this kind; only the one that `all` makes may signal.
     let name = join.signal.strip_prefix(PREFIX);
     let is_made_by_all = name.is_some_and(|name| ctx.id() == id_of_join(join.job, name));
     let parent = match is_made_by_all {
