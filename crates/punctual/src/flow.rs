@@ -17,7 +17,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::bounds::{TEXT_AFTER_COUNT, TEXT_AFTER_ITSELF, TEXT_AFTER_TWICE};
+use crate::job::bounds::{
+    TEXT_AFTER_COUNT, TEXT_AFTER_ITSELF, TEXT_AFTER_TWICE, TEXT_CALLBACK_AFTER, TEXT_STEP_ID,
+    TEXT_STEP_PAST,
+};
 use crate::job::{JobId, NewJob, State, check_name};
 use crate::time::{Timestamp, hours};
 
@@ -470,20 +473,16 @@ impl NewJob {
             check_name("flow", &place.flow)?;
             check_name("step", &place.step)?;
             if place.id() != self.id {
-                let message = "id is not that of the step; leave it out";
-                return Err(Error::new(ErrorKind::ReservedId, message).with("id", self.id));
+                return Err(Error::new(ErrorKind::ReservedId, TEXT_STEP_ID).with("id", self.id));
             }
             if place.role != Role::Step && !self.after.is_empty() {
-                let message = "a callback waits for its flow and for no other job";
-                return Err(Error::new(ErrorKind::InvalidInput, message));
+                return Err(Error::new(ErrorKind::InvalidInput, TEXT_CALLBACK_AFTER));
             }
         }
         check_after(self.id, &self.after)?;
         let has_past = self.flow.as_ref().map(|place| place.past.is_some());
         if has_past.is_some_and(|has| has != self.history.is_some()) {
-            let message = "a step is imported with both its past and that of its job, and sent \
-                           with neither; export its flow again";
-            return Err(Error::new(ErrorKind::InvalidInput, message).with("id", self.id));
+            return Err(Error::new(ErrorKind::InvalidInput, TEXT_STEP_PAST).with("id", self.id));
         }
         Ok(())
     }

@@ -155,5 +155,28 @@ pub(crate) const TEXT_AFTER_COUNT: &str =
 pub(crate) const TEXT_AFTER_ITSELF: &str = "job waits for itself: a cycle never runs";
 /// A job is waited for again.
 pub(crate) const TEXT_AFTER_TWICE: &str = "job waits for another one twice; name each once";
+/// The id of a step does not come from its names.
+pub(crate) const TEXT_STEP_ID: &str = "id is not that of the step; leave it out";
+/// A callback names jobs to wait for.
+pub(crate) const TEXT_CALLBACK_AFTER: &str = "a callback waits for its flow and for no other job";
+/// An import has half of a step.
+pub(crate) const TEXT_STEP_PAST: &str = "a step is imported with both its past and that of its job, and sent with neither; export its flow again";
+/// A result, progress or error of an import is over `result_bytes`.
+pub(crate) const TEXT_PAST_BYTES: &str = "of the history is over the limit";
+/// An import, or an extension, has more log than a job keeps.
+pub(crate) const TEXT_LOG: &str = "log lines of a job are over the limit; send the last ones";
+/// A memo of an import, or of an extension, is too large.
+pub(crate) const TEXT_MEMO_BYTES: &str =
+    "result of a step is over the limit; store it elsewhere and keep a reference";
+/// The memos of a job are too many or too large.
+pub(crate) const TEXT_MEMOS: &str = "steps of the job keep more than 64 results or 64 KiB; keep references, or let a follow-up do the rest";
+/// An import has more past attempts than a job keeps.
+pub(crate) const TEXT_PAST_ATTEMPTS: &str =
+    "number of attempts of the history is out of range; use at most 10";
+/// The error of a past attempt is longer than a job keeps.
+pub(crate) const TEXT_PAST_ERROR: &str = "error of an attempt of the history is over the limit";
+/// A counter of an import is near its overflow.
+pub(crate) const TEXT_PAST_COUNT: &str =
+    "counter of the history is out of range; use at most 1,000,000,000";
 /// A lease is too short or too long.
 pub(crate) const TEXT_LEASE_DURATION: &str = "lease_duration is out of range; use 1 ms to 1 day";

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{LOG_BYTES_KEPT, LOG_LINES_KEPT};
+use super::bounds::{LOG_BYTES_KEPT, LOG_LINES_KEPT, TEXT_LOG};
 use crate::error::{Error, ErrorKind, Result};
 use crate::time::Timestamp;
 
@@ -25,8 +25,7 @@ pub fn check_log<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<()> {
         bytes += line.len();
     }
     if count > LOG_LINES_KEPT || bytes > LOG_BYTES_KEPT {
-        let message = "log lines of a job are over the limit; send the last ones";
-        return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+        return Err(Error::new(ErrorKind::PayloadTooLarge, TEXT_LOG)
             .with("lines", count)
             .with("bytes", bytes)
             .with("limit", LOG_BYTES_KEPT));

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{MEMO_BYTES_MAX, MEMOS_BYTES_MAX, MEMOS_MAX};
+use super::bounds::{MEMO_BYTES_MAX, MEMOS_BYTES_MAX, MEMOS_MAX, TEXT_MEMO_BYTES, TEXT_MEMOS};
 use super::limits::check_key;
 use crate::error::{Error, ErrorKind, Result};
 use crate::time::Timestamp;
@@ -54,9 +54,7 @@ pub fn check_memos<'a>(memos: impl IntoIterator<Item = (&'a str, &'a Bytes)>) ->
     for (name, value) in memos {
         check_key("name of a step", name)?;
         if value.len() > MEMO_BYTES_MAX {
-            let message = "result of a step is over the limit; store it elsewhere and keep a \
-                           reference";
-            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+            return Err(Error::new(ErrorKind::PayloadTooLarge, TEXT_MEMO_BYTES)
                 .with("step", name)
                 .with("bytes", value.len())
                 .with("limit", MEMO_BYTES_MAX));
@@ -72,9 +70,7 @@ pub fn check_memos<'a>(memos: impl IntoIterator<Item = (&'a str, &'a Bytes)>) ->
 
 /// The error for one memo more than a job may have; engines answer it.
 pub fn too_many_memos() -> Error {
-    let message = "steps of the job keep more than 64 results or 64 KiB; keep references, or let a \
-                   follow-up do the rest";
-    Error::new(ErrorKind::PayloadTooLarge, message)
+    Error::new(ErrorKind::PayloadTooLarge, TEXT_MEMOS)
 }
 
 /// Appends a memo. One of that name and source stays as it is; `false` if there is no room.

@@ -390,7 +390,7 @@ fn check_past(past: &JobRecord, limits: &Limits) -> Result<()> {
     ];
     for (what, bytes) in notes {
         if let Some(bytes) = bytes.filter(|bytes| *bytes > limits.result_bytes) {
-            let message = format!("{what} of the history is over the limit");
+            let message = format!("{what} {TEXT_PAST_BYTES}");
             return Err(Error::new(ErrorKind::PayloadTooLarge, message)
                 .with("bytes", bytes)
                 .with("limit", limits.result_bytes));
@@ -403,19 +403,14 @@ fn check_past(past: &JobRecord, limits: &Limits) -> Result<()> {
         super::check_memos(memos.map(|memo| (memo.name.as_str(), &memo.value)))?;
     }
     if past.attempts.len() > ATTEMPTS_KEPT {
-        return Err(out_of_range(
-            "number of attempts of the history",
-            past.attempts.len(),
-            "at most 10",
-        ));
+        return Err(refused(TEXT_PAST_ATTEMPTS, past.attempts.len()));
     }
     let errors = past.attempts.iter().filter_map(|one| one.error.as_ref());
     if let Some(error) = errors
         .into_iter()
         .find(|error| error.len() > ATTEMPT_ERROR_BYTES)
     {
-        let message = "error of an attempt of the history is over the limit";
-        return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+        return Err(Error::new(ErrorKind::PayloadTooLarge, TEXT_PAST_ERROR)
             .with("bytes", error.len())
             .with("limit", ATTEMPT_ERROR_BYTES));
     }
@@ -426,11 +421,7 @@ fn check_past(past: &JobRecord, limits: &Limits) -> Result<()> {
         .chain(numbers)
         .find(|count| *count > PAST_COUNT_MAX)
     {
-        Some(count) => Err(out_of_range(
-            "counter of the history",
-            count,
-            "at most 1,000,000,000",
-        )),
+        Some(count) => Err(refused(TEXT_PAST_COUNT, count)),
         None => Ok(()),
     }
 }
@@ -455,12 +446,4 @@ pub(crate) const fn is_one(cost: &u32) -> bool {
 
 fn refused(text: &'static str, value: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidInput, text).with("value", value)
-}
-
-fn out_of_range(what: &'static str, value: impl std::fmt::Display, range: &str) -> Error {
-    Error::new(
-        ErrorKind::InvalidInput,
-        format!("{what} is out of range; use {range}"),
-    )
-    .with("value", value)
 }

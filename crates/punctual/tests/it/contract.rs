@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use punctual::engine::Got;
+use punctual::job::{LogLine, Memo, MemoSource, PastAttempt, PastOutcome};
 use punctual::time::millis;
-use punctual::{ErrorKind, Limits, NewJob};
+use punctual::{ErrorKind, JobRecord, Limits, MemoryEngine, NewJob, Queue};
 use punctual_contract::errors::{ERRORS, Origin};
 use punctual_contract::fields::{self, CONSTANTS, SENT};
 use punctual_contract::limits::LIMITS;
@@ -100,8 +102,19 @@ fn constants_of_fields_are_those_of_the_fields() {
     );
 }
 
+/// A job as an engine keeps it.
+async fn kept() -> JobRecord {
+    let queue = Queue::new(MemoryEngine::new());
+    let sent = queue.enqueue_job(NewJob::new("orders", "")).await;
+    let id = sent.expect("a job").id;
+    match queue.get(id).await.expect("an answer") {
+        Some(Got::Job(record, _)) => *record,
+        other => panic!("no record of {id}: {other:?}"),
+    }
+}
+
 /// A job of each refusal of the table, by the name of its text.
-fn refused() -> Vec<(&'static str, NewJob)> {
+fn refused(kept: &JobRecord) -> Vec<(&'static str, NewJob)> {
     let job = || NewJob::new("orders", "");
     let later = punctual::time::days(400);
     let long = "x".repeat(123);
@@ -175,14 +188,71 @@ fn refused() -> Vec<(&'static str, NewJob)> {
     add("TEXT_AFTER_TWICE", &|job| {
         *job = after(after(job.clone(), other), other);
     });
+    let step = || job().step("order-7", "pack");
+    add("TEXT_STEP_ID", &|job| {
+        *job = step();
+        job.id = other;
+    });
+    add("TEXT_CALLBACK_AFTER", &|job| {
+        *job = after(
+            job.clone()
+                .callback("order-7", punctual::flow::Role::OnDone),
+            other,
+        );
+    });
+    add("TEXT_STEP_PAST", &|job| {
+        *job = step();
+        job.history = Some(Box::new(kept.clone()));
+    });
+    let mut import = |name, set: &dyn Fn(&mut JobRecord)| {
+        add(name, &|job| {
+            let mut past = kept.clone();
+            set(&mut past);
+            job.history = Some(Box::new(past));
+        });
+    };
+    let line = |text: String| LogLine {
+        at: kept.enqueued_at,
+        attempt: 1,
+        text,
+    };
+    let memo = |bytes: usize| Memo {
+        name: "charge".into(),
+        source: MemoSource::Step,
+        value: vec![0; bytes].into(),
+        at: kept.enqueued_at,
+    };
+    let attempt = |error: String| PastAttempt {
+        attempt: 1,
+        started_at: kept.enqueued_at,
+        ended_at: kept.enqueued_at,
+        outcome: PastOutcome::Retry,
+        worker: None,
+        error: Some(error),
+    };
+    import("TEXT_PAST_BYTES", &|past| {
+        past.result = Some(vec![0; 65_537].into())
+    });
+    import("TEXT_LOG", &|past| {
+        past.log = vec![line("x".repeat(65_537))]
+    });
+    import("TEXT_MEMO_BYTES", &|past| past.memos = vec![memo(8_193)]);
+    import("TEXT_MEMOS", &|past| past.memos = vec![memo(1); 65]);
+    import("TEXT_PAST_ATTEMPTS", &|past| {
+        past.attempts = vec![attempt(String::new()); 11];
+    });
+    import("TEXT_PAST_ERROR", &|past| {
+        past.attempts = vec![attempt("x".repeat(65_537))];
+    });
+    import("TEXT_PAST_COUNT", &|past| past.crashes = 1_000_000_001);
     all
 }
 
-#[test]
-fn refusals_of_a_job_are_those_of_the_table() {
+#[tokio::test]
+async fn refusals_of_a_job_are_those_of_the_table() {
     let listed = || TEXTS.iter().filter(|text| !text.fields.is_empty());
     let mut seen = BTreeSet::new();
-    for (name, job) in refused() {
+    for (name, job) in refused(&kept().await) {
         let text = listed().find(|text| text.name == name).expect(name);
         let error = job.check(&Limits::default()).expect_err(name);
         assert_eq!(error.kind().code(), text.code, "{name}");
