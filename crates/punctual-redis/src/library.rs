@@ -1,5 +1,6 @@
 //! The functions that the engine loads into the servers.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use punctual::time::within;
@@ -91,30 +92,50 @@ const CONSTANTS: &str = include_str!("../functions/CONSTANTS");
 /// The files as one text, with the values of all constants in place of their names; put together
 /// once a process.
 fn assembled() -> String {
-    static ASSEMBLED: LazyLock<String> = LazyLock::new(|| {
-        let constants = CONSTANTS.lines().filter_map(|line| line.split_once(" = "));
-        constants.fold(FILES.concat(), |text, (name, rest)| {
-            let (value, _) = rest.split_once(" -- ").unwrap_or((rest, ""));
-            with_bit(text.replace(&format!("%{name}%"), value), name, value)
-        })
-    });
+    static ASSEMBLED: LazyLock<String> = LazyLock::new(|| with_values(&FILES.concat()));
     ASSEMBLED.clone()
 }
 
-/// The text with the test of a bit in place of each `%FLAGS has NAME%`.
-fn with_bit(mut text: String, name: &str, bit: &str) -> String {
-    let end = format!(" has {name}%");
-    while let Some(at) = text.find(&end)
-        && let Some(start) = text[..at].rfind('%')
-    {
-        let flags = &text[start + 1..at];
-        let test = match bit {
+/// The text with the value in place of each `%NAME%`, and the test of a bit in place of each
+/// `%FLAGS has NAME%`. It goes through the text once: every process that uses Redis waits for it.
+fn with_values(text: &str) -> String {
+    let constants = CONSTANTS.lines().filter_map(|line| line.split_once(" = "));
+    let values: HashMap<&str, &str> = constants
+        .map(|(name, rest)| {
+            (
+                name,
+                rest.split_once(" -- ").map_or(rest, |(value, _)| value),
+            )
+        })
+        .collect();
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('%') {
+        out += before;
+        let named = after.split_once('%');
+        rest = match named.and_then(|(name, next)| Some((value_of(name, &values)?, next))) {
+            Some((value, next)) => {
+                out += &value;
+                next
+            }
+            None => {
+                out.push('%');
+                after
+            }
+        };
+    }
+    out + rest
+}
+
+/// The value of a name, or the test of its bit in `FLAGS has NAME`; none of any other text.
+fn value_of(name: &str, values: &HashMap<&str, &str>) -> Option<String> {
+    match name.rsplit_once(" has ") {
+        None => values.get(name).map(|value| (*value).to_owned()),
+        Some((flags, name)) => Some(match *values.get(name)? {
             "1" => format!("{flags} % 2 == 1"),
             bit => format!("floor({flags} / {bit}) % 2 == 1"),
-        };
-        text.replace_range(start..at + end.len(), &test);
+        }),
     }
-    text
 }
 
 /// The functions of the servers, under a name that no other version of the protocol has.
