@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use punctual::backoff::Backoff;
 use punctual::sync::Lock;
-use punctual::time::{pause, seconds};
+use punctual::time::{pause, seconds, within};
 use punctual::worker::Verdict;
 use punctual::{Error, ErrorKind, JobId, JobRecord, Outcome, Result};
 use serde::Deserialize;
@@ -20,6 +20,9 @@ use crate::health::{RelayHealth, RelayState};
 
 /// How long a job waits at least for a command that does not start.
 const SNOOZE_MIN: Duration = seconds(1);
+
+/// How long the last line of a command that reads no more is waited for.
+const LAST_LINE_WITHIN: Duration = seconds(2);
 
 /// Writes a job as JSON.
 pub type WriteJob = Arc<dyn Fn(&JobRecord) -> String + Send + Sync>;
@@ -177,8 +180,10 @@ impl LineSink {
             None => return Err(self.ended()),
         }
         if let Err(error) = process::write(&mut one.input, line).await {
+            // The senders go once the last line of a command that has ended is known.
+            let has_ended = matches!(within(LAST_LINE_WITHIN, answered).await, Some(Err(_)));
             *running = None;
-            return Err(error);
+            return Err(if has_ended { self.ended() } else { error });
         }
         Ok(answered)
     }
