@@ -5,6 +5,7 @@
 /// What callers do, what they were told, and whether that is so.
 mod history;
 
+use futures_util::{StreamExt, stream};
 use history::{History, Verdict};
 use punctual::conformance::START;
 use punctual::engine::Durability;
@@ -57,6 +58,14 @@ async fn cut_at(
     }
 }
 
+/// Histories that are cut at a time: most of a cut is the wait of an engine for its disk.
+const CUTS_AT_ONCE: usize = 8;
+
+/// Runs one of them on a thread of its own: an engine that ends waits for its threads.
+async fn at_the_same_time(cut: impl Future<Output = Verdict> + Send + 'static) -> Verdict {
+    tokio::spawn(cut).await.expect("a cut ends")
+}
+
 /// Cuts a history at every operation; answers what was met on the way.
 async fn cut_everywhere(
     seed: u64,
@@ -64,14 +73,18 @@ async fn cut_everywhere(
     crash: impl Fn(u64) -> Crash,
     durability: Durability,
 ) -> (u64, Verdict) {
-    let mut total = Verdict::default();
-    for operation in 0.. {
+    let cut = |operation| {
         let (fault, crash) = (fault(operation), crash(operation));
-        let verdict = cut_at(seed, operation, fault, crash, durability).await;
+        at_the_same_time(cut_at(seed, operation, fault, crash, durability))
+    };
+    let cuts = stream::iter(0..).map(cut).buffered(CUTS_AT_ONCE);
+    let mut cuts = std::pin::pin!(cuts.enumerate());
+    let mut total = Verdict::default();
+    while let Some((operation, verdict)) = cuts.next().await {
         total.add(&verdict);
         if verdict.is_whole {
             println!("seed {seed}: {operation} operations, {total:?}");
-            return (operation, total);
+            return (operation as u64, total);
         }
     }
     unreachable!("a history ends")
@@ -129,7 +142,7 @@ fn assert_met(operations: u64, met: &Verdict) {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn a_history_cut_at_every_operation_by_a_kill_keeps_what_was_acknowledged() {
     for (seed, durability) in [(1, Durability::Fsync), (2, Durability::Os)] {
         let met = cut_everywhere(seed, |at| torn(seed, at), |_| Crash::Kill, durability).await;
@@ -137,7 +150,7 @@ async fn a_history_cut_at_every_operation_by_a_kill_keeps_what_was_acknowledged(
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn a_power_cut_at_any_operation_keeps_acknowledged_jobs() {
     for seed in [3, 4] {
         let cut = |at| Crash::PowerCut {
@@ -150,7 +163,7 @@ async fn a_power_cut_at_any_operation_keeps_acknowledged_jobs() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn a_history_in_which_any_operation_fails_keeps_what_was_acknowledged() {
     let cut = |_| Crash::PowerCut { keeps: 0 };
     cut_everywhere(5, |_| Fault::Fails, cut, Durability::Fsync).await;
@@ -159,7 +172,7 @@ async fn a_history_in_which_any_operation_fails_keeps_what_was_acknowledged() {
 
 // Torture found by seed 303 of `embedded-disk` that a settlement was called refused and took
 // effect.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn a_disk_full_for_a_while_keeps_acknowledged_jobs_and_no_refused_ones() {
     let cut = |_| Crash::PowerCut { keeps: 0 };
     let full = |_| Fault::Full { operations: 4 };
@@ -174,23 +187,24 @@ async fn a_disk_full_for_a_while_keeps_acknowledged_jobs_and_no_refused_ones() {
 
 // The sync spy found a directory that was refused after this: to sync its file again proved
 // nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn changes_after_a_failed_operation_and_a_kill_outlive_a_power_cut() {
     let (mut operations, mut total) = (0, Verdict::default());
     for seed in [11, 12, 13] {
-        for operation in 0.. {
-            let verdict = fails_and_goes_on(seed, operation).await;
+        let cut = |operation| at_the_same_time(fails_and_goes_on(seed, operation));
+        let mut cuts = std::pin::pin!(stream::iter(0..).map(cut).buffered(CUTS_AT_ONCE));
+        while let Some(verdict) = cuts.next().await {
             total.add(&verdict);
             if verdict.is_whole {
-                operations += operation;
                 break;
             }
+            operations += 1;
         }
     }
     assert_met(operations, &total);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn a_log_torn_at_500_places_opens_with_a_prefix_of_what_was_acknowledged() {
     let clock = ManualClock::new(START);
     let options = options(Limits::default(), &clock).durability(Durability::Os);
