@@ -9,7 +9,9 @@ use clap::{Parser, ValueEnum};
 use punctual::engine::*;
 use punctual::sync::Lock;
 use punctual::time::{Stopwatch, Timestamp, hours};
-use punctual::{Context, JobRecord, MemoryEngine, NewJob, Outcome, Queue, Result, State, Worker};
+use punctual::{
+    Context, JobRecord, JobState, MemoryEngine, NewJob, Outcome, Queue, Result, Worker,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -112,8 +114,8 @@ impl Engine for Prepared {
     async fn settle(&self, _: &Namespace, settle: Settle) -> Result<Settled> {
         let settled = |one: &Settlement| SettleVerdict::Settled {
             state: match one.outcome {
-                Outcome::Completed => State::Completed,
-                _ => State::Scheduled,
+                Outcome::Completed => JobState::Completed,
+                _ => JobState::Scheduled,
             },
             due: None,
             effects: Vec::new(),

@@ -34,7 +34,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     hint: Option<String>,
     lines: Vec<(u64, String)>,
-    told: bool,
+    is_reported: bool,
     closed: bool,
 }
 
@@ -47,7 +47,7 @@ impl Failure {
             message: message.into(),
             hint: None,
             lines: Vec::new(),
-            told: false,
+            is_reported: false,
             closed: false,
         }
     }
@@ -58,10 +58,10 @@ impl Failure {
     }
 
     /// The output has shown what was refused: only the exit code is left to say.
-    pub(crate) fn told(exit: Exit) -> Self {
+    pub(crate) fn reported(exit: Exit) -> Self {
         Self {
-            told: true,
-            ..Self::new(exit, "told", "")
+            is_reported: true,
+            ..Self::new(exit, "reported", "")
         }
     }
 
@@ -107,7 +107,7 @@ impl Failure {
     }
 
     /// The remedy, if there is one.
-    pub(crate) fn told_hint(&self) -> Option<&str> {
+    pub(crate) fn shown_hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
@@ -122,7 +122,7 @@ impl Failure {
 
     /// What to write to standard error, if anything.
     pub(crate) fn text(&self, format: Format) -> Option<String> {
-        if self.told || self.closed {
+        if self.is_reported || self.closed {
             return None;
         }
         if format == Format::Json {

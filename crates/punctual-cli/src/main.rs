@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     let format = cli.global.output().format;
     let _log = match log::start(cli.command.usual_log()) {
         Ok(log) => log,
-        Err(failure) => return told(&failure, format),
+        Err(failure) => return report(&failure, format),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => told(&failure, format),
+        Err(failure) => report(&failure, format),
     }
 }
 
@@ -74,7 +74,7 @@ fn read(args: Vec<OsString>) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-fn told(failure: &Failure, format: Format) -> ExitCode {
+fn report(failure: &Failure, format: Format) -> ExitCode {
     if let Some(text) = failure.text(format) {
         let is_terminal = format == Format::Table && std::io::stderr().is_terminal();
         let text = output::fitted_lines(&text, 2, is_terminal);

@@ -131,7 +131,7 @@ fn open_all(from: &Path) -> io::Result<Opened> {
             Ok(Some(opened)) => return Ok(opened),
             Ok(None) if attempt == ATTEMPTS => {
                 return Err(io::Error::other(
-                    "the store changes faster than it can be looked at",
+                    "the store changes faster than it can be copied",
                 ));
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound || attempt == ATTEMPTS => {

@@ -37,7 +37,7 @@ struct Bounds {
 impl Bounds {
     /// So many inputs as a target asks for, or as are told; if only seconds are told, as many as
     /// these allow.
-    fn told(of_target: u64, inputs: Option<u64>, within: Option<u64>) -> Self {
+    fn given(of_target: u64, inputs: Option<u64>, within: Option<u64>) -> Self {
         let otherwise = within.map_or(of_target, |_| u64::MAX);
         Self {
             inputs: inputs.unwrap_or(otherwise),
@@ -58,7 +58,7 @@ pub fn fuzz(name: &str, seeds: Vec<Vec<u8>>, inputs: u64, target: impl Fn(&[u8])
         number("PUNCTUAL_FUZZ_INPUTS"),
         number("PUNCTUAL_FUZZ_SECONDS"),
     );
-    let bounds = Bounds::told(inputs, inputs_told, within);
+    let bounds = Bounds::given(inputs, inputs_told, within);
     fuzz_in(&directory, seeds, bounds, target)
 }
 

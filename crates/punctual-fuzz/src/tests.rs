@@ -11,7 +11,7 @@ fn careless(input: &[u8]) {
 
 /// So many, however long they take.
 fn inputs(inputs: u64) -> Bounds {
-    Bounds::told(inputs, None, None)
+    Bounds::given(inputs, None, None)
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_time_limit_ends_endless_runs_and_kept_inputs_still_run() {
     let tried = std::cell::Cell::new(0);
     let ran = |within| {
         tried.set(0);
-        let bounds = Bounds::told(7, None, Some(within));
+        let bounds = Bounds::given(7, None, Some(within));
         fuzz_in(nowhere, vec![b"one".to_vec()], bounds, |_| {
             tried.set(tried.get() + 1);
         })
@@ -60,10 +60,10 @@ fn a_time_limit_ends_endless_runs_and_kept_inputs_still_run() {
 
 #[test]
 fn whichever_bound_comes_first_ends_a_run() {
-    let both = Bounds::told(7, Some(3), Some(3_600));
+    let both = Bounds::given(7, Some(3), Some(3_600));
     let ran = fuzz_in(Path::new("nowhere"), vec![b"one".to_vec()], both, |_| {});
     assert_eq!(ran.mutated, 3);
-    assert_eq!(Bounds::told(7, Some(3), None).inputs, 3);
+    assert_eq!(Bounds::given(7, Some(3), None).inputs, 3);
     assert_eq!(
         inputs(7),
         Bounds {

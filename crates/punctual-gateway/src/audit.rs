@@ -51,7 +51,7 @@ impl Audit {
             file: Some(file),
             ..Kept::default()
         };
-        earlier.into_iter().for_each(|entry| kept.remember(entry));
+        earlier.into_iter().for_each(|entry| kept.keep(entry));
         Ok(Self(Mutex::new(kept)))
     }
 
@@ -136,7 +136,7 @@ impl Audit {
                 .with("file", path.display())
                 .source(error)
         })?;
-        entries.into_iter().for_each(|entry| kept.remember(entry));
+        entries.into_iter().for_each(|entry| kept.keep(entry));
         Ok(kept.into_entries())
     }
 
@@ -155,7 +155,7 @@ impl Audit {
             action = entry.action, on = %entry.on, phase = entry.phase, matched = entry.matched, "audit"
         );
         let mut kept = self.kept();
-        kept.remember(entry.clone());
+        kept.keep(entry.clone());
         if let Some(file) = &mut kept.file
             && let Err(error) = file.write(entry)
         {
@@ -171,7 +171,7 @@ impl Audit {
 
 impl Kept {
     /// The second entry of a change takes the place of its first.
-    fn remember(&mut self, entry: Entry) {
+    fn keep(&mut self, entry: Entry) {
         self.written += 1;
         let order = self.written;
         let theirs = self.entries.entry(entry.namespace.clone()).or_default();

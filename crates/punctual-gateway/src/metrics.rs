@@ -3,7 +3,7 @@
 mod buckets;
 mod exposition;
 mod flows;
-mod metered_engine;
+mod measured_engine;
 mod registry;
 mod work;
 
@@ -18,7 +18,7 @@ use self::work::Work;
 
 pub(crate) use self::exposition::Exposition;
 pub(crate) use self::flows::FlowsSeen;
-pub(crate) use self::metered_engine::MeteredEngine;
+pub(crate) use self::measured_engine::MeasuredEngine;
 pub use self::registry::Registry;
 
 /// Queues whose claims are counted by name; those that come later count as `other`.

@@ -20,7 +20,7 @@ use crate::bodies::Bodies;
 use crate::limits::GatewayLimits;
 use crate::listener::Listeners;
 use crate::local::LocalListener;
-use crate::metrics::{GatewayMetrics, MeteredEngine, Registry};
+use crate::metrics::{GatewayMetrics, MeasuredEngine, Registry};
 use crate::proxies::{Proxies, Proxy};
 use crate::relays::Relays;
 use crate::state::{Inner, Shared};
@@ -184,7 +184,7 @@ impl Gateway {
     pub(crate) fn shared(self) -> Shared {
         let metrics = Arc::new(GatewayMetrics::new(self.registry));
         let round = self.limits.round;
-        let measured = MeteredEngine::new(self.engine, metrics.clone(), self.maintenance, round);
+        let measured = MeasuredEngine::new(self.engine, metrics.clone(), self.maintenance, round);
         Shared::new(Inner {
             engine: Arc::new(measured),
             header_bytes: Default::default(),

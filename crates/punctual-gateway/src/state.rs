@@ -26,7 +26,7 @@ pub(crate) struct Shared(Arc<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    /// MeteredEngine.
+    /// MeasuredEngine.
     pub(crate) engine: Arc<dyn Engine>,
     /// The engine's, once somebody needed it.
     pub(crate) header_bytes: OnceCell<usize>,

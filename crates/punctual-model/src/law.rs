@@ -1,7 +1,7 @@
 //! What each act does.
 
 use crate::bugs::Bug;
-use crate::world::{Act, Answer, ClaimedJob, Ending, Fate, Replica, Truth, World};
+use crate::world::{Act, Answer, ClaimedJob, Ending, JobTruth, Replica, Truth, World};
 
 /// Ticks of a lease.
 const LEASE_DURATION: u8 = 2;
@@ -149,26 +149,26 @@ impl Law {
         for job in (0..2_u8).filter(|job| jobs & 1 << job != 0) {
             let at = usize::from(job);
             let nonce = self.nonce(world, at);
-            let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
-            let is_active = fate.ending == Ending::Active;
-            let is_due = fate.wait == 0 || self.is(Bug::ClaimTakesWaiting);
-            let is_free = fate.ending == Ending::Ready && is_due
+            let (truth_of_job, truth) = (&mut world.jobs[at], &mut world.truth[at]);
+            let is_active = truth_of_job.ending == Ending::Active;
+            let is_due = truth_of_job.wait == 0 || self.is(Bug::ClaimTakesWaiting);
+            let is_free = truth_of_job.ending == Ending::Ready && is_due
                 || is_active && self.is(Bug::ClaimTakesActive);
-            let is_suspect = fate.crashes >= SUSPECT_AFTER;
+            let is_suspect = truth_of_job.crashes >= SUSPECT_AFTER;
             if !is_free || is_suspect && !alone {
                 continue;
             }
-            fate.ending = Ending::Active;
-            fate.attempt += 1;
-            fate.left = LEASE_DURATION;
-            (fate.holder, fate.nonce) = (worker, nonce);
-            fate.alone = is_suspect;
+            truth_of_job.ending = Ending::Active;
+            truth_of_job.attempt += 1;
+            truth_of_job.left = LEASE_DURATION;
+            (truth_of_job.holder, truth_of_job.nonce) = (worker, nonce);
+            truth_of_job.alone = is_suspect;
             truth.early |= truth.wait > 0;
             truth.two_leases |= truth.holding.is_some();
-            truth.holding = Some((fate.holding(), LEASE_DURATION));
+            truth.holding = Some((truth_of_job.holding(), LEASE_DURATION));
             truth.alone = is_suspect;
-            world.workers[usize::from(worker)][at] = Some(fate.holding());
-            let attempt = fate.attempt;
+            world.workers[usize::from(worker)][at] = Some(truth_of_job.holding());
+            let attempt = truth_of_job.attempt;
             claimed.push(ClaimedJob { job, attempt });
         }
         Answer::Claimed(claimed)
@@ -181,15 +181,16 @@ impl Law {
             let Some(holding) = world.workers[usize::from(worker)][at] else {
                 continue;
             };
-            let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
-            let is_active = fate.ending == Ending::Active;
-            if !is_active || fate.holding() != holding && !self.is(Bug::ExtendIgnoresToken) {
+            let (truth_of_job, truth) = (&mut world.jobs[at], &mut world.truth[at]);
+            let is_active = truth_of_job.ending == Ending::Active;
+            if !is_active || truth_of_job.holding() != holding && !self.is(Bug::ExtendIgnoresToken)
+            {
                 lost.push(job);
                 continue;
             }
             kept = true;
-            fate.left = LEASE_DURATION;
-            if fate.cancel_requested {
+            truth_of_job.left = LEASE_DURATION;
+            if truth_of_job.cancel_requested {
                 stop.push(job);
             }
             if truth.holding.is_some_and(|(of, _)| of == holding) {
@@ -218,20 +219,21 @@ impl Law {
         if heard {
             world.workers[worker][at] = None;
         }
-        let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
-        let is_active = fate.ending == Ending::Active;
+        let (truth_of_job, truth) = (&mut world.jobs[at], &mut world.truth[at]);
+        let is_active = truth_of_job.ending == Ending::Active;
         let is_asked = !self.is(Bug::SettleIgnoresToken);
         let is_same = match self.is(Bug::SettleComparesAttempt) {
-            true => fate.attempt == holding.attempt,
-            false => fate.holding() == holding,
+            true => truth_of_job.attempt == holding.attempt,
+            false => truth_of_job.holding() == holding,
         };
         if !is_active || !is_same && is_asked {
             if completed && self.is(Bug::EffectsOutsideStep) {
-                fate.effects += 1;
+                truth_of_job.effects += 1;
             }
-            let is_told = fate.settled == Some(holding) && fate.ending == Ending::Completed;
+            let is_told =
+                truth_of_job.settled == Some(holding) && truth_of_job.ending == Ending::Completed;
             truth.told |= is_told && heard && self.replication != Replication::None;
-            return match fate.settled {
+            return match truth_of_job.settled {
                 Some(settled) if settled == holding => Answer::Repeated,
                 _ => Answer::LeaseLost,
             };
@@ -239,38 +241,38 @@ impl Law {
         truth.stale_settle |= truth.holding.map(|(of, _)| of) != Some(holding);
         truth.holding = None;
         if completed {
-            fate.ending = Ending::Completed;
-            fate.effects += 1;
+            truth_of_job.ending = Ending::Completed;
+            truth_of_job.effects += 1;
             truth.completed = true;
             truth.told |= heard && self.replication != Replication::None;
         } else {
-            fate.failures += 1;
-            fate.ending = match () {
-                () if fate.cancel_requested && !self.is(Bug::CancelIsForgotten) => {
+            truth_of_job.failures += 1;
+            truth_of_job.ending = match () {
+                () if truth_of_job.cancel_requested && !self.is(Bug::CancelIsForgotten) => {
                     Ending::Cancelled
                 }
-                () if fate.failures >= MAX_ATTEMPTS => Ending::Exhausted,
+                () if truth_of_job.failures >= MAX_ATTEMPTS => Ending::Exhausted,
                 () => Ending::Ready,
             };
         }
-        fate.settled = Some(holding);
+        truth_of_job.settled = Some(holding);
         if !self.is(Bug::RescueDoesNotLook) {
-            fate.left = 0;
+            truth_of_job.left = 0;
         }
-        (fate.holder, fate.nonce, fate.alone) = (0, 0, false);
-        Answer::Settled(fate.ending)
+        (truth_of_job.holder, truth_of_job.nonce, truth_of_job.alone) = (0, 0, false);
+        Answer::Settled(truth_of_job.ending)
     }
 
     fn cancel(&self, world: &mut World, at: usize) -> Answer {
-        let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
-        match fate.ending {
+        let (truth_of_job, truth) = (&mut world.jobs[at], &mut world.truth[at]);
+        match truth_of_job.ending {
             Ending::Ready => {
-                fate.ending = Ending::Cancelled;
+                truth_of_job.ending = Ending::Cancelled;
                 truth.cancelled = true;
                 Answer::Cancelled
             }
             Ending::Active => {
-                fate.cancel_requested = true;
+                truth_of_job.cancel_requested = true;
                 truth.cancelled = true;
                 Answer::CancelRequested
             }
@@ -281,19 +283,21 @@ impl Law {
 
     fn tick(&self, world: &mut World) {
         for at in 0..2 {
-            let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
-            fate.wait = fate.wait.saturating_sub(1);
+            let (truth_of_job, truth) = (&mut world.jobs[at], &mut world.truth[at]);
+            truth_of_job.wait = truth_of_job.wait.saturating_sub(1);
             truth.wait = truth.wait.saturating_sub(1);
             match &mut truth.holding {
                 Some((_, 1)) => truth.crash(),
                 Some((_, left)) => *left -= 1,
                 None => {}
             }
-            if fate.left > 0 {
-                fate.left -= 1;
-                let is_over = fate.left == 0;
-                if is_over && (fate.ending == Ending::Active || self.is(Bug::RescueDoesNotLook)) {
-                    self.rescue(fate);
+            if truth_of_job.left > 0 {
+                truth_of_job.left -= 1;
+                let is_over = truth_of_job.left == 0;
+                if is_over
+                    && (truth_of_job.ending == Ending::Active || self.is(Bug::RescueDoesNotLook))
+                {
+                    self.rescue(truth_of_job);
                 }
             }
         }
@@ -302,29 +306,34 @@ impl Law {
     fn failover(&self, world: &mut World) {
         world.workers[1] = [None; 2];
         for at in 0..2 {
-            let (fate, truth) = (&mut world.jobs[at], &mut world.truth[at]);
-            if fate.ending == Ending::Active && fate.holder == 1 {
+            let (truth_of_job, truth) = (&mut world.jobs[at], &mut world.truth[at]);
+            if truth_of_job.ending == Ending::Active && truth_of_job.holder == 1 {
                 truth.crash();
-                self.rescue(fate);
+                self.rescue(truth_of_job);
             }
-            if fate.ending == Ending::Completed && self.is(Bug::FailoverForgets) {
-                fate.ending = Ending::Ready;
+            if truth_of_job.ending == Ending::Completed && self.is(Bug::FailoverForgets) {
+                truth_of_job.ending = Ending::Ready;
             }
         }
     }
 
     /// The lease of a job ran out.
-    fn rescue(&self, fate: &mut Fate) {
+    fn rescue(&self, truth_of_job: &mut JobTruth) {
         if !self.is(Bug::RescueDoesNotCount) {
-            fate.crashes += 1;
+            truth_of_job.crashes += 1;
         }
-        let blamed = fate.crashes >= SUSPECT_AFTER && self.is(Bug::NeighboursAreBlamed);
-        fate.ending = match () {
-            () if fate.cancel_requested => Ending::Cancelled,
-            () if fate.alone || blamed => Ending::Poison,
+        let blamed = truth_of_job.crashes >= SUSPECT_AFTER && self.is(Bug::NeighboursAreBlamed);
+        truth_of_job.ending = match () {
+            () if truth_of_job.cancel_requested => Ending::Cancelled,
+            () if truth_of_job.alone || blamed => Ending::Poison,
             () => Ending::Ready,
         };
-        (fate.left, fate.holder, fate.nonce, fate.alone) = (0, 0, 0, false);
+        (
+            truth_of_job.left,
+            truth_of_job.holder,
+            truth_of_job.nonce,
+            truth_of_job.alone,
+        ) = (0, 0, 0, false);
     }
 
     /// The replica goes on. No time has passed since it had the last of what it has: every tick
@@ -361,10 +370,10 @@ impl Law {
             return 0;
         }
         let held = world.workers.iter().filter_map(|held| held[at]);
-        let of = |fate: &Fate, truth: &Truth| {
+        let of = |truth_of_job: &JobTruth, truth: &Truth| {
             let known = [
-                Some(fate.holding()),
-                fate.settled,
+                Some(truth_of_job.holding()),
+                truth_of_job.settled,
                 truth.holding.map(|(of, _)| of),
             ];
             known.into_iter().flatten()

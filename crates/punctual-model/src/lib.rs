@@ -15,4 +15,4 @@ mod world;
 
 pub use bugs::Bug;
 pub use law::{Law, Replication};
-pub use world::{Act, Answer, ClaimedJob, Ending, Fate, Holding, Replica, Truth, World};
+pub use world::{Act, Answer, ClaimedJob, Ending, Holding, JobTruth, Replica, Truth, World};

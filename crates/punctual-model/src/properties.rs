@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use crate::law::{Law, MAX_ATTEMPTS, Replication};
-use crate::world::{Act, Ending, Fate, Truth, World};
+use crate::world::{Act, Ending, JobTruth, Truth, World};
 
 impl Model for Law {
     type State = World;
@@ -83,7 +83,7 @@ impl Model for Law {
                 "a job completes though it is to stop",
                 |_, world: &World| {
                     let stopping =
-                        |job: &Fate| job.ending == Ending::Completed && job.cancel_requested;
+                        |job: &JobTruth| job.ending == Ending::Completed && job.cancel_requested;
                     world.jobs.iter().any(stopping)
                 },
             ),
@@ -109,11 +109,11 @@ impl Model for Law {
     }
 }
 
-fn is_lost(job: &Fate, truth: &Truth) -> bool {
+fn is_lost(job: &JobTruth, truth: &Truth) -> bool {
     truth.told && job.ending != Ending::Completed
 }
 
-fn all(world: &World, holds: impl Fn(&Fate, &Truth) -> bool) -> bool {
+fn all(world: &World, holds: impl Fn(&JobTruth, &Truth) -> bool) -> bool {
     (world.jobs.iter().zip(&world.truth)).all(|(job, truth)| holds(job, truth))
 }
 

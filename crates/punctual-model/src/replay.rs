@@ -12,11 +12,12 @@ use punctual::engine::{
 use punctual::job::DeadReason;
 use punctual::time::{Timestamp, hours, millis, seconds};
 use punctual::{
-    Due, Effect, Engine, JobId, JobRecord, Limits, Namespace, NewJob, Outcome, RetryPolicy, State,
+    Due, Effect, Engine, JobId, JobRecord, JobState, Limits, Namespace, NewJob, Outcome,
+    RetryPolicy,
 };
 
 use crate::law::{Law, MAX_ATTEMPTS};
-use crate::world::{Act, Answer, ClaimedJob, Ending, Fate, World};
+use crate::world::{Act, Answer, ClaimedJob, Ending, JobTruth, World};
 
 /// What walks came past.
 #[derive(Debug, Default)]
@@ -255,9 +256,9 @@ impl<'a> Walk<'a> {
             .await?;
         Ok(match settled.verdicts[0][0] {
             SettleVerdict::Settled { state, .. } => Answer::Settled(match state {
-                State::Completed => Ending::Completed,
-                State::Cancelled => Ending::Cancelled,
-                State::Dead => Ending::Exhausted,
+                JobState::Completed => Ending::Completed,
+                JobState::Cancelled => Ending::Cancelled,
+                JobState::Dead => Ending::Exhausted,
                 _ => Ending::Ready,
             }),
             SettleVerdict::Repeated => Answer::Repeated,
@@ -322,11 +323,11 @@ impl<'a> Walk<'a> {
             .get(&self.namespace, targets.collect(), false)
             .await;
         let got = got.map_err(|error| error.to_string())?;
-        for (job, fate) in self.world.jobs.iter().enumerate() {
+        for (job, truth_of_job) in self.world.jobs.iter().enumerate() {
             let Some(Got::Job(record, _)) = &got[job] else {
                 return Err(format!("job {job} is gone: {:?}", got[job]));
             };
-            let (expected, found) = (looks(fate), look(record, got[job + 2].is_some()));
+            let (expected, found) = (looks(truth_of_job), look(record, got[job + 2].is_some()));
             if expected != found {
                 return Err(format!("job {job}: expected {expected:?}\nis {found:?}"));
             }
@@ -339,25 +340,25 @@ impl<'a> Walk<'a> {
 /// active one whether it is to stop.
 type Look = (Ending, u8, u8, u8, u8, bool);
 
-fn looks(fate: &Fate) -> Look {
-    let stops = fate.cancel_requested && fate.ending == Ending::Active;
+fn looks(truth_of_job: &JobTruth) -> Look {
+    let stops = truth_of_job.cancel_requested && truth_of_job.ending == Ending::Active;
     (
-        fate.ending,
-        fate.attempt,
-        fate.failures,
-        fate.crashes,
-        fate.effects,
+        truth_of_job.ending,
+        truth_of_job.attempt,
+        truth_of_job.failures,
+        truth_of_job.crashes,
+        truth_of_job.effects,
         stops,
     )
 }
 
 fn look(record: &JobRecord, effect: bool) -> Look {
     let ending = match record.state {
-        State::Active => Ending::Active,
-        State::Completed => Ending::Completed,
-        State::Cancelled => Ending::Cancelled,
-        State::Dead if record.dead == Some(DeadReason::Poison) => Ending::Poison,
-        State::Dead => Ending::Exhausted,
+        JobState::Active => Ending::Active,
+        JobState::Completed => Ending::Completed,
+        JobState::Cancelled => Ending::Cancelled,
+        JobState::Dead if record.dead == Some(DeadReason::Poison) => Ending::Poison,
+        JobState::Dead => Ending::Exhausted,
         _ => Ending::Ready,
     };
     let stops = record.cancel_requested && ending == Ending::Active;

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
     /// The jobs, as the engine has them.
-    pub jobs: [Fate; 2],
+    pub jobs: [JobTruth; 2],
     /// For each worker, the attempt of each job that it believes to hold. It may be long over.
     pub workers: [[Option<Holding>; 2]; 2],
     /// What really happened to each job, told from outside of the engine.
@@ -17,7 +17,7 @@ pub struct World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Replica {
     /// The jobs.
-    pub jobs: [Fate; 2],
+    pub jobs: [JobTruth; 2],
     /// What had happened to them.
     pub truth: [Truth; 2],
 }
@@ -34,7 +34,7 @@ pub struct Holding {
 
 /// A job in the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Fate {
+pub struct JobTruth {
     /// Where it stands.
     pub ending: Ending,
     /// How often it was claimed.
@@ -183,7 +183,7 @@ pub struct ClaimedJob {
     pub attempt: u8,
 }
 
-impl Fate {
+impl JobTruth {
     /// The lease that is out, or was.
     pub(crate) fn holding(&self) -> Holding {
         Holding {
@@ -196,7 +196,7 @@ impl Fate {
 impl World {
     /// Two jobs, of which the first is due after a tick; two workers that have nothing; no replica.
     pub fn new() -> Self {
-        let fate = Fate {
+        let truth_of_job = JobTruth {
             ending: Ending::Ready,
             attempt: 0,
             failures: 0,
@@ -212,7 +212,13 @@ impl World {
         };
         let truth = Truth::default();
         Self {
-            jobs: [Fate { wait: 1, ..fate }, fate],
+            jobs: [
+                JobTruth {
+                    wait: 1,
+                    ..truth_of_job
+                },
+                truth_of_job,
+            ],
             workers: [[None; 2]; 2],
             truth: [Truth { wait: 1, ..truth }, truth],
             replica: None,

@@ -11,7 +11,7 @@ use punctual::engine::{
 use punctual::schedule::Overdue;
 use punctual::time::{Timestamp, days, format_span, minutes, seconds};
 use punctual::{
-    Due, Engine, Error, ErrorKind, JobId, JobRecord, Namespace, NewJob, Result, State,
+    Due, Engine, Error, ErrorKind, JobId, JobRecord, JobState, Namespace, NewJob, Result,
     UniquePolicy, push,
 };
 use serde_json::{Value, json};
@@ -187,7 +187,7 @@ impl Alerts {
             let list = List {
                 by: ListBy::State {
                     queue: push::ALERT_QUEUE.to_owned(),
-                    state: State::Held,
+                    state: JobState::Held,
                 },
                 filter: Filter::default(),
                 cursor,
@@ -240,9 +240,9 @@ impl Alerts {
         let new = JobId::new();
         let id = match self.put(clear(new, UniquePolicy::Keep)).await? {
             EnqueueVerdict::Merged(holder) => match self.state(holder).await? {
-                Some(State::Held) => holder,
+                Some(JobState::Held) => holder,
                 // It may be posted right now: once it has ended the key is free, or it waits.
-                Some(State::Active) | None => return Ok(None),
+                Some(JobState::Active) | None => return Ok(None),
                 // It is on its way, and no longer true. Every watcher replaces it by the same one.
                 _ => {
                     let next = JobId::derived("all-clear", &holder.to_string());
@@ -282,7 +282,7 @@ impl Alerts {
         }
     }
 
-    async fn state(&self, id: JobId) -> Result<Option<State>> {
+    async fn state(&self, id: JobId) -> Result<Option<JobState>> {
         let got = self.engine.get(&self.home, vec![id.into()], false).await?;
         Ok(got.into_iter().flatten().next().map(|got| got.state()))
     }
@@ -373,7 +373,7 @@ fn troubles_of(queue: &QueueStats, stats: &Stats, rules: &AlertRules) -> Vec<Tro
     };
     let ms = |span: Duration| span.as_millis() as u64;
     let mut found = Vec::new();
-    let dead = queue.counts.of(State::Dead);
+    let dead = queue.counts.of(JobState::Dead);
     if dead >= rules.dead.max(1) {
         let message = format!("queue {name} has {dead} dead letters");
         found.push(trouble("dead", message, dead, rules.dead));

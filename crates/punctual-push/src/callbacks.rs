@@ -8,7 +8,7 @@ use punctual::engine::{
     Control, Controlled, EnqueueVerdict, Enqueued, List, ListBy, RecordValue, StatsRequest,
 };
 use punctual::time::{Timestamp, hours, minutes, seconds};
-use punctual::{Engine, Error, ErrorKind, JobRecord, Namespace, Result, State, push};
+use punctual::{Engine, Error, ErrorKind, JobRecord, JobState, Namespace, Result, push};
 
 use crate::maintenance::{Heartbeat, Periodic};
 
@@ -66,7 +66,7 @@ const MANY: usize = 1_000;
 /// Jobs of a state that a scan examines at least where some shards are listed after others.
 const FAR: usize = 200;
 /// The states in which jobs stay.
-const ENDS: [State; 3] = [State::Completed, State::Cancelled, State::Dead];
+const ENDS: [JobState; 3] = [JobState::Completed, JobState::Cancelled, JobState::Dead];
 
 impl Place {
     /// Whether a scan from the record meets jobs again whose callbacks were enqueued.

@@ -176,8 +176,8 @@ impl Pusher {
             Err(error) => return Verdict::dead(error.message().to_owned()),
         };
         let host = format!("{}:{}", target.name(), target.port());
-        let patience = PLACE_WAIT_MAX.min(self.timeout_of(job) / 4);
-        let mut permits = match self.enter(&host, patience).await {
+        let time_limit = PLACE_WAIT_MAX.min(self.timeout_of(job) / 4);
+        let mut permits = match self.enter(&host, time_limit).await {
             Ok(permits) => permits,
             Err(busy) => return delay(job, &host, busy),
         };
@@ -218,8 +218,8 @@ impl Pusher {
         }
     }
 
-    async fn enter(&self, host: &str, patience: Duration) -> Result<Leave, Busy> {
-        let entered = within(patience, self.hosts.enter(host)).await;
+    async fn enter(&self, host: &str, time_limit: Duration) -> Result<Leave, Busy> {
+        let entered = within(time_limit, self.hosts.enter(host)).await;
         entered.unwrap_or(Err(Busy::Crowded))
     }
 

@@ -107,7 +107,7 @@ function Edit.one(id, action, map, dry)
     if dry then return DONE, j.tag == %TAG_HELD% and HELD or unp('>I8', due8) > S.now and SCHEDULED or READY end
     return DONE, move(j, function()
       set_due(j, due8)
-      j.is_put_off = true
+      j.is_delayed = true
     end)
   elseif action == 2 and pending and not j.ext.fo and not (j.opts.fl and Flow.holds(j)) then
     if not dry and state ~= READY then

@@ -466,7 +466,7 @@ local function crash(j, p, ended)
   if j.opts.li then Named.freed(r, j.opts.li) end
   e.a, e.s = (e.a or 0) + 1, p.started
   e.c = (e.c or 0) + 1
-  Job.remember(j, p, ended, CRASHED)
+  Job.add_attempt(j, p, ended, CRASHED)
   if e.cr then
     e.cd, e.sp = 0, 3
     return Settled.as(j, CANCELLED)

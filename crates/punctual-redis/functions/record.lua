@@ -311,7 +311,7 @@ local ATTEMPTS_KEPT, ATTEMPT_ERROR_BYTES = %ATTEMPTS_KEPT%, %ATTEMPT_ERROR_BYTES
 -- Keeps how an attempt that did not complete its job ended: the first and the last nine; of snoozes
 -- in a row, or releases, or holds, the last. Each is attempt, started, ended, outcome, worker,
 -- error.
-function Job.remember(j, p, ended, outcome, error_text)
+function Job.add_attempt(j, p, ended, outcome, error_text)
   local past = j.ext.at or {}
   local last = past[#past]
   if last and last[4] == outcome and (outcome == SNOOZE or outcome == RELEASED or outcome == HOLD) then

@@ -105,7 +105,7 @@ function Retry.together(p, items, raws, places, out)
           for name, value in pairs(e) do now_is[name] = value end
           now_is.a, now_is.s, now_is.sa, now_is.sk, now_is.f, now_is.fr = s.attempt, p.started, s.attempt, token12, failures, nil
           now_is.er, now_is.at = s.error or e.er, e.at and slice(e.at, 1, #e.at)
-          Job.remember({ext = now_is}, p, S.now, 1, s.error)
+          Job.add_attempt({ext = now_is}, p, S.now, 1, s.error)
           if bare then
             last_error, before, behind = s.error, around_due(now_is)
           end

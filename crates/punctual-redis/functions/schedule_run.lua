@@ -125,7 +125,7 @@ function Schedule.put(j)
   local one = j.tag < %TAG_HELD% and pending_of(j)
   if not one then return Place.put(j) end
   Schedule.wait_for_due(Row.of(j.q), j)
-  if j.due > S.now and j.is_put_off then -- it goes its own way, and its schedule goes on
+  if j.due > S.now and j.is_delayed then -- it goes its own way, and its schedule goes on
     local row = one.row
     row.fired, row.last, row.pending = row.fired + 1, row.pending, nil
     advance(one)

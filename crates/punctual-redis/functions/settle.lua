@@ -246,7 +246,7 @@ local function end_attempt(j, p, s)
   if s.error then e.er = s.error end
   if s.log then Job.log(j, s.attempt, s.log) end
   local outcome = s.outcome
-  if outcome ~= 'completed' then Job.remember(j, p, S.now, NUMBERS[outcome], s.error) end
+  if outcome ~= 'completed' then Job.add_attempt(j, p, S.now, NUMBERS[outcome], s.error) end
   local failed = outcome == 'retry' or outcome == 'dead'
   if failed then
     e.f = (e.f or 0) + 1

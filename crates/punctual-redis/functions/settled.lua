@@ -114,7 +114,7 @@ end
 
 -- Leaves a tombstone that counts until an instant beyond the window. `BASE:rm` has such ids by that
 -- instant, and `BASE:s` how many bytes they count under `tr`.
-local function remember(until_, id, core, state, late, finished, attempt, token, result)
+local function keep_longer(until_, id, core, state, late, finished, attempt, token, result)
   Job.put(id, tombstone_of(core, state + %TOMB_REMEMBERED%, late, finished, attempt, token, u8(until_) .. (result or '')))
   call('ZADD', S.k.rm, fmt('%d', until_), id)
   local bytes = TOMBSTONE + #(result or '')
@@ -266,7 +266,7 @@ function Settled.drop(j, finished)
     return
   end
   local core, attempt, token = (e.rd or j.due8) .. j.hash, e.sa or 0, e.sk or NO_TOKEN
-  if span > WINDOW then return remember(finished + span, j.id, core, j.tag, e.la, finished, attempt, token, e.re) end
+  if span > WINDOW then return keep_longer(finished + span, j.id, core, j.tag, e.la, finished, attempt, token, e.re) end
   Job.put(j.id, tombstone_of(core, j.tag, e.la, finished, attempt, token, e.re))
   Settled.tombstones(finished, j.id, 1, nil, e.re and #e.re)
 end
@@ -386,7 +386,7 @@ function Settled.forget_oldest(r, state)
     end
     Records.set_many(kv)
     Records.delete_many(gone)
-    for _, one in ipairs(longer) do remember(one[1], one[2], one[3], one[4], one[5], one[6], one[7], one[8], one[9]) end
+    for _, one in ipairs(longer) do keep_longer(one[1], one[2], one[3], one[4], one[5], one[6], one[7], one[8], one[9]) end
     for finished, all in pairs(by_finish) do Settled.tombstones(finished, concat(all), #all, nil, all.results) end
   end
 end

@@ -23,7 +23,7 @@ local PAGES = {
     'ALONE: this worker runs nothing else now; answers one suspect if there is one. For workers that always hold a lease, that have no WORKER name, or that claim from several shards: settle all, then claim ALONE.',
     "FCALL %sclaim 1 'punctual:{default/0}' mail LIMIT 10 LEASE_MS 30000 WORKER my-host",
   }},
-  {'extend', 'TOKEN', 'prolongs the lease; tells which jobs are lost and which are asked to stop', Text.extend_options, {
+  {'extend', 'TOKEN', 'extends the lease; returns which jobs are lost and which are asked to stop', Text.extend_options, {
     'Call it at a third of the lease. lease_lost: the jobs go to others; stop, settle nothing, claim anew.',
     'JOB: is that job still of this lease? PROGRESS: a note that get shows. Both may stand more than once.',
     "FCALL %sextend 1 'punctual:{default/0}' TOKEN LEASE_MS 30000",

@@ -332,7 +332,7 @@ impl Servers {
             .and_then(|slot| self.last_failure(slot))
             .unwrap_or_else(|| {
                 let asked = self.refresh.asked();
-                format!("redis did not say in time who answers for what; do {asked} answer?")
+                format!("no redis node returned the slot map in time; do {asked} answer?")
             });
         Error::new(ErrorKind::EngineUnavailable, message)
     }

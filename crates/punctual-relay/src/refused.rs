@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use punctual::job::{DeadReason, PastAttempt, PastOutcome};
 use punctual::time::{Timestamp, days};
-use punctual::{JobId, JobRecord, Limits, NewJob, State};
+use punctual::{JobId, JobRecord, JobState, Limits, NewJob};
 
 use crate::message::{content_type_of, foreign_id};
 
@@ -31,7 +31,7 @@ pub(crate) fn dead_job(
     job.content_type = content_type_of(&job.payload).into();
     job.remember = Some(days(1));
     let mut record = JobRecord::new(job.clone(), now, now);
-    record.state = State::Dead;
+    record.state = JobState::Dead;
     record.dead = Some(DeadReason::Permanent);
     record.finished_at = Some(now);
     record.attempt = 1;

@@ -7,14 +7,14 @@ use punctual::time::{Stopwatch, millis, pause};
 
 /// What is answered in the end: an engine that is away for a while is asked again, for so long;
 /// then its last error is the answer.
-pub(crate) async fn again<T, F>(patience: Duration, ask: impl Fn() -> F) -> Result<T>
+pub(crate) async fn again<T, F>(time_limit: Duration, ask: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
 {
     let watch = Stopwatch::start();
     loop {
         match ask().await {
-            Err(error) if error.is_retryable() && watch.elapsed() < patience => {
+            Err(error) if error.is_retryable() && watch.elapsed() < time_limit => {
                 pause(AFTER).await;
             }
             answer => return answer,

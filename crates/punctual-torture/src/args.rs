@@ -10,7 +10,7 @@ use punctual::time::{minutes, seconds};
 
 use crate::cell::CellKind;
 use crate::foreign::Foreign;
-use crate::plan::{Fault, Lane, is_among, plan};
+use crate::plan::{Fault, Track, is_among, plan};
 use crate::report;
 use crate::roles::{Failed, Role};
 use crate::run::{self, Keep, Round, Wanted};
@@ -76,9 +76,9 @@ pub(crate) struct PlanArgs {
     #[arg(long, default_value_t = usize::MAX)]
     faults: usize,
 
-    /// Lanes of faults, if not all that the cell has
+    /// Tracks of faults, if not all that the cell has
     #[arg(long, value_enum, value_delimiter = ',')]
-    lanes: Vec<Lane>,
+    tracks: Vec<Track>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -214,8 +214,8 @@ impl PlanArgs {
             println!("{}, round 0:", cell.name());
             let foreign = self.foreign();
             let is_hit = |fault: &Fault| {
-                foreign.as_ref().is_none_or(|it| it.is_hit_in(fault.lane))
-                    && is_among(&self.lanes, fault.lane)
+                foreign.as_ref().is_none_or(|it| it.is_hit_in(fault.track))
+                    && is_among(&self.tracks, fault.track)
             };
             let plan = plan(self.seed, cell, 0, span).into_iter();
             for fault in plan.filter(is_hit).take(self.faults) {
@@ -243,7 +243,7 @@ impl RunArgs {
             seed: self.plan.seed,
             span: minutes(1).mul_f64(self.plan.minutes),
             faults: self.plan.faults,
-            lanes: self.plan.lanes.clone(),
+            tracks: self.plan.tracks.clone(),
             mix: match (self.many, self.few) {
                 (true, _) => Mix::MANY,
                 (_, true) => Mix::FEW,

@@ -18,7 +18,7 @@ use tokio::task::block_in_place;
 
 use crate::address;
 use crate::foreign::Foreign;
-use crate::plan::Lane;
+use crate::plan::Track;
 pub(crate) use kind::CellKind;
 
 /// Servers of a run, which go on from round to round.
@@ -239,10 +239,10 @@ impl Cell {
         }
     }
 
-    /// Whether faults of a lane can be caused.
-    pub(crate) fn is_hit_in(&self, lane: Lane) -> bool {
+    /// Whether faults of a track can be caused.
+    pub(crate) fn is_hit_in(&self, track: Track) -> bool {
         let foreign = self.foreign.as_ref();
-        foreign.is_none_or(|foreign| foreign.is_hit_in(lane))
+        foreign.is_none_or(|foreign| foreign.is_hit_in(track))
     }
 
     /// Where producers and workers of a round find their engine.

@@ -1,7 +1,7 @@
 //! The words of a history: what a process did, before it acted on the answer.
 
 use punctual::engine::Token;
-use punctual::{JobId, State, UniquePolicy};
+use punctual::{JobId, JobState, UniquePolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::scripted_outcome::ScriptedOutcome;
@@ -249,7 +249,7 @@ pub(crate) struct End {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
-    Settled(State, Option<u64>),
+    Settled(JobState, Option<u64>),
     Repeated,
     LeaseLost,
 }

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use punctual::engine::{QueueStats, StatsRequest};
-use punctual::{Namespace, State};
+use punctual::{JobState, Namespace};
 
 use crate::address;
-use crate::plan::Lane;
+use crate::plan::Track;
 use crate::setting::QUEUES;
 
 /// Where it is.
@@ -65,13 +65,13 @@ impl Foreign {
         matches!(self, Self::Server { address, port: Some(_) } if address.starts_with("http:"))
     }
 
-    /// Whether faults of a lane can be caused: those of servers would be its supervisor's.
-    pub(crate) fn is_hit_in(&self, lane: Lane) -> bool {
-        match lane {
-            Lane::Workers => true,
-            Lane::Servers => self.is_directory(),
-            Lane::Network => self.is_directory() || self.port().is_some(),
-            Lane::RogueClients => self.is_directory() || self.has_door(),
+    /// Whether faults of a track can be caused: those of servers would be its supervisor's.
+    pub(crate) fn is_hit_in(&self, track: Track) -> bool {
+        match track {
+            Track::Workers => true,
+            Track::Servers => self.is_directory(),
+            Track::Network => self.is_directory() || self.port().is_some(),
+            Track::RogueClients => self.is_directory() || self.has_door(),
         }
     }
 
@@ -126,7 +126,7 @@ impl Foreign {
         let stats = engine.stats(&namespace, StatsRequest::default()).await;
         let stats = stats.map_err(|error| error.to_string())?;
         let jobs = |queue: &QueueStats| {
-            State::ALL
+            JobState::ALL
                 .iter()
                 .map(|state| queue.counts.of(*state))
                 .sum::<u64>()

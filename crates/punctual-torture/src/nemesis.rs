@@ -19,7 +19,7 @@ use tokio::task::block_in_place;
 use crate::cell::{CellKind, Servers};
 use crate::event::Event;
 use crate::history::History;
-use crate::plan::{Fault, Kind, Lane, REST};
+use crate::plan::{Fault, Kind, REST, Track};
 use crate::process::Kept;
 use crate::waits::Waits;
 
@@ -44,7 +44,7 @@ pub(crate) struct Targets {
 /// How long what a fault hit may take until it runs again, on a machine that has other work too.
 const HEALS_MAX: Duration = seconds(90);
 
-/// Causes the faults of a plan, lane by lane, and heals each; in quiet periods none holds. Where
+/// Causes the faults of a plan, track by track, and heals each; in quiet periods none holds. Where
 /// faults take their time there are fewer until the next rest, or until the span is over, and a
 /// quiet period begins once the last one has healed.
 pub(crate) async fn carry_out(
@@ -67,19 +67,19 @@ pub(crate) async fn carry_out(
         quiet_periods => quiet_periods.iter().copied().map(millis).collect(),
     };
     let mut left = plan;
-    let mut lanes = vec![
-        Lane::Workers,
-        Lane::Servers,
-        Lane::Network,
-        Lane::RogueClients,
+    let mut tracks = vec![
+        Track::Workers,
+        Track::Servers,
+        Track::Network,
+        Track::RogueClients,
     ];
     for (number, end) in ends.iter().enumerate() {
         let (now, later) = left.split_at(left.partition_point(|fault| millis(fault.at) < *end));
         left = later;
-        let going = lanes.iter().map(|lane| carrying.go(*lane, now, *end));
+        let going = tracks.iter().map(|track| carrying.go(*track, now, *end));
         let goes_on = join_all(going).await;
         let mut goes_on = goes_on.into_iter();
-        lanes.retain(|_| goes_on.next().unwrap_or(false));
+        tracks.retain(|_| goes_on.next().unwrap_or(false));
         let next = ends.get(number + 1);
         let is_next_due = next.is_some_and(|next| *next <= carrying.watch.elapsed());
         if !quiet_periods.is_empty() && !is_next_due {
@@ -101,12 +101,12 @@ struct Carrying<'a> {
 }
 
 impl Carrying<'_> {
-    /// The faults of a lane, until an instant of the round; whether the lane goes on: it ends with
-    /// one that does not heal.
-    async fn go(&self, lane: Lane, plan: &[Fault], end: Duration) -> bool {
-        for fault in plan.iter().filter(|fault| fault.lane == lane) {
+    /// The faults of a track, until an instant of the round; whether the track goes on: it ends
+    /// with one that does not heal.
+    async fn go(&self, track: Track, plan: &[Fault], end: Duration) -> bool {
+        for fault in plan.iter().filter(|fault| fault.track == track) {
             pause(millis(fault.at).saturating_sub(self.watch.elapsed())).await;
-            if lane == Lane::Servers && self.watch.elapsed() <= end {
+            if track == Track::Servers && self.watch.elapsed() <= end {
                 self.targets.failovers.check(self.history, self.waits).await;
             }
             if self.watch.elapsed() > end {
@@ -141,7 +141,7 @@ impl Carrying<'_> {
         let heals_max = fault.span() + HEALS_MAX;
         let what = format!("fault {number}, {}, to heal", fault.kind.what());
         let done = waits.on(heals_max, what, targets.hit(fault)).await?;
-        if fault.lane == Lane::Servers {
+        if fault.track == Track::Servers {
             targets.failovers.expect().await;
         }
         let met = done && fault.kind.is_counted();
@@ -177,14 +177,14 @@ impl Targets {
 
     /// Causes a fault and heals it; answers whether it was caused.
     async fn hit(&self, fault: &Fault) -> bool {
-        match fault.lane {
-            Lane::Workers => self.hit_worker(fault).await,
-            Lane::Servers => self.hit_server(fault).await,
-            Lane::Network => match &self.proxy {
+        match fault.track {
+            Track::Workers => self.hit_worker(fault).await,
+            Track::Servers => self.hit_server(fault).await,
+            Track::Network => match &self.proxy {
                 Some(proxy) => hit_network(proxy, fault).await,
                 None => false,
             },
-            Lane::RogueClients => match self.gateway {
+            Track::RogueClients => match self.gateway {
                 Some(port) => rogue_clients::come(port, fault).await,
                 None => false,
             },

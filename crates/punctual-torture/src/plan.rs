@@ -52,12 +52,12 @@ pub(crate) enum Kind {
     TakeNothing,
 }
 
-/// Faults of a lane come one after the other; lanes go on at the same time.
+/// Faults of a track come one after the other; tracks go on at the same time.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Lane {
+pub(crate) enum Track {
     Workers,
     Servers,
     Network,
@@ -69,7 +69,7 @@ pub(crate) enum Lane {
 pub(crate) struct Fault {
     /// Milliseconds after the start of the round.
     pub(crate) at: u64,
-    pub(crate) lane: Lane,
+    pub(crate) track: Track,
     pub(crate) kind: Kind,
     /// How long, in milliseconds.
     pub(crate) holds: u64,
@@ -126,7 +126,7 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
     } else {
         50..400
     };
-    for (lane, kinds) in lanes(cell) {
+    for (track, kinds) in tracks(cell) {
         let mut at = match cell {
             // Data that no process knows cannot be missed.
             CellKind::RedisEmptied => random.u64(4_000..8_000),
@@ -146,7 +146,7 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
             }
             plan.push(Fault {
                 at,
-                lane,
+                track,
                 kind,
                 holds,
                 pick: random.u64(0..1_000_000),
@@ -166,13 +166,13 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
             at += holds + besides + random.u64(gap.clone());
         }
     }
-    plan.sort_by_key(|fault| (fault.at, fault.lane));
+    plan.sort_by_key(|fault| (fault.at, fault.track));
     plan
 }
 
-/// Whether a lane is among these, of which none means all.
-pub(crate) fn is_among(lanes: &[Lane], lane: Lane) -> bool {
-    lanes.is_empty() || lanes.contains(&lane)
+/// Whether a track is among these, of which none means all.
+pub(crate) fn is_among(tracks: &[Track], track: Track) -> bool {
+    tracks.is_empty() || tracks.contains(&track)
 }
 
 fn pick(kinds: &[(Kind, u32)], random: &mut Rng) -> Kind {
@@ -266,14 +266,14 @@ const NODES: Faults = &[
     (Kind::ForgetFunctions, 2),
 ];
 
-/// The lanes of a cell, and the kinds of fault that each draws from.
-fn lanes(cell: CellKind) -> Vec<(Lane, Faults)> {
-    let workers = workers(cell).map(|faults| (Lane::Workers, faults));
-    let network = has_network(cell).then_some((Lane::Network, NETWORK));
-    let rogue_clients = has_gateway(cell).then_some((Lane::RogueClients, ROGUE_CLIENTS));
-    let servers = Some((Lane::Servers, servers(cell)));
-    let lanes = [workers, servers, network, rogue_clients];
-    lanes.into_iter().flatten().collect()
+/// The tracks of a cell, and the kinds of fault that each draws from.
+fn tracks(cell: CellKind) -> Vec<(Track, Faults)> {
+    let workers = workers(cell).map(|faults| (Track::Workers, faults));
+    let network = has_network(cell).then_some((Track::Network, NETWORK));
+    let rogue_clients = has_gateway(cell).then_some((Track::RogueClients, ROGUE_CLIENTS));
+    let servers = Some((Track::Servers, servers(cell)));
+    let tracks = [workers, servers, network, rogue_clients];
+    tracks.into_iter().flatten().collect()
 }
 
 /// What befalls workers; `None` where they share the engine's process, or where the round is about

@@ -23,7 +23,7 @@ use crate::event::Event;
 use crate::foreign::Foreign;
 use crate::history::{self, History};
 use crate::nemesis::{self, Failovers, Targets};
-use crate::plan::{Lane, REST, is_among, plan, quiet_periods};
+use crate::plan::{REST, Track, is_among, plan, quiet_periods};
 use crate::process::{Kept, Recipe};
 use crate::roles::solo::is_idle;
 use crate::scripted_outcome::Mix;
@@ -44,8 +44,8 @@ pub(crate) struct Wanted {
     pub(crate) span: Duration,
     /// Faults per cell, at most.
     pub(crate) faults: usize,
-    /// Lanes of faults; all of them if none is named.
-    pub(crate) lanes: Vec<Lane>,
+    /// Tracks of faults; all of them if none is named.
+    pub(crate) tracks: Vec<Track>,
     pub(crate) mix: Mix,
     pub(crate) batch: usize,
     pub(crate) rate: u32,
@@ -179,7 +179,7 @@ async fn run_cell(
         }
         let span = left.min(wanted.round);
         let mut plan = plan(wanted.seed, kind, number, span.as_millis() as u64);
-        plan.retain(|fault| cell.is_hit_in(fault.lane) && is_among(&wanted.lanes, fault.lane));
+        plan.retain(|fault| cell.is_hit_in(fault.track) && is_among(&wanted.tracks, fault.track));
         plan.truncate(faults);
         left -= span;
         let running = RoundRun {
@@ -299,14 +299,14 @@ impl RoundRun<'_> {
         let address = self.cell.direct();
         let name = address::hidden(&address);
         let what = format!("{name} to open");
-        let opening = again(self.patience(), || address::open(&address));
+        let opening = again(self.time_limit(), || address::open(&address));
         let opened = waits.on(self.wanted.open, what, opening).await;
         let opened = opened.ok_or_else(|| format!("{name} does not open"))?;
         opened.map_err(|error| format!("{name} does not open: {error}"))
     }
 
     /// Shorter than an engine may take to open, so that the last error is reported.
-    fn patience(&self) -> Duration {
+    fn time_limit(&self) -> Duration {
         self.wanted.open.mul_f64(0.8)
     }
 
@@ -371,13 +371,13 @@ impl RoundRun<'_> {
         // Others that ran are read, and are not the run's to delete.
         let seen: Vec<_> = ids.union(&others).copied().collect();
         let (ids, keys): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), keys.into_iter().collect());
-        let snapshot = again(self.patience(), || {
+        let snapshot = again(self.time_limit(), || {
             Snapshot::at(&*engine, sink, &seen, &keys)
         })
         .await;
         let mut snapshot = snapshot.map_err(|error| said(&error))?;
         // What was seen is kept, whatever comes of this.
-        let clearing = again(self.patience(), || Snapshot::clear(&*engine, &ids));
+        let clearing = again(self.time_limit(), || Snapshot::clear(&*engine, &ids));
         snapshot.uncleared = match within(SAY_MAX, clearing).await {
             Some(cleared) => cleared.err().map(|error| said(&error)),
             None => Some("it does not end".into()),

@@ -7,7 +7,7 @@ use std::{fs, io};
 use punctual::engine::{
     Action, Edit, Filter, Got, List, ListBy, QueueStats, Select, StatsRequest, Target,
 };
-use punctual::{Engine, JobId, Namespace, Result, State};
+use punctual::{Engine, JobId, JobState, Namespace, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::setting::QUEUES;
@@ -54,7 +54,7 @@ pub(crate) struct Snapshot {
 /// A job at the end.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Seen {
-    pub(crate) state: State,
+    pub(crate) state: JobState,
     /// Whether it is `dead: poison`.
     pub(crate) poison: bool,
     /// Its attempts, where more than its tombstone is left.
@@ -127,7 +127,7 @@ impl Snapshot {
             .stats(&Namespace::default(), StatsRequest::default())
             .await?;
         for queue in &stats.queues {
-            for state in State::ALL {
+            for state in JobState::ALL {
                 let found = walk(engine, &queue.queue, state).await?;
                 let counted = queue.counts.of(state);
                 self.counts += 1;
@@ -174,7 +174,10 @@ impl Snapshot {
         text.extend(stats.queues.iter().map(line));
         text.extend(stats.workers.iter().map(|worker| format!("{worker:?}\n")));
         for queue in &stats.queues {
-            for state in State::ALL.into_iter().filter(|state| !state.is_settled()) {
+            for state in JobState::ALL
+                .into_iter()
+                .filter(|state| !state.is_settled())
+            {
                 let ids = walk(engine, &queue.queue, state).await?;
                 let some = ids.into_iter().take(LEFT).map(Target::Id).collect();
                 let got = engine.get(&namespace, some, true).await?;
@@ -221,7 +224,7 @@ fn seen(got: &Got) -> Seen {
     }
 }
 
-async fn walk(engine: &dyn Engine, queue: &str, state: State) -> Result<Vec<JobId>> {
+async fn walk(engine: &dyn Engine, queue: &str, state: JobState) -> Result<Vec<JobId>> {
     let mut list = List {
         by: ListBy::State {
             queue: queue.into(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual::engine::EditVerdict;
 use punctual::time::{days, millis, pause, seconds};
-use punctual::{Context, Job, MemoryEngine, Outcome, Queue, State, Worker};
+use punctual::{Context, Job, JobState, MemoryEngine, Outcome, Queue, Worker};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -46,7 +46,7 @@ async fn main() -> punctual::Result<()> {
 
     export_of("next week").delay(days(7)).unique("week").await?;
     let verdict = queue.cancel(("exports", "week")).await?;
-    assert_eq!(verdict, EditVerdict::Done(State::Cancelled));
+    assert_eq!(verdict, EditVerdict::Done(JobState::Cancelled));
     println!("the one of next week never starts");
 
     let id = export_of("today").await?.id;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use punctual::time::{millis, pause};
-use punctual::{Job, MemoryEngine, Queue, State, Worker};
+use punctual::{Job, JobState, MemoryEngine, Queue, Worker};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -50,7 +50,7 @@ async fn main() -> punctual::Result<()> {
         .await?;
 
     let state = async |id| queue.get(id).await.map(|got| got.expect("it is known"));
-    assert_eq!(state(short).await?.state(), State::Completed);
+    assert_eq!(state(short).await?.state(), JobState::Completed);
     let handed_back = state(long).await?;
     let job = handed_back.job().expect("it is not settled");
     println!("the poster is {} for another worker", job.state);

@@ -88,7 +88,8 @@ async fn main() -> Result<()> {
     advance(&clock, &worker(), minutes(1)).await?;
     advance(&clock, &worker(), days(10)).await?;
 
-    let world = world.lock().unwrap();
+    let mut world = world.lock().unwrap();
+    world.letters.sort_unstable();
     println!("report:");
     for line in &world.report {
         println!("  {line}");

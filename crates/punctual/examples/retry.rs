@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual::time::{millis, seconds};
 use punctual::worker::HandlerResult;
-use punctual::{Context, Error, Job, MemoryEngine, Outcome, Queue, RetryPolicy, State, Worker};
+use punctual::{Context, Error, Job, JobState, MemoryEngine, Outcome, Queue, RetryPolicy, Worker};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -56,7 +56,7 @@ async fn main() -> punctual::Result<()> {
 
     let dead = queue.get(bad).await?.expect("dead jobs are kept");
     let job = dead.job().expect("with all their fields");
-    assert_eq!((job.state, job.attempt), (State::Dead, 1));
+    assert_eq!((job.state, job.attempt), (JobState::Dead, 1));
     println!("the other one is dead: {:?}", job.last_error);
     Ok(())
 }

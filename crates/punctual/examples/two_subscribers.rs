@@ -131,6 +131,6 @@ async fn main() -> Result<()> {
     assert_eq!(report["receipts mailed"], [1, 2]);
     assert_eq!(report["orders booked"], [1, 2, 3, 4]);
     assert_eq!(report["receipts filed"], [1, 2]);
-    assert_eq!(reminder, Some(punctual::State::Cancelled));
+    assert_eq!(reminder, Some(punctual::JobState::Cancelled));
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::engine::{Engine, Filter, List, ListBy, Namespace, StatsRequest};
 use crate::error::Result;
-use crate::job::{JobId, JobRecord, State};
+use crate::job::{JobId, JobRecord, JobState};
 use crate::time::Timestamp;
 
 /// Which dead letters to group.
@@ -117,7 +117,7 @@ pub async fn dead_groups(
         now: stats.now,
     };
     let has_dead = stats.queues.into_iter();
-    for stats in has_dead.filter(|stats| stats.counts.of(State::Dead) > 0) {
+    for stats in has_dead.filter(|stats| stats.counts.of(JobState::Dead) > 0) {
         if found.examined >= EXAMINED_MAX {
             found.complete = false;
             break;
@@ -147,7 +147,7 @@ impl Found {
             let list = List {
                 by: ListBy::State {
                     queue: queue.clone(),
-                    state: State::Dead,
+                    state: JobState::Dead,
                 },
                 filter: Filter {
                     kind: search.kind.clone(),

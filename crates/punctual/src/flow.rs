@@ -21,7 +21,7 @@ use crate::job::bounds::{
     TEXT_AFTER_COUNT, TEXT_AFTER_ITSELF, TEXT_AFTER_TWICE, TEXT_CALLBACK_AFTER, TEXT_STEP_ID,
     TEXT_STEP_PAST,
 };
-use crate::job::{JobId, NewJob, State, check_name};
+use crate::job::{JobId, JobState, NewJob, check_name};
 use crate::time::{Timestamp, hours};
 
 pub use plan::{Parts, Plan, Upstream};
@@ -64,10 +64,10 @@ impl On {
     }
 
     /// Whether a job that ended in that state ended as asked.
-    pub fn is_met_by(self, state: State) -> bool {
+    pub fn is_met_by(self, state: JobState) -> bool {
         match self {
-            Self::Completed => state == State::Completed,
-            Self::Failed => state != State::Completed,
+            Self::Completed => state == JobState::Completed,
+            Self::Failed => state != JobState::Completed,
             Self::Settled => true,
         }
     }
@@ -339,7 +339,7 @@ pub struct StepStatus {
     /// Its job.
     pub id: JobId,
     /// The state of its job.
-    pub state: State,
+    pub state: JobState,
     /// Whether it was passed over, because a job that it waited for ended otherwise.
     pub skipped: bool,
     /// Jobs that it still waits for.
@@ -355,7 +355,7 @@ pub struct StepStatus {
 
 impl StepStatus {
     /// A step that waits for nothing; engines fill in the rest.
-    pub fn new(name: impl Into<String>, id: JobId, state: State, number: u32) -> Self {
+    pub fn new(name: impl Into<String>, id: JobId, state: JobState, number: u32) -> Self {
         Self {
             name: name.into(),
             id,

@@ -29,7 +29,7 @@ pub(crate) use log::append_log;
 pub use log::{LogLine, check_log};
 pub(crate) use memo::append_memo;
 pub use memo::{Memo, MemoSource, check_memos, too_many_memos};
-pub(crate) use past::remember;
+pub(crate) use past::push_attempt;
 pub use past::{PastAttempt, PastOutcome};
 pub(crate) use record::suspect_after;
 pub use record::{CancelReason, DeadReason, JobRecord, Stop};
@@ -38,7 +38,7 @@ pub use spec::{
 };
 pub(crate) use spec::{check_held_names, is_one, one};
 pub(crate) use spec::{check_payload, check_priority};
-pub use state::{Event, State, TRANSITIONS, Transition};
+pub use state::{Event, JobState, TRANSITIONS, Transition};
 
 use std::time::Duration;
 

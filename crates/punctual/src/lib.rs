@@ -78,7 +78,7 @@ pub mod worker;
 pub use engine::{Engine, Namespace};
 pub use error::{Error, ErrorKind, Result};
 pub use job::{
-    Due, Effect, Group, Hold, Job, JobId, JobRecord, Limits, NewJob, OnRetry, Outcome, State,
+    Due, Effect, Group, Hold, Job, JobId, JobRecord, JobState, Limits, NewJob, OnRetry, Outcome,
     Unique, UniquePolicy,
 };
 pub use memory::MemoryEngine;

@@ -47,7 +47,8 @@ use crate::engine::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
-    Hold, JobId, JobRecord, NewJob, Outcome, PARENT_HEADER, State, Unique, UniquePolicy, check_name,
+    Hold, JobId, JobRecord, JobState, NewJob, Outcome, PARENT_HEADER, Unique, UniquePolicy,
+    check_name,
 };
 use crate::time::{Stopwatch, Timestamp, format_span, pause};
 use crate::worker::Context;
@@ -360,7 +361,7 @@ impl Lock {
         let Ok(Some(got)) = self.queue.get(ticket).await else {
             return named("lock is held");
         };
-        if got.state() == State::Ready {
+        if got.state() == JobState::Ready {
             let message = "lock has no holder and cannot be taken: its queue is paused or limited, or \
                            its holder died just now";
             return named(message).with("queue", self.queue_name());

@@ -67,7 +67,7 @@ use rustc_hash::FxHashMap;
 
 use crate::engine::{Checks, Namespace};
 use crate::error::Result;
-use crate::job::{JobId, Limits, State};
+use crate::job::{JobId, JobState, Limits};
 use crate::time::Timestamp;
 
 use due::DueIndex;
@@ -233,7 +233,7 @@ struct OpenLease {
     nonce: u64,
     lease_duration: Duration,
     deadline: Timestamp,
-    spared: bool,
+    extended_after_pause: bool,
 }
 
 impl Machine {
@@ -476,7 +476,7 @@ impl Machine {
             .ok_or_else(|| codec::damaged("queue"))
     }
 
-    fn count(&mut self, queue: u32, state: State, up: bool) -> Result<()> {
+    fn count(&mut self, queue: u32, state: JobState, up: bool) -> Result<()> {
         let count = &mut self.queue_mut(queue)?.row.counts[state as usize];
         debug_assert!(up || *count > 0, "{state} jobs are never fewer than none");
         *count = if up {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::engine::Settlement;
-use crate::job::{CancelReason, DeadReason, JobId, JobRecord, NewJob, Outcome, State};
+use crate::job::{CancelReason, DeadReason, JobId, JobRecord, JobState, NewJob, Outcome};
 use crate::time::hours;
 
 pub use self::amqp::{AMQP_DEFAULT_QUEUE, AMQP_PREFIX, AmqpTarget, is_amqp_queue};
@@ -115,9 +115,9 @@ pub fn callback(job: &JobRecord, settlement: &Settlement) -> Option<NewJob> {
 pub fn callback_of(job: &JobRecord) -> Option<NewJob> {
     let url = header(&job.headers, CALLBACK)?;
     let end = match job.state {
-        State::Completed => End::Completed,
-        State::Cancelled => End::Cancelled(job.cancelled.unwrap_or(CancelReason::Requested)),
-        State::Dead => End::Dead(job.dead.unwrap_or(DeadReason::Permanent)),
+        JobState::Completed => End::Completed,
+        JobState::Cancelled => End::Cancelled(job.cancelled.unwrap_or(CancelReason::Requested)),
+        JobState::Dead => End::Dead(job.dead.unwrap_or(DeadReason::Permanent)),
         _ => return None,
     };
     Told::of(job, end).post(job, url)
@@ -153,9 +153,9 @@ struct Told<'a> {
 impl<'a> Told<'a> {
     fn of(job: &'a JobRecord, end: End) -> Self {
         let (state, cancelled, dead) = match end {
-            End::Completed => (State::Completed, None, None),
-            End::Cancelled(why) => (State::Cancelled, Some(why.name()), None),
-            End::Dead(why) => (State::Dead, None, Some(why.name())),
+            End::Completed => (JobState::Completed, None, None),
+            End::Cancelled(why) => (JobState::Cancelled, Some(why.name()), None),
+            End::Dead(why) => (JobState::Dead, None, Some(why.name())),
         };
         Self {
             id: job.id,

@@ -6,7 +6,7 @@ mod enqueue;
 mod flows;
 mod jobs;
 mod limits;
-mod meters;
+mod metrics;
 mod named;
 mod options;
 mod publishing;
@@ -31,8 +31,8 @@ pub use publishing::{Matched, Messages};
 pub use schedules::{NewSchedule, Schedules};
 pub use topics::{Copy, MatchLine, Publish, Published, Topics};
 
-use self::meters::Meters;
-pub(crate) use self::meters::published;
+use self::metrics::Metrics;
+pub(crate) use self::metrics::published;
 use crate::backoff::Backoff;
 use crate::engine::{CallSize, Engine, Enqueued, Namespace, Receipt};
 use crate::error::{Error, ErrorKind, Result};
@@ -64,7 +64,7 @@ use crate::topic::Matcher;
 /// // The order was paid in time:
 /// queue.cancel(("orders", "order:7")).await?;
 /// # let got = queue.get(receipt.id).await?.unwrap();
-/// # assert_eq!(got.state(), punctual::State::Cancelled);
+/// # assert_eq!(got.state(), punctual::JobState::Cancelled);
 /// # Ok::<(), punctual::Error>(())
 /// # }).unwrap();
 /// ```
@@ -75,7 +75,7 @@ struct Inner {
     engine: Arc<dyn Engine>,
     namespace: Namespace,
     limits: OnceCell<Limits>,
-    meters: Meters,
+    metrics: Metrics,
     /// The subscriptions as they were last read, or came with a conflict.
     topics: Mutex<Option<Arc<Matcher>>>,
 }
@@ -97,7 +97,7 @@ impl Queue {
             engine,
             namespace,
             limits: OnceCell::new(),
-            meters: Meters::default(),
+            metrics: Metrics::default(),
             topics: Mutex::default(),
         }))
     }
@@ -183,7 +183,7 @@ impl Queue {
         loop {
             match inner.engine.enqueue(&inner.namespace, jobs.clone()).await {
                 Ok(enqueued) => {
-                    inner.meters.enqueued(&jobs, &enqueued.receipts);
+                    inner.metrics.enqueued(&jobs, &enqueued.receipts);
                     tracing::debug!(
                         namespace = %inner.namespace,
                         jobs = jobs.len(),

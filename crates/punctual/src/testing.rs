@@ -57,7 +57,7 @@ use std::time::Duration;
 
 use crate::engine::{Engine, Filter, List, ListBy, Namespace};
 use crate::error::Result;
-use crate::job::{Job, JobRecord, State};
+use crate::job::{Job, JobRecord, JobState};
 use crate::queue::IntoEngine;
 use crate::time::{Clock, Timestamp};
 use crate::worker::Worker;
@@ -134,7 +134,12 @@ fn shown(jobs: &[JobRecord]) -> Vec<String> {
 
 async fn unsettled<J: Job>(engine: &dyn Engine) -> Vec<JobRecord> {
     let mut jobs = Vec::new();
-    for state in [State::Held, State::Scheduled, State::Ready, State::Active] {
+    for state in [
+        JobState::Held,
+        JobState::Scheduled,
+        JobState::Ready,
+        JobState::Active,
+    ] {
         let mut list = List {
             by: ListBy::State {
                 queue: J::QUEUE.into(),

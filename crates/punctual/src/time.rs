@@ -5,7 +5,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "the one place that reads clocks")]
 
-mod alarm;
+mod precise_sleep;
 mod text;
 
 use std::collections::BTreeMap;
@@ -184,7 +184,7 @@ impl Clock for SystemClock {
                 if left.is_zero() {
                     return;
                 }
-                alarm::sleep(left.min(Duration::from_secs(1))).await;
+                precise_sleep::sleep(left.min(Duration::from_secs(1))).await;
             }
         })
     }
@@ -373,7 +373,7 @@ impl Stopwatch {
 
 /// Sleeps for a span of real time: for back-off and progress displays, never for what is due.
 pub async fn pause(span: Duration) {
-    alarm::sleep(span).await;
+    precise_sleep::sleep(span).await;
 }
 
 /// Ends a future after a span of real time; `None` if it was not done by then.
@@ -381,6 +381,6 @@ pub async fn within<F: Future>(span: Duration, future: F) -> Option<F::Output> {
     tokio::select! {
         biased;
         output = future => Some(output),
-        () = alarm::sleep(span) => None,
+        () = precise_sleep::sleep(span) => None,
     }
 }

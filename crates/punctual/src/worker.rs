@@ -18,7 +18,7 @@ mod join;
 mod layer;
 mod lease;
 mod log;
-mod meters;
+mod metrics;
 mod publish;
 mod queues;
 mod runner;
@@ -142,7 +142,7 @@ struct Setup {
     lease_duration: Duration,
     drain_limit: Duration,
     abort_grace: Duration,
-    suspect_patience: Duration,
+    suspect_wait: Duration,
     isolated: bool,
     /// The first mistake in the set-up; a run answers it.
     mistake: Option<String>,
@@ -167,7 +167,7 @@ impl Worker {
             lease_duration: seconds(10),
             drain_limit: seconds(25),
             abort_grace: seconds(2),
-            suspect_patience: seconds(30),
+            suspect_wait: seconds(30),
             isolated: false,
             mistake: None,
         })
@@ -412,8 +412,8 @@ impl Worker {
     ///
     /// Several workers in one process do not know of each other: their suspects are not alone.
     #[must_use]
-    pub fn suspect_patience(mut self, patience: Duration) -> Self {
-        self.0.suspect_patience = patience.min(SPAN_MAX);
+    pub fn suspect_wait(mut self, span: Duration) -> Self {
+        self.0.suspect_wait = span.min(SPAN_MAX);
         self
     }
 
@@ -421,7 +421,7 @@ impl Worker {
     /// process harms no other: such a worker claims suspects beside its usual work.
     ///
     /// Any other worker runs a suspect with nothing beside it (see
-    /// [`suspect_patience`](Self::suspect_patience)).
+    /// [`suspect_wait`](Self::suspect_wait)).
     #[must_use]
     pub fn isolated(mut self) -> Self {
         self.0.isolated = true;

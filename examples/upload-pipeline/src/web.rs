@@ -8,7 +8,7 @@ use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use punctual::engine::Got;
 use punctual::time::{millis, pause, seconds, within};
-use punctual::{JobId, State as JobState};
+use punctual::{JobId, JobState};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

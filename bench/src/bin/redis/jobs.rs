@@ -65,7 +65,7 @@ const CALLERS: u64 = 8;
 const AHEAD: Duration = Duration::from_secs(10);
 /// How long nothing may happen before a worker counts as stuck. Sidekiq polls its schedule every
 /// 15 s.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// Prints a row for each kind.
@@ -190,7 +190,7 @@ fn life(side: &Side, kind: &Kind, jobs: u64) -> Option<f64> {
             &["job", kind.name, &count, &batch, &callers, &ahead],
         )?;
         let mut workers = side.work(&server, 1)?;
-        workers.until(jobs * kind.percent_run / 100, PATIENCE)?;
+        workers.until(jobs * kind.percent_run / 100, TIME_LIMIT)?;
         // What was begun is settled a moment later; its CPU belongs to the jobs.
         pause(MOMENT);
         Some(server.cpu_us())

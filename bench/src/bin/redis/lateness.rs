@@ -37,7 +37,7 @@ struct Lateness {
 
 /// How long nothing may happen before the rest counts as missing: Sidekiq looks 10 to 15 s after
 /// its start and then every 5 s, apalis-redis every 30 s.
-const PATIENCE: Duration = Duration::from_secs(45);
+const TIME_LIMIT: Duration = Duration::from_secs(45);
 
 pub(crate) fn measure(options: &Options, sides: &[Side]) {
     let idle = if options.long { 600 } else { 60 };
@@ -131,7 +131,7 @@ fn run(side: &Side, load: &Load, seconds: u64) -> Option<Lateness> {
     let mut producer = side.begin(&server, &["schedule", &rate, &span]);
     let jobs = load.rate * seconds;
     let sleeper = Sleeper::start();
-    let mut seen = workers.until_or_silent(jobs, PATIENCE);
+    let mut seen = workers.until_or_silent(jobs, TIME_LIMIT);
     producer.wait().expect("the producer ends");
     let machine = quantile_ms(&mut sleeper.end(), 0.99);
     let late = &mut seen.late_us;

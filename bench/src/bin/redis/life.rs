@@ -10,7 +10,7 @@ use crate::table::{cell, median, median_of, print, ratio, spread};
 use crate::{Options, in_turns, raw};
 
 /// How long nothing may happen before a worker counts as stuck.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// One run: jobs enqueued, then run.
@@ -219,7 +219,7 @@ fn life(side: &Side, jobs: u64, batch: u64, callers: u64, workers: usize) -> Opt
     let took = side.order(&server, &["enqueue", &count, &size, &at_once])?;
     let between = server.cpu_us();
     let mut workers = side.work(&server, workers)?;
-    let seen = workers.until(jobs, PATIENCE)?;
+    let seen = workers.until(jobs, TIME_LIMIT)?;
     // What was begun is settled a moment later; its CPU belongs to the jobs.
     pause(MOMENT);
     let after = server.cpu_us();

@@ -258,9 +258,9 @@ impl Seen {
 }
 
 impl Workers {
-    /// Listens until so many jobs are done; `None` if nothing is heard for the time of patience.
-    pub(crate) fn until(&mut self, jobs: u64, patience: Duration) -> Option<Seen> {
-        let seen = self.until_or_silent(jobs, patience);
+    /// Listens until so many jobs are done; `None` if nothing is heard for the time of time_limit.
+    pub(crate) fn until(&mut self, jobs: u64, time_limit: Duration) -> Option<Seen> {
+        let seen = self.until_or_silent(jobs, time_limit);
         if seen.done < jobs {
             eprintln!("only {} of {jobs} jobs were run", seen.done);
         }
@@ -268,9 +268,9 @@ impl Workers {
     }
 
     /// The same, with whatever was heard.
-    pub(crate) fn until_or_silent(&mut self, jobs: u64, patience: Duration) -> Seen {
+    pub(crate) fn until_or_silent(&mut self, jobs: u64, time_limit: Duration) -> Seen {
         while self.seen.done < jobs {
-            match self.heard.recv_timeout(patience) {
+            match self.heard.recv_timeout(time_limit) {
                 Ok(line) => self.seen.add(line),
                 Err(_) => break,
             }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use punctual::time::{Clock, SystemClock, hours, minutes};
-use punctual::{Due, Group, MemoryEngine, NewJob, RetryPolicy, State, Unique};
+use punctual::{Due, Group, JobState, MemoryEngine, NewJob, RetryPolicy, Unique};
 use punctual_outbox::{Dialect, ddl};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, MySqlPool, PgPool, SqlitePool};
@@ -133,7 +133,7 @@ pub(crate) async fn refuses(database: &Database, address: &str, inserts: &'stati
     assert_eq!(jobs.len(), 1, "{jobs:?}");
     assert_eq!(
         (jobs[0].queue.as_str(), jobs[0].state),
-        ("mail", State::Scheduled)
+        ("mail", JobState::Scheduled)
     );
     assert_eq!(
         jobs[0].id.to_string(),

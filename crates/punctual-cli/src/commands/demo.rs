@@ -14,7 +14,7 @@ use std::time::Duration;
 use punctual::engine::StatsRequest;
 use punctual::time::{Clock, SystemClock, Timestamp, pause, within};
 use punctual::worker::Shutdown;
-use punctual::{Job, JobId, Namespace, Queue, State, Worker};
+use punctual::{Job, JobId, JobState, Namespace, Queue, Worker};
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinSet};
 
@@ -243,7 +243,7 @@ impl Args {
         };
         let stats = session.engine.stats(&session.namespace, request).await?;
         let left =
-            |counts: &punctual::engine::Counts| counts.pending() + counts.of(State::Active) > 0;
+            |counts: &punctual::engine::Counts| counts.pending() + counts.of(JobState::Active) > 0;
         Ok(stats.queues.iter().any(|queue| left(&queue.counts)))
     }
 }
@@ -302,6 +302,6 @@ fn tell(session: &Session, sum: &Reconciliation, ledger: &Path, took: Duration) 
     if sum.is_good() {
         Ok(())
     } else {
-        Err(Failure::told(Exit::Failed))
+        Err(Failure::reported(Exit::Failed))
     }
 }

@@ -14,7 +14,7 @@ use punctual::lock::LockWaiter;
 use punctual::push::is_amqp_queue;
 use punctual::schedule::tz_database_version;
 use punctual::time::{Stopwatch, format_span, seconds};
-use punctual::{Engine, ErrorKind, Namespace, NewJob, Outcome, State};
+use punctual::{Engine, ErrorKind, JobState, Namespace, NewJob, Outcome};
 use rustix::fs::statvfs;
 
 use crate::args::{Global, Session};
@@ -155,7 +155,7 @@ async fn health(session: &Session) -> Result<Vec<Check>> {
     if info.health.is_well() {
         checks.push(Check::good("health", "healthy"));
     } else {
-        for problem in info.health.told() {
+        for problem in info.health.problem_texts() {
             let (what, remedy) = problem
                 .split_once("; ")
                 .unwrap_or((&problem, "check the log"));
@@ -307,7 +307,7 @@ async fn queues(session: &Session) -> Result<Vec<Check>> {
 fn queue_checks(queue: &QueueStats, stats: &Stats) -> Vec<Check> {
     let name = &queue.queue;
     let mut checks = Vec::new();
-    let ready = queue.counts.of(State::Ready);
+    let ready = queue.counts.of(JobState::Ready);
     let has_worker = stats
         .workers
         .iter()
@@ -341,7 +341,7 @@ fn queue_checks(queue: &QueueStats, stats: &Stats) -> Vec<Check> {
             "add workers, or slots to those there are",
         ));
     }
-    let dead = queue.counts.of(State::Dead);
+    let dead = queue.counts.of(JobState::Dead);
     if dead > 0 {
         checks.push(Check::warning(
             "queues",
@@ -390,7 +390,7 @@ fn tell(out: Output, checks: &[Check]) -> Result<()> {
         }
     }
     if wrong {
-        Err(Failure::told(Exit::Failed))
+        Err(Failure::reported(Exit::Failed))
     } else {
         Ok(())
     }

@@ -191,7 +191,7 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
     if receipt.verdict.is_accepted() {
         Ok(())
     } else {
-        Err(Failure::told(Exit::Refused))
+        Err(Failure::reported(Exit::Refused))
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use punctual::engine::{Filter, List, ListBy};
-use punctual::{JobId, JobRecord, State};
+use punctual::{JobId, JobRecord, JobState};
 
 use super::links::Links;
 use super::records;
@@ -137,7 +137,7 @@ impl Args {
 
 /// Whether a job cannot be imported by itself: it may wait for jobs of other queues.
 fn waits_for_others(job: &JobRecord) -> bool {
-    let waits = job.state == State::Held && job.wait_for.is_empty() && job.unique.is_none();
+    let waits = job.state == JobState::Held && job.wait_for.is_empty() && job.unique.is_none();
     job.flow.is_some() || waits
 }
 

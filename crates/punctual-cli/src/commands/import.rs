@@ -201,6 +201,6 @@ fn tell(
     if counts.keys().all(|verdict| taken.contains(verdict)) {
         Ok(())
     } else {
-        Err(Failure::told(Exit::Refused))
+        Err(Failure::reported(Exit::Refused))
     }
 }

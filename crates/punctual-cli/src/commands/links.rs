@@ -8,7 +8,7 @@ use punctual::flow::{
     After, Edge, EndedStep, FlowStatus, RestoredFlow, RestoredSeal, Role, StepPast, StepStatus,
 };
 use punctual::queue::Flows;
-use punctual::{JobId, JobRecord, Queue, State};
+use punctual::{JobId, JobRecord, JobState, Queue};
 use punctual_gateway::{FlowPart, JobJson, RecordJson};
 
 use crate::args::Session;
@@ -51,11 +51,11 @@ impl Links {
         let is_step = job.flow.is_some();
         match job.state {
             _ if is_step => {}
-            State::Held => self.held.push(job.id),
+            JobState::Held => self.held.push(job.id),
             state if !state.is_settled() => self.open.push(job.id),
             _ => {}
         }
-        is_step || job.state == State::Held
+        is_step || job.state == JobState::Held
     }
 
     /// Writes them with what they wait for, then flows; how many jobs and other lines.

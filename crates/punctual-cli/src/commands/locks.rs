@@ -2,7 +2,7 @@
 
 use punctual::lock::{LOCK_PREFIX, LockStatus, LockWaiter};
 use punctual::time::Timestamp;
-use punctual::{JobId, JobRecord, Queue, State};
+use punctual::{JobId, JobRecord, JobState, Queue};
 
 use crate::args::{Global, Session};
 use crate::connect::Make;
@@ -87,8 +87,8 @@ pub(super) fn of_job(job: &JobRecord, waiters: &[LockWaiter], now: Timestamp) ->
         .cloned()
         .collect();
     match (job.state, its.len()) {
-        (State::Active, 0) => Some(format!("It holds the lock {lock}; nothing waits for it.")),
-        (State::Active, n) => {
+        (JobState::Active, 0) => Some(format!("It holds the lock {lock}; nothing waits for it.")),
+        (JobState::Active, n) => {
             let who = waiting(&its, now);
             Some(format!("It holds the lock {lock}; {n} wait for it: {who}."))
         }

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use clap::Subcommand;
-use punctual::State;
+use punctual::JobState;
 use punctual::engine::{Capability, Control, Controlled, QueueStats, StatsRequest};
 use punctual::time::format_span;
 
@@ -181,13 +181,13 @@ async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
             session.out.json(&object!({
                 "queue": queue.queue,
                 "paused": queue.paused,
-                "held": of(State::Held),
-                "scheduled": of(State::Scheduled),
-                "ready": of(State::Ready),
-                "active": of(State::Active),
-                "completed": of(State::Completed),
-                "cancelled": of(State::Cancelled),
-                "dead": of(State::Dead),
+                "held": of(JobState::Held),
+                "scheduled": of(JobState::Scheduled),
+                "ready": of(JobState::Ready),
+                "active": of(JobState::Active),
+                "completed": of(JobState::Completed),
+                "cancelled": of(JobState::Cancelled),
+                "dead": of(JobState::Dead),
                 "limits": queue.limits.as_ref().map(limit::object_of),
                 "oldest_due_ms": queue.oldest_due.map(|span| span.as_millis()),
                 "last_end": queue.ends.first().map(|end| object!({
@@ -207,14 +207,14 @@ async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
         return Ok(());
     }
     let mut header = vec!["queue"];
-    header.extend(State::ALL.map(State::name));
+    header.extend(JobState::ALL.map(JobState::name));
     header.extend(["limit", "oldest due", "last end"]);
     let rows = stats
         .iter()
         .map(|queue| {
             let paused = if queue.paused { " (paused)" } else { "" };
             let mut row = vec![format!("{}{paused}", queue.queue)];
-            row.extend(State::ALL.map(|state| count(queue.counts.of(state))));
+            row.extend(JobState::ALL.map(|state| count(queue.counts.of(state))));
             let limits = queue.limits.as_ref();
             row.push(
                 limits

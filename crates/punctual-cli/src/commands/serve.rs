@@ -349,7 +349,7 @@ fn announce(
         false => format!(" -H \"Authorization: Bearer ${TOKEN}\""),
     };
     out.line(format!("serving {engine} on {url}"))?;
-    out.line(format!("\n  look      {dashboard}"))?;
+    out.line(format!("\n  dashboard {dashboard}"))?;
     if let Some(token) = token {
         out.line(format!("  token     export {TOKEN}={token}"))?;
     }

@@ -5,7 +5,7 @@ mod screen;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use punctual::State;
+use punctual::JobState;
 use punctual::engine::{Info, MinuteStats, QueueStats, Stats, StatsRequest, WorkerSeen};
 use punctual::lock::LockWaiter;
 use punctual::time::{Timestamp, format_span, pause, seconds};
@@ -187,7 +187,7 @@ fn rows_for_queues() -> usize {
 /// Queues with the most to do are shown first.
 fn weight(queue: &QueueStats) -> (Duration, u64, u64) {
     let of = |state| queue.counts.of(state);
-    let busy = of(State::Ready) + of(State::Active);
+    let busy = of(JobState::Ready) + of(JobState::Active);
     (
         queue.oldest_due.unwrap_or_default(),
         busy,
@@ -211,13 +211,13 @@ fn body(session: &Session, place: &str, seen: &Seen) -> Vec<String> {
             "{}, {}, {} scheduled, {} ready, {} active, {} dead",
             counted(seen.queues.len() as u64, "queue"),
             counted(seen.workers.len() as u64, "worker"),
-            sum(State::Scheduled),
-            sum(State::Ready),
-            sum(State::Active),
-            sum(State::Dead),
+            sum(JobState::Scheduled),
+            sum(JobState::Ready),
+            sum(JobState::Active),
+            sum(JobState::Dead),
         ),
     ];
-    for problem in seen.info.health.told().take(2) {
+    for problem in seen.info.health.problem_texts().take(2) {
         lines.push(format!("problem: {problem}"));
     }
     lines.push(String::new());
@@ -248,11 +248,11 @@ fn queue_lines(seen: &Seen) -> Vec<String> {
         let paused = if queue.paused { " (paused)" } else { "" };
         vec![
             format!("{}{paused}", queue.queue),
-            of(State::Held),
-            of(State::Scheduled),
-            of(State::Ready),
-            of(State::Active),
-            of(State::Dead),
+            of(JobState::Held),
+            of(JobState::Scheduled),
+            of(JobState::Ready),
+            of(JobState::Active),
+            of(JobState::Dead),
             count(minute.map_or(0, |minute| minute.completed)),
             late.map_or_else(|| "-".into(), |(_, p99)| ms(p99)),
             queue.oldest_due.map_or_else(|| "-".into(), format_span),
@@ -319,7 +319,7 @@ fn as_json(seen: &Seen) -> Object {
     object!({
         "now": seen.now.to_string(),
         "durability": seen.info.durability.to_string(),
-        "problems": seen.info.health.told().collect::<Vec<_>>(),
+        "problems": seen.info.health.problem_texts().collect::<Vec<_>>(),
         "queues": queues,
         "queues_left_out": seen.hidden,
         "workers": workers,
@@ -333,11 +333,11 @@ fn queue_json(queue: &QueueStats, now: Timestamp) -> Object {
     object!({
         "queue": queue.queue,
         "paused": queue.paused,
-        "held": of(State::Held),
-        "scheduled": of(State::Scheduled),
-        "ready": of(State::Ready),
-        "active": of(State::Active),
-        "dead": of(State::Dead),
+        "held": of(JobState::Held),
+        "scheduled": of(JobState::Scheduled),
+        "ready": of(JobState::Ready),
+        "active": of(JobState::Active),
+        "dead": of(JobState::Dead),
         "completed_per_minute": minute.map_or(0, |minute| minute.completed),
         "lateness_p99_us": late.map(|(_, p99)| p99),
         "oldest_due_ms": queue.oldest_due.map(|span| span.as_millis()),

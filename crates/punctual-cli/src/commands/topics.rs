@@ -319,7 +319,7 @@ impl Publish {
         }
         match refused {
             0 => Ok(()),
-            _ => Err(Failure::told(Exit::Refused)),
+            _ => Err(Failure::reported(Exit::Refused)),
         }
     }
 }

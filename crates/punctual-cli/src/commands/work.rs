@@ -17,7 +17,7 @@ use futures_util::FutureExt as _;
 use punctual::engine::StatsRequest;
 use punctual::time::seconds;
 use punctual::worker::{QueueShare, shutdown_signal};
-use punctual::{Context, JobRecord, State, Worker};
+use punctual::{Context, JobRecord, JobState, Worker};
 
 use self::exec::Exec;
 use self::http::Http;
@@ -224,7 +224,7 @@ impl Args {
         };
         let stats = session.engine.stats(&session.namespace, request).await?;
         for queue in &stats.queues {
-            let (name, ready) = (&queue.queue, queue.counts.of(State::Ready));
+            let (name, ready) = (&queue.queue, queue.counts.of(JobState::Ready));
             let is_closed = queue.limits.is_some_and(|limits| limits.closed.is_some());
             if ready == 0 || !queue.paused && !is_closed {
                 continue;

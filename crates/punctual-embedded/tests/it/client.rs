@@ -3,7 +3,7 @@
 use punctual::engine::{
     Action, Claim, Edit, LeaseReport, Select, Settle, Settlement, Target, WorkerId,
 };
-use punctual::{Effect, Engine, JobId, Namespace, NewJob, Outcome, Result, State};
+use punctual::{Effect, Engine, JobId, JobState, Namespace, NewJob, Outcome, Result};
 
 /// The queue of every job here.
 pub(crate) const QUEUE: &str = "orders";
@@ -48,7 +48,7 @@ pub(crate) async fn cancel(engine: &impl Engine, id: JobId) -> Result<bool> {
     Ok(edited.verdicts[0].1.is_change())
 }
 
-pub(crate) async fn state(engine: &impl Engine, id: JobId) -> Option<State> {
+pub(crate) async fn state(engine: &impl Engine, id: JobId) -> Option<JobState> {
     let got = engine
         .get(&Namespace::default(), vec![Target::Id(id)], false)
         .await;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use punctual::engine::Durability;
-use punctual::{ErrorKind, JobId, State};
+use punctual::{ErrorKind, JobId, JobState};
 use punctual_embedded::{EmbeddedEngine, Options, backup, restore};
 
 use crate::client::{enqueue, state, work};
@@ -24,7 +24,7 @@ async fn a_backup_of_a_directory_in_use_has_everything_acknowledged_before() {
     let parent = tempfile::tempdir().expect("a directory");
     let path = parent.path().join("data");
     let engine = Arc::new(EmbeddedEngine::open(&path, options()).expect("it is new"));
-    let told: Arc<Mutex<BTreeMap<JobId, State>>> = Arc::default();
+    let told: Arc<Mutex<BTreeMap<JobId, JobState>>> = Arc::default();
     let ends = Arc::new(AtomicBool::new(false));
     let mut tasks = Vec::new();
     for producer in [true, false] {
@@ -33,9 +33,12 @@ async fn a_backup_of_a_directory_in_use_has_everything_acknowledged_before() {
             while !ends.load(Ordering::Relaxed) {
                 if producer {
                     let id = enqueue(&*engine, 200).await.expect("enqueue");
-                    told.lock().expect("lock").entry(id).or_insert(State::Ready);
+                    told.lock()
+                        .expect("lock")
+                        .entry(id)
+                        .or_insert(JobState::Ready);
                 } else if let Some((done, _)) = work(&*engine, 200).await.expect("work") {
-                    told.lock().expect("lock").insert(done, State::Completed);
+                    told.lock().expect("lock").insert(done, JobState::Completed);
                 }
             }
         }));
@@ -76,7 +79,7 @@ async fn a_restored_backup_goes_on_where_it_was_taken() {
     drop(engine);
     restore(&kept, &again).expect("restore");
     let engine = EmbeddedEngine::open(&again, options()).expect("it opens");
-    assert_eq!(state(&engine, before).await, Some(State::Ready));
+    assert_eq!(state(&engine, before).await, Some(JobState::Ready));
     assert_eq!(
         state(&engine, after).await,
         None,

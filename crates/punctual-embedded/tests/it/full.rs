@@ -6,7 +6,7 @@ use std::sync::Arc;
 use punctual::conformance::START;
 use punctual::engine::{Control, Durability, Guard};
 use punctual::time::{ManualClock, millis, pause, seconds, within};
-use punctual::{Effect, Engine, ErrorKind, JobId, Limits, Namespace, NewJob, Result, State};
+use punctual::{Effect, Engine, ErrorKind, JobId, JobState, Limits, Namespace, NewJob, Result};
 use punctual_embedded::disk::Disk;
 use punctual_embedded::testing::{Crash, ForgetfulDisk, MemoryStore};
 use punctual_embedded::{EmbeddedEngine, Options};
@@ -92,7 +92,7 @@ impl Full {
     }
 
     /// Forgets everything that was not synced, and looks whether these jobs are there.
-    async fn assert_kept(self, jobs: impl IntoIterator<Item = (JobId, State)>) {
+    async fn assert_kept(self, jobs: impl IntoIterator<Item = (JobId, JobState)>) {
         let disk = self.disk.crash(Crash::PowerCut { keeps: 0 });
         disk.set_capacity(None);
         let store = self.store.copy(disk.clone());
@@ -120,7 +120,7 @@ async fn a_full_disk_without_a_reserve_takes_jobs_again_when_there_is_room() {
     full.leave(8 << 20);
     let again = full.enqueue_until_taken().await;
     let kept = taken.into_iter().chain([again]);
-    full.assert_kept(kept.map(|id| (id, State::Ready))).await;
+    full.assert_kept(kept.map(|id| (id, JobState::Ready))).await;
 }
 
 #[tokio::test]
@@ -170,11 +170,11 @@ async fn a_disk_that_fills_up_is_foreseen_and_only_enqueue_is_refused() {
     full.disk.set_capacity(None);
     let after = full.enqueue_until_taken().await;
     let told = [
-        (done, State::Completed),
-        (follower, State::Ready),
-        (taken[taken.len() - 1], State::Cancelled),
-        (taken[1], State::Ready),
-        (after, State::Ready),
+        (done, JobState::Completed),
+        (follower, JobState::Ready),
+        (taken[taken.len() - 1], JobState::Cancelled),
+        (taken[1], JobState::Ready),
+        (after, JobState::Ready),
     ];
     full.assert_kept(told).await;
 }
@@ -190,7 +190,7 @@ async fn a_disk_that_is_full_at_once_lets_jobs_be_settled_from_the_reserve() {
     while full.has_reserve() || told.len() < 40 {
         let settled = work(&full.engine, 1_000).await.expect("settle goes on");
         let (done, follower) = settled.expect("a job");
-        told.extend([(done, State::Completed), (follower, State::Ready)]);
+        told.extend([(done, JobState::Completed), (follower, JobState::Ready)]);
         assert!(told.len() < 1_000, "the reserve is never needed");
     }
     assert_eq!(
@@ -198,7 +198,7 @@ async fn a_disk_that_is_full_at_once_lets_jobs_be_settled_from_the_reserve() {
         ErrorKind::EngineFull
     );
     full.disk.set_capacity(None);
-    told.push((full.enqueue_until_taken().await, State::Ready));
+    told.push((full.enqueue_until_taken().await, JobState::Ready));
     let kept = within(seconds(10), async {
         while !full.has_reserve() {
             pause(millis(5)).await;
@@ -261,7 +261,7 @@ async fn a_disk_without_any_room_refuses_changes_answers_reads_and_recovers() {
     assert!(settled.len() > 10, "the reserve was used first");
     assert_eq!(
         state(&full.engine, told[299]).await,
-        Some(State::Ready),
+        Some(JobState::Ready),
         "reads go on"
     );
     let error = cancel(&full.engine, told[299])
@@ -271,9 +271,9 @@ async fn a_disk_without_any_room_refuses_changes_answers_reads_and_recovers() {
 
     full.disk.set_capacity(None);
     let after = full.enqueue_until_taken().await;
-    let mut told: Vec<_> = vec![(told[299], State::Ready), (after, State::Ready)];
+    let mut told: Vec<_> = vec![(told[299], JobState::Ready), (after, JobState::Ready)];
     for (done, follower) in settled {
-        told.extend([(done, State::Completed), (follower, State::Ready)]);
+        told.extend([(done, JobState::Completed), (follower, JobState::Ready)]);
     }
     full.assert_kept(told).await;
 }
@@ -283,7 +283,7 @@ async fn fails_at_sync(k: usize) -> Result<()> {
     let full = open();
     let mut told = Vec::new();
     for _ in 0..k {
-        told.push((enqueue(&full.engine, 100).await?, State::Ready));
+        told.push((enqueue(&full.engine, 100).await?, JobState::Ready));
     }
     full.disk.fail_syncs(true);
     let error = enqueue(&full.engine, 100)

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use punctual::engine::{Durability, Target};
-use punctual::{Engine, JobId, Namespace, State};
+use punctual::{Engine, JobId, JobState, Namespace};
 use punctual_embedded::{EmbeddedEngine, Options};
 
 use child::Word;
@@ -20,7 +20,7 @@ use child::Word;
 #[derive(Default)]
 struct Told {
     /// Acknowledged jobs, with the state that was.
-    jobs: BTreeMap<JobId, State>,
+    jobs: BTreeMap<JobId, JobState>,
     /// Calls of this life without an answer yet.
     enqueues: BTreeMap<u64, Vec<JobId>>,
     /// Calls of former lives without an answer, and settles of any life.
@@ -115,7 +115,7 @@ impl Told {
             Some(Word::Settled(job)) => {
                 let follower = self.settles.remove(&job).expect("it was sent");
                 self.settling.remove(&job);
-                self.jobs.insert(job, State::Completed);
+                self.jobs.insert(job, JobState::Completed);
                 self.is_waiting(follower);
             }
             // The words of the test harness around it, and a line that the kill cut.
@@ -125,7 +125,7 @@ impl Told {
 
     /// A job was acknowledged; its settling may have been told before.
     fn is_waiting(&mut self, id: JobId) {
-        self.jobs.entry(id).or_insert(State::Ready);
+        self.jobs.entry(id).or_insert(JobState::Ready);
     }
 
     /// Holds what was told against what is there.
@@ -148,14 +148,14 @@ impl Told {
         }
         for (job, follower) in std::mem::take(&mut self.settles) {
             let states = states(&engine, &[job, follower]).await;
-            let is_settled = states[0] == Some(State::Completed);
+            let is_settled = states[0] == Some(JobState::Completed);
             assert_eq!(
                 is_settled,
                 states[1].is_some(),
                 "an outcome and its effect stand or fall together"
             );
             if is_settled {
-                self.jobs.insert(job, State::Completed);
+                self.jobs.insert(job, JobState::Completed);
                 self.is_waiting(follower);
             }
         }
@@ -177,7 +177,7 @@ impl Told {
     }
 }
 
-async fn states(engine: &EmbeddedEngine, ids: &[JobId]) -> Vec<Option<State>> {
+async fn states(engine: &EmbeddedEngine, ids: &[JobId]) -> Vec<Option<JobState>> {
     let targets = ids.iter().copied().map(Target::Id).collect();
     let got = engine
         .get(&Namespace::default(), targets, false)

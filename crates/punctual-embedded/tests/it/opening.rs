@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use punctual::engine::Durability;
-use punctual::{Engine, Error, ErrorKind, JobId, State};
+use punctual::{Engine, Error, ErrorKind, JobId, JobState};
 use punctual_embedded::{EmbeddedEngine, Options, backup, repair, restore, verify};
 use tempfile::TempDir;
 
@@ -101,7 +101,7 @@ impl Made {
     async fn assert_whole(&self) {
         let engine = EmbeddedEngine::open(&self.path, options()).expect("it is whole");
         for id in &self.jobs {
-            assert_eq!(state(&engine, *id).await, Some(State::Ready), "{id}");
+            assert_eq!(state(&engine, *id).await, Some(JobState::Ready), "{id}");
         }
     }
 }
@@ -226,7 +226,7 @@ async fn a_directory_is_free_once_its_engine_is_closed() {
     let again = EmbeddedEngine::open(parent.path(), options()).expect("it is free");
     assert!(again.opened().closed);
     assert_eq!(again.opened().replayed, 2, "the enqueue and the close");
-    assert_eq!(state(&again, id).await, Some(State::Ready));
+    assert_eq!(state(&again, id).await, Some(JobState::Ready));
 }
 
 #[test]

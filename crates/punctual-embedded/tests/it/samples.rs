@@ -11,8 +11,8 @@ use punctual::engine::{
 use punctual::schedule::{Fold, Gap, Missed, Overlap, Schedule, Spec, Template};
 use punctual::time::{ManualClock, hours, minutes, seconds};
 use punctual::{
-    Due, Engine, Hold, JobId, JobRecord, Limits, Namespace, NewJob, OnRetry, Outcome, RetryPolicy,
-    State, UniquePolicy,
+    Due, Engine, Hold, JobId, JobRecord, JobState, Limits, Namespace, NewJob, OnRetry, Outcome,
+    RetryPolicy, UniquePolicy,
 };
 use punctual_embedded::{EmbeddedEngine, Options, backup, restore};
 
@@ -159,7 +159,7 @@ async fn check(sample: &Path) {
     let sent = full();
     assert_eq!(
         (found.state, found.due),
-        (State::Scheduled, START + hours(2))
+        (JobState::Scheduled, START + hours(2))
     );
     assert_eq!((&found.queue, &found.kind), (&sent.queue, &sent.kind));
     assert_eq!(
@@ -180,12 +180,12 @@ async fn check(sample: &Path) {
         (sent.timeout, sent.retention)
     );
     let states = [
-        State::Held,
-        State::Ready,
-        State::Active,
-        State::Completed,
-        State::Cancelled,
-        State::Dead,
+        JobState::Held,
+        JobState::Ready,
+        JobState::Active,
+        JobState::Completed,
+        JobState::Cancelled,
+        JobState::Dead,
     ];
     for (n, state) in (2..).zip(states) {
         let found = get(&engine, id(n)).await;
@@ -210,7 +210,7 @@ async fn check(sample: &Path) {
         .remove(0)
         .expect("its tombstone is kept");
     assert!(
-        tombstone.job().is_none() && tombstone.state() == State::Completed,
+        tombstone.job().is_none() && tombstone.state() == JobState::Completed,
         "{tombstone:?}"
     );
     check_control(&engine).await;

@@ -217,7 +217,7 @@ impl Bulk {
                 error: problem.as_ref().map(|problem| RowError {
                     code: problem.code(),
                     message: problem.message(),
-                    hint: problem.told_hint(),
+                    hint: problem.shown_hint(),
                     cause: problem.cause_for(&self.context),
                 }),
             };

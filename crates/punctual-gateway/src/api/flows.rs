@@ -165,7 +165,7 @@ pub(super) async fn steps(
     Path(name): Path<String>,
     Asked(query): Asked<StepsQuery>,
 ) -> Answer<StepList> {
-    let state = query.state.map(|state| state.parse::<punctual::State>());
+    let state = query.state.map(|state| state.parse::<punctual::JobState>());
     let state = state.transpose()?;
     let read = FlowAct::Steps {
         from: query.from,
@@ -341,7 +341,7 @@ pub(super) async fn recount(
     Path(name): Path<String>,
 ) -> Answer<RecountAnswer> {
     let recounted = flows_of(&shared, &caller).recount(&name).await;
-    Ok(Json(recounted.map_err(told)?.into()))
+    Ok(Json(recounted.map_err(problem_of)?.into()))
 }
 
 fn queue_of(shared: &Shared, caller: &Caller) -> Queue {
@@ -355,7 +355,7 @@ fn flows_of(shared: &Shared, caller: &Caller) -> Flows {
 async fn act(shared: &Shared, caller: &Caller, name: &str, act: FlowAct) -> Result<Controlled> {
     let name = name.to_owned();
     let acted = service::control(shared, caller, Control::Flow { name, act }).await;
-    acted.map_err(told)
+    acted.map_err(problem_of)
 }
 
 fn status_of(answer: Controlled) -> Answer<FlowAnswer> {
@@ -366,7 +366,7 @@ fn status_of(answer: Controlled) -> Answer<FlowAnswer> {
     Ok(Json((&status.ok_or_else(missing)?).into()))
 }
 
-fn told(error: punctual::Error) -> Problem {
+fn problem_of(error: punctual::Error) -> Problem {
     let is_step = error.context().any(|(name, _)| name == "step");
     match error.kind() {
         ErrorKind::NotFound if !is_step => missing(),

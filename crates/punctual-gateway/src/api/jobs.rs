@@ -336,8 +336,8 @@ async fn edit_target(
 }
 
 /// What goes in a state where something else did not.
-fn what_can_be_done(state: punctual::State) -> &'static str {
-    use punctual::State::{Dead, Held, Ready, Scheduled};
+fn what_can_be_done(state: punctual::JobState) -> &'static str {
+    use punctual::JobState::{Dead, Held, Ready, Scheduled};
     match state {
         Held | Scheduled | Ready => {
             "cancel, reschedule, reprioritise, update or run it now; a follower runs once its holder is settled"

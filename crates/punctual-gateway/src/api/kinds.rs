@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use punctual::engine::{Filter, List, ListBy};
 use punctual::time::Timestamp;
-use punctual::{JobRecord, State as JobState};
+use punctual::{JobRecord, JobState};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

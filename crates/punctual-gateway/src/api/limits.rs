@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use punctual::engine::{Control, Controlled, QueueSettings, RecordValue, StatsRequest};
-use punctual::{ErrorKind, State as JobState};
+use punctual::{ErrorKind, JobState};
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use punctual::engine::{Cursor, List, ListBy};
 use punctual::time::{Stopwatch, millis};
-use punctual::{JobId, JobRecord, State as JobState};
+use punctual::{JobId, JobRecord, JobState};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -164,7 +164,7 @@ pub(super) async fn list(
             || listing.examined >= SCAN
             || searches && next_end >= SEARCH;
         if enough || is_over {
-            listing.cursor = (!is_over).then(|| text_of_cursor(&place.told()));
+            listing.cursor = (!is_over).then(|| text_of_cursor(&place.cursor_after()));
             return Ok(Json(listing));
         }
     }
@@ -243,7 +243,7 @@ impl Place {
         }
     }
 
-    fn told(&self) -> Cursor {
+    fn cursor_after(&self) -> Cursor {
         let own = self.cursor.as_ref().map_or(&[][..], |cursor| &cursor.0);
         match &self.walk {
             Walk::One(_) => Cursor(own.to_vec().into()),

@@ -13,7 +13,7 @@ use punctual::engine::{
 use punctual::flow::{FlowState, FlowStatus};
 use punctual::lock::LockWaiter;
 use punctual::time::{seconds, within};
-use punctual::{Engine, ErrorKind, Namespace, State as JobState};
+use punctual::{Engine, ErrorKind, JobState, Namespace};
 
 use super::others::{ENGINE_ANSWERS_WITHIN, seen_by};
 use crate::auth::{Allowed, Reading};

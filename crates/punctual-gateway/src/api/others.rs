@@ -97,7 +97,7 @@ impl HealthLine {
         });
         Self {
             ok: health.ok,
-            problems: caller.map(|caller| told(health, caller)),
+            problems: caller.map(|caller| problems_for(health, caller)),
             loops: whole.then(|| loops.collect()),
             relays: caller.and_then(|caller| failing(relays, caller)),
         }
@@ -110,7 +110,7 @@ fn failing(relays: &Relays, caller: &Caller) -> Option<Vec<String>> {
 }
 
 /// Each problem in words; those of another namespace than the caller's under its name.
-fn told(health: &Health, caller: &Caller) -> Vec<String> {
+fn problems_for(health: &Health, caller: &Caller) -> Vec<String> {
     let of_namespaces = health.of_namespaces.iter().map(|it| {
         if it.namespace == caller.namespace {
             it.text.clone()
@@ -373,7 +373,7 @@ fn told_failure(
     if caller.sees_engine() {
         return failed;
     }
-    let hint = problem.told_hint().unwrap_or_default();
+    let hint = problem.shown_hint().unwrap_or_default();
     let error = Error::new(kind, format!("{}; {hint}", problem.message()))
         .operation(operation)
         .with("request_id", &context.id);

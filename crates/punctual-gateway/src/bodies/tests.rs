@@ -50,7 +50,7 @@ fn a_token_and_the_process_have_a_bound_each_and_get_back_what_is_dropped() {
     );
     assert!(
         refused
-            .told_hint()
+            .shown_hint()
             .is_some_and(|hint| hint.contains("body_bytes_per_token"))
     );
     two.takes(UNCOUNTED + 40).expect("as many as it may");
@@ -82,7 +82,7 @@ fn several_tokens_of_a_namespace_leave_room_for_other_namespaces() {
         } else {
             PER_NAMESPACE
         };
-        let hint = refused.told_hint().expect("a hint");
+        let hint = refused.shown_hint().expect("a hint");
         assert!(hint.contains(name), "{token}: {hint}");
         assert_eq!(refused.status.as_u16(), 429, "{token}");
         permits.push(permit);

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use punctual::State;
+use punctual::JobState;
 use punctual::engine::{Change, StatsRequest, WaitFor, Waited};
 use punctual::job::check_name;
 use punctual::time::{Timestamp, millis, pause, seconds};
@@ -40,7 +40,7 @@ pub(super) struct Watch {
 
 struct Wanted {
     queues: BTreeSet<String>,
-    states: Vec<State>,
+    states: Vec<JobState>,
     stats: Option<Duration>,
 }
 
@@ -48,7 +48,7 @@ impl Wanted {
     /// Each queue and state once, and only such as there can be: a socket keeps them as long as it
     /// watches.
     fn of(wish: Wish) -> Result<Self> {
-        let mut states: Vec<State> = Vec::new();
+        let mut states: Vec<JobState> = Vec::new();
         for state in wish.states {
             let state = state.parse()?;
             if !states.contains(&state) {

@@ -130,7 +130,7 @@ impl Problem {
         self
     }
 
-    pub(crate) fn told_hint(&self) -> Option<&str> {
+    pub(crate) fn shown_hint(&self) -> Option<&str> {
         self.body.hint.as_deref()
     }
 

@@ -5,7 +5,7 @@ use punctual::flow::{After, Role, StepPast};
 use punctual::job::{CancelReason, DeadReason, LogLine, Memo, PastAttempt, Stop};
 use punctual::schedule::{Occurrence, Template};
 use punctual::time::Timestamp;
-use punctual::{Due, JobRecord, NewJob, State};
+use punctual::{Due, JobRecord, JobState, NewJob};
 use serde_json::value::RawValue;
 
 use super::fields::{Headers, base64_of};
@@ -136,7 +136,7 @@ impl JobJson {
     /// The job with its past, for an import.
     pub fn into_import(mut self) -> Result<NewJob, LineError> {
         let missing = |name: &str| format!("has no {name}; is it a line of an export?");
-        let state: State = self
+        let state: JobState = self
             .state
             .as_deref()
             .ok_or_else(|| missing("state"))?
@@ -183,7 +183,7 @@ impl JobJson {
             .as_ref()
             .is_some_and(|names| !names.is_empty());
         let waits_for_jobs = self.after.is_some() || self.flow.is_some();
-        if state == State::Held && !waits_for_names && !follows && !waits_for_jobs {
+        if state == JobState::Held && !waits_for_names && !follows && !waits_for_jobs {
             let message = "waits for other jobs, which are not among its fields; export all \
                            queues together, without --queue";
             return Err(message.into());
@@ -207,7 +207,7 @@ impl JobJson {
 /// What a line knows of a job's past.
 struct Past {
     schedule: Option<Occurrence>,
-    state: State,
+    state: JobState,
     due: Timestamp,
     attempt: u32,
     failures: u32,

@@ -3,7 +3,9 @@
 use super::*;
 use punctual::job::{CancelReason, DeadReason, LogLine, PastAttempt, PastOutcome, Stop};
 use punctual::time::{days, hours, millis, minutes, seconds};
-use punctual::{Group, Hold, JobId, JobRecord, OnRetry, RetryPolicy, State, Unique, UniquePolicy};
+use punctual::{
+    Group, Hold, JobId, JobRecord, JobState, OnRetry, RetryPolicy, Unique, UniquePolicy,
+};
 
 fn at(second: u64) -> Timestamp {
     Timestamp::from_micros(1_790_000_000_000_000 + second * 1_000_000 + 7)
@@ -31,7 +33,7 @@ fn record() -> JobRecord {
     job.timeout = Some(seconds(30));
     job.retention = days(1);
     job.wait_for = vec!["stock".into()];
-    job.state = State::Held;
+    job.state = JobState::Held;
     job.attempt = 2;
     job.failures = 1;
     job.crashes = 1;
@@ -99,7 +101,7 @@ fn every_policy_reason_and_payload_survives_its_line() {
     }
     for (reason, stop) in CancelReason::ALL.into_iter().zip(Stop::ALL) {
         let mut job = record();
-        job.state = State::Cancelled;
+        job.state = JobState::Cancelled;
         job.cancelled = Some(reason);
         job.stopped = Some(stop);
         job.finished_at = Some(at(9));
@@ -108,7 +110,7 @@ fn every_policy_reason_and_payload_survives_its_line() {
     }
     for reason in DeadReason::ALL {
         let mut job = record();
-        job.state = State::Dead;
+        job.state = JobState::Dead;
         job.dead = Some(reason);
         assert_eq!(round_trip(&job), job);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual::engine::{Action, EditVerdict, Edited, Filter, Target};
 use punctual::job::check_name;
-use punctual::{Due, JobId, State};
+use punctual::{Due, JobId, JobState};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -282,7 +282,7 @@ impl FilterLine {
         for (what, name) in names {
             name.iter().try_for_each(|name| check_name(what, name))?;
         }
-        let state: Option<State> = self.state.map(|state| state.parse()).transpose()?;
+        let state: Option<JobState> = self.state.map(|state| state.parse()).transpose()?;
         Ok(Filter::default()
             .queue(self.queue)
             .state(state)
@@ -391,8 +391,8 @@ pub(crate) struct OneEdited {
 pub(crate) fn state_of(verdict: EditVerdict) -> Option<&'static str> {
     match verdict {
         EditVerdict::Done(state) | EditVerdict::WrongState(state) => Some(state.name()),
-        EditVerdict::CancelRequested | EditVerdict::JobActive => Some(State::Active.name()),
-        EditVerdict::AlreadyCancelled => Some(State::Cancelled.name()),
+        EditVerdict::CancelRequested | EditVerdict::JobActive => Some(JobState::Active.name()),
+        EditVerdict::AlreadyCancelled => Some(JobState::Cancelled.name()),
         _ => None,
     }
 }

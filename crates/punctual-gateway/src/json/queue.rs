@@ -1,6 +1,6 @@
 //! Queues and workers in numbers.
 
-use punctual::State;
+use punctual::JobState;
 use punctual::engine::{JobEnd, OnFull, QueueStats, Stats, WorkerSeen};
 use punctual::lock::LockWaiter;
 use punctual::schedule::Overdue;
@@ -98,13 +98,13 @@ impl From<&QueueStats> for QueueLine {
         Self {
             queue: stats.queue.clone(),
             paused: stats.paused,
-            held: of(State::Held),
-            scheduled: of(State::Scheduled),
-            ready: of(State::Ready),
-            active: of(State::Active),
-            completed: of(State::Completed),
-            cancelled: of(State::Cancelled),
-            dead: of(State::Dead),
+            held: of(JobState::Held),
+            scheduled: of(JobState::Scheduled),
+            ready: of(JobState::Ready),
+            active: of(JobState::Active),
+            completed: of(JobState::Completed),
+            cancelled: of(JobState::Cancelled),
+            dead: of(JobState::Dead),
             oldest_due_ms: stats.oldest_due.map(|span| span.as_millis() as u64),
             limits: stats.limits.as_ref().map(Into::into),
             due: stats.due.iter().map(Into::into).collect(),

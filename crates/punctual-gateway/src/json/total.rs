@@ -131,7 +131,7 @@ impl Weighted {
         self.worst = self.worst.max(p99);
     }
 
-    fn told(&self) -> Option<(u64, u64)> {
+    fn quantiles(&self) -> Option<(u64, u64)> {
         let p50 = self.sum.checked_div(self.weight)?;
         Some((p50 as u64, self.worst))
     }
@@ -165,8 +165,8 @@ impl Minute {
 
     fn sum(self) -> MinuteStats {
         let mut minute = self.counts;
-        minute.lateness_us = self.lateness.told();
-        minute.run_time_us = self.run_time.told();
+        minute.lateness_us = self.lateness.quantiles();
+        minute.run_time_us = self.run_time.quantiles();
         minute
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::time::{ManualClock, millis, seconds, within};
-use punctual::{Engine, JobId, Namespace, NewJob, State};
+use punctual::{Engine, JobId, JobState, Namespace, NewJob};
 use punctual_gateway::{Gateway, GatewayLimits, Tokens};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -55,10 +55,10 @@ async fn jobs_claimed_for_somebody_who_has_hung_up_are_handed_back() {
         let got = engine.get(&shop(), vec![id.into()], false).await;
         got.expect("get")[0].as_ref().expect("it is there").state()
     };
-    assert_eq!(state().await, State::Active);
+    assert_eq!(state().await, JobState::Active);
     engine.answer();
     let comes = async {
-        while state().await != State::Ready {
+        while state().await != JobState::Ready {
             tokio::task::yield_now().await;
         }
     };
@@ -97,7 +97,7 @@ async fn a_lease_for_a_socket_that_takes_nothing_is_handed_back() {
             .get(&namespace, vec![first.into()], false)
             .await;
         let got = got.expect("get").remove(0).expect("there");
-        got.state() == State::Ready && got.job().is_some_and(|job| job.attempt == 1)
+        got.state() == JobState::Ready && got.job().is_some_and(|job| job.attempt == 1)
     };
     let comes = async {
         while !is_handed_back().await {

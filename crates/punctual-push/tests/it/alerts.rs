@@ -9,8 +9,8 @@ use punctual::engine::{
 use punctual::schedule::{Schedule, Spec, Template};
 use punctual::time::{hours, minutes, seconds};
 use punctual::{
-    Context, Engine, ErrorKind, JobId, JobRecord, Namespace, NewJob, Outcome, Queue, State, Worker,
-    push,
+    Context, Engine, ErrorKind, JobId, JobRecord, JobState, Namespace, NewJob, Outcome, Queue,
+    Worker, push,
 };
 use punctual_push::{AlertRules, Alerts, Guard};
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn watched() -> (Under, impl Fn() -> Alerts) {
 async fn posted(engine: &Arc<dyn Engine>) -> Vec<String> {
     let found = jobs(engine, push::ALERT_QUEUE).await;
     let mut posted: Vec<String> = (found.iter())
-        .filter(|job| job.state != State::Held)
+        .filter(|job| job.state != JobState::Held)
         .map(|job| {
             let said: Value = serde_json::from_slice(&job.payload).expect("JSON");
             let word = |name: &str| said[name].as_str().expect("text").to_owned();
@@ -277,7 +277,7 @@ impl Play {
         let stats = self.under.engine.stats(&space, StatsRequest::default());
         let stats = stats.await.expect("counts").queues.into_iter();
         for queue in stats.filter(|queue| queue.queue == push::ALERT_QUEUE) {
-            let most = queue.counts.pending() + queue.counts.of(State::Active);
+            let most = queue.counts.pending() + queue.counts.of(JobState::Active);
             assert!(most <= 4, "{most} alerts and all-clears of one trouble");
         }
         true
@@ -431,7 +431,7 @@ async fn an_alert_killed_after_resolved_is_sent_by_the_next_process() {
     watch().check().await.expect("it checks");
     // As if the process had ended between the two.
     let found = jobs(&under.engine, push::ALERT_QUEUE).await;
-    let alert = found.iter().find(|job| job.state == State::Ready);
+    let alert = found.iter().find(|job| job.state == JobState::Ready);
     let id = alert.expect("an alert").id;
     under.edit(id, Action::Cancel).await;
     under.edit(id, Action::Delete).await;

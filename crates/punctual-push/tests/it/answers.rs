@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use punctual::State;
+use punctual::JobState;
 use punctual::job::DeadReason;
 use punctual::time::{Stopwatch, hours, millis, seconds};
 use punctual_push::Guard;
@@ -31,7 +31,11 @@ async fn two_hundreds_complete_with_a_small_body_as_the_result() {
             ..Answer::default()
         });
         let job = under.post(&server.url()).await;
-        assert_eq!(job.state, State::Completed, "{status} with {bytes} bytes");
+        assert_eq!(
+            job.state,
+            JobState::Completed,
+            "{status} with {bytes} bytes"
+        );
         assert_eq!(job.result.map(|result| result.len()), kept, "{bytes}");
     }
 }
@@ -46,7 +50,11 @@ async fn gone_is_dead_and_all_else_is_tried_again() {
     for status in [301, 302, 307, 308, 400, 401, 404, 422, 429, 500, 502] {
         server.status(status);
         let job = under.post(&server.url()).await;
-        assert_eq!((job.state, job.failures), (State::Scheduled, 1), "{status}");
+        assert_eq!(
+            (job.state, job.failures),
+            (JobState::Scheduled, 1),
+            "{status}"
+        );
         let text = job.last_error.expect("an error");
         assert!(text.contains(&status.to_string()), "{text}");
     }
@@ -116,7 +124,7 @@ async fn a_target_that_says_nothing_is_given_up_at_the_timeout() {
     });
     let under = Under::new(server.guard()).with(|pusher| pusher.timeout(millis(200)));
     let job = under.post(&server.url()).await;
-    assert_eq!((job.state, job.failures), (State::Scheduled, 1));
+    assert_eq!((job.state, job.failures), (JobState::Scheduled, 1));
     let text = job.last_error.expect("an error");
     assert_eq!(text, "target_timeout: target did not answer within 200ms");
 }
@@ -167,7 +175,7 @@ async fn a_head_of_one_byte_a_second_holds_its_slot_no_longer_than_the_timeout()
     let under = Under::new(guard).with(|pusher| pusher.timeout(millis(300)));
     let watch = Stopwatch::start();
     let job = under.post(&format!("http://{address}/")).await;
-    assert_eq!((job.state, job.failures), (State::Scheduled, 1));
+    assert_eq!((job.state, job.failures), (JobState::Scheduled, 1));
     assert!(watch.elapsed() < seconds(30), "{:?}", watch.elapsed());
 }
 
@@ -190,7 +198,7 @@ async fn a_body_without_end_is_cut_soon_and_the_head_counts() {
     let place = address.to_string().parse().expect("a place");
     let under = Under::new(Guard::new().allow([place]));
     let job = under.post(&format!("http://{address}/")).await;
-    assert_eq!((job.state, job.result), (State::Completed, None));
+    assert_eq!((job.state, job.result), (JobState::Completed, None));
     // Most of it is what the system's buffers take.
     let written: usize = reported.await.expect("it was cut");
     assert!(written < 64 << 20, "{written} bytes were taken");
@@ -217,7 +225,7 @@ async fn a_body_that_would_swell_is_kept_as_it_came_or_not_at_all() {
             ..Answer::default()
         });
         let job = under.post(&server.url()).await;
-        assert_eq!(job.state, State::Completed);
+        assert_eq!(job.state, JobState::Completed);
         assert_eq!(job.result.map(|result| result.to_vec()), kept);
     }
     // Nor is one asked for.
@@ -242,7 +250,7 @@ async fn a_head_without_end_is_refused() {
     let place = flood.to_string().parse().expect("a place");
     let under = Under::new(Guard::new().allow([place]));
     let job = under.post(&format!("http://{flood}/")).await;
-    assert_eq!((job.state, job.failures), (State::Scheduled, 1));
+    assert_eq!((job.state, job.failures), (JobState::Scheduled, 1));
 }
 
 #[tokio::test]

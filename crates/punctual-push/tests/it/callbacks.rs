@@ -9,7 +9,7 @@ use punctual::engine::{
 };
 
 use punctual::time::{hours, millis, seconds};
-use punctual::{JobId, Namespace, NewJob, Outcome, State, Unique, UniquePolicy, Worker, push};
+use punctual::{JobId, JobState, Namespace, NewJob, Outcome, Unique, UniquePolicy, Worker, push};
 use punctual_push::{Callbacks, Guard};
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ async fn control(under: &Under, control: Control) {
 /// What is said of each job, as `state why`; every one must be posted once.
 async fn posted(under: &Under) -> BTreeMap<String, String> {
     let mut posted = BTreeMap::new();
-    for state in State::ALL {
+    for state in JobState::ALL {
         let list = List {
             by: ListBy::State {
                 queue: push::CALLBACK_QUEUE.to_owned(),
@@ -275,7 +275,7 @@ async fn poisonous(under: &Under) -> JobId {
             under.get(id).await;
         }
     }
-    assert_eq!(under.get(id).await.state, State::Dead);
+    assert_eq!(under.get(id).await.state, JobState::Dead);
     id
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use punctual::State;
+use punctual::JobState;
 use punctual::job::DeadReason;
 use punctual_push::Guard;
 
@@ -61,7 +61,11 @@ async fn a_name_with_one_address_inside_is_refused_at_every_delivery() {
         let under = Under::new(Guard::new()).with(|pusher| pusher.resolver(Scripted::new(answers)));
         let job = under.post("http://hook.example:8080/").await;
         // A name may mean something else tomorrow: tried again by policy.
-        assert_eq!((job.state, job.failures), (State::Scheduled, 1), "{inner}");
+        assert_eq!(
+            (job.state, job.failures),
+            (JobState::Scheduled, 1),
+            "{inner}"
+        );
         let text = job.last_error.expect("an error");
         assert!(text.starts_with("target_refused: the address "), "{text}");
     }
@@ -80,7 +84,7 @@ async fn a_name_is_resolved_once_and_the_address_that_was_checked_is_used() {
         Under::new(Guard::new().allow([place])).with(|pusher| pusher.resolver(resolver.clone()));
     let url = format!("http://hook.example:{port}/");
     let job = under.post(&url).await;
-    assert_eq!(job.state, State::Completed, "{:?}", job.last_error);
+    assert_eq!(job.state, JobState::Completed, "{:?}", job.last_error);
     assert_eq!(asked.asked.load(Ordering::SeqCst), 1);
     assert_eq!(
         open.seen()[0].header("host"),
@@ -110,7 +114,7 @@ async fn tls_is_checked_against_the_name() {
     let trusting = Under::new(guard())
         .with(|pusher| pusher.resolver(resolver()).roots(vec![server.root.clone()]));
     let job = trusting.post(&format!("https://localhost:{port}/")).await;
-    assert_eq!(job.state, State::Completed, "{:?}", job.last_error);
+    assert_eq!(job.state, JobState::Completed, "{:?}", job.last_error);
 
     for (under, host) in [
         (&trusting, "hook.example"),
@@ -148,9 +152,9 @@ async fn an_expired_certificate_is_named_and_the_job_retried_until_renewal() {
     assert!(text.starts_with("target_certificate_expired: "), "{text}");
     assert!(text.contains(&host) && text.contains("renew"), "{text}");
     // No mistake of the job: the operator of the target renews it, and the job is posted.
-    assert_eq!((job.state, job.failures), (State::Scheduled, 1));
+    assert_eq!((job.state, job.failures), (JobState::Scheduled, 1));
     assert!(job.due > under.now(), "by its policy");
     let host = format!("localhost:{}", renewed.address.port());
     let job = under.post(&format!("https://{host}/")).await;
-    assert_eq!(job.state, State::Completed, "{:?}", job.last_error);
+    assert_eq!(job.state, JobState::Completed, "{:?}", job.last_error);
 }

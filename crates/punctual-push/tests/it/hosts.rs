@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual::time::{days, millis, seconds, within};
-use punctual::{JobRecord, RetryPolicy, State};
+use punctual::{JobRecord, JobState, RetryPolicy};
 use tokio::sync::Notify;
 
 use crate::support::{Answer, Server, Under, job};
@@ -33,7 +33,7 @@ async fn a_host_that_fails_is_left_alone_probed_and_taken_back() {
 
     // No failure is counted, nothing is sent, and it is tried again once the span is over.
     let waiting = once(&under, &server).await;
-    assert_eq!((waiting.state, waiting.failures), (State::Scheduled, 0));
+    assert_eq!((waiting.state, waiting.failures), (JobState::Scheduled, 0));
     let waits = waiting.due - under.now();
     assert!(waits >= seconds(30) && waits < seconds(40), "{waits:?}");
     let text = waiting.last_error.expect("a word why");
@@ -41,7 +41,7 @@ async fn a_host_that_fails_is_left_alone_probed_and_taken_back() {
     assert_eq!(server.seen().len(), FAILURES);
 
     // Others are not its business.
-    assert_eq!(under.post(&well.url()).await.state, State::Completed);
+    assert_eq!(under.post(&well.url()).await.state, JobState::Completed);
 
     // One probe fails: it is left alone for longer.
     under.clock.advance(seconds(30));
@@ -64,7 +64,7 @@ async fn a_host_that_fails_is_left_alone_probed_and_taken_back() {
     under.clock.advance(seconds(10));
     under.run().await;
     for id in ids {
-        assert_eq!(under.get(id).await.state, State::Completed);
+        assert_eq!(under.get(id).await.state, JobState::Completed);
     }
     assert!(server.seen().len() >= before + 3);
 }
@@ -111,7 +111,7 @@ async fn a_host_has_no_more_deliveries_than_it_may_and_others_go_past_it() {
             for id in &slow_ids {
                 let job = under.get(*id).await;
                 assert_eq!(job.failures, 0);
-                back += usize::from(job.state == State::Scheduled);
+                back += usize::from(job.state == JobState::Scheduled);
             }
             if back >= 2 {
                 return;
@@ -137,6 +137,6 @@ async fn a_host_has_no_more_deliveries_than_it_may_and_others_go_past_it() {
     assert_eq!(slow.most.load(Ordering::SeqCst), 2);
     slow_ids.push(quick_id);
     for id in slow_ids {
-        assert_eq!(under.get(id).await.state, State::Completed);
+        assert_eq!(under.get(id).await.state, JobState::Completed);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual::engine::Health;
 use punctual::time::{days, millis, seconds, within};
-use punctual::{JobId, Namespace, State};
+use punctual::{JobId, JobState, Namespace};
 use punctual_push::{
     AlertRules, Alerts, Guard, Maintenance, MaintenanceHealth, Posting, PushWakeup,
 };
@@ -182,7 +182,7 @@ async fn until_posted_once(under: &Under, id: JobId) {
         loop {
             let job = under.get(id).await;
             assert!(job.attempt <= 1, "it was posted again");
-            if job.state == State::Completed {
+            if job.state == JobState::Completed {
                 return;
             }
             yield_now().await;

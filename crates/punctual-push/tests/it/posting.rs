@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual::engine::{Claim, LeaseReport, Settle, Settlement, StatsRequest, WorkerId};
 use punctual::time::{days, seconds, within};
-use punctual::{Engine, Namespace, NewJob, Outcome, RetryPolicy, State, Worker, push};
+use punctual::{Engine, JobState, Namespace, NewJob, Outcome, RetryPolicy, Worker, push};
 use punctual_push::{Guard, Posting, PushWakeup, Pusher};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -123,7 +123,7 @@ async fn a_job_of_another_namespace_is_left_alone() {
     running.end().await;
     let got = under.engine.get(&other, vec![id.into()], false).await;
     let got = got.expect("an answer").remove(0).expect("it is there");
-    assert_eq!(got.state(), State::Ready);
+    assert_eq!(got.state(), JobState::Ready);
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -143,7 +143,7 @@ async fn the_end_of_a_job_is_posted_once_by_any_worker() {
     assert!(jobs(&under.engine, push::CALLBACK_QUEUE).await.is_empty());
     under.clock.advance(seconds(11));
     worker.run_until_idle().await.expect("it works");
-    assert_eq!(under.get(id).await.state, State::Dead);
+    assert_eq!(under.get(id).await.state, JobState::Dead);
     assert_eq!(jobs(&under.engine, push::CALLBACK_QUEUE).await.len(), 1);
 
     let running = Running::start(&under.engine, under.pusher.clone(), &PushWakeup::default());

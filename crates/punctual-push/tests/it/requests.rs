@@ -114,13 +114,16 @@ async fn a_job_without_a_target_goes_to_that_of_the_worker_or_is_delayed() {
     let under = Under::new(Guard::new()).with(|pusher| pusher.target(server.url()));
     let id = under.send(aimless()).await;
     under.run().await;
-    assert_eq!(under.get(id).await.state, punctual::State::Completed);
+    assert_eq!(under.get(id).await.state, punctual::JobState::Completed);
     assert_eq!(server.seen().len(), 1);
 
     let under = Under::new(server.guard());
     let id = under.send(aimless()).await;
     under.run().await;
     let job = under.get(id).await;
-    assert_eq!((job.state, job.failures), (punctual::State::Scheduled, 0));
+    assert_eq!(
+        (job.state, job.failures),
+        (punctual::JobState::Scheduled, 0)
+    );
     assert_eq!(server.seen().len(), 1);
 }

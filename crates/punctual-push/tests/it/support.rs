@@ -14,7 +14,8 @@ use axum::response::Response;
 use punctual::engine::{Action, Edit, Got, List, ListBy, Select};
 use punctual::time::{Clock, ManualClock, Timestamp, seconds, within};
 use punctual::{
-    Context, Engine, JobId, JobRecord, MemoryEngine, Namespace, NewJob, RetryPolicy, State, Worker,
+    Context, Engine, JobId, JobRecord, JobState, MemoryEngine, Namespace, NewJob, RetryPolicy,
+    Worker,
 };
 use punctual_push::{Allow, Guard, Pusher, Resolve};
 use tokio::net::TcpListener;
@@ -269,7 +270,7 @@ pub(crate) fn job(url: &str) -> NewJob {
 /// Jobs of a queue, in any state.
 pub(crate) async fn jobs(engine: &Arc<dyn Engine>, queue: &str) -> Vec<JobRecord> {
     let mut found = Vec::new();
-    for state in State::ALL {
+    for state in JobState::ALL {
         let list = List {
             by: ListBy::State {
                 queue: queue.to_owned(),

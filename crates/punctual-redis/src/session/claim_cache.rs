@@ -28,7 +28,7 @@ const JOBS_MAX: usize = 100_000;
 const LEASE_WEIGHT: usize = 4;
 
 impl ClaimCache {
-    pub(crate) fn remember(&self, leases: Vec<(Token, CachedLease)>) {
+    pub(crate) fn insert(&self, leases: Vec<(Token, CachedLease)>) {
         let mut known = self.known();
         for (token, mut lease) in leases {
             lease.cores.sort_unstable();

@@ -44,7 +44,7 @@ fn is_of_no_master(error: &RedisError) -> bool {
 /// Changes under one `WAIT`; as many as are polled in their order, which is that of the connection.
 const FLUSH_MAX: usize = 29;
 /// How long replicas are waited for before it is said that they are too few.
-const PATIENCE: std::time::Duration = millis(1_000);
+const TIME_LIMIT: std::time::Duration = millis(1_000);
 
 impl Replicas {
     pub(crate) fn new(wanted: u8, link: Link) -> Self {
@@ -80,7 +80,7 @@ impl Replicas {
             pending.drain(..end).unzip()
         };
         let mut wait = cmd("WAIT");
-        wait.arg(self.wanted).arg(PATIENCE.as_millis() as u64);
+        wait.arg(self.wanted).arg(TIME_LIMIT.as_millis() as u64);
         let send = |command: Cmd| {
             let mut connection = live.connection.clone();
             async move { command.query_async::<Value>(&mut connection).await }

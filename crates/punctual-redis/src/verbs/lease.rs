@@ -66,7 +66,7 @@ impl Calls {
                     continue;
                 }
             };
-            self.claim_cache.remember(reply.cached);
+            self.claim_cache.insert(reply.cached);
             let part = reply.claimed;
             let jobs = part.leases.iter().flat_map(|lease| &lease.jobs);
             claim.limit = claim.limit.saturating_sub(jobs.clone().count());

@@ -7,7 +7,7 @@ use punctual::engine::{
     WorkerPlace, WorkerRecord,
 };
 use punctual::time::Timestamp;
-use punctual::{JobId, JobRecord, Result, State};
+use punctual::{JobId, JobRecord, JobState, Result};
 
 use super::bundle::{self, Run};
 use super::mp::{MapWriter, Mp};
@@ -270,7 +270,12 @@ impl Reply {
             if told {
                 cores.push(core_of(id, record)?);
             }
-            jobs.push(read_record(id, State::Active, Some(lease.holder), record)?);
+            jobs.push(read_record(
+                id,
+                JobState::Active,
+                Some(lease.holder),
+                record,
+            )?);
         }
         if !jobs.is_empty() {
             let kinds = Kinds::of(&jobs);

@@ -4,7 +4,7 @@ use punctual::engine::{
     Cursor, Explanation, Filter, Got, List, ListBy, Listing, Reason, Target, WorkerId,
 };
 use punctual::job::{CancelReason, DeadReason};
-use punctual::{JobId, JobRecord, Result, State};
+use punctual::{JobId, JobRecord, JobState, Result};
 
 use super::control::rate;
 use super::mp::{MapWriter, Mp, instant, read_instant};
@@ -235,6 +235,6 @@ pub(crate) fn cursor(reply: &Mp) -> Result<Option<Cursor>> {
 }
 
 /// The state with that number in a reply.
-pub(crate) fn state(value: &Mp) -> Result<State> {
+pub(crate) fn state(value: &Mp) -> Result<JobState> {
     super::record::state_of(value.number()? as usize)
 }

@@ -11,7 +11,7 @@ use punctual::job::{
 use punctual::schedule::Occurrence;
 use punctual::time::Timestamp;
 use punctual::{
-    Group, Hold, JobId, JobRecord, NewJob, OnRetry, Result, RetryPolicy, State, Unique,
+    Group, Hold, JobId, JobRecord, JobState, NewJob, OnRetry, Result, RetryPolicy, Unique,
     UniquePolicy,
 };
 
@@ -41,7 +41,7 @@ pub(crate) fn read_view(bytes: &[u8]) -> Result<Option<Got>> {
     }
     let state = state_of(state.into())?;
     let holder = match state {
-        State::Active => Some(Holder {
+        JobState::Active => Some(Holder {
             worker: WorkerId(u128::from(reader.u64()?) << 64 | u128::from(reader.u64()?)),
             started: reader.instant()?,
             deadline: reader.instant()?,
@@ -86,7 +86,7 @@ fn read_tombstone(id: JobId, mut reader: Reader<'_>) -> Result<Got> {
 /// A record as it stands in a state; an active one under its holder.
 pub(crate) fn read_record(
     id: JobId,
-    state: State,
+    state: JobState,
     holder: Option<Holder>,
     bytes: &[u8],
 ) -> Result<JobRecord> {
@@ -230,8 +230,8 @@ fn log_lines(value: &Mp) -> Result<Vec<LogLine>> {
     lines.collect()
 }
 
-pub(crate) fn state_of(number: usize) -> Result<State> {
-    State::ALL.get(number).copied().ok_or_else(damaged)
+pub(crate) fn state_of(number: usize) -> Result<JobState> {
+    JobState::ALL.get(number).copied().ok_or_else(damaged)
 }
 
 fn one_of<T: Copy>(number: &Mp, all: &[T]) -> Result<T> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use punctual::engine::{
     EnqueueVerdict, LeaseReport, SAMPLE_US_MAX, SettleVerdict, Settled, Settlement,
 };
-use punctual::{Effect, Outcome, Result, State};
+use punctual::{Effect, JobState, Outcome, Result};
 
 use super::enqueue::verdict_of;
 use super::extend::packed_lines;
@@ -286,7 +286,7 @@ pub(crate) fn reply(bytes: &[u8], leases: &[&LeaseReport]) -> Result<(Settled, V
 
 fn all_completed() -> SettleVerdict {
     SettleVerdict::Settled {
-        state: State::Completed,
+        state: JobState::Completed,
         due: None,
         effects: Vec::new(),
     }

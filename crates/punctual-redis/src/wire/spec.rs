@@ -4,7 +4,8 @@ use bytes::Bytes;
 use punctual::job::{LogLine, Memo, PastAttempt, content_headers};
 use punctual::time::Timestamp;
 use punctual::{
-    Due, Group, Hold, JobId, JobRecord, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
+    Due, Group, Hold, JobId, JobRecord, JobState, NewJob, OnRetry, RetryPolicy, Unique,
+    UniquePolicy,
 };
 
 use super::mp::{MapWriter, Mp, instant};
@@ -286,7 +287,7 @@ fn history(past: &JobRecord) -> Mp {
             Mp::List(past.attempts.iter().map(past_attempt).collect()),
         );
     }
-    if past.state == State::Held {
+    if past.state == JobState::Held {
         let as_it_was = past.wait_for.iter().map(Mp::from);
         put("w", Mp::List(as_it_was.collect()));
     }

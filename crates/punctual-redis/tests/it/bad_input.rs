@@ -329,7 +329,7 @@ async fn a_cursor_of_elsewhere_is_refused() {
     let list = |cursor| List {
         by: ListBy::State {
             queue: crate::client::QUEUE.into(),
-            state: punctual::State::Ready,
+            state: punctual::JobState::Ready,
         },
         filter: Filter::default(),
         cursor,

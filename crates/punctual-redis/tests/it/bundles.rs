@@ -9,7 +9,7 @@ use punctual::engine::{
 };
 use punctual::job::TOMBSTONE_BYTES;
 use punctual::time::{ManualClock, Timestamp, minutes, seconds};
-use punctual::{Due, Engine, JobId, JobRecord, Limits, NewJob, Outcome, State};
+use punctual::{Due, Engine, JobId, JobRecord, JobState, Limits, NewJob, Outcome};
 use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
@@ -156,7 +156,7 @@ async fn alike_jobs_are_kept_as_they_came_and_nothing_is_left_of_them() {
     assert_eq!(place.enqueue(&jobs).await, vec![Duplicate; 250]);
     let ready = ListBy::State {
         queue: QUEUE.into(),
-        state: State::Ready,
+        state: JobState::Ready,
     };
     for by in [ready, ListBy::All] {
         let mut listed = place.list(by).await;
@@ -196,11 +196,11 @@ async fn a_bundle_is_claimed_and_settled_in_parts() {
         place.settle(&lease, &[1], Outcome::Completed).await;
         assert_eq!(
             state(&place.engine, lease.jobs[3].id).await,
-            Some(State::Completed)
+            Some(JobState::Completed)
         );
         assert_eq!(
             state(&place.engine, lease.jobs[2].id).await,
-            Some(State::Active)
+            Some(JobState::Active)
         );
         let rest: Vec<usize> = (2..limit).filter(|place| place % 3 != 0).collect();
         place.settle(&lease, &rest, Outcome::Completed).await;
@@ -249,7 +249,7 @@ async fn a_part_of_a_lease_of_bundles_completes_only_the_jobs_it_names() {
                 .expect("get");
             for (got, completed) in got.iter().zip(&completed) {
                 let state = got.as_ref().expect("it is known").state();
-                assert_eq!(state == State::Completed, *completed, "seed {seed}");
+                assert_eq!(state == JobState::Completed, *completed, "seed {seed}");
             }
         }
     }
@@ -308,7 +308,7 @@ async fn one_of_a_bundle_goes_its_own_way() {
     place.edit(jobs[0].id, Action::Cancel).await;
     place.edit(jobs[1].id, later).await;
     place.edit(jobs[2].id, Action::Reprioritise(1)).await;
-    for (nth, is) in [(0, State::Cancelled), (1, State::Scheduled)] {
+    for (nth, is) in [(0, JobState::Cancelled), (1, JobState::Scheduled)] {
         assert_eq!(state(&place.engine, jobs[nth].id).await, Some(is));
     }
     let lease = one_lease(&place.engine, 12).await;

@@ -3,7 +3,7 @@
 use punctual::engine::{Control, EnqueueVerdict, Target};
 use punctual::time::{Timestamp, millis, seconds};
 use punctual::{
-    Due, Engine, Group, Hold, JobId, JobRecord, NewJob, OnRetry, State, Unique, UniquePolicy,
+    Due, Engine, Group, Hold, JobId, JobRecord, JobState, NewJob, OnRetry, Unique, UniquePolicy,
 };
 use punctual_redis::testing::TestServer;
 
@@ -376,7 +376,7 @@ async fn cancel_by_hand_says_what_became_of_it() {
     let id = text(&cancelled, "id");
     assert_eq!(hand.call("cancel", &[id])["verdict"], "already_cancelled");
     let state = record(&hand, id.parse().expect("a UUID")).await.state;
-    assert_eq!(state, State::Cancelled);
+    assert_eq!(state, JobState::Cancelled);
     assert_eq!(hand.call("cancel", &["mail", "k"])["verdict"], "not_found");
 }
 

@@ -1,7 +1,7 @@
 //! Encrypted connections.
 
 use punctual::time::{minutes, seconds, within};
-use punctual::{Error, ErrorKind, State};
+use punctual::{Error, ErrorKind, JobState};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestCluster, TestSentinels, TestServer};
 
@@ -152,6 +152,6 @@ async fn an_engine_goes_on_with_a_new_certificate_after_the_old_expired() {
     is_told(call, ErrorKind::EngineUnavailable, &["has expired"]).await;
     server.kill();
     again(&mut server, &good);
-    assert_eq!(state(&engine, id).await, Some(State::Ready));
+    assert_eq!(state(&engine, id).await, Some(JobState::Ready));
     assert_eq!(drain(&engine).await, [id]);
 }

@@ -5,7 +5,7 @@ use punctual::engine::{
     Target, WaitFor, Waited, WorkerId,
 };
 use punctual::time::{Stopwatch, seconds};
-use punctual::{Engine, JobId, JobRecord, Namespace, NewJob, Outcome, Result, State};
+use punctual::{Engine, JobId, JobRecord, JobState, Namespace, NewJob, Outcome, Result};
 use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
@@ -162,7 +162,7 @@ pub(crate) async fn drain(engine: &RedisEngine) -> Vec<JobId> {
     }
 }
 
-pub(crate) async fn state(engine: &RedisEngine, id: JobId) -> Option<State> {
+pub(crate) async fn state(engine: &RedisEngine, id: JobId) -> Option<JobState> {
     let got = engine.get(&here(), vec![Target::Id(id)], false).await;
     got.expect("get").remove(0).map(|job| job.state())
 }

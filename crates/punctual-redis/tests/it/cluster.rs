@@ -10,7 +10,8 @@ use punctual::engine::{
 };
 use punctual::time::{Stopwatch, millis, pause, seconds, within};
 use punctual::{
-    Context, Engine, Error, ErrorKind, JobId, JobRecord, Namespace, NewJob, Outcome, State, Worker,
+    Context, Engine, Error, ErrorKind, JobId, JobRecord, JobState, Namespace, NewJob, Outcome,
+    Worker,
 };
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestCluster;
@@ -93,7 +94,7 @@ async fn one_master_that_is_away_keeps_no_other_shard_from_its_turn() {
             .await;
         let Ok(got) = got else { continue };
         let is = got[0].as_ref().map(|job| job.state());
-        assert_eq!(is, Some(State::Completed), "{:?}", lease.token);
+        assert_eq!(is, Some(JobState::Completed), "{:?}", lease.token);
         settled += 1;
     }
     assert_eq!(settled, 2, "both that are there took their part");
@@ -127,7 +128,7 @@ async fn jobs_of_other_shards_go_on_while_a_master_is_away() {
     let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
     let watch = Stopwatch::start();
     for id in &ids {
-        while state(&engine, *id).await != Some(State::Completed) {
+        while state(&engine, *id).await != Some(JobState::Completed) {
             assert!(watch.elapsed() < seconds(60), "{:?}", runs.lock());
             tokio::task::yield_now().await;
         }
@@ -177,7 +178,7 @@ async fn a_worker_keeps_what_it_holds_of_other_shards_while_a_master_is_away() {
         if known.is_err() {
             continue;
         }
-        while state(&engine, *id).await != Some(State::Completed) {
+        while state(&engine, *id).await != Some(JobState::Completed) {
             assert!(watch.elapsed() < seconds(60), "{:?}", runs.lock());
             tokio::task::yield_now().await;
         }
@@ -308,7 +309,7 @@ fn all_ready() -> List {
     List {
         by: ListBy::State {
             queue: QUEUE.into(),
-            state: State::Ready,
+            state: JobState::Ready,
         },
         filter: Filter::default(),
         cursor: None,

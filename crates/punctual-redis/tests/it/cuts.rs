@@ -5,7 +5,7 @@ use punctual::engine::{
     SettleVerdict, StatsRequest,
 };
 use punctual::time::{Stopwatch, seconds};
-use punctual::{Engine, ErrorKind, JobId, State};
+use punctual::{Engine, ErrorKind, JobId, JobState};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy as Proxy, TestServer, Way};
 
@@ -80,7 +80,7 @@ async fn a_cut_claim_strands_nothing_and_a_cut_settle_is_done_once() {
             "{extended:?}"
         );
         assert!(lease.complete(&engine).await.expect("settle"));
-        assert_eq!(state(&engine, id).await, Some(State::Completed));
+        assert_eq!(state(&engine, id).await, Some(JobState::Completed));
     })
     .await;
 }
@@ -99,12 +99,12 @@ async fn a_cut_look_answers() {
     at_every_byte(&proxy, 1, || async {
         let got = engine.get(&here(), vec![id.into()], true).await;
         let explained = got.expect("get").remove(0).expect("it is there");
-        assert_eq!(explained.state(), State::Ready);
+        assert_eq!(explained.state(), JobState::Ready);
     })
     .await;
     let by = ListBy::State {
         queue: QUEUE.into(),
-        state: State::Ready,
+        state: JobState::Ready,
     };
     let list = List {
         by,
@@ -120,7 +120,10 @@ async fn a_cut_look_answers() {
     .await;
     at_every_byte(&proxy, 1, || async {
         let stats = engine.stats(&here(), StatsRequest::default()).await;
-        assert_eq!(stats.expect("stats").queues[0].counts.of(State::Ready), 1);
+        assert_eq!(
+            stats.expect("stats").queues[0].counts.of(JobState::Ready),
+            1
+        );
     })
     .await;
 }
@@ -148,7 +151,7 @@ async fn a_cut_edit_or_control_is_done_once() {
         };
         let edited = engine.edit(&here(), cancel).await.expect("edit");
         assert_eq!(edited.verdicts.len(), 1);
-        assert_eq!(state(&direct, waiting).await, Some(State::Cancelled));
+        assert_eq!(state(&direct, waiting).await, Some(JobState::Cancelled));
     })
     .await;
     let queue: String = QUEUE.into();

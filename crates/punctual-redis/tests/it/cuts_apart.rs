@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use punctual::engine::ExtendVerdict;
-use punctual::{Engine, State};
+use punctual::{Engine, JobState};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{Ending, TestCluster, TestProxy as Proxy, Way};
 
@@ -35,7 +35,7 @@ async fn a_job_is_done(engine: &RedisEngine, direct: &RedisEngine) {
         "{extended:?}"
     );
     assert!(lease.complete(engine).await.expect("settle"));
-    assert_eq!(state(direct, id).await, Some(State::Completed));
+    assert_eq!(state(direct, id).await, Some(JobState::Completed));
 }
 
 /// Where each record of a TLS stream ends, as it was heard from the beginning of one.

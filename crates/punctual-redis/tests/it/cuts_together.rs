@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use futures_util::future::join_all;
 use punctual::engine::{Action, Control, Edit, ExtendVerdict, Filter, Select, StatsRequest};
 use punctual::time::Stopwatch;
-use punctual::{Engine, JobId, NewJob, State};
+use punctual::{Engine, JobId, JobState, NewJob};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy as Proxy, TestServer};
 
@@ -101,7 +101,7 @@ async fn cut_claims_extends_and_settles_that_leave_together_are_each_done_once()
             assert!(settled.expect("settle"), "its lease is valid");
         }
         for id in ids {
-            assert_eq!(state(&direct, id).await, Some(State::Completed));
+            assert_eq!(state(&direct, id).await, Some(JobState::Completed));
         }
     })
     .await;
@@ -194,7 +194,7 @@ async fn a_cut_change_that_waits_for_a_replica_is_done_once() {
         assert!(verdict.is_accepted(), "{verdict:?}");
         let lease = claim(&engine, 1).await.expect("claim").remove(0);
         assert!(lease.complete(&engine).await.expect("settle"));
-        assert_eq!(state(&direct, job.id).await, Some(State::Completed));
+        assert_eq!(state(&direct, job.id).await, Some(JobState::Completed));
     })
     .await;
     let waits = server.cli(&["INFO", "commandstats"]);
@@ -207,7 +207,7 @@ async fn a_cut_walk_ends_with_everything_done() {
     let (proxy, engine, direct) = cut_and_direct(&server, "").await;
     let waiting = || async {
         let stats = direct.stats(&here(), StatsRequest::default()).await;
-        stats.expect("stats").queues[0].counts.of(State::Ready)
+        stats.expect("stats").queues[0].counts.of(JobState::Ready)
     };
     let three_wait = || async {
         for _ in 0..3 {
@@ -232,7 +232,7 @@ async fn a_cut_walk_ends_with_everything_done() {
             select: Select::Filter {
                 filter: Filter::default()
                     .queue(QUEUE.to_owned())
-                    .state(Some(State::Ready)),
+                    .state(Some(JobState::Ready)),
                 cursor: None,
                 limit: 100,
             },

@@ -5,7 +5,7 @@ use punctual::engine::{
     Action, Claim, Edit, Filter, List, ListBy, Select, StatsRequest, Target, WaitFor, WorkerId,
 };
 use punctual::time::{minutes, seconds, within};
-use punctual::{Engine, JobId, NewJob, Outcome, State};
+use punctual::{Engine, JobId, JobState, NewJob, Outcome};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
@@ -77,7 +77,7 @@ impl<'a> Scene<'a> {
                 let list = List {
                     by: ListBy::State {
                         queue: self.queue.into(),
-                        state: State::Ready,
+                        state: JobState::Ready,
                     },
                     filter: Filter::default(),
                     cursor: None,
@@ -152,8 +152,8 @@ async fn what_a_dropped_call_is_answered_is_nobody_elses() {
         };
         assert!(times(&server, verb) > others, "{verb} was not sent");
         let is = match verb {
-            "settle" => State::Completed,
-            _ => State::Active,
+            "settle" => JobState::Completed,
+            _ => JobState::Active,
         };
         assert_eq!(state(&engine, scene.running()).await, Some(is), "{verb}");
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual::engine::Target;
 use punctual::time::{Stopwatch, millis, seconds};
-use punctual::{Engine, ErrorKind, NewJob, State};
+use punctual::{Engine, ErrorKind, JobState, NewJob};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestSentinels, TestServer};
 use tokio::task::block_in_place;
@@ -62,14 +62,14 @@ fn passes_over(servers: &TestSentinels, replica: &TestServer) {
 async fn what_one_of_two_replicas_has_is_lost_if_the_other_one_becomes_master() {
     let mut servers = block_in_place(TestSentinels::start);
     // However long the rest takes, no sentinel acts by itself, and none finds a replica too old.
-    let patience = [
+    let time_limit = [
         "SENTINEL",
         "SET",
         "main",
         "down-after-milliseconds",
         "600000",
     ];
-    block_in_place(|| servers.ask_all(&patience));
+    block_in_place(|| servers.ask_all(&time_limit));
     let one = engine(&servers, "replica(1)", seconds(20)).await;
     let both = engine(&servers, "replica(2)", millis(1_500)).await;
     let [kept, lost, unanswered] = [job(), job(), job()];
@@ -127,13 +127,13 @@ async fn started_again(keeping: &[&str]) -> (RedisEngine, NewJob, NewJob, [TestS
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_writes_nothing_down_starts_again_with_what_once_was() {
     let (after, old, new, _servers) = started_again(&["--save", ""]).await;
-    assert_eq!(state(&after, old.id).await, Some(State::Ready));
+    assert_eq!(state(&after, old.id).await, Some(JobState::Ready));
     assert!(!is_there(&after, &new).await, "it was acknowledged");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_writes_everything_down_starts_again_with_all_it_had() {
     let (after, old, new, _servers) = started_again(&TestServer::KEEPS_ALL).await;
-    assert_ne!(state(&after, old.id).await, Some(State::Ready));
-    assert_eq!(state(&after, new.id).await, Some(State::Ready));
+    assert_ne!(state(&after, old.id).await, Some(JobState::Ready));
+    assert_eq!(state(&after, new.id).await, Some(JobState::Ready));
 }

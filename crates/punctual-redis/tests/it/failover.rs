@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use punctual::engine::Target;
 use punctual::time::{Stopwatch, millis, seconds};
-use punctual::{Engine, ErrorKind, JobId, State};
+use punctual::{Engine, ErrorKind, JobId, JobState};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestCluster, TestSentinels, TestServer};
 use tokio::task::JoinHandle;
@@ -88,7 +88,7 @@ async fn a_slot_that_moves_is_waited_for() {
         drain(&another).await;
     }
     for id in kept {
-        assert_eq!(state(&engine, id).await, Some(State::Completed), "{id}");
+        assert_eq!(state(&engine, id).await, Some(JobState::Completed), "{id}");
     }
 }
 

@@ -10,7 +10,7 @@ use punctual::engine::{
     Claim, Control, Controlled, Durability, ExtendVerdict, Guard, SettleVerdict, WaitFor, WorkerId,
 };
 use punctual::time::{Clock, Stopwatch, SystemClock, days, millis, seconds};
-use punctual::{Due, Engine, ErrorKind, JobId, NewJob, State};
+use punctual::{Due, Engine, ErrorKind, JobId, JobState, NewJob};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
@@ -104,7 +104,7 @@ async fn a_killed_server_that_syncs_always_loses_nothing() {
         drain(&engine).await;
     }
     for id in kept {
-        assert_eq!(state(&engine, id).await, Some(State::Completed), "{id}");
+        assert_eq!(state(&engine, id).await, Some(JobState::Completed), "{id}");
     }
 }
 
@@ -127,7 +127,7 @@ async fn what_comes_after_a_torn_call_is_kept() {
         server.kill();
         server.restart();
         for id in [before, after] {
-            assert_eq!(state(&engine, id).await, Some(State::Ready), "{id}");
+            assert_eq!(state(&engine, id).await, Some(JobState::Ready), "{id}");
         }
         assert_eq!(server.cli(&["EXISTS", "torn"]), "0");
     }
@@ -206,8 +206,8 @@ async fn fsync_is_not_promised_behind_a_torn_end_after_a_restart() {
 async fn who_takes_over_is_held_to_what_was_promised() {
     let mut server = TestServer::with(&ALWAYS);
     let address = format!("{}?durability=fsync", server.address());
-    let patience = options(&address).deadline(millis(2_000));
-    let engine = RedisEngine::connect(patience).await.expect("it is kept");
+    let time_limit = options(&address).deadline(millis(2_000));
+    let engine = RedisEngine::connect(time_limit).await.expect("it is kept");
     enqueue(&engine).await.expect("enqueue");
     for (setting, remedy) in [
         ("--appendfsync everysec", "set appendfsync always"),
@@ -564,7 +564,7 @@ async fn a_dropped_call_leaves_no_answer_to_another() {
         assert!(state(&engine, punctual::JobId::new()).await.is_none());
         let next = crate::client::job();
         enqueue_surely(&engine, &next).await;
-        assert_eq!(state(&engine, next.id).await, Some(State::Ready));
+        assert_eq!(state(&engine, next.id).await, Some(JobState::Ready));
     }
     let mut seen = HashSet::new();
     assert!(

@@ -9,7 +9,7 @@ use punctual::engine::{
     Settle, SettleVerdict, Settlement, Target,
 };
 use punctual::time::{ManualClock, hours, minutes, seconds};
-use punctual::{Due, Effect, Engine, JobId, NewJob, Outcome, State, Unique};
+use punctual::{Due, Effect, Engine, JobId, JobState, NewJob, Outcome, Unique};
 use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
@@ -382,7 +382,7 @@ async fn ordered_and_cancelled(after: std::time::Duration, count: usize) -> [u64
     assert_eq!(edited.matched, count);
     let cancelled = place.commands();
     for id in ids {
-        assert_eq!(state(&place.engine, id).await, Some(State::Cancelled));
+        assert_eq!(state(&place.engine, id).await, Some(JobState::Cancelled));
     }
     [enqueued, cancelled]
 }

@@ -11,7 +11,7 @@ use punctual::engine::{
     Claim, EnqueueVerdict, Filter, List, ListBy, SettleVerdict, Target, WaitFor, Waited, WorkerId,
 };
 use punctual::time::{ManualClock, Stopwatch, days};
-use punctual::{Engine, JobId, Namespace, Outcome, State};
+use punctual::{Engine, JobId, JobState, Namespace, Outcome};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestCluster, TestServer};
 
@@ -173,7 +173,7 @@ async fn older_ones_are_replaced(engine: &RedisEngine, node: &TestServer, namesp
     load(node, &older_ones(node, "enqueue"));
     let by = ListBy::State {
         queue: QUEUE.into(),
-        state: State::Ready,
+        state: JobState::Ready,
     };
     let (mut cursor, mut listed) = (None, 0);
     loop {

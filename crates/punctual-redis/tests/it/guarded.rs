@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use punctual::conformance::{LAWS, first_broken};
 use punctual::engine::{Filter, List, ListBy};
-use punctual::{Engine, ErrorKind, State};
+use punctual::{Engine, ErrorKind, JobState};
 use punctual_redis::testing::{TestSentinels, TestServer};
 use punctual_redis::{ACL_RULES, RedisEngine};
 use serde_json::Value;
@@ -79,7 +79,7 @@ async fn a_command_that_a_function_may_not_is_told_with_its_remedy() {
     let dead = List {
         by: ListBy::State {
             queue: QUEUE.into(),
-            state: State::Dead,
+            state: JobState::Dead,
         },
         filter: Filter::default(),
         cursor: None,

@@ -8,7 +8,7 @@ use punctual::conformance::START;
 use punctual::engine::{Action, Control, Controlled, Edit, Select, StatsRequest};
 use punctual::job::Outcome;
 use punctual::time::{Clock, ManualClock, Timestamp, hours, minutes, seconds};
-use punctual::{Due, Engine, JobId, Limits, NewJob, State};
+use punctual::{Due, Engine, JobId, JobState, Limits, NewJob};
 use punctual_redis::testing::TestServer;
 use punctual_redis::{Options, RedisEngine};
 
@@ -117,7 +117,8 @@ impl Lag {
     async fn nothing_waits(&self) {
         let stats = self.engine.stats(&here(), StatsRequest::default()).await;
         let queues = stats.expect("stats").queues;
-        let waiting = [State::Scheduled, State::Ready].map(|state| queues[0].counts.of(state));
+        let waiting =
+            [JobState::Scheduled, JobState::Ready].map(|state| queues[0].counts.of(state));
         assert_eq!(waiting, [0, 0]);
     }
 
@@ -218,7 +219,7 @@ async fn a_cancelled_job_in_line_stays_cancelled_behind_cold_ones() {
     let stats = lag.engine.stats(&here(), StatsRequest::default()).await;
     let counts = stats.expect("stats").queues[0].counts;
     let of = |state| counts.of(state);
-    assert_eq!((of(State::Scheduled), of(State::Ready)), (1, 0));
+    assert_eq!((of(JobState::Scheduled), of(JobState::Ready)), (1, 0));
     lag.set_time(lag.clock.now() + seconds(1)).await;
     assert_eq!(lag.done().await, [soon]);
     lag.nothing_waits().await;
@@ -252,7 +253,7 @@ async fn a_purge_spares_a_new_job_of_another_queue_under_an_old_id() {
     assert_eq!(lag.purge().await, LONG);
     let got = lag.engine.get(&here(), vec![once.into()], false).await;
     let got = got.expect("get").remove(0).expect("it is there");
-    assert_eq!(got.state(), State::Scheduled);
+    assert_eq!(got.state(), JobState::Scheduled);
 }
 
 /// Redis may have been told to remove it by hand.

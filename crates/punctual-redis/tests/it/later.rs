@@ -3,7 +3,7 @@
 
 use punctual::engine::{Action, Edit, Select, SettleVerdict, Target};
 use punctual::time::hours;
-use punctual::{Due, Engine, ErrorKind, NewJob, Outcome, State};
+use punctual::{Due, Engine, ErrorKind, JobState, NewJob, Outcome};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
@@ -125,7 +125,7 @@ async fn what_nobody_knows_of_a_record_outlives_each_rewrite() {
     let lease = claim(&engine, 1).await.expect("claim").remove(0);
     assert!(lease.complete(&engine).await.expect("settle"));
     is_kept("a completion", true);
-    assert_eq!(state(&engine, job.id).await, Some(State::Completed));
+    assert_eq!(state(&engine, job.id).await, Some(JobState::Completed));
 }
 
 #[tokio::test]

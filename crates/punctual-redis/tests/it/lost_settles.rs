@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::engine::{LeaseReport, Settle, SettleVerdict, Settlement};
-use punctual::{Engine, ErrorKind, Outcome, State};
+use punctual::{Engine, ErrorKind, JobState, Outcome};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy, TestServer, Weather};
 use tokio::task::JoinHandle;
@@ -44,7 +44,7 @@ impl Lost {
     }
 
     /// Sends the settle and awaits that it is taken, while no answer comes through.
-    async fn taken(&self, is_taken: State) -> JoinHandle<punctual::Result<Vec<SettleVerdict>>> {
+    async fn taken(&self, is_taken: JobState) -> JoinHandle<punctual::Result<Vec<SettleVerdict>>> {
         self.proxy.set_weather(Weather::NoReplies);
         let (engine, settle) = (self.engine.clone(), self.settle.clone());
         let sent = tokio::spawn(async move {
@@ -61,7 +61,7 @@ impl Lost {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_settle_that_was_taken_is_known_again_while_the_job_runs_once_more() {
     let lost = Lost::of(retry()).await;
-    let sent = lost.taken(State::Ready).await;
+    let sent = lost.taken(JobState::Ready).await;
     assert_eq!(claim(&lost.direct, 1).await.expect("claim").len(), 1);
     lost.proxy.set_weather(Weather::Fair);
     let verdicts = sent.await.expect("no panic").expect("settle");
@@ -72,7 +72,7 @@ async fn a_settle_that_was_taken_is_known_again_while_the_job_runs_once_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_settle_that_was_taken_is_not_said_to_have_lost_its_lease() {
     let lost = Lost::of(retry()).await;
-    let sent = lost.taken(State::Ready).await;
+    let sent = lost.taken(JobState::Ready).await;
     let again = claim(&lost.direct, 1).await.expect("claim").remove(0);
     let ended = Settlement::new(again.jobs[0].id, 2, Outcome::Completed);
     let settle = Settle {

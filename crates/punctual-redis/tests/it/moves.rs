@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use punctual::engine::{Claim, Target, WorkerId};
 use punctual::time::{Stopwatch, Timestamp, millis, seconds, within};
 use punctual::{
-    Context, Due, Engine, Error, ErrorKind, JobId, JobRecord, NewJob, Outcome, State, Worker,
+    Context, Due, Engine, Error, ErrorKind, JobId, JobRecord, JobState, NewJob, Outcome, Worker,
 };
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestCluster;
@@ -19,7 +19,7 @@ use crate::hand::SHARD;
 const QUEUES: usize = 10_000;
 /// Keys that an operator's tool carries at a time.
 const AT_A_TIME: usize = 500;
-/// How long those who call have patience.
+/// How long those who call have time_limit.
 const DEADLINE: std::time::Duration = seconds(3);
 
 async fn connect(cluster: &TestCluster, deadline: std::time::Duration) -> Arc<RedisEngine> {
@@ -296,7 +296,7 @@ async fn a_slot_of_thousands_of_jobs_moves_within_the_default_deadline() {
         let got = producer.get(&here(), targets, false).await.expect("get");
         for job in got {
             let is = job.map(|job| job.state());
-            assert_eq!(is, Some(State::Scheduled), "it has come along");
+            assert_eq!(is, Some(JobState::Scheduled), "it has come along");
         }
     }
 }

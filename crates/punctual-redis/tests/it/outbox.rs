@@ -8,7 +8,7 @@ use punctual::engine::{
     Claim, EnqueueVerdict, LeaseReport, Settle, SettleVerdict, Settlement, Target, WorkerId,
 };
 use punctual::time::{ManualClock, Stopwatch, Timestamp, minutes, seconds};
-use punctual::{Effect, Engine, ErrorKind, JobId, NewJob, Outcome, State, Unique};
+use punctual::{Effect, Engine, ErrorKind, JobId, JobState, NewJob, Outcome, Unique};
 use punctual_redis::testing::{TestCluster, TestProxy as Proxy, TestServer, Way};
 use punctual_redis::{Options, RedisEngine};
 
@@ -223,7 +223,7 @@ async fn effects_that_two_deliver_at_once_arrive_once() {
         one.advance(seconds(20)).await;
         let waits = async || {
             let health = one.engine.info().await.expect("info").health;
-            health.told().any(|it| it.contains("effects wait"))
+            health.problem_texts().any(|it| it.contains("effects wait"))
         };
         assert!(waits().await, "a person is told of what nobody delivers");
         let (first, second) = tokio::join!(one.engine.maintain(), other.engine.maintain());
@@ -349,7 +349,7 @@ async fn a_shard_that_is_away_holds_up_no_outcome_and_gets_its_effects_later() {
     else {
         panic!("the lease is valid");
     };
-    assert_eq!(*is, State::Completed);
+    assert_eq!(*is, JobState::Completed);
     assert!(watch.elapsed() < seconds(2), "{:?}", watch.elapsed());
     assert!(
         effects.contains(&None),
@@ -366,7 +366,7 @@ async fn a_shard_that_is_away_holds_up_no_outcome_and_gets_its_effects_later() {
         }
     }
     assert_eq!(arrived.into_iter().collect::<BTreeSet<_>>(), expected);
-    assert_eq!(state(&engine, ids).await, Some(State::Completed));
+    assert_eq!(state(&engine, ids).await, Some(JobState::Completed));
 }
 
 #[tokio::test]

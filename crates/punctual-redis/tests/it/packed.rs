@@ -93,7 +93,7 @@ async fn works(engine: &RedisEngine, namespace: &Namespace, what: &str) {
         .await
         .expect("stats");
     for queue in left.queues {
-        let open = queue.counts.pending() + queue.counts.of(punctual::State::Active);
+        let open = queue.counts.pending() + queue.counts.of(punctual::JobState::Active);
         assert_eq!(open, 0, "{what}: {queue:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use punctual::time::{Stopwatch, seconds, within};
-use punctual::{ErrorKind, JobId, State};
+use punctual::{ErrorKind, JobId, JobState};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestCluster;
 use tokio::task::{JoinHandle, block_in_place};
@@ -65,7 +65,7 @@ async fn a_failover_under_load_loses_nothing_and_costs_no_call_an_error() {
             let sent = sent.await.expect("no error");
             drain(&worker).await;
             for id in sent {
-                assert_eq!(state(&worker, id).await, Some(State::Completed), "{id}");
+                assert_eq!(state(&worker, id).await, Some(JobState::Completed), "{id}");
             }
         }
     }
@@ -75,8 +75,8 @@ async fn a_failover_under_load_loses_nothing_and_costs_no_call_an_error() {
 async fn a_master_that_dies_under_load_loses_nothing_that_its_replica_has() {
     let mut cluster = block_in_place(TestCluster::start_replicated);
     for node in cluster.nodes() {
-        let patience = ["CONFIG", "SET", "cluster-node-timeout", "1000"];
-        assert_eq!(node.cli(&patience), "OK");
+        let time_limit = ["CONFIG", "SET", "cluster-node-timeout", "1000"];
+        assert_eq!(node.cli(&time_limit), "OK");
     }
     let kept = to_replica(&cluster).await;
     let goes_on = Arc::new(connect(&cluster.address()).await);

@@ -2,7 +2,7 @@
 
 use punctual::engine::{Control, Controlled, StatsRequest};
 use punctual::time::{hours, minutes};
-use punctual::{Due, Engine, NewJob, State, UniquePolicy};
+use punctual::{Due, Engine, JobState, NewJob, UniquePolicy};
 use punctual_redis::testing::TestServer;
 
 use crate::client::{QUEUE, connect, drain, here, job};
@@ -79,7 +79,7 @@ async fn a_purge_takes_250_plain_jobs_a_call_and_leaves_nothing() {
     let stats = engine.stats(&here(), StatsRequest::default()).await;
     let counts = stats.expect("stats").queues.remove(0).counts;
     assert_eq!(counts.pending(), 0);
-    assert_eq!(counts.of(State::Cancelled), sent as u64);
+    assert_eq!(counts.of(JobState::Cancelled), sent as u64);
     // The queue goes on, and a key is free again.
     let again = engine.enqueue(&here(), vec![unique(7), job()]).await;
     again.expect("enqueue");

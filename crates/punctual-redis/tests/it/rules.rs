@@ -8,7 +8,7 @@ use punctual::engine::{
     StatsRequest, Target, WaitFor, Waited, WorkerId,
 };
 use punctual::time::{Stopwatch, Timestamp, within};
-use punctual::{Effect, Engine, JobId, Namespace, NewJob, Outcome, State};
+use punctual::{Effect, Engine, JobId, JobState, Namespace, NewJob, Outcome};
 use punctual_redis::testing::{TestCluster, TestSentinels, TestServer};
 use punctual_redis::{ACL_RULES, RedisEngine};
 use tokio::task::block_in_place;
@@ -146,7 +146,7 @@ async fn looks_and_edits(engine: &RedisEngine, namespace: &Namespace) {
     let list = List {
         by: ListBy::State {
             queue: QUEUE.into(),
-            state: State::Ready,
+            state: JobState::Ready,
         },
         filter: Filter::default(),
         cursor: None,
@@ -168,7 +168,7 @@ async fn looks_and_edits(engine: &RedisEngine, namespace: &Namespace) {
     resumed.expect("control");
     let got = engine.get(namespace, target(), true).await.expect("get");
     let is = got[0].as_ref().map(|got| got.state());
-    assert_eq!(is, Some(State::Cancelled));
+    assert_eq!(is, Some(JobState::Cancelled));
 }
 
 /// An engine's maintenance has run since, without an error.
@@ -265,7 +265,7 @@ async fn the_rules_are_enough_and_minimal_on_a_cluster() {
     comes_about("it is told to ask elsewhere", asks).await;
     block_in_place(|| moving.end());
     let id = calls.await.expect("no panic").expect("after the move");
-    assert_eq!(state(&engine, id).await, Some(State::Ready));
+    assert_eq!(state(&engine, id).await, Some(JobState::Ready));
     crate::client::drain(&other).await;
     does_it_all(&engine, &other, &here(), &ports).await;
     maintenance_runs(&engine).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual::conformance::START;
 use punctual::time::{ManualClock, hours, minutes, seconds};
-use punctual::{Engine, State};
+use punctual::{Engine, JobState};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
@@ -63,12 +63,15 @@ async fn engine_time_that_was_ahead_is_set_back() {
     engine.maintain().await.expect("maintain");
     at(&engine, &clock, minutes(44)).await;
     engine.maintain().await.expect("maintain");
-    assert_eq!(state(&engine, taken.jobs[0].id).await, Some(State::Ready));
+    assert_eq!(
+        state(&engine, taken.jobs[0].id).await,
+        Some(JobState::Ready)
+    );
     // What was sent with a delay meanwhile comes by the wrong clock.
-    assert_eq!(state(&engine, id).await, Some(State::Scheduled));
+    assert_eq!(state(&engine, id).await, Some(JobState::Scheduled));
     at(&engine, &clock, hours(25)).await;
     engine.maintain().await.expect("maintain");
-    assert_eq!(state(&engine, id).await, Some(State::Ready));
+    assert_eq!(state(&engine, id).await, Some(JobState::Ready));
 }
 
 /// The instants that engine time comes through again number other bundles and tombstones.

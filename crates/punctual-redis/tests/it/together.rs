@@ -8,7 +8,7 @@ use punctual::engine::{
     RecordValue, Select, Target, WorkerId,
 };
 use punctual::time::{millis, within};
-use punctual::{Engine, ErrorKind, JobId, NewJob, Result, State};
+use punctual::{Engine, ErrorKind, JobId, JobState, NewJob, Result};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy as Proxy, TestServer, Way};
 
@@ -100,7 +100,7 @@ async fn jobs_of_calls_sent_together_are_listed_and_outlive_cancelled_ones() {
         let list = List {
             by: ListBy::State {
                 queue: QUEUE.into(),
-                state: State::Ready,
+                state: JobState::Ready,
             },
             filter: Filter::default(),
             cursor,
@@ -316,7 +316,7 @@ async fn claims_at_once_have_leases_of_their_own() {
     );
     assert_eq!(
         state(&engine, leases[3].jobs[0].id).await,
-        Some(State::Active)
+        Some(JobState::Active)
     );
 }
 

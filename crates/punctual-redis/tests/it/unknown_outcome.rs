@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use punctual::engine::EnqueueVerdict;
-use punctual::{Engine, Error, ErrorKind, JobId, NewJob, Outcome, Result, State};
+use punctual::{Engine, Error, ErrorKind, JobId, JobState, NewJob, Outcome, Result};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy, TestServer, Weather};
 use tokio::task::JoinHandle;
@@ -54,7 +54,7 @@ impl Scene {
 
     /// Awaits that a job is in a state, while no answer comes through, and has the server refuse
     /// from then on.
-    async fn refuses_once(&self, job: JobId, is: State, setting: &str) {
+    async fn refuses_once(&self, job: JobId, is: JobState, setting: &str) {
         while state(&self.direct, job).await != Some(is) {
             tokio::task::yield_now().await;
         }
@@ -76,7 +76,7 @@ async fn an_enqueue_that_was_done_is_not_told_as_refused() {
         let job = job();
         scene.proxy.set_weather(Weather::NoReplies);
         let sent = scene.sends(&job);
-        scene.refuses_once(job.id, State::Ready, setting).await;
+        scene.refuses_once(job.id, JobState::Ready, setting).await;
         is_open(&sent.await.expect("no panic").expect_err("it is open"));
         let fresh = enqueue(&scene.engine).await.expect_err("it is refused");
         assert_eq!(fresh.kind(), kind, "{fresh}");
@@ -96,7 +96,7 @@ async fn a_settle_that_was_done_is_not_told_as_refused() {
     let settled = tokio::spawn(async move { engine.settle(&here(), ended).await.map(drop) });
     let (setting, _) = REFUSALS[1];
     let id = lease.jobs[0].id;
-    scene.refuses_once(id, State::Completed, setting).await;
+    scene.refuses_once(id, JobState::Completed, setting).await;
     is_open(&settled.await.expect("no panic").expect_err("it is open"));
     scene.sets(setting, "0");
     assert!(lease.complete(&scene.engine).await.expect("settle"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual::conformance::START;
 use punctual::engine::ExtendVerdict;
 use punctual::time::{ManualClock, seconds};
-use punctual::{Engine, NewJob, State, Unique};
+use punctual::{Engine, JobState, NewJob, Unique};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestProxy, TestServer, Weather};
 
@@ -55,16 +55,16 @@ async fn a_lease_ends_before_it_is_read(job: fn(usize) -> NewJob) {
     proxy.set_weather(Weather::Slow(seconds(1)));
     let (claimer, limit) = (engine.clone(), JOBS);
     let claimed = tokio::spawn(async move { claim(&claimer, limit).await });
-    while state(&direct, ids[0]).await != Some(State::Active) {
+    while state(&direct, ids[0]).await != Some(JobState::Active) {
         tokio::task::yield_now().await;
     }
-    // Nobody could have prolonged it in the first step, so it is spared once.
+    // Nobody could have prolonged it in the first step, so it is extended once.
     for step in [seconds(31), seconds(62)] {
         direct.set_time(START + step).await.expect("a clock");
         clock.set(START + step);
         direct.maintain().await.expect("maintain");
     }
-    assert_eq!(state(&direct, ids[0]).await, Some(State::Ready));
+    assert_eq!(state(&direct, ids[0]).await, Some(JobState::Ready));
     assert!(!claimed.is_finished(), "it has yet to read the records");
     let leases = claimed.await.expect("no panic").expect("claim");
     let jobs = leases.iter().flat_map(|lease| &lease.jobs);

@@ -9,7 +9,7 @@ use punctual::engine::{
     StatsRequest, Target, WaitFor, Waited, WorkerId,
 };
 use punctual::time::{ManualClock, Timestamp};
-use punctual::{Engine, JobId, Namespace, NewJob, Outcome, State};
+use punctual::{Engine, JobId, JobState, Namespace, NewJob, Outcome};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::{TestCluster, TestServer};
 
@@ -111,11 +111,14 @@ impl Troubled<'_> {
         let got = self
             .call("get", engine.get(namespace, target(), true))
             .await;
-        assert_eq!(got[0].as_ref().map(|got| got.state()), Some(State::Ready));
+        assert_eq!(
+            got[0].as_ref().map(|got| got.state()),
+            Some(JobState::Ready)
+        );
         let list = List {
             by: ListBy::State {
                 queue: QUEUE.into(),
-                state: State::Ready,
+                state: JobState::Ready,
             },
             filter: Filter::default(),
             cursor: None,
@@ -260,8 +263,8 @@ async fn clients_of_two_versions_work_side_by_side() {
     drain(&old).await;
     assert_eq!(version(), todays);
     for id in sent {
-        assert_eq!(state(&new, id).await, Some(State::Completed));
-        assert_eq!(state(&old, id).await, Some(State::Completed));
+        assert_eq!(state(&new, id).await, Some(JobState::Completed));
+        assert_eq!(state(&old, id).await, Some(JobState::Completed));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use punctual::conformance::START;
 use punctual::engine::{Action, Cursor, Edit, Filter, List, ListBy, Select, StatsRequest, Target};
 use punctual::time::{hours, minutes, seconds};
-use punctual::{Due, Engine, JobId, NewJob, State};
+use punctual::{Due, Engine, JobId, JobState, NewJob};
 
 use crate::client::{QUEUE, claim, here};
 use crate::meter::CHANGES_MAX;
@@ -34,10 +34,10 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
     pile.tell("before");
 
     let states = [
-        ("list ready", Some(State::Ready)),
-        ("list scheduled", Some(State::Scheduled)),
-        ("list active", Some(State::Active)),
-        ("list completed", Some(State::Completed)),
+        ("list ready", Some(JobState::Ready)),
+        ("list scheduled", Some(JobState::Scheduled)),
+        ("list active", Some(JobState::Active)),
+        ("list completed", Some(JobState::Completed)),
         ("search all", None),
     ];
     for (what, state) in states {
@@ -60,7 +60,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
                     break;
                 }
             }
-            if state == Some(State::Scheduled) {
+            if state == Some(JobState::Scheduled) {
                 let cursor = list.cursor.expect("there are more");
                 assert_eq!(cursor.0[6], b'p', "a long list is not sorted for each page");
             }
@@ -82,9 +82,9 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
     pile.tell("looked at");
 
     for (what, state, action) in [
-        ("run now", State::Scheduled, Action::RunNow),
-        ("cancel scheduled", State::Scheduled, Action::Cancel),
-        ("cancel ready", State::Ready, Action::Cancel),
+        ("run now", JobState::Scheduled, Action::RunNow),
+        ("cancel scheduled", JobState::Scheduled, Action::Cancel),
+        ("cancel ready", JobState::Ready, Action::Cancel),
     ] {
         for dry_run in [true, false] {
             let mut select = Filtered::of(state);
@@ -112,7 +112,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
     let cancelled = pile.purge().await;
     pile.tell("purged");
     assert!(cancelled > jobs / 2, "{cancelled} of {jobs}");
-    for state in [State::Ready, State::Scheduled] {
+    for state in [JobState::Ready, JobState::Scheduled] {
         let listed = pile.engine.list(&here, of_state(state));
         let listed = pile.meter.bounded("list of none", listed).await;
         assert_eq!(listed.expect("list").jobs.len(), 0, "{state}");
@@ -121,7 +121,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
 
 /// Every scheduled job as it is listed, so many a page.
 async fn walk(pile: &mut Pile, limit: usize) -> Vec<JobId> {
-    let mut list = of_state(State::Scheduled);
+    let mut list = of_state(JobState::Scheduled);
     list.limit = limit;
     let (mut listed, here) = (Vec::new(), here());
     loop {
@@ -135,7 +135,7 @@ async fn walk(pile: &mut Pile, limit: usize) -> Vec<JobId> {
     }
 }
 
-fn of_state(state: State) -> List {
+fn of_state(state: JobState) -> List {
     List {
         by: ListBy::State {
             queue: QUEUE.into(),
@@ -164,7 +164,7 @@ async fn a_search_behind_many_tombstones_takes_many_short_calls() {
     sent.expect("enqueue");
     let mut list = List {
         by: ListBy::All,
-        ..of_state(State::Ready)
+        ..of_state(JobState::Ready)
     };
     let mut found = Vec::new();
     loop {
@@ -268,12 +268,12 @@ async fn jobs_of_a_long_list_that_were_changed_are_listed_once() {
 }
 
 struct Filtered {
-    state: State,
+    state: JobState,
     cursor: Option<Cursor>,
 }
 
 impl Filtered {
-    fn of(state: State) -> Self {
+    fn of(state: JobState) -> Self {
         Self {
             state,
             cursor: None,
@@ -318,6 +318,6 @@ async fn leases_of_one_job_each_are_read_together() {
     let got = pile.meter.bounded_by("get", 20, got).await.expect("get");
     assert_eq!(
         got[0].as_ref().map(punctual::engine::Got::state),
-        Some(State::Active)
+        Some(JobState::Active)
     );
 }

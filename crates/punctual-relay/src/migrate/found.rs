@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use punctual::job::{DeadReason, PastAttempt, PastOutcome, check_name};
 use punctual::time::{Timestamp, days};
-use punctual::{Due, JobId, JobRecord, NewJob, Result, RetryPolicy, State};
+use punctual::{Due, JobId, JobRecord, JobState, NewJob, Result, RetryPolicy};
 
 use crate::redis::Connection;
 
@@ -202,7 +202,7 @@ impl Foreign {
             }];
         }
         if self.is_dead {
-            past.state = State::Dead;
+            past.state = JobState::Dead;
             past.dead = Some(DeadReason::Permanent);
             past.finished_at = Some(failed);
         }

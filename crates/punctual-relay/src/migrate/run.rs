@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual::backoff::Backoff;
 use punctual::engine::{EditVerdict, EnqueueVerdict, Got, Target};
 use punctual::time::{days, pause, seconds};
-use punctual::{Due, Error, ErrorKind, JobId, Namespace, NewJob, Queue, Result, State};
+use punctual::{Due, Error, ErrorKind, JobId, JobState, Namespace, NewJob, Queue, Result};
 
 use super::Migration;
 use super::found::{Place, Shape};
@@ -290,16 +290,16 @@ impl Migration {
                 Some(Got::Job(record, _)) if record.state.is_pending() => pending.push(one),
                 // A failed job that was not redriven.
                 Some(Got::Job(record, _))
-                    if record.state == State::Dead
+                    if record.state == JobState::Dead
                         && ["failed", "dead"].contains(&one.found.state) =>
                 {
                     dead.push(one);
                 }
                 // An undo was killed after it had cancelled the job.
-                Some(Got::Job(record, _)) if noted && record.state == State::Cancelled => {
+                Some(Got::Job(record, _)) if noted && record.state == JobState::Cancelled => {
                     back.push(one);
                 }
-                Some(Got::Tombstone { state, .. }) if noted && state == State::Cancelled => {
+                Some(Got::Tombstone { state, .. }) if noted && state == JobState::Cancelled => {
                     back.push(one);
                 }
                 None if noted => back.push(one),

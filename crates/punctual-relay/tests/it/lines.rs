@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual::{Engine, JobId, MemoryEngine, Namespace, NewJob, Queue, State, Worker};
+use punctual::{Engine, JobId, JobState, MemoryEngine, Namespace, NewJob, Queue, Worker};
 use punctual_relay::Relay;
 use punctual_relay::lines::{LineSink, LineSource, ReadJob};
 
@@ -115,10 +115,10 @@ async fn a_sink_completes_fails_and_refuses_jobs() {
     }
     assert_eq!(states[0], None);
     let (state, why) = states[1].clone().expect("it is kept");
-    assert_eq!(state, State::Scheduled);
+    assert_eq!(state, JobState::Scheduled);
     assert!(why.contains("busy"), "{why}");
     let (state, why) = states[2].clone().expect("it is kept");
-    assert_eq!(state, State::Dead);
+    assert_eq!(state, JobState::Dead);
     assert!(why.contains("no route"), "{why}");
 }
 
@@ -146,7 +146,7 @@ async fn a_sink_that_ends_before_any_answer_counts_no_attempt() {
         .expect("it answers")
         .expect("it is kept");
     let job = got.job().expect("it is not settled");
-    assert_eq!((job.state, job.failures), (State::Scheduled, 0));
+    assert_eq!((job.state, job.failures), (JobState::Scheduled, 0));
     let why = job.last_error.clone().unwrap_or_default();
     assert!(why.contains("the broker does not answer"), "{why}");
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use punctual::time::{ManualClock, Timestamp, days};
-use punctual::{JobRecord, MemoryEngine, Namespace, Queue, RetryPolicy, State};
+use punctual::{JobRecord, JobState, MemoryEngine, Namespace, Queue, RetryPolicy};
 use punctual_relay::migrate::{Migration, Moved, Returned};
 use serde_json::Value;
 
@@ -173,14 +173,14 @@ async fn jobs_of_bullmq_keep_their_content_dues_and_tries() {
         assert_eq!(bob.retry, RetryPolicy::fixed(Duration::from_secs(5)));
         assert_eq!((jobs["7"].priority, ann.priority), (3, 0));
         let eve = &jobs["9"];
-        assert_eq!(eve.state, State::Scheduled);
+        assert_eq!(eve.state, JobState::Scheduled);
         let delayed: f64 = dump_score(dump, "bull:mail:delayed", "9");
         assert_eq!(eve.due.as_micros(), (delayed / 4096.0) as u64 * 1_000);
         let once = &jobs["3"];
         assert_eq!((once.failures, once.max_attempts), (1, 5));
         assert_eq!(once.last_error.as_deref(), Some("first try"));
         let boom = &jobs["2"];
-        assert_eq!(boom.state, State::Dead);
+        assert_eq!(boom.state, JobState::Dead);
         assert_eq!(boom.last_error.as_deref(), Some("smtp refused"));
         assert_eq!(header(boom, "migrated-from"), "bullmq:mail");
         let odd = &jobs["11"];
@@ -229,13 +229,13 @@ async fn jobs_of_sidekiq_keep_their_arguments_dues_and_tries() {
     );
     let fails = of(r#"["fails"]"#);
     // Its next try was due when the dump was made.
-    assert_eq!((fails.failures, fails.state), (1, State::Ready));
+    assert_eq!((fails.failures, fails.state), (1, JobState::Ready));
     assert_eq!(
         fails.last_error.as_deref(),
         Some("ArgumentError: smtp refused")
     );
-    assert_eq!(of(r#"["dies"]"#).state, State::Dead);
-    assert_eq!(of(r#"["later"]"#).state, State::Scheduled);
+    assert_eq!(of(r#"["dies"]"#).state, JobState::Dead);
+    assert_eq!(of(r#"["later"]"#).state, JobState::Scheduled);
     // Those of other queues stay, also in the sets that all share.
     let left = snapshot(&mut redis).await;
     assert!(left["schedule"].contains("OtherJob"), "{left:?}");
@@ -275,7 +275,7 @@ async fn tasks_of_celery_keep_their_eta_expiry_and_body() {
     };
     assert_eq!(of("1111").kind, "shop.send");
     assert!(of("1111").payload.starts_with(br#"[["ann"], {"n": 1}"#));
-    assert_eq!(of("2222").state, State::Scheduled);
+    assert_eq!(of("2222").state, JobState::Scheduled);
     assert_eq!(of("6666").due.to_string(), "2099-06-01T12:00:00.123456Z");
     let expires = of("3333").expires_at.expect("it expires");
     assert_eq!(
@@ -302,7 +302,7 @@ async fn jobs_of_rq_are_opaque_bytes_with_their_dues() {
         (4, Some(Duration::from_secs(77)))
     );
     assert_eq!(jobs["late"].due.to_string(), "2099-06-01T00:00:00Z");
-    assert_eq!(jobs["boom"].state, State::Dead);
+    assert_eq!(jobs["boom"].state, JobState::Dead);
 }
 
 #[tokio::test]
@@ -374,7 +374,7 @@ async fn an_undo_leaves_everything_as_it_was_also_if_it_is_killed() {
             }
         }
         assert!(snapshot(&mut redis).await == before, "{library}");
-        let pending = |job: &JobRecord| job.state.is_pending() || job.state == State::Dead;
+        let pending = |job: &JobRecord| job.state.is_pending() || job.state == JobState::Dead;
         let left = all_jobs(&engine).await;
         assert!(!left.iter().any(pending), "{library}: {left:?}");
         // And forth again: the jobs are new ones.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual::time::{hours, millis, pause};
-use punctual::{JobRecord, MemoryEngine, State};
+use punctual::{JobRecord, JobState, MemoryEngine};
 use punctual_relay::Relay;
 use punctual_relay::redis::ExpirySource;
 
@@ -17,7 +17,7 @@ async fn set(redis: &mut Redis, key: &str, ms: u64) {
 }
 
 fn waiting(jobs: &[JobRecord]) -> Vec<(u64, String)> {
-    let waits = jobs.iter().filter(|job| job.state == State::Scheduled);
+    let waits = jobs.iter().filter(|job| job.state == JobState::Scheduled);
     let mut waits: Vec<_> = waits
         .map(|job| {
             let payload: serde_json::Value = serde_json::from_slice(&job.payload).expect("JSON");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual::{MemoryEngine, State};
+use punctual::{JobState, MemoryEngine};
 use punctual_relay::redis::{End, ListSource, Place};
 
 use crate::support::*;
@@ -102,7 +102,7 @@ async fn two_relays_of_one_list_share_it() {
     let jobs = jobs(&engine).await;
     assert_eq!(jobs.len(), 500);
     assert!(
-        jobs.iter().all(|job| job.state == State::Ready),
+        jobs.iter().all(|job| job.state == JobState::Ready),
         "{:?}",
         jobs[0]
     );

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use punctual::time::{Clock, SystemClock, hours};
-use punctual::{ErrorKind, MemoryEngine, State};
+use punctual::{ErrorKind, JobState, MemoryEngine};
 use punctual_relay::Relay;
 use punctual_relay::redis::RedissonSource;
 
@@ -68,7 +68,7 @@ async fn delayed_items_are_due_when_redisson_would_have_moved_them() {
         assert_eq!(jobs[1].due.as_micros(), ms * 1_000);
         assert_eq!(
             [jobs[0].state, jobs[1].state],
-            [State::Ready, State::Scheduled]
+            [JobState::Ready, JobState::Scheduled]
         );
         assert_eq!(redis.keys().await, [""; 0]);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual::{MemoryEngine, State};
+use punctual::{JobState, MemoryEngine};
 use punctual_relay::redis::StreamSource;
 
 use crate::support::*;
@@ -45,7 +45,7 @@ async fn a_field_is_the_payload_and_an_entry_without_it_is_dead() {
     let (dead, good): (Vec<_>, Vec<_>) = jobs(&engine)
         .await
         .into_iter()
-        .partition(|job| job.state == State::Dead);
+        .partition(|job| job.state == JobState::Dead);
     assert_eq!(texts(&good), [r#"{"n":1}"#]);
     let why = dead[0].last_error.clone().unwrap_or_default();
     assert!(why.contains("no field \"body\""), "{why}");

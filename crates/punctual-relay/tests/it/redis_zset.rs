@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual::time::{Clock, SystemClock, hours};
-use punctual::{ErrorKind, MemoryEngine, State};
+use punctual::{ErrorKind, JobState, MemoryEngine};
 use punctual_relay::Relay;
 use punctual_relay::redis::{Unit, ZsetSource};
 
@@ -34,7 +34,7 @@ async fn members_are_due_at_their_scores_in_any_unit() {
         assert_eq!(texts(&jobs), ["order 7"]);
         assert_eq!(
             (jobs[0].due.as_micros(), jobs[0].state),
-            (micros, State::Scheduled)
+            (micros, JobState::Scheduled)
         );
         assert_eq!(redis.keys().await, [""; 0]);
     }
@@ -91,7 +91,7 @@ async fn a_delay_among_instants_becomes_a_dead_job() {
     let dead: Vec<_> = jobs(&engine)
         .await
         .into_iter()
-        .filter(|job| job.state == State::Dead)
+        .filter(|job| job.state == JobState::Dead)
         .collect();
     assert_eq!(texts(&dead), ["soon"]);
     assert_eq!(dead[0].queue, "relay.test.refused");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual::engine::{Control, QueueSettings, RecordValue, SETTINGS_PREFIX};
-use punctual::{Engine, MemoryEngine, Namespace, State};
+use punctual::{Engine, JobState, MemoryEngine, Namespace};
 use punctual_relay::Relay;
 use punctual_relay::redis::{ListSource, Place};
 
@@ -24,7 +24,7 @@ async fn an_item_over_the_limit_becomes_a_dead_job_and_blocks_no_other() {
     let (dead, good): (Vec<_>, Vec<_>) = jobs(&engine)
         .await
         .into_iter()
-        .partition(|job| job.state == State::Dead);
+        .partition(|job| job.state == JobState::Dead);
     assert_eq!(texts(&good), ["a", "b"]);
     assert_eq!(
         (dead[0].queue.as_str(), dead[0].payload.len()),

@@ -45,7 +45,9 @@ async fn the_last_error_is_returned_once_an_engine_never_answered() {
     let engine = Away::until(u32::MAX);
     let watch = Stopwatch::start();
     let asking = again(millis(450), || engine.ask());
-    let answer = within(seconds(60), asking).await.expect("patience ends");
+    let answer = within(seconds(60), asking)
+        .await
+        .expect("the time limit passes");
     assert!(watch.elapsed() >= millis(450), "not before that");
     let (error, asked) = (answer.expect_err("it is away"), engine.asked.get());
     assert!(asked > 1, "it is asked again");

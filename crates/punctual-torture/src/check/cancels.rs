@@ -1,6 +1,6 @@
 //! Part of I1: what cancels were answered, and what then holds.
 
-use punctual::{JobId, State};
+use punctual::{JobId, JobState};
 
 use super::Verdict;
 use super::job_timelines::{Case, Handed, JobTimeline};
@@ -55,7 +55,7 @@ pub(super) fn check(
     }
     let is_against = |end: &&Handed| {
         let settled = timeline.settled_by(end);
-        let by_itself = settled == Some(State::Cancelled) && done.is_none();
+        let by_itself = settled == Some(JobState::Cancelled) && done.is_none();
         end.is_taken() && end.invoked > at || settled.is_some() && !by_itself
     };
     let ended = timeline.ends.iter().find(is_against);
@@ -64,7 +64,7 @@ pub(super) fn check(
         format!("{id} was cancelled, and its end as {outcome} was accepted")
     });
     if let Some(seen) = seen {
-        verdict.check(seen.state == State::Cancelled, || {
+        verdict.check(seen.state == JobState::Cancelled, || {
             format!("{id} was cancelled and is {}", seen.state)
         });
     }

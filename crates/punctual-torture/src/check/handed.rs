@@ -1,6 +1,6 @@
 //! How the ends that were settled for a job were taken.
 
-use punctual::State;
+use punctual::JobState;
 
 use super::job_timelines::{Answer, Case, Handed, JobTimeline};
 use crate::event::Verdict;
@@ -32,7 +32,7 @@ impl JobTimeline {
     /// The state for good that an end caused, as far as that is known: it was answered so, or that
     /// it had been settled before, and nothing else was under its lease. An engine knows the
     /// attempt again, not its outcome.
-    pub(super) fn settled_by(&self, end: &Handed) -> Option<State> {
+    pub(super) fn settled_by(&self, end: &Handed) -> Option<JobState> {
         match &end.answer {
             Answer::Known(_, Verdict::Settled(state, _)) => {
                 Some(*state).filter(|it| it.is_settled())
@@ -96,11 +96,11 @@ impl JobTimeline {
 }
 
 /// The state for good that an outcome causes, if it does whatever else is asked.
-fn for_good(outcome: &str) -> Option<State> {
+fn for_good(outcome: &str) -> Option<JobState> {
     match outcome {
-        "completed" => Some(State::Completed),
-        "dead" => Some(State::Dead),
-        "cancelled" => Some(State::Cancelled),
+        "completed" => Some(JobState::Completed),
+        "dead" => Some(JobState::Dead),
+        "cancelled" => Some(JobState::Cancelled),
         _ => None,
     }
 }

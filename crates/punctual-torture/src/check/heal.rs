@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual::{JobId, State};
+use punctual::{JobId, JobState};
 
 use super::job_timelines::{Case, FaultSpan, JobTimeline};
 use super::timing::ALIVE_AFTER_US;
@@ -117,7 +117,7 @@ fn is_ready(case: &Case, id: &JobId, job: &JobTimeline, rest: u64) -> bool {
     let is_stored = job.receipts.iter().any(|it| it.at <= rest + SOON_US);
     let is_wanted = || {
         let seen = case.snapshot.jobs.get(id);
-        seen.is_some_and(|seen| seen.state != State::Cancelled)
+        seen.is_some_and(|seen| seen.state != JobState::Cancelled)
     };
     let waits = match job.grants.iter().map(|grant| grant.at).min() {
         Some(first) => first >= rest,

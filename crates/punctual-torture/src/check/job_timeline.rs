@@ -39,7 +39,7 @@ pub(crate) struct JobTimeline {
     pub(super) stop_asked: Option<u64>,
     /// Effects that were tried once more, and kept out by the sink.
     pub(crate) tried_again: u64,
-    /// Whether a latecomer completed it: a lease that was spared after a silence of the engine is
+    /// Whether a latecomer completed it: a lease that was extended after a silence of the engine is
     /// valid, though no handler ran under it.
     pub(crate) completed_late: bool,
     /// Whether a fault that may lose what was acknowledged came after its first claim: what quiet

@@ -1,6 +1,6 @@
 //! I1, I4, I8, I9, I10: what must be there at the end, and what must not.
 
-use punctual::{JobId, State};
+use punctual::{JobId, JobState};
 
 use super::job_timelines::{Case, FaultSpan, Grant, Handed, JobTimeline};
 use super::keys::{self, Gone};
@@ -78,7 +78,7 @@ pub(super) fn nothing_lost(case: &Case, tally: &mut Tally) -> Verdict {
             verdict.check(is_terminal, || {
                 format!("{id} was acknowledged and is {}", named(state))
             });
-            let completed = state == Some(State::Completed);
+            let completed = state == Some(JobState::Completed);
             verdict.check(
                 !completed || !timeline.starts.is_empty() || timeline.completed_late,
                 || format!("{id} is completed and never started"),
@@ -142,7 +142,7 @@ fn taken_by<'a>(case: &'a Case, timeline: &JobTimeline) -> (&'a str, u64) {
     })
 }
 
-fn named(state: Option<State>) -> String {
+fn named(state: Option<JobState>) -> String {
     state.map_or("gone".into(), |state| state.to_string())
 }
 
@@ -167,7 +167,7 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
     }
     for (id, timeline) in &case.jobs {
         let is_gone = case.snapshot.blind.is_none() && !case.snapshot.jobs.contains_key(id);
-        let completes = |end: &Handed| timeline.settled_by(end) == Some(State::Completed);
+        let completes = |end: &Handed| timeline.settled_by(end) == Some(JobState::Completed);
         let completed = timeline.ends.iter().any(completes);
         if is_gone && completed && !timeline.over_a_loss {
             verdict.check(
@@ -180,7 +180,7 @@ pub(super) fn effect_once(case: &Case, tally: &mut Tally) -> Verdict {
         let Some(timeline) = case.jobs.get(id) else {
             continue;
         };
-        if seen.state == State::Completed {
+        if seen.state == JobState::Completed {
             verdict.check(
                 case.snapshot.rows.contains_key(id) || timeline.completed_late,
                 || format!("{id} is completed and has no effect"),

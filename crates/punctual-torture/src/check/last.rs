@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use punctual::{JobId, State, UniquePolicy};
+use punctual::{JobId, JobState, UniquePolicy};
 
 use super::Verdict;
 use super::cancels::may_have_taken;
@@ -49,14 +49,14 @@ impl<'a> Causes<'a> {
         }
         let may_have = |outcome| timeline.may_have_ended_as(self.case, outcome);
         match seen.state {
-            State::Completed => verdict.check(may_have("completed"), || {
+            JobState::Completed => verdict.check(may_have("completed"), || {
                 format!("{id} is completed, and no settlement says so")
             }),
-            State::Dead => {
+            JobState::Dead => {
                 let may_be = may_have("dead") || self.may_be_buried(timeline, seen);
                 verdict.check(may_be, || format!("{id} is dead, and nothing says why"));
             }
-            State::Cancelled => {
+            JobState::Cancelled => {
                 let mut cancels = timeline.cancels.iter();
                 let asked = cancels.any(|(_, answer)| may_have_taken(answer));
                 verdict.check(asked || self.may_be_replaced(id, timeline), || {

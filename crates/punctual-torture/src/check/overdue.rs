@@ -134,7 +134,7 @@ impl<'a> Leases<'a> {
 
     /// Whether a lease had been over when a call under it came. It may not have been: it may have
     /// been prolonged shortly before without an answer, or by bytes that were held up on their way;
-    /// or spared, as the engine may not have answered for half of it; or not have been swept
+    /// or extended, as the engine may not have answered for half of it; or not have been swept
     /// yet. An extension that is judged excuses others under way beside it, and never itself.
     /// `None` of what is no lease, or not judged.
     fn overdue(&self, token: Token, call: &Call, itself: Option<&Extension>) -> Option<Came> {

@@ -32,7 +32,7 @@ pub(super) fn each_as_asked(case: &Case, verdict: &mut Verdict) {
 
 /// When a lease that was claimed is to end, at the earliest and at the latest, and the span that
 /// was asked for. A claim that is sent again is answered the lease that it has, which may have been
-/// spared since.
+/// extended since.
 fn of_claim(grant: &Grant) -> Option<(u64, u64, u64)> {
     let (span, started) = (grant.lease_duration?, grant.started?);
     Some((started + span, grant.now.max(started) + span, span))

@@ -1,7 +1,7 @@
 //! Unit tests of `foreign`.
 
 use super::Foreign;
-use crate::plan::Lane;
+use crate::plan::Track;
 
 fn of(text: &str) -> Foreign {
     Foreign::named(text).expect("an address")
@@ -39,7 +39,7 @@ fn a_proxy_stands_before_what_is_here_and_in_the_clear() {
     ];
     for text in others {
         assert_eq!(past(text), None, "{text}");
-        assert!(!of(text).is_hit_in(Lane::Network), "{text}");
+        assert!(!of(text).is_hit_in(Track::Network), "{text}");
     }
 }
 
@@ -64,13 +64,13 @@ fn only_what_is_on_the_loopback_keeps_the_time_of_this_machine() {
 #[test]
 fn nothing_is_done_to_a_server_of_another_operator() {
     for text in ["redis://127.0.0.1:1", "http://127.0.0.1:1", "https://h:1"] {
-        assert!(!of(text).is_hit_in(Lane::Servers), "{text}");
-        assert!(of(text).is_hit_in(Lane::Workers), "{text}");
+        assert!(!of(text).is_hit_in(Track::Servers), "{text}");
+        assert!(of(text).is_hit_in(Track::Workers), "{text}");
     }
-    assert!(of("http://127.0.0.1:1").is_hit_in(Lane::RogueClients));
-    assert!(!of("redis://127.0.0.1:1").is_hit_in(Lane::RogueClients));
+    assert!(of("http://127.0.0.1:1").is_hit_in(Track::RogueClients));
+    assert!(!of("redis://127.0.0.1:1").is_hit_in(Track::RogueClients));
     assert!(
-        of("./data").is_hit_in(Lane::Servers),
+        of("./data").is_hit_in(Track::Servers),
         "the gateway is the run's"
     );
 }

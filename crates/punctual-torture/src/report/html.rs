@@ -40,8 +40,8 @@ fn drawing(timeline: &Timeline) -> String {
     let mut kinds: Vec<&str> = timeline.faults.iter().map(|fault| &*fault.id).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let lanes = 12.0 * kinds.len() as f64;
-    let height = lanes + 130.0;
+    let tracks = 12.0 * kinds.len() as f64;
+    let height = tracks + 130.0;
     let span = (timeline.seconds.len().max(1) * 1_000) as f64;
     let x = |millis: f64| LEFT + millis / span * (WIDTH - LEFT);
     let mut svg = format!(
@@ -55,8 +55,8 @@ fn drawing(timeline: &Timeline) -> String {
             right - left
         ));
     }
-    for (lane, kind) in kinds.iter().enumerate() {
-        let y = 12.0 * lane as f64;
+    for (track, kind) in kinds.iter().enumerate() {
+        let y = 12.0 * track as f64;
         draw(format!("<text x=0 y={:.0}>{kind}</text>", y + 10.0));
         for fault in timeline.faults.iter().filter(|fault| fault.id == *kind) {
             let (from, until) = (x(fault.from as f64), x(fault.until as f64));
@@ -76,7 +76,7 @@ fn drawing(timeline: &Timeline) -> String {
         .max()
         .unwrap_or(0)
         .max(1);
-    draw(format!("<text x=0 y={:.0}>{most}/s</text>", lanes + 20.0));
+    draw(format!("<text x=0 y={:.0}>{most}/s</text>", tracks + 20.0));
     let mut worst = String::new();
     for (number, second) in timeline.seconds.iter().enumerate() {
         let (from, width) = (x(number as f64 * 1_000.0), x(1_000.0) - x(0.0));
@@ -84,7 +84,7 @@ fn drawing(timeline: &Timeline) -> String {
         draw(format!(
             "<rect x={from:.1} y={:.1} width={:.1} height={tall:.1} fill=#2e86de opacity=.45><title>second {number}: {} started, \
              {} acknowledged, worst {} ms late</title></rect>",
-            lanes + 125.0 - tall,
+            tracks + 125.0 - tall,
             (width - 0.5).max(0.5),
             second.started,
             second.acknowledged,
@@ -95,7 +95,7 @@ fn drawing(timeline: &Timeline) -> String {
             worst,
             "{:.1},{:.1} ",
             from + width / 2.0,
-            lanes + 125.0 - 110.0 * share
+            tracks + 125.0 - 110.0 * share
         )
         .expect("a string takes any text");
     }

@@ -34,12 +34,12 @@ const PATIENT: std::time::Duration = seconds(60);
 async fn be_late(begun: &Begun, random: &mut Rng) -> punctual::Result<()> {
     let queue = QUEUES[random.usize(0..QUEUES.len())];
     // Now and then the answer is dropped: a lease without a holder.
-    let patience = if random.u32(0..4) == 0 {
+    let time_limit = if random.u32(0..4) == 0 {
         millis(2)
     } else {
         PATIENT
     };
-    let Some(leases) = within(patience, take(begun, queue)).await else {
+    let Some(leases) = within(time_limit, take(begun, queue)).await else {
         begun.history.note(Event::Dropped);
         return Ok(());
     };

@@ -8,7 +8,7 @@ use punctual::backoff::Backoff;
 use punctual::engine::{Action, Edit, Enqueued, QueueStats, Select, StatsRequest, Target};
 use punctual::time::{Stopwatch, millis, pause, seconds, within};
 use punctual::{
-    Due, Group, JobId, Namespace, NewJob, OnRetry, RetryPolicy, State, Unique, UniquePolicy,
+    Due, Group, JobId, JobState, Namespace, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy,
 };
 
 use super::{Begun, Failed};
@@ -76,7 +76,7 @@ impl Producer {
         let request = StatsRequest::default();
         let stats = (self.begun.engine.stats(&Namespace::default(), request)).await;
         stats.map_or(0, |stats| {
-            let ready = |queue: &QueueStats| queue.counts.of(State::Ready);
+            let ready = |queue: &QueueStats| queue.counts.of(JobState::Ready);
             stats.queues.iter().map(ready).sum()
         })
     }
@@ -110,8 +110,8 @@ impl Producer {
         if self.random.u32(0..GIVEN_UP) > 0 {
             return Some(call.await);
         }
-        let patience = std::time::Duration::from_micros(self.random.u64(0..4_000));
-        let answer = within(patience, call).await;
+        let time_limit = std::time::Duration::from_micros(self.random.u64(0..4_000));
+        let answer = within(time_limit, call).await;
         if answer.is_none() {
             self.begun.history.note(Event::Dropped);
         }

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use punctual::engine::StatsRequest;
 use punctual::time::{millis, pause};
 use punctual::worker::Shutdown;
-use punctual::{Engine, Namespace, State};
+use punctual::{Engine, JobState, Namespace};
 
 use super::{Begun, Failed, latecomer, producer, worker};
 
@@ -45,6 +45,7 @@ pub(crate) async fn is_idle(engine: &dyn Engine) -> punctual::Result<bool> {
     let stats = engine
         .stats(&Namespace::default(), StatsRequest::default())
         .await?;
-    let busy = |counts: &punctual::engine::Counts| counts.pending() + counts.of(State::Active) > 0;
+    let busy =
+        |counts: &punctual::engine::Counts| counts.pending() + counts.of(JobState::Active) > 0;
     Ok(!stats.queues.iter().any(|queue| busy(&queue.counts)))
 }

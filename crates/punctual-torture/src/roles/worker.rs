@@ -33,5 +33,5 @@ pub(super) fn worker(begun: &Begun, seed: u64) -> Result<Worker, Failed> {
         .lease_duration(LEASE_DURATION)
         .drain_limit(seconds(1))
         .abort_grace(millis(500))
-        .suspect_patience(seconds(2)))
+        .suspect_wait(seconds(2)))
 }

@@ -30,10 +30,10 @@ struct Injected<'a> {
     bug: &'a str,
     cell: &'a str,
     /// Which faults.
-    lanes: &'a str,
+    tracks: &'a str,
     /// Seconds of a round.
     round: &'a str,
-    /// How many faults of those lanes at most; then nothing is broken any more until the round is
+    /// How many faults of those tracks at most; then nothing is broken any more until the round is
     /// over.
     faults: u64,
     options: &'a [&'a str],
@@ -85,8 +85,8 @@ impl Injected<'_> {
     fn run(&self, seed: &str, faults: u64) -> Run {
         let faults = faults.to_string();
         let always = [
-            "--lanes",
-            self.lanes,
+            "--tracks",
+            self.tracks,
             "--round",
             self.round,
             "--faults",
@@ -139,7 +139,7 @@ fn finds_by(options: &[&str], seeds: [&str; 4], bug: &str, cell: &str, invariant
     let injected = Injected {
         bug,
         cell,
-        lanes: "workers",
+        tracks: "workers",
         round: "6",
         faults: FAULTS_MAX,
         options,
@@ -161,7 +161,7 @@ fn under_kills<'a>(options: &'a [&'a str], bug: &'a str, cell: &'a str) -> Injec
     Injected {
         bug,
         cell,
-        lanes: "servers",
+        tracks: "servers",
         round: "8",
         faults: FAULTS_MAX,
         options,
@@ -224,7 +224,7 @@ fn by_a_key_left_behind(cell: &str) -> Injected<'_> {
     Injected {
         bug: "UniqueKeyLeftBehind",
         cell,
-        lanes: "workers",
+        tracks: "workers",
         round: "6",
         faults: FAULTS_MAX,
         options: &["--many", "--batch", "20"],
@@ -292,7 +292,7 @@ fn by_local_clock(cell: &str) -> Injected<'_> {
     Injected {
         bug: "LocalClock",
         cell,
-        lanes: "workers",
+        tracks: "workers",
         round: "6",
         faults: FAULTS_MAX,
         options: &["--rate", "10"],
@@ -337,7 +337,7 @@ fn is_not_found(injected: &Injected<'_>, invariants: &[&str]) {
 const FEW: Injected<'_> = Injected {
     bug: "DeafAfterBreak",
     cell: "embedded-http",
-    lanes: "servers",
+    tracks: "servers",
     round: "50",
     faults: 30,
     options: &["--few"],

@@ -12,11 +12,11 @@ fn a_seed_is_a_plan() {
 
 #[test]
 fn a_plan_may_be_of_some_lanes_alone() {
-    let plan = |lanes| {
+    let plan = |tracks| {
         let cell = ["plan", "--engine", "redis-always", "--seed", "7"];
-        said(&[&cell[..], lanes].concat())
+        said(&[&cell[..], tracks].concat())
     };
-    let (all, some) = (plan(&[]), plan(&["--lanes", "servers,network"]));
+    let (all, some) = (plan(&[]), plan(&["--tracks", "servers,network"]));
     assert!(all.contains("F01") && !some.contains("F01"), "{some}");
     assert!(some.contains("F02") && some.contains("F12"), "{some}");
     assert!(some.lines().all(|line| all.contains(line)), "the same ones");

@@ -7,7 +7,7 @@ use super::import::import_of;
 use crate::engine::{Action, SettleVerdict, Settlement};
 use crate::error::ErrorKind;
 use crate::job::{
-    ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, JobId, NewJob, Outcome, PastAttempt, PastOutcome, State,
+    ATTEMPT_ERROR_BYTES, ATTEMPTS_KEPT, JobId, JobState, NewJob, Outcome, PastAttempt, PastOutcome,
 };
 use crate::time::{hours, millis, minutes, seconds};
 
@@ -91,7 +91,7 @@ pub(super) async fn every_outcome_but_completed_is_kept(case: Case) {
             case.end_as(&attempt, settlement).await;
             let kept = case.get(attempt.id()).await;
             assert_eq!(kept.attempts, [case.ends_now(&attempt, past, error)]);
-            if kept.state == State::Ready {
+            if kept.state == JobState::Ready {
                 case.complete(&case.claim_one().await).await;
             }
         }
@@ -123,7 +123,7 @@ pub(super) async fn a_crash_ends_with_its_lease(case: Case) {
     case.advance(seconds(4)).await;
     case.maintain().await;
     let crashed = case.get(attempt.id()).await;
-    assert_eq!(crashed.state, State::Ready);
+    assert_eq!(crashed.state, JobState::Ready);
     assert_eq!(Some(crashed.attempts[0].ended_at), lease_until);
     assert!(crashed.attempts[0].ended_at < case.clock());
 }
@@ -133,7 +133,7 @@ pub(super) async fn a_poison_tells_of_every_crash(case: Case) {
     let id = case.suspect(job()).await;
     assert_eq!(case.claim_alone().await[0].id(), id);
     case.leases_run_out().await;
-    assert_eq!(case.state(id).await, State::Dead);
+    assert_eq!(case.state(id).await, JobState::Dead);
     let crashes = [1, 2, 3].map(|attempt| (attempt, PastOutcome::Crashed));
     assert_eq!(case.numbers_and_outcomes(id).await, crashes);
 }
@@ -151,7 +151,7 @@ pub(super) async fn a_completion_keeps_the_attempts_before_it(case: Case) {
     let second = case.claim_one().await;
     case.complete(&second).await;
     let done = case.get(first.id()).await;
-    assert_eq!((done.state, done.attempt), (State::Completed, 2));
+    assert_eq!((done.state, done.attempt), (JobState::Completed, 2));
     assert_eq!(done.attempts, [failed]);
 }
 
@@ -162,7 +162,7 @@ pub(super) async fn a_last_failure_is_kept_as_a_retry(case: Case) {
         ..job()
     };
     let id = case.ended_job(once, Outcome::Retry { after: None }).await;
-    assert_eq!(case.state(id).await, State::Dead);
+    assert_eq!(case.state(id).await, JobState::Dead);
     assert_eq!(
         case.numbers_and_outcomes(id).await,
         [(1, PastOutcome::Retry)]
@@ -255,7 +255,7 @@ pub(super) async fn an_edit_keeps_the_attempts(case: Case) {
         case.edit(attempt.id(), action).await;
         assert_eq!(case.get(attempt.id()).await.attempts, before);
     }
-    assert_eq!(case.state(attempt.id()).await, State::Cancelled);
+    assert_eq!(case.state(attempt.id()).await, JobState::Cancelled);
 }
 
 /// An import tells of as many attempts as a job keeps, and not of more.

@@ -8,7 +8,7 @@ use crate::engine::{
     Settlement, Target, WaitFor,
 };
 use crate::error::{Error, ErrorKind};
-use crate::job::{Due, Effect, JobId, Limits, NewJob, Outcome, State, TOMBSTONE_BYTES};
+use crate::job::{Due, Effect, JobId, JobState, Limits, NewJob, Outcome, TOMBSTONE_BYTES};
 use crate::time::{days, hours, millis, minutes};
 
 /// One malformed job refuses the whole call and is named by its index; nothing is stored.
@@ -228,7 +228,7 @@ pub(super) async fn a_claim_out_of_range_is_refused(case: Case) {
         let kinds = [kind, ErrorKind::InvalidInput];
         assert!(kinds.contains(&error.kind()), "{error} for {shown}");
     }
-    assert_eq!(case.state(id).await, State::Ready);
+    assert_eq!(case.state(id).await, JobState::Ready);
     let widest = Claim {
         queues: (0..64).map(queue).collect(),
         lease_duration: days(1),
@@ -254,7 +254,7 @@ pub(super) async fn a_settle_over_its_limits_is_refused(case: Case) {
         let answer = case.try_settle(attempt.token, vec![settlement]).await;
         let error = answer.expect_err("over its limit");
         assert!(kinds.contains(&error.kind()), "{error}");
-        assert_eq!(case.state(attempt.id()).await, State::Active);
+        assert_eq!(case.state(attempt.id()).await, JobState::Active);
     }
     let error = Some(long);
     case.end_as(
@@ -317,7 +317,7 @@ pub(super) async fn a_settle_takes_four_mebibytes_of_effects(case: Case) {
         .await
         .expect("what lies at the limit is taken");
     for job in half.iter().chain(&rest) {
-        assert_eq!(case.state(job.id).await, State::Ready);
+        assert_eq!(case.state(job.id).await, JobState::Ready);
     }
 }
 
@@ -427,7 +427,7 @@ pub(super) async fn a_look_over_a_batch_is_refused(case: Case) {
             .await;
         is_refused(purged.expect_err("purge out of range"));
     }
-    assert_eq!(case.state(id).await, State::Ready);
+    assert_eq!(case.state(id).await, JobState::Ready);
 }
 
 /// A wait for too many queues or jobs is refused.

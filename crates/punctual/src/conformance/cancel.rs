@@ -3,14 +3,14 @@
 use super::case::*;
 use crate::engine::EditVerdict::{AlreadyCancelled, CancelRequested, Done, NotFound, WrongState};
 use crate::engine::{Action, ExtendVerdict, Settlement};
-use crate::job::{CancelReason, JobId, NewJob, Outcome, State, Stop};
+use crate::job::{CancelReason, JobId, JobState, NewJob, Outcome, Stop};
 use crate::time::{minutes, seconds};
 
 /// A job that waits is cancelled at once, before its start, and never runs.
 pub(super) async fn a_waiting_job_is_cancelled_at_once(case: Case) {
-    for state in [State::Held, State::Scheduled, State::Ready] {
+    for state in [JobState::Held, JobState::Scheduled, JobState::Ready] {
         let id = case.job_in_state(state).await;
-        assert_eq!(case.cancel(id).await, Done(State::Cancelled), "{state}");
+        assert_eq!(case.cancel(id).await, Done(JobState::Cancelled), "{state}");
         let job = case.get(id).await;
         assert_eq!(job.cancelled, Some(CancelReason::Requested), "{state}");
         assert_eq!(job.stopped, Some(Stop::BeforeStart), "{state}");
@@ -23,9 +23,9 @@ pub(super) async fn a_waiting_job_is_cancelled_at_once(case: Case) {
 /// A settled job is not cancelled; one that is cancelled says so; none is unknown.
 pub(super) async fn a_settled_job_is_not_cancelled(case: Case) {
     let cases = [
-        (State::Completed, WrongState(State::Completed)),
-        (State::Dead, WrongState(State::Dead)),
-        (State::Cancelled, AlreadyCancelled),
+        (JobState::Completed, WrongState(JobState::Completed)),
+        (JobState::Dead, WrongState(JobState::Dead)),
+        (JobState::Cancelled, AlreadyCancelled),
     ];
     for (state, verdict) in cases {
         let id = case.job_in_state(state).await;
@@ -36,7 +36,7 @@ pub(super) async fn a_settled_job_is_not_cancelled(case: Case) {
     let only_a_tombstone = case.ended_job(job(), Outcome::Completed).await;
     assert_eq!(
         case.cancel(only_a_tombstone).await,
-        WrongState(State::Completed)
+        WrongState(JobState::Completed)
     );
     assert_eq!(case.cancel(JobId::new()).await, NotFound);
 }
@@ -47,7 +47,10 @@ pub(super) async fn an_active_job_is_asked_to_stop(case: Case) {
     let lease = case.claim(2).await;
     assert_eq!(case.cancel(lease[1].id()).await, CancelRequested);
     let asked = case.get(lease[1].id()).await;
-    assert_eq!((asked.state, asked.cancel_requested), (State::Active, true));
+    assert_eq!(
+        (asked.state, asked.cancel_requested),
+        (JobState::Active, true)
+    );
     assert_eq!(case.cancel(lease[1].id()).await, CancelRequested, "again");
     let ExtendVerdict::Extended {
         cancel_requested, ..
@@ -82,7 +85,7 @@ pub(super) async fn a_worker_that_stops_cancels(case: Case) {
             stopped,
             ..attempt.ended(Outcome::Cancelled)
         };
-        assert_eq!(case.end_as(&attempt, settlement).await, State::Cancelled);
+        assert_eq!(case.end_as(&attempt, settlement).await, JobState::Cancelled);
         let ended = case.get(attempt.id()).await;
         assert_eq!(ended.cancelled, Some(CancelReason::Requested));
         assert_eq!(ended.stopped, Some(stopped.unwrap_or(Stop::Token)));
@@ -98,7 +101,10 @@ pub(super) async fn a_job_asked_to_stop_is_not_handed_back(case: Case) {
         (Outcome::Released, 0),
     ] {
         let attempt = asked_to_stop(&case).await;
-        assert_eq!(case.end(&attempt, outcome.clone()).await, State::Cancelled);
+        assert_eq!(
+            case.end(&attempt, outcome.clone()).await,
+            JobState::Cancelled
+        );
         let ended = case.get(attempt.id()).await;
         assert_eq!(
             ended.cancelled,
@@ -113,8 +119,8 @@ pub(super) async fn a_job_asked_to_stop_is_not_handed_back(case: Case) {
 /// A job that completes or dies in the meantime stays completed or dead.
 pub(super) async fn a_job_that_ends_in_the_meantime_stays_ended(case: Case) {
     for (outcome, state) in [
-        (Outcome::Completed, State::Completed),
-        (Outcome::Dead, State::Dead),
+        (Outcome::Completed, JobState::Completed),
+        (Outcome::Dead, JobState::Dead),
     ] {
         let attempt = asked_to_stop(&case).await;
         assert_eq!(case.end(&attempt, outcome).await, state);
@@ -128,7 +134,7 @@ pub(super) async fn a_crash_ends_a_job_asked_to_stop(case: Case) {
     let attempt = asked_to_stop(&case).await;
     case.leases_run_out().await;
     let ended = case.get(attempt.id()).await;
-    assert_eq!((ended.state, ended.crashes), (State::Cancelled, 1));
+    assert_eq!((ended.state, ended.crashes), (JobState::Cancelled, 1));
     assert_eq!(ended.cancelled, Some(CancelReason::Requested));
     assert_eq!(ended.stopped, Some(Stop::Killed));
 }
@@ -148,7 +154,7 @@ pub(super) async fn a_cancelled_follower_frees_its_place(case: Case) {
     let first = case.enqueue(with_key(After)).await;
     assert_eq!(
         case.edit(first, Action::Cancel).await,
-        Done(State::Cancelled)
+        Done(JobState::Cancelled)
     );
     let second = case.enqueue(with_key(After)).await;
     case.complete(&holder).await;

@@ -12,7 +12,7 @@ use crate::engine::{
     WorkerId,
 };
 use crate::error::{Error, ErrorKind};
-use crate::job::{Due, JobId, JobRecord, Limits, NewJob, Outcome, State};
+use crate::job::{Due, JobId, JobRecord, JobState, Limits, NewJob, Outcome};
 use crate::retry::RetryPolicy;
 use crate::time::{Timestamp, hours, seconds};
 
@@ -211,7 +211,7 @@ pub(super) fn by_key(key: &str) -> Target {
 /// Jobs in a wanted situation.
 impl Case {
     /// A job of [`QUEUE`] in that state, the only one that is or was claimed from it.
-    pub(super) async fn job_in_state(&self, state: State) -> JobId {
+    pub(super) async fn job_in_state(&self, state: JobState) -> JobId {
         let kept = NewJob {
             retention: hours(1),
             ..job()
@@ -221,13 +221,13 @@ impl Case {
             ..job()
         };
         match state {
-            State::Held => self.enqueue(held).await,
-            State::Scheduled => self.enqueue(job_in(hours(1))).await,
-            State::Ready => self.enqueue(job()).await,
-            State::Active => self.active(job()).await.id(),
-            State::Completed => self.ended_job(kept, Outcome::Completed).await,
-            State::Cancelled => self.ended_job(kept, Outcome::Cancelled).await,
-            State::Dead => self.ended_job(kept, Outcome::Dead).await,
+            JobState::Held => self.enqueue(held).await,
+            JobState::Scheduled => self.enqueue(job_in(hours(1))).await,
+            JobState::Ready => self.enqueue(job()).await,
+            JobState::Active => self.active(job()).await.id(),
+            JobState::Completed => self.ended_job(kept, Outcome::Completed).await,
+            JobState::Cancelled => self.ended_job(kept, Outcome::Cancelled).await,
+            JobState::Dead => self.ended_job(kept, Outcome::Dead).await,
         }
     }
 

@@ -5,17 +5,17 @@ use std::time::Duration;
 use super::START;
 use super::case::*;
 use crate::engine::{Claim, ClaimOrder, WorkerId};
-use crate::job::{CLAIM_BYTES_MAX, Due, Hold, JobId, NewJob, State, Unique, UniquePolicy};
+use crate::job::{CLAIM_BYTES_MAX, Due, Hold, JobId, JobState, NewJob, Unique, UniquePolicy};
 use crate::time::{hours, minutes, seconds};
 
 /// A job is not claimed a microsecond before it is due, and is at that instant.
 pub(super) async fn a_job_is_claimed_when_due_and_never_before(case: Case) {
     let id = case.enqueue(job_in(minutes(30))).await;
     case.advance(minutes(30) - TICK).await;
-    assert_eq!(case.state(id).await, State::Scheduled);
+    assert_eq!(case.state(id).await, JobState::Scheduled);
     assert_eq!(case.claim_ids(10).await, []);
     case.advance(TICK).await;
-    assert_eq!(case.state(id).await, State::Ready);
+    assert_eq!(case.state(id).await, JobState::Ready);
     assert_eq!(case.claim_ids(10).await, [id]);
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn a_claimed_job_is_active_under_a_lease(case: Case) {
         std::slice::from_ref(&active),
         "a claim answers the job as it is kept"
     );
-    assert_eq!((active.state, active.attempt), (State::Active, 1));
+    assert_eq!((active.state, active.attempt), (JobState::Active, 1));
     assert_eq!(active.started_at, Some(claimed.now));
     assert_eq!(active.worker, Some(case.worker.0));
     assert_eq!(active.lease_until, Some(lease.deadline));
@@ -311,5 +311,5 @@ pub(super) async fn wake_at_is_of_what_keeps_jobs_back(case: Case) {
 pub(super) async fn every_lease_of_a_claim_settles(case: Case) {
     let sent = case.enqueue_all((0..1_000).map(|_| job()).collect()).await;
     assert_eq!(case.drain().await, sent);
-    assert_eq!(case.counts().await.of(State::Active), 0);
+    assert_eq!(case.counts().await.of(JobState::Active), 0);
 }

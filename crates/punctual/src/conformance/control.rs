@@ -6,7 +6,8 @@ use crate::engine::EnqueueVerdict::{Created, Full, Replaced};
 use crate::engine::{Action, Control, Cursor, OnFull, QueueSettings, RecordValue, VersionedRecord};
 use crate::error::ErrorKind;
 use crate::job::{
-    CancelReason, DeadReason, Group, JobId, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy,
+    CancelReason, DeadReason, Group, JobId, JobState, NewJob, OnRetry, Outcome, Unique,
+    UniquePolicy,
 };
 use crate::time::{hours, minutes, seconds};
 
@@ -17,7 +18,7 @@ pub(super) async fn a_paused_queue_is_not_claimed(case: Case) {
     assert_eq!(case.pause().await, Done(false), "it was paused before");
     let id = case.enqueue(job_in(seconds(5))).await;
     case.advance(seconds(5)).await;
-    assert_eq!(case.state(id).await, State::Ready);
+    assert_eq!(case.state(id).await, JobState::Ready);
     assert_eq!(case.claim_ids(10).await, []);
     case.complete(&running).await;
     assert_eq!(case.resume().await, Done(true));
@@ -63,10 +64,10 @@ pub(super) async fn a_purge_cancels_what_waits(case: Case) {
         let job = case.get(id).await;
         assert_eq!(
             (job.state, job.cancelled),
-            (State::Cancelled, Some(CancelReason::Purged))
+            (JobState::Cancelled, Some(CancelReason::Purged))
         );
     }
-    assert_eq!(case.state(other).await, State::Ready);
+    assert_eq!(case.state(other).await, JobState::Ready);
     case.complete(&running).await;
 }
 
@@ -281,7 +282,7 @@ pub(super) async fn a_full_queue_refuses(case: Case) {
         "an active job does not count"
     );
     assert_eq!(case.verdict(job()).await, Full);
-    assert_eq!(case.end(&attempt, Outcome::Released).await, State::Ready);
+    assert_eq!(case.end(&attempt, Outcome::Released).await, JobState::Ready);
     assert_eq!(case.verdict(job()).await, Full, "a release is not refused");
 }
 
@@ -322,7 +323,7 @@ pub(super) async fn a_full_queue_lets_its_oldest_go(case: Case) {
     let oldest = case.get(sent[1]).await;
     assert_eq!(
         (oldest.state, oldest.dead),
-        (State::Dead, Some(DeadReason::Overflow))
+        (JobState::Dead, Some(DeadReason::Overflow))
     );
     assert_eq!(case.counts().await.pending(), 3);
     case.advance(seconds(5)).await;
@@ -332,7 +333,7 @@ pub(super) async fn a_full_queue_lets_its_oldest_go(case: Case) {
         Some(DeadReason::Overflow),
         "the ready one due first"
     );
-    assert_eq!(case.state(newest).await, State::Scheduled);
+    assert_eq!(case.state(newest).await, JobState::Scheduled);
 }
 
 /// What overflows is of the last priority that is ready, and never a held job.
@@ -352,7 +353,7 @@ pub(super) async fn what_overflows_is_of_the_last_priority(case: Case) {
     };
     let sent = case.enqueue_all(vec![held, first, last]).await;
     case.enqueue(job_in(hours(1))).await;
-    let states = [State::Held, State::Ready, State::Dead];
+    let states = [JobState::Held, JobState::Ready, JobState::Dead];
     for (id, state) in sent.iter().zip(states) {
         assert_eq!(case.state(*id).await, state);
     }
@@ -395,7 +396,7 @@ pub(super) async fn what_overflows_is_the_next_in_line(case: Case) {
     case.enqueue(job()).await;
     let overflowed = case.get(returned.id()).await;
     assert_eq!(overflowed.dead, Some(DeadReason::Overflow));
-    assert_eq!(case.state(earlier).await, State::Ready);
+    assert_eq!(case.state(earlier).await, JobState::Ready);
 }
 
 /// What overflows is first what a claim could take, then what is to come, then what is kept back.

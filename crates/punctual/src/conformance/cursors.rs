@@ -3,7 +3,7 @@
 use super::case::*;
 use crate::engine::{Action, Control, Cursor, Edit, Filter, List, ListBy, Select, WaitFor, Waited};
 use crate::error::ErrorKind;
-use crate::job::{Due, Group, JobId, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy};
+use crate::job::{Due, Group, JobId, JobState, NewJob, OnRetry, Outcome, Unique, UniquePolicy};
 use crate::time::{hours, seconds};
 
 /// A request that goes on at a cursor.
@@ -80,7 +80,7 @@ impl Ask {
 
     /// Whether positions of it hold fences, which count the leases of all tenants.
     fn has_fences(&self) -> bool {
-        let active = State::Active;
+        let active = JobState::Active;
         matches!(self, Self::List(ListBy::State { state, .. }, _) if *state == active)
     }
 }
@@ -125,7 +125,7 @@ fn asks() -> Vec<Ask> {
         state,
         ..Filter::default()
     };
-    let all = State::ALL.into_iter();
+    let all = JobState::ALL.into_iter();
     let mut asks: Vec<Ask> = all
         .map(|state| Ask::List(by_state(state), Filter::default()))
         .collect();
@@ -144,7 +144,7 @@ fn asks() -> Vec<Ask> {
         Ask::List(group, Filter::default()),
         Ask::List(ListBy::All, Filter::default()),
         Ask::List(ListBy::All, of_queue(None)),
-        Ask::Edit(of_queue(Some(State::Scheduled)), Action::Cancel),
+        Ask::Edit(of_queue(Some(JobState::Scheduled)), Action::Cancel),
         Ask::Edit(of_queue(None), Action::RunNow),
         Ask::Purge(queue()),
     ]);
@@ -251,7 +251,7 @@ pub(super) async fn a_cursor_of_another_request_is_refused(mut case: Case) {
     case.enqueue_all((0..4).map(|_| job()).collect()).await;
     let ready = |queue: &str| ListBy::State {
         queue: queue.into(),
-        state: State::Ready,
+        state: JobState::Ready,
     };
     let mine = Ask::List(ready(QUEUE), Filter::default());
     let next = mine.of(&case, None, 2).await.next;
@@ -354,7 +354,7 @@ pub(super) async fn another_tenant_changes_no_answer(case: Case) {
     for name in ["before", "after"] {
         both.namespace = others(name);
         // Of two, the other tenant's own purge took one.
-        assert_eq!(both.listed(State::Held).await.len(), 1, "{name}");
+        assert_eq!(both.listed(JobState::Held).await.len(), 1, "{name}");
     }
 }
 

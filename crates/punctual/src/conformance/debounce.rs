@@ -6,7 +6,7 @@ use super::case::*;
 use crate::engine::EnqueueVerdict::{Created, Duplicate, IdConflict, Merged, Refreshed};
 use crate::engine::{Filter, List, ListBy, Receipt};
 use crate::error::ErrorKind;
-use crate::job::{Due, Hold, JobId, NewJob, Outcome, State, Unique, UniquePolicy};
+use crate::job::{Due, Hold, JobId, JobState, NewJob, Outcome, Unique, UniquePolicy};
 use crate::time::{days, minutes, seconds};
 
 const KEY: &str = "doc:7";
@@ -44,7 +44,7 @@ pub(super) async fn the_last_content_runs(case: Case) {
     assert_eq!(second.verdict, Refreshed(first.id));
     assert_eq!(second.due, case.clock() + QUIET, "quiet time begins again");
     let seen = case.get(first.id).await;
-    assert_eq!((seen.state, seen.due), (State::Scheduled, second.due));
+    assert_eq!((seen.state, seen.due), (JobState::Scheduled, second.due));
     case.advance(QUIET - TICK).await;
     assert_eq!(case.claim_ids(10).await, []);
     case.advance(TICK).await;
@@ -85,12 +85,12 @@ pub(super) async fn an_event_while_it_runs_makes_one_more(case: Case) {
     let attempt = case.claim_one().await;
     let second = send(&case, "2").await;
     assert_eq!(second.verdict, Created);
-    assert_eq!(case.state(second.id).await, State::Held);
+    assert_eq!(case.state(second.id).await, JobState::Held);
     let third = send(&case, "3").await;
     assert_eq!(third.verdict, Refreshed(second.id));
     case.complete(&attempt).await;
     assert_eq!(attempt.id(), first.id);
-    assert_eq!(case.state(second.id).await, State::Scheduled);
+    assert_eq!(case.state(second.id).await, JobState::Scheduled);
     case.advance(QUIET).await;
     let more = case.claim_one().await;
     assert_eq!((more.id(), more.job.payload), (second.id, bytes("3")));

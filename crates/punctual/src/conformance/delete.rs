@@ -6,7 +6,7 @@ use crate::engine::{
     SETTINGS_PREFIX, StatsRequest,
 };
 use crate::error::{ErrorKind, Result};
-use crate::job::{Hold, NewJob, Outcome, State, Unique, UniquePolicy};
+use crate::job::{Hold, JobState, NewJob, Outcome, Unique, UniquePolicy};
 use crate::time::{hours, minutes};
 
 impl Case {
@@ -43,7 +43,7 @@ impl Case {
             name: format!("queue/{QUEUE}"),
         };
         assert_eq!(self.control(read).await, Controlled::Record(None));
-        for state in State::ALL {
+        for state in JobState::ALL {
             assert_eq!(self.listed(state).await, [], "{state}");
         }
     }
@@ -52,7 +52,7 @@ impl Case {
 /// A queue with a job in any state is not deleted; what is said names the queue, and nothing
 /// changes.
 pub(super) async fn a_queue_with_jobs_is_not_deleted(case: Case) {
-    for state in State::ALL {
+    for state in JobState::ALL {
         let id = case.job_in_state(state).await;
         let before = case.stats().await.queues;
         let error = case.delete_queue().await.expect_err("it has a job");
@@ -60,7 +60,7 @@ pub(super) async fn a_queue_with_jobs_is_not_deleted(case: Case) {
         assert!(error.message().contains(QUEUE), "{error}");
         assert_eq!(case.stats().await.queues, before, "{state}");
         match state {
-            State::Active => {
+            JobState::Active => {
                 // The only one that is claimed: what is left of it is kept a while.
                 case.leases_run_out().await;
                 case.cancel(id).await;
@@ -105,7 +105,7 @@ pub(super) async fn a_deleted_queue_leaves_nothing(case: Case) {
     let queue = case.stats_of(request).await.queues.remove(0);
     assert!(!queue.paused, "the pause is gone");
     assert_eq!(queue.ends, [], "the last ends are gone");
-    assert_eq!(queue.counts.of(State::Ready), 1);
+    assert_eq!(queue.counts.of(JobState::Ready), 1);
     let minutes = queue.history.iter();
     let counted = minutes.map(|minute| (minute.enqueued, minute.completed));
     assert_eq!(counted.collect::<Vec<_>>(), [(1, 0)], "the history is gone");

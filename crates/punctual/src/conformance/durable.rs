@@ -11,7 +11,7 @@ use crate::engine::{
     QueueSettings, Rate, RecordValue, SettleVerdict, Settlement, ShareSettings, WorkerPlace,
 };
 use crate::job::{
-    Due, Effect, Group, Hold, JobId, JobRecord, NewJob, OnRetry, Outcome, State, Unique,
+    Due, Effect, Group, Hold, JobId, JobRecord, JobState, NewJob, OnRetry, Outcome, Unique,
     UniquePolicy,
 };
 use crate::schedule::ScheduleStatus;
@@ -23,7 +23,7 @@ async fn everything(case: &Case) -> Vec<JobRecord> {
 
 /// A job in every state but active, whose lease is another law's matter.
 async fn one_of_each(case: &Case) {
-    for state in [0, 1, 4, 5, 6, 2].map(|nth| State::ALL[nth]) {
+    for state in [0, 1, 4, 5, 6, 2].map(|nth| JobState::ALL[nth]) {
         case.job_in_state(state).await;
     }
     let failed = case.active(job()).await;
@@ -58,7 +58,7 @@ pub(super) async fn a_tombstone_outlives_a_crash(mut case: Case) {
     let attempt = case.active(sent.clone()).await;
     case.complete(&attempt).await;
     case.crash().await;
-    assert_eq!(case.state(sent.id).await, State::Completed);
+    assert_eq!(case.state(sent.id).await, JobState::Completed);
     assert_eq!(case.verdict(sent).await, EnqueueVerdict::Duplicate);
     assert_eq!(
         case.settle(&attempt, Outcome::Completed).await,
@@ -83,7 +83,7 @@ pub(super) async fn effects_outlive_a_crash(mut case: Case) {
     ];
     case.end_as(&attempt, settlement).await;
     case.crash().await;
-    assert_eq!(case.state(attempt.id()).await, State::Completed);
+    assert_eq!(case.state(attempt.id()).await, JobState::Completed);
     let mut claimed = case.claim_ids(10).await;
     let mut expected = vec![held, next.id];
     claimed.sort_unstable();
@@ -98,7 +98,7 @@ pub(super) async fn leases_with_the_engine_are_crashes_after_a_crash(mut case: C
     let back = case.get(attempt.id()).await;
     assert_eq!(
         (back.state, back.attempt, back.crashes),
-        (State::Ready, 1, 1)
+        (JobState::Ready, 1, 1)
     );
     assert_eq!(
         case.settle(&attempt, Outcome::Completed).await,
@@ -125,7 +125,7 @@ pub(super) async fn leases_elsewhere_outlive_a_crash(mut case: Case) {
     case.complete(&claimed[0]).await;
     case.leases_run_out().await;
     let lost = case.get(claimed[1].id()).await;
-    assert_eq!((lost.state, lost.crashes), (State::Ready, 1));
+    assert_eq!((lost.state, lost.crashes), (JobState::Ready, 1));
 }
 
 /// A clean close keeps leases, of workers in the process too: they settle as ever.
@@ -147,7 +147,7 @@ pub(super) async fn crashes_of_the_process_make_a_suspect(mut case: Case) {
     assert_eq!(case.claim_ids(10).await, []);
     assert_eq!(case.claim_alone().await[0].id(), poison);
     case.crash().await;
-    assert_eq!(case.state(poison).await, State::Dead);
+    assert_eq!(case.state(poison).await, JobState::Dead);
 }
 
 /// Unique keys, followers and the hold of a group outlive a crash.
@@ -331,7 +331,7 @@ pub(super) async fn what_fell_due_while_down_is_claimed(mut case: Case) {
 
 /// Nothing comes back that was deleted, pruned or never acknowledged.
 pub(super) async fn what_is_gone_stays_gone(mut case: Case) {
-    let deleted = case.job_in_state(State::Dead).await;
+    let deleted = case.job_in_state(JobState::Dead).await;
     case.edit(deleted, Action::Delete).await;
     let expired = case.ended_job(job(), Outcome::Completed).await;
     let window = case.info().await.settled_window;
@@ -444,11 +444,11 @@ pub(super) async fn early_clears_outlive_a_crash(mut case: Case) {
     case.end_as(&attempt, settlement).await;
     case.crash().await;
     let one = case.enqueue(one).await;
-    assert_eq!(case.state(one).await, State::Ready);
+    assert_eq!(case.state(one).await, JobState::Ready);
     case.reopen().await;
     let two = case.enqueue(two).await;
-    assert_eq!(case.state(two).await, State::Ready);
+    assert_eq!(case.state(two).await, JobState::Ready);
     case.advance(hours(2)).await;
     let late = case.enqueue(late).await;
-    assert_eq!(case.state(late).await, State::Held);
+    assert_eq!(case.state(late).await, JobState::Held);
 }

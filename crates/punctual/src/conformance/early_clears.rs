@@ -4,7 +4,7 @@ use super::case::*;
 use super::import::import_of;
 use crate::engine::{Action, Control, Settlement};
 use crate::error::ErrorKind;
-use crate::job::{Due, Effect, JobId, JobRecord, NewJob, Outcome, State};
+use crate::job::{Due, Effect, JobId, JobRecord, JobState, NewJob, Outcome};
 use crate::time::{hours, minutes};
 
 fn held(names: &[&str]) -> NewJob {
@@ -35,7 +35,7 @@ pub(super) async fn a_clear_before_its_job_counts_when_it_comes(case: Case) {
     cause(&case, vec![clears(early.id, "paid")]).await;
     let id = case.enqueue(early).await;
     let got = case.get(id).await;
-    assert_eq!((got.state, got.wait_for.len()), (State::Ready, 0));
+    assert_eq!((got.state, got.wait_for.len()), (JobState::Ready, 0));
     assert_eq!(case.drain().await, [id]);
     let (later, sent) = (held(&["paid"]), |job: &NewJob| {
         Effect::Enqueue(Box::new(job.clone()))
@@ -50,7 +50,7 @@ pub(super) async fn a_clear_without_a_settle_counts_too(case: Case) {
     case.control(Control::clear(early.id, "paid")).await;
     let id = case.enqueue(early).await;
     let waiting = case.enqueue(held(&["packed"])).await;
-    assert_eq!(case.state(waiting).await, State::Held);
+    assert_eq!(case.state(waiting).await, JobState::Held);
     case.control(Control::clear(waiting, "packed")).await;
     let mut ran = case.drain().await;
     ran.sort_unstable();
@@ -66,8 +66,8 @@ pub(super) async fn an_early_clear_is_of_one_job_and_one_name(case: Case) {
     cause(&case, effects).await;
     let other = case.enqueue(held(&["paid"])).await;
     let id = case.enqueue(early).await;
-    assert_eq!(case.state(other).await, State::Held);
-    assert_eq!(case.state(id).await, State::Held);
+    assert_eq!(case.state(other).await, JobState::Held);
+    assert_eq!(case.state(id).await, JobState::Held);
     assert_eq!(case.get(id).await.wait_for, ["packed"]);
     cause(&case, vec![clears(id, "packed")]).await;
     assert_eq!(case.drain().await, [id]);
@@ -81,8 +81,8 @@ pub(super) async fn an_early_clear_counts_for_an_hour(case: Case) {
     let one = case.enqueue(one).await;
     case.advance(TICK).await;
     let two = case.enqueue(two).await;
-    assert_eq!(case.state(one).await, State::Ready);
-    assert_eq!(case.state(two).await, State::Held);
+    assert_eq!(case.state(one).await, JobState::Ready);
+    assert_eq!(case.state(two).await, JobState::Held);
 }
 
 /// The same clear once more counts from then on.
@@ -93,7 +93,7 @@ pub(super) async fn the_same_clear_again_counts_an_hour_more(case: Case) {
         case.advance(minutes(45)).await;
     }
     let id = case.enqueue(early).await;
-    assert_eq!(case.state(id).await, State::Ready);
+    assert_eq!(case.state(id).await, JobState::Ready);
 }
 
 /// The job uses it up: the next one under its id waits again.
@@ -104,12 +104,12 @@ pub(super) async fn an_early_clear_is_used_up(case: Case) {
     };
     cause(&case, vec![clears(early.id, "paid")]).await;
     let id = case.enqueue(early.clone()).await;
-    assert_eq!(case.state(id).await, State::Scheduled);
+    assert_eq!(case.state(id).await, JobState::Scheduled);
     case.cancel(id).await;
     case.edit(id, Action::Delete).await;
     assert!(case.is_unknown(id).await);
     case.enqueue(early).await;
-    assert_eq!(case.state(id).await, State::Held);
+    assert_eq!(case.state(id).await, JobState::Held);
 }
 
 /// A job whose names are cleared is not early for that.
@@ -130,7 +130,7 @@ pub(super) async fn an_early_clear_makes_no_job_early(case: Case) {
 pub(super) async fn an_early_clear_lets_an_import_run(case: Case) {
     let now = case.clock();
     let mut past = JobRecord::new(held(&["paid"]), now, now);
-    past.state = State::Held;
+    past.state = JobState::Held;
     let early = import_of(&past);
     cause(&case, vec![clears(early.id, "paid")]).await;
     let id = case.enqueue(early).await;
@@ -147,8 +147,8 @@ pub(super) async fn an_early_clear_waits_for_jobs_of_one_call(case: Case) {
     case.enqueue_all(jobs.clone()).await;
     for job in jobs {
         let expected = match cleared.contains(&job.id) {
-            true => State::Ready,
-            false => State::Held,
+            true => JobState::Ready,
+            false => JobState::Held,
         };
         assert_eq!(case.state(job.id).await, expected);
     }
@@ -166,7 +166,7 @@ pub(super) async fn an_early_clear_is_of_a_namespace(case: Case) {
     case.control(Control::clear(early.id, "paid")).await;
     let case = case.tenant("default");
     let id = case.enqueue(early).await;
-    assert_eq!(case.state(id).await, State::Held);
+    assert_eq!(case.state(id).await, JobState::Held);
 }
 
 /// The clear of a job that comes to another shard counts, before or after the job came there.
@@ -179,7 +179,7 @@ pub(super) async fn a_clear_for_elsewhere_counts_too(case: Case) {
         cause(&case, vec![clears(far.id, "paid")]).await;
         let id = case.enqueue(far).await;
         for _ in 0..100 {
-            if case.state(id).await != State::Held {
+            if case.state(id).await != JobState::Held {
                 break;
             }
             case.maintain().await;
@@ -202,8 +202,8 @@ pub(super) async fn the_oldest_early_clears_give_way(case: Case) {
     }
     let oldest = case.enqueue(oldest).await;
     let next = case.enqueue(next).await;
-    assert_eq!(case.state(oldest).await, State::Held);
-    assert_eq!(case.state(next).await, State::Ready);
+    assert_eq!(case.state(oldest).await, JobState::Held);
+    assert_eq!(case.state(next).await, JobState::Ready);
 }
 
 /// A clear of a name that nothing may have is refused whole.

@@ -5,12 +5,12 @@ use super::case::*;
 use crate::engine::EditVerdict::{self, Done, JobActive, NotFound, WrongState};
 use crate::engine::{Action, Filter, ListBy, Select, Target};
 use crate::error::ErrorKind;
-use crate::job::{Due, Group, JobId, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy};
+use crate::job::{Due, Group, JobId, JobState, NewJob, OnRetry, Outcome, Unique, UniquePolicy};
 use crate::time::{Timestamp, hours, minutes, seconds};
 
 /// What an action answers for a job in each state, and that it leaves it in that state.
 async fn assert_by_state(case: &Case, action: Action, expected: [EditVerdict; 7]) {
-    for (state, verdict) in State::ALL.into_iter().zip(expected) {
+    for (state, verdict) in JobState::ALL.into_iter().zip(expected) {
         let id = case.job_in_state(state).await;
         let before = case.get(id).await;
         assert_eq!(
@@ -34,14 +34,14 @@ async fn assert_by_state(case: &Case, action: Action, expected: [EditVerdict; 7]
 }
 
 const SETTLED: [EditVerdict; 3] = [
-    WrongState(State::Completed),
-    WrongState(State::Cancelled),
-    WrongState(State::Dead),
+    WrongState(JobState::Completed),
+    WrongState(JobState::Cancelled),
+    WrongState(JobState::Dead),
 ];
 
 /// Reschedule gives another due to what waits, and to nothing else.
 pub(super) async fn reschedule_by_state(case: Case) {
-    use State::{Held, Ready, Scheduled};
+    use JobState::{Held, Ready, Scheduled};
     let [completed, cancelled, dead] = SETTLED;
     let waiting = [Done(Held), Done(Scheduled), Done(Scheduled), JobActive];
     let [held, scheduled, ready, active] = waiting;
@@ -77,7 +77,7 @@ pub(super) async fn a_reschedule_counts_from_now(case: Case) {
 
 /// Run now makes due what is held or scheduled; a ready job stays as it is.
 pub(super) async fn run_now_by_state(case: Case) {
-    let ready = Done(State::Ready);
+    let ready = Done(JobState::Ready);
     let [completed, cancelled, dead] = SETTLED;
     let expected = [ready, ready, ready, JobActive, completed, cancelled, dead];
     assert_by_state(&case, Action::RunNow, expected).await;
@@ -130,14 +130,14 @@ pub(super) async fn a_follower_is_not_run_now(case: Case) {
     let follower = case.enqueue(with_key(UniquePolicy::After)).await;
     assert_eq!(
         case.edit(follower, Action::RunNow).await,
-        WrongState(State::Held)
+        WrongState(JobState::Held)
     );
     assert_eq!(case.claim_ids(10).await, []);
 }
 
 /// Reprioritise gives another priority to what waits, and to nothing else.
 pub(super) async fn reprioritise_by_state(case: Case) {
-    use State::{Held, Ready, Scheduled};
+    use JobState::{Held, Ready, Scheduled};
     let [completed, cancelled, dead] = SETTLED;
     let expected = [
         Done(Held),
@@ -158,13 +158,13 @@ pub(super) async fn reprioritise_by_state(case: Case) {
 pub(super) async fn redrive_by_state(case: Case) {
     let wrong = WrongState;
     let expected = [
-        wrong(State::Held),
-        wrong(State::Scheduled),
-        wrong(State::Ready),
+        wrong(JobState::Held),
+        wrong(JobState::Scheduled),
+        wrong(JobState::Ready),
         JobActive,
-        Done(State::Ready),
-        Done(State::Ready),
-        Done(State::Ready),
+        Done(JobState::Ready),
+        Done(JobState::Ready),
+        Done(JobState::Ready),
     ];
     assert_by_state(&case, Action::Redrive, expected).await;
 }
@@ -181,17 +181,20 @@ pub(super) async fn a_redriven_job_of_any_end_runs_again(case: Case) {
         settlement.result = Some(bytes("seven"));
         case.end_as(&attempt, settlement).await;
         let id = attempt.id();
-        assert_eq!(case.edit(id, Action::Redrive).await, Done(State::Ready));
+        assert_eq!(case.edit(id, Action::Redrive).await, Done(JobState::Ready));
         let back = case.get(id).await;
         assert_eq!((back.finished_at, back.result), (None, None), "{outcome:?}");
         assert_eq!((back.cancelled, back.stopped), (None, None), "{outcome:?}");
         let counts = case.counts().await;
-        let settled = [State::Completed, State::Cancelled].map(|state| counts.of(state));
-        assert_eq!((settled, counts.of(State::Ready)), ([0, 0], 1));
+        let settled = [JobState::Completed, JobState::Cancelled].map(|state| counts.of(state));
+        assert_eq!((settled, counts.of(JobState::Ready)), ([0, 0], 1));
         let again = case.claim_one().await;
         assert_eq!((again.id(), again.job.attempt), (id, 2));
         case.complete(&again).await;
-        assert_eq!(case.edit(id, Action::Delete).await, Done(State::Completed));
+        assert_eq!(
+            case.edit(id, Action::Delete).await,
+            Done(JobState::Completed)
+        );
     }
 }
 
@@ -206,7 +209,7 @@ pub(super) async fn a_redriven_held_job_waits_for_nothing(case: Case) {
         }),
         ..job()
     };
-    let named = case.job_in_state(State::Held).await;
+    let named = case.job_in_state(JobState::Held).await;
     case.cancel(named).await;
     let holder = case.active(with_key(UniquePolicy::Keep)).await;
     let follower = case.enqueue(with_key(UniquePolicy::After)).await;
@@ -215,7 +218,7 @@ pub(super) async fn a_redriven_held_job_waits_for_nothing(case: Case) {
     assert_eq!(case.edit(follower, Action::Redrive).await, held);
     case.end(&holder, Outcome::Completed).await;
     for id in [named, follower] {
-        assert_eq!(case.edit(id, Action::Redrive).await, Done(State::Ready));
+        assert_eq!(case.edit(id, Action::Redrive).await, Done(JobState::Ready));
         assert_eq!(case.get(id).await.wait_for.len(), 0);
         assert_eq!(case.drain().await, [id]);
     }
@@ -231,8 +234,8 @@ pub(super) async fn a_redriven_expired_job_runs(case: Case) {
         })
         .await;
     case.advance(minutes(2)).await;
-    assert_eq!(case.state(id).await, State::Cancelled);
-    assert_eq!(case.edit(id, Action::Redrive).await, Done(State::Ready));
+    assert_eq!(case.state(id).await, JobState::Cancelled);
+    assert_eq!(case.edit(id, Action::Redrive).await, Done(JobState::Ready));
     assert_eq!(case.get(id).await.expires_at, None);
     assert_eq!(case.drain().await, [id]);
 }
@@ -250,9 +253,9 @@ pub(super) async fn a_redriven_job_starts_over(case: Case) {
     let attempt = case.claim_alone().await.remove(0);
     let mut settlement = attempt.ended(Outcome::Retry { after: None });
     settlement.error = Some("bank is closed".into());
-    assert_eq!(case.end_as(&attempt, settlement).await, State::Dead);
+    assert_eq!(case.end_as(&attempt, settlement).await, JobState::Dead);
     case.advance(hours(1)).await;
-    assert_eq!(case.edit(id, Action::Redrive).await, Done(State::Ready));
+    assert_eq!(case.edit(id, Action::Redrive).await, Done(JobState::Ready));
     let back = case.get(id).await;
     assert_eq!((back.failures, back.crashes, back.attempt), (0, 0, 3));
     assert_eq!(
@@ -265,15 +268,18 @@ pub(super) async fn a_redriven_job_starts_over(case: Case) {
 
 /// A redriven job is dead no more: not listed or counted, and not pruned as one.
 pub(super) async fn a_redriven_job_is_dead_no_more(case: Case) {
-    let id = case.job_in_state(State::Dead).await;
+    let id = case.job_in_state(JobState::Dead).await;
     case.pause().await;
     case.edit(id, Action::Redrive).await;
-    assert_eq!(case.listed(State::Dead).await, []);
+    assert_eq!(case.listed(JobState::Dead).await, []);
     let counts = case.counts().await;
-    assert_eq!((counts.of(State::Dead), counts.of(State::Ready)), (0, 1));
+    assert_eq!(
+        (counts.of(JobState::Dead), counts.of(JobState::Ready)),
+        (0, 1)
+    );
     case.advance(hours(24 * 31)).await;
     case.maintain().await;
-    assert_eq!(case.get(id).await.state, State::Ready);
+    assert_eq!(case.get(id).await.state, JobState::Ready);
 }
 
 /// A redriven job expires at its instant, if that is still to come.
@@ -289,7 +295,7 @@ pub(super) async fn a_redriven_job_expires(case: Case) {
     case.advance(minutes(1)).await;
     let counts = case.counts().await;
     assert_eq!(
-        (counts.of(State::Ready), counts.of(State::Cancelled)),
+        (counts.of(JobState::Ready), counts.of(JobState::Cancelled)),
         (0, 1)
     );
 }
@@ -317,20 +323,20 @@ pub(super) async fn a_redriven_job_is_of_its_group_again(case: Case) {
 pub(super) async fn a_redriven_job_is_not_asked_to_stop(case: Case) {
     let attempt = case.active(job()).await;
     case.cancel(attempt.id()).await;
-    assert_eq!(case.end(&attempt, Outcome::Dead).await, State::Dead);
+    assert_eq!(case.end(&attempt, Outcome::Dead).await, JobState::Dead);
     case.edit(attempt.id(), Action::Redrive).await;
     assert!(!case.get(attempt.id()).await.cancel_requested);
     let again = case.claim_one().await;
-    assert_eq!(case.retry(&again, seconds(0)).await, State::Ready);
+    assert_eq!(case.retry(&again, seconds(0)).await, JobState::Ready);
 }
 
 /// Delete removes what has settled, tombstone and all, and nothing else.
 pub(super) async fn delete_by_state(case: Case) {
-    for state in State::ALL {
+    for state in JobState::ALL {
         let id = case.job_in_state(state).await;
         let verdict = case.edit(id, Action::Delete).await;
         let expected = match state {
-            State::Active => JobActive,
+            JobState::Active => JobActive,
             state if state.is_settled() => Done(state),
             state => WrongState(state),
         };
@@ -355,11 +361,14 @@ pub(super) async fn a_tombstone_is_only_deleted(case: Case) {
     ] {
         assert_eq!(
             case.edit(id, action.clone()).await,
-            WrongState(State::Completed),
+            WrongState(JobState::Completed),
             "{action:?}"
         );
     }
-    assert_eq!(case.edit(id, Action::Delete).await, Done(State::Completed));
+    assert_eq!(
+        case.edit(id, Action::Delete).await,
+        Done(JobState::Completed)
+    );
     assert!(case.is_unknown(id).await);
     assert_eq!(case.edit(id, Action::Delete).await, NotFound);
 }
@@ -387,7 +396,7 @@ pub(super) async fn verdicts_come_in_the_order_of_targets(case: Case) {
         .collect();
     assert_eq!(
         verdicts,
-        [NotFound, JobActive, Done(State::Ready), NotFound]
+        [NotFound, JobActive, Done(JobState::Ready), NotFound]
     );
     assert_eq!(answer.verdicts[2].0, Some(keyed));
     assert_eq!(answer.matched, 2);
@@ -404,7 +413,7 @@ pub(super) async fn a_dry_run_changes_nothing(case: Case) {
         Action::Delete,
         Action::UpdatePayload(bytes("new")),
     ];
-    for state in State::ALL {
+    for state in JobState::ALL {
         let id = case.job_in_state(state).await;
         let before = case.get(id).await;
         for action in actions.clone() {
@@ -464,7 +473,7 @@ pub(super) async fn an_edit_by_filter_walks_with_a_cursor(case: Case) {
     let mut expected: Vec<_> = sent.iter().copied().step_by(5).collect();
     expected.sort_unstable();
     assert_eq!(cancelled, expected);
-    assert_eq!(case.counts().await.of(State::Scheduled), 40);
+    assert_eq!(case.counts().await.of(JobState::Scheduled), 40);
 }
 
 /// A malformed edit is refused whole and changes nothing.
@@ -489,9 +498,12 @@ pub(super) async fn a_malformed_edit_is_refused(case: Case) {
 
 /// A redrive is refused by no `max_pending`.
 pub(super) async fn a_redrive_is_not_refused_by_a_full_queue(case: Case) {
-    let dead = case.job_in_state(State::Dead).await;
+    let dead = case.job_in_state(JobState::Dead).await;
     let full = crate::engine::QueueSettings::new().max_pending(0);
     case.configure(full, 0).await;
-    assert_eq!(case.edit(dead, Action::Redrive).await, Done(State::Ready));
+    assert_eq!(
+        case.edit(dead, Action::Redrive).await,
+        Done(JobState::Ready)
+    );
     assert_eq!(case.claim_ids(10).await, [dead]);
 }

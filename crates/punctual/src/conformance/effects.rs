@@ -4,7 +4,7 @@ use super::START;
 use super::case::*;
 use crate::engine::{Action, EnqueueVerdict, OnFull, QueueSettings, SettleVerdict, Settlement};
 use crate::error::ErrorKind;
-use crate::job::{Due, Effect, JobId, NewJob, Outcome, State, Unique, UniquePolicy};
+use crate::job::{Due, Effect, JobId, JobState, NewJob, Outcome, Unique, UniquePolicy};
 use crate::time::{hours, minutes, seconds};
 
 fn held(names: &[&str]) -> NewJob {
@@ -97,7 +97,7 @@ pub(super) async fn effects_of_a_lost_lease_do_not_happen(case: Case) {
         .await;
     assert_eq!(verdict, SettleVerdict::LeaseLost);
     assert!(case.is_unknown(next.id).await);
-    assert_eq!(case.state(waiting).await, State::Held);
+    assert_eq!(case.state(waiting).await, JobState::Held);
 }
 
 /// The effects of a repeated settlement happen once.
@@ -191,7 +191,7 @@ pub(super) async fn a_held_job_is_not_claimed(case: Case) {
     let id = case.enqueue(held(&["paid"])).await;
     case.advance(hours(100)).await;
     assert_eq!(case.claim_ids(10).await, []);
-    assert_eq!(case.state(id).await, State::Held);
+    assert_eq!(case.state(id).await, JobState::Held);
     assert_eq!(case.wake_at().await, None);
 }
 
@@ -202,7 +202,7 @@ pub(super) async fn the_last_name_lets_a_held_job_run(case: Case) {
         let attempt = case.active(job()).await;
         let verdicts = complete_with(&case, &attempt, vec![clears(id, name)]).await;
         assert_eq!(verdicts, [None], "a clear has no verdict");
-        assert_eq!(case.state(id).await, State::Held);
+        assert_eq!(case.state(id).await, JobState::Held);
     }
     assert_eq!(case.get(id).await.wait_for, ["packed"]);
     let attempt = case.active(job()).await;
@@ -223,7 +223,7 @@ pub(super) async fn a_cleared_job_is_not_early(case: Case) {
     let cleared = case.get(id).await;
     assert_eq!(
         (cleared.state, cleared.due),
-        (State::Scheduled, START + hours(1))
+        (JobState::Scheduled, START + hours(1))
     );
     case.advance(hours(1) - TICK).await;
     assert_eq!(case.claim_ids(10).await, []);
@@ -238,14 +238,14 @@ pub(super) async fn a_clear_of_a_job_that_does_not_wait_is_ignored(case: Case) {
     let attempt = case.active(job()).await;
     let sent = vec![clears(settled, "paid"), clears(scheduled, "paid")];
     assert_eq!(complete_with(&case, &attempt, sent).await, [None, None]);
-    assert_eq!(case.state(scheduled).await, State::Scheduled);
+    assert_eq!(case.state(scheduled).await, JobState::Scheduled);
     case.edit(settled, Action::Delete).await;
     let again = NewJob {
         id: settled,
         ..held(&["paid"])
     };
     let again = case.enqueue(again).await;
-    assert_eq!(case.state(again).await, State::Held, "it was not kept");
+    assert_eq!(case.state(again).await, JobState::Held, "it was not kept");
 }
 
 /// One settle may put a held job in and clear its name, in any order.
@@ -284,12 +284,12 @@ pub(super) async fn a_settle_reports_the_state_after_its_effects(case: Case) {
         };
         let verdict = case.settle_as(attempt.token, retry).await;
         let expected = SettleVerdict::Settled {
-            state: State::Cancelled,
+            state: JobState::Cancelled,
             due: None,
             effects: vec![Some(EnqueueVerdict::Replaced(attempt.id()))],
         };
         assert_eq!(verdict, expected, "a retry after {after:?}");
-        assert_eq!(case.state(attempt.id()).await, State::Cancelled);
+        assert_eq!(case.state(attempt.id()).await, JobState::Cancelled);
         case.cancel(successor.id).await;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::case::*;
 use crate::engine::{ENDS_KEPT, JobEnd, LeaseReport, Settle, StatsRequest};
-use crate::job::{Hold, JobId, NewJob, Outcome, State, Unique, UniquePolicy};
+use crate::job::{Hold, JobId, JobState, NewJob, Outcome, Unique, UniquePolicy};
 use crate::time::{millis, minutes, seconds};
 
 /// The ends that a queue keeps, the newest first.
@@ -20,7 +20,7 @@ pub(super) async fn ends(case: &Case) -> Vec<JobEnd> {
     ends_of(case, QUEUE).await
 }
 
-fn end(case: &Case, id: JobId, state: State) -> JobEnd {
+fn end(case: &Case, id: JobId, state: JobState) -> JobEnd {
     JobEnd {
         id,
         kind: QUEUE.into(),
@@ -52,9 +52,9 @@ async fn complete_at_once(case: &Case, count: usize) -> Vec<JobId> {
 pub(super) async fn every_job_that_ends_is_an_end(case: Case) {
     let mut expected = Vec::new();
     for (outcome, state) in [
-        (Outcome::Completed, State::Completed),
-        (Outcome::Cancelled, State::Cancelled),
-        (Outcome::Dead, State::Dead),
+        (Outcome::Completed, JobState::Completed),
+        (Outcome::Cancelled, JobState::Cancelled),
+        (Outcome::Dead, JobState::Dead),
     ] {
         case.advance(millis(1)).await;
         let id = case.ended_job(job(), outcome).await;
@@ -66,12 +66,12 @@ pub(super) async fn every_job_that_ends_is_an_end(case: Case) {
         ..job()
     };
     let id = case.ended_job(once, Outcome::Retry { after: None }).await;
-    expected.push(end(&case, id, State::Dead));
+    expected.push(end(&case, id, JobState::Dead));
 
     case.advance(millis(1)).await;
     let id = case.enqueue(job()).await;
     case.cancel(id).await;
-    expected.push(end(&case, id, State::Cancelled));
+    expected.push(end(&case, id, JobState::Cancelled));
 
     let keyed = || NewJob {
         unique: Some(Unique {
@@ -84,7 +84,7 @@ pub(super) async fn every_job_that_ends_is_an_end(case: Case) {
     let replaced = case.enqueue(keyed()).await;
     case.advance(millis(1)).await;
     case.send(keyed()).await;
-    expected.push(end(&case, replaced, State::Cancelled));
+    expected.push(end(&case, replaced, JobState::Cancelled));
 
     let expires = NewJob {
         expires_at: Some(case.clock() + seconds(1)),
@@ -93,7 +93,7 @@ pub(super) async fn every_job_that_ends_is_an_end(case: Case) {
     let id = case.enqueue(expires).await;
     case.advance(seconds(1)).await;
     case.maintain().await;
-    expected.push(end(&case, id, State::Cancelled));
+    expected.push(end(&case, id, JobState::Cancelled));
 
     expected.reverse();
     assert_eq!(ends(&case).await, expected);
@@ -124,7 +124,7 @@ pub(super) async fn an_attempt_is_no_end(case: Case) {
     case.settle(&attempt, Outcome::Completed).await;
     assert_eq!(
         ends(&case).await,
-        [end(&case, attempt.id(), State::Completed)]
+        [end(&case, attempt.id(), JobState::Completed)]
     );
 }
 
@@ -143,7 +143,7 @@ pub(super) async fn a_queue_keeps_its_last_hundred_ends(case: Case) {
             let at = before(case.clock(), millis(1) * nth as u32);
             for end in here {
                 assert!(calls.contains(&end.id), "{end:?} ended {nth} calls ago");
-                assert_eq!((end.state, end.at), (State::Completed, at));
+                assert_eq!((end.state, end.at), (JobState::Completed, at));
             }
             left = rest;
         }
@@ -222,7 +222,7 @@ pub(super) async fn ends_are_of_a_queue_and_a_namespace(case: Case) {
     let other = case.tenant("other");
     assert_eq!(ends(&other).await, []);
     let there = other.ended_job(job(), Outcome::Dead).await;
-    assert_eq!(ends(&other).await, [end(&other, there, State::Dead)]);
+    assert_eq!(ends(&other).await, [end(&other, there, JobState::Dead)]);
 }
 
 /// Ends are kept as jobs are: a crash loses none that was acknowledged.

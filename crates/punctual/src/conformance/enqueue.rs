@@ -5,7 +5,7 @@ use super::case::*;
 use crate::engine::EnqueueVerdict::{Created, Duplicate, IdConflict};
 use crate::engine::Got;
 use crate::job::{
-    CancelReason, Due, Group, Hold, JobId, JobRecord, NewJob, OnRetry, Outcome, State, Unique,
+    CancelReason, Due, Group, Hold, JobId, JobRecord, JobState, NewJob, OnRetry, Outcome, Unique,
     UniquePolicy,
 };
 use crate::retry::RetryPolicy;
@@ -57,7 +57,7 @@ pub(super) async fn a_job_is_read_back_as_sent(case: Case) {
         retention: sent.retention,
         remember: Some(hours(30)),
         wait_for: vec!["stock".into(), "paid".into()],
-        state: State::Held,
+        state: JobState::Held,
         due: START + minutes(30),
         enqueued_at: START,
         ..untouched()
@@ -91,7 +91,7 @@ fn untouched() -> JobRecord {
         wait_for: Vec::new(),
         schedule: None,
         flow: None,
-        state: State::Ready,
+        state: JobState::Ready,
         due: START,
         attempt: 0,
         failures: 0,
@@ -318,7 +318,7 @@ pub(super) async fn an_instant_in_the_past_is_due_now_and_late(case: Case) {
     };
     let past = case.send(at(before(START, TICK))).await;
     assert_eq!((past.verdict, past.due, past.late), (Created, START, true));
-    assert_eq!(case.state(past.id).await, State::Ready);
+    assert_eq!(case.state(past.id).await, JobState::Ready);
     for due in [START, START + seconds(1)] {
         let receipt = case.send(at(due)).await;
         assert_eq!((receipt.due, receipt.late), (due, false));
@@ -331,7 +331,7 @@ pub(super) async fn the_last_instant_is_the_end_of_the_year_9999(case: Case) {
     let longest = Timestamp::MAX - START;
     let receipt = case.send(job_in(longest)).await;
     assert_eq!((receipt.verdict, receipt.due), (Created, Timestamp::MAX));
-    assert_eq!(case.state(receipt.id).await, State::Scheduled);
+    assert_eq!(case.state(receipt.id).await, JobState::Scheduled);
     let error = case.enqueue_error(job_in(longest + TICK)).await;
     assert_eq!(error.kind(), crate::ErrorKind::InvalidDelay, "{error}");
 }
@@ -344,7 +344,7 @@ pub(super) async fn a_job_that_comes_expired_is_cancelled(case: Case) {
     };
     let id = case.enqueue(expired).await;
     let stored = case.get(id).await;
-    assert_eq!(stored.state, State::Cancelled);
+    assert_eq!(stored.state, JobState::Cancelled);
     assert_eq!(stored.cancelled, Some(CancelReason::Expired));
     assert_eq!(case.claim_ids(10).await, []);
 }

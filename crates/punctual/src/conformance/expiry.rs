@@ -3,7 +3,7 @@
 use super::START;
 use super::case::*;
 use crate::engine::Action;
-use crate::job::{CancelReason, JobId, NewJob, Outcome, State, Stop};
+use crate::job::{CancelReason, JobId, JobState, NewJob, Outcome, Stop};
 use crate::time::{hours, minutes, seconds};
 
 /// Expires a minute after the start.
@@ -18,7 +18,7 @@ async fn assert_expired(case: &Case, id: JobId) {
     let job = case.get(id).await;
     assert_eq!(
         (job.state, job.cancelled),
-        (State::Cancelled, Some(CancelReason::Expired))
+        (JobState::Cancelled, Some(CancelReason::Expired))
     );
     assert!(job.finished_at.is_some(), "an expired job has settled");
 }
@@ -34,7 +34,7 @@ pub(super) async fn a_waiting_job_expires_at_its_instant(case: Case) {
     case.advance(minutes(1) - TICK).await;
     for (id, state) in sent
         .iter()
-        .zip([State::Ready, State::Scheduled, State::Held])
+        .zip([JobState::Ready, JobState::Scheduled, JobState::Held])
     {
         assert_eq!(case.state(*id).await, state);
     }
@@ -80,11 +80,11 @@ pub(super) async fn a_claim_settles_some_of_many_expired_jobs(case: Case) {
     }
     let alive = case.enqueue(job()).await;
     case.advance(minutes(1)).await;
-    let mut left = case.counts().await.of(State::Ready);
+    let mut left = case.counts().await.of(JobState::Ready);
     assert!(left > MANY as u64 - AT_ONCE, "nobody has swept them away");
     loop {
         let claimed = case.claim_as(case.wants(10)).await;
-        let now_left = case.counts().await.of(State::Ready);
+        let now_left = case.counts().await.of(JobState::Ready);
         let settled = left - now_left;
         assert!(settled <= AT_ONCE, "{settled} in one claim");
         left = now_left;
@@ -109,9 +109,9 @@ pub(super) async fn an_active_job_does_not_expire(case: Case) {
         })
         .await;
     case.advance(seconds(4)).await;
-    assert_eq!(case.state(attempt.id()).await, State::Active);
+    assert_eq!(case.state(attempt.id()).await, JobState::Active);
     case.complete(&attempt).await;
-    assert_eq!(case.state(attempt.id()).await, State::Completed);
+    assert_eq!(case.state(attempt.id()).await, JobState::Completed);
 }
 
 /// A retry, snooze or release at or after its instant is cancelled: expired.
@@ -131,7 +131,7 @@ pub(super) async fn a_job_handed_back_too_late_expires(case: Case) {
             })
             .await;
         case.advance(seconds(3)).await;
-        assert_eq!(case.end(&attempt, outcome).await, State::Cancelled);
+        assert_eq!(case.end(&attempt, outcome).await, JobState::Cancelled);
         assert_expired(&case, attempt.id()).await;
     }
 }
@@ -153,7 +153,7 @@ pub(super) async fn a_rescued_job_expires(case: Case) {
 /// A retry that would fall due after its instant expires then.
 pub(super) async fn a_retry_after_its_expiry_never_runs(case: Case) {
     let attempt = case.active(expiring(job())).await;
-    assert_eq!(case.retry(&attempt, hours(1)).await, State::Scheduled);
+    assert_eq!(case.retry(&attempt, hours(1)).await, JobState::Scheduled);
     case.advance(minutes(1)).await;
     assert_expired(&case, attempt.id()).await;
     case.advance(hours(1)).await;
@@ -177,8 +177,8 @@ pub(super) async fn a_settled_job_does_not_expire(case: Case) {
     case.edit(deleted, Action::Delete).await;
     case.advance(minutes(1)).await;
     case.maintain().await;
-    assert_eq!(case.state(only_a_tombstone).await, State::Completed);
-    assert_eq!(case.state(dead).await, State::Dead);
+    assert_eq!(case.state(only_a_tombstone).await, JobState::Completed);
+    assert_eq!(case.state(dead).await, JobState::Dead);
     assert!(case.is_unknown(deleted).await);
     case.advance(minutes(5)).await;
     assert_eq!(case.maintain().await.expired, 0);

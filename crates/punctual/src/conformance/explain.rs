@@ -5,7 +5,7 @@ use super::case::*;
 use super::control::{dead_letter, purge};
 use crate::engine::{Action, Claim, Reason, WorkerId};
 use crate::job::{
-    CancelReason, DeadReason, Effect, Group, JobId, NewJob, OnRetry, Outcome, State, Unique,
+    CancelReason, DeadReason, Effect, Group, JobId, JobState, NewJob, OnRetry, Outcome, Unique,
     UniquePolicy,
 };
 use crate::time::{minutes, seconds};
@@ -123,10 +123,10 @@ pub(super) async fn never_released_after_a_parent_that_ended(case: Case) {
     case.end(&completed, Outcome::Completed).await;
     case.advance(seconds(1)).await;
     let states = [
-        State::Cancelled,
-        State::Cancelled,
-        State::Dead,
-        State::Completed,
+        JobState::Cancelled,
+        JobState::Cancelled,
+        JobState::Dead,
+        JobState::Completed,
     ];
     for ((by, id), state) in parents.into_iter().zip(&held).zip(states) {
         let never = Reason::NeverReleased { by, state };
@@ -154,7 +154,7 @@ fn waits_for_parent(parent: JobId) -> Reason {
 }
 
 /// The parent has ended so, and nothing releases the child.
-async fn assert_never_released(case: &Case, child: JobId, by: JobId, state: State) {
+async fn assert_never_released(case: &Case, child: JobId, by: JobId, state: JobState) {
     let expected = [Reason::NeverReleased { by, state }, waits_for_parent(by)];
     assert_eq!(case.reasons(child).await, expected);
 }
@@ -164,7 +164,7 @@ pub(super) async fn never_released_after_a_purge(case: Case) {
     let parent = case.enqueue(job_in(seconds(60))).await;
     let child = child_of(&case, parent).await;
     assert_eq!(purge(&case, 10).await, 1);
-    assert_never_released(&case, child, parent, State::Cancelled).await;
+    assert_never_released(&case, child, parent, JobState::Cancelled).await;
 }
 
 /// Nothing releases a job whose parent was replaced.
@@ -180,7 +180,7 @@ pub(super) async fn never_released_after_a_replacement(case: Case) {
     let parent = case.enqueue(keyed()).await;
     let child = child_of(&case, parent).await;
     case.send(keyed()).await;
-    assert_never_released(&case, child, parent, State::Cancelled).await;
+    assert_never_released(&case, child, parent, JobState::Cancelled).await;
 }
 
 /// Nothing releases a job whose parent is dead of poison.
@@ -190,7 +190,7 @@ pub(super) async fn never_released_after_poison(case: Case) {
     assert_eq!(case.claim_alone().await[0].id(), parent);
     case.leases_run_out().await;
     case.maintain().await;
-    assert_never_released(&case, child, parent, State::Dead).await;
+    assert_never_released(&case, child, parent, JobState::Dead).await;
 }
 
 /// Nothing releases a job whose parent is dead of overflow.
@@ -199,7 +199,7 @@ pub(super) async fn never_released_after_an_overflow(case: Case) {
     let parent = case.enqueue(job_in(seconds(60))).await;
     let child = child_of(&case, parent).await;
     case.enqueue(job_in(seconds(90))).await;
-    assert_never_released(&case, child, parent, State::Dead).await;
+    assert_never_released(&case, child, parent, JobState::Dead).await;
 }
 
 /// Waits for the holder of its key: the holder settles.
@@ -330,15 +330,15 @@ pub(super) async fn active(case: Case) {
 /// It has settled: how, and why.
 pub(super) async fn settled(case: Case) {
     let expected = [
-        (State::Completed, Reason::Completed),
+        (JobState::Completed, Reason::Completed),
         (
-            State::Cancelled,
+            JobState::Cancelled,
             Reason::Cancelled {
                 reason: CancelReason::Requested,
             },
         ),
         (
-            State::Dead,
+            JobState::Dead,
             Reason::Dead {
                 reason: DeadReason::Permanent,
                 error: None,
@@ -348,7 +348,7 @@ pub(super) async fn settled(case: Case) {
     for (state, reason) in expected {
         let id = case.job_in_state(state).await;
         assert_eq!(case.reasons(id).await, [reason]);
-        if state == State::Dead {
+        if state == JobState::Dead {
             case.edit(id, Action::Redrive).await;
             assert_claimed(&case, id).await;
         }

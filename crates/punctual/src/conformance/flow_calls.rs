@@ -4,7 +4,7 @@ use super::case::*;
 use crate::engine::{Control, Controlled, FlowAct};
 use crate::error::Result;
 use crate::flow::{FlowCounts, FlowStatus, FlowStep, On, OnFailure, Recount, Role, StepStatus};
-use crate::job::{JobId, NewJob, Outcome, State};
+use crate::job::{JobId, JobState, NewJob, Outcome};
 use crate::time::hours;
 
 /// The flow that a law says nothing special about.
@@ -154,7 +154,7 @@ impl Case {
         names
     }
 
-    pub(super) async fn states(&self, names: &[&str]) -> Vec<State> {
+    pub(super) async fn states(&self, names: &[&str]) -> Vec<JobState> {
         let mut states = Vec::new();
         for name in names {
             states.push(self.state(id(name)).await);

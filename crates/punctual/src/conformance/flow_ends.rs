@@ -5,7 +5,9 @@ use super::control::purge;
 use super::flow_calls::*;
 use crate::engine::{OnFull, QueueSettings};
 use crate::flow::{On, Role};
-use crate::job::{CancelReason, DeadReason, JobId, NewJob, Outcome, State, Unique, UniquePolicy};
+use crate::job::{
+    CancelReason, DeadReason, JobId, JobState, NewJob, Outcome, Unique, UniquePolicy,
+};
 use crate::time::seconds;
 
 /// Jobs that wait for one, each for another end, and one that waits for the first of them.
@@ -38,10 +40,10 @@ impl Watchers {
         for id in [self.completed, self.second] {
             let job = case.get(id).await;
             let upstream = Some(CancelReason::Upstream);
-            assert_eq!((job.state, job.cancelled), (State::Cancelled, upstream));
+            assert_eq!((job.state, job.cancelled), (JobState::Cancelled, upstream));
         }
         for id in [self.failed, self.settled] {
-            assert_eq!(case.state(id).await, State::Ready);
+            assert_eq!(case.state(id).await, JobState::Ready);
         }
     }
 }
@@ -56,7 +58,7 @@ pub(super) async fn a_cancelled_parent_is_known_to_its_watchers(case: Case) {
     let parent = case.active(job()).await;
     let watchers = Watchers::of(&case, parent.id()).await;
     case.cancel(parent.id()).await;
-    assert_eq!(case.state(watchers.settled).await, State::Held);
+    assert_eq!(case.state(watchers.settled).await, JobState::Held);
     case.leases_run_out().await;
     watchers.know(&case).await;
 }
@@ -120,7 +122,7 @@ pub(super) async fn an_exhausted_parent_is_known_to_its_watchers(case: Case) {
     let parent = case.active(job().max_attempts(2)).await;
     let watchers = Watchers::of(&case, parent.id()).await;
     case.retry(&parent, seconds(1)).await;
-    assert_eq!(case.state(watchers.failed).await, State::Held);
+    assert_eq!(case.state(watchers.failed).await, JobState::Held);
     case.advance(seconds(1)).await;
     let parent = case.claim_one().await;
     case.retry(&parent, seconds(1)).await;
@@ -136,10 +138,10 @@ pub(super) async fn a_completed_parent_is_known_to_its_watchers(case: Case) {
     let parent = case.active(job()).await;
     let watchers = Watchers::of(&case, parent.id()).await;
     case.complete(&parent).await;
-    assert_eq!(case.state(watchers.completed).await, State::Ready);
-    assert_eq!(case.state(watchers.settled).await, State::Ready);
-    assert_eq!(case.state(watchers.failed).await, State::Cancelled);
-    assert_eq!(case.state(watchers.second).await, State::Held);
+    assert_eq!(case.state(watchers.completed).await, JobState::Ready);
+    assert_eq!(case.state(watchers.settled).await, JobState::Ready);
+    assert_eq!(case.state(watchers.failed).await, JobState::Cancelled);
+    assert_eq!(case.state(watchers.second).await, JobState::Held);
 }
 
 /// A flow in the middle of its life, with work left to the sweep.

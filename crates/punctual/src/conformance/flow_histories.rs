@@ -5,7 +5,7 @@ use super::draw::Draw;
 use super::flow_calls::*;
 use crate::engine::{Action, EditVerdict};
 use crate::flow::{FlowCounts, On, OnFailure, Role};
-use crate::job::{JobId, NewJob, Outcome, State};
+use crate::job::{JobId, JobState, NewJob, Outcome};
 
 const FLOWS: u64 = 16;
 const STEPS_MAX: u64 = 30;
@@ -16,7 +16,7 @@ const FLOWS_MOVED: u64 = 8;
 enum Is {
     Waiting,
     Free,
-    Ended { state: State, skipped: bool },
+    Ended { state: JobState, skipped: bool },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,12 +100,12 @@ impl Model {
         }
     }
 
-    fn ends(&mut self, node: usize, state: State, skipped: bool) {
+    fn ends(&mut self, node: usize, state: JobState, skipped: bool) {
         if matches!(self.nodes[node], Is::Ended { .. }) {
             return;
         }
         self.nodes[node] = Is::Ended { state, skipped };
-        let failed = state != State::Completed && !skipped;
+        let failed = state != JobState::Completed && !skipped;
         if failed && self.policy == OnFailure::CancelRest {
             self.cancel_rest();
         }
@@ -116,8 +116,8 @@ impl Model {
             }
             let goes_on = self.policy == OnFailure::Continue && on == On::Completed;
             let met = match on {
-                On::Completed => state == State::Completed,
-                On::Failed => state != State::Completed,
+                On::Completed => state == JobState::Completed,
+                On::Failed => state != JobState::Completed,
                 On::Settled => true,
             };
             self.edges[nth].3 = match met || goes_on {
@@ -126,7 +126,7 @@ impl Model {
             };
             match met || goes_on {
                 true => self.free_if_met(to),
-                false => self.ends(to, State::Cancelled, true),
+                false => self.ends(to, JobState::Cancelled, true),
             }
         }
         self.fired |= self.nodes.iter().all(|is| matches!(is, Is::Ended { .. }));
@@ -139,7 +139,7 @@ impl Model {
                 .iter()
                 .any(|(_, to, on, _)| *to == node && *on == On::Failed);
             if !mends {
-                self.ends(node, State::Cancelled, true);
+                self.ends(node, JobState::Cancelled, true);
             }
         }
     }
@@ -184,11 +184,11 @@ impl Model {
             match is {
                 Is::Ended { skipped: true, .. } => counts.skipped += 1,
                 Is::Ended {
-                    state: State::Completed,
+                    state: JobState::Completed,
                     ..
                 } => counts.completed += 1,
                 Is::Ended {
-                    state: State::Cancelled,
+                    state: JobState::Cancelled,
                     ..
                 } => counts.cancelled += 1,
                 Is::Ended { .. } => counts.dead += 1,
@@ -247,7 +247,7 @@ async fn moved(case: Case, model: &mut Model) -> Case {
     other.set_time(case.clock()).await;
     other.import_flow(&case.exported().await).await;
     let failed = |is: &Is| match is {
-        Is::Ended { state, skipped } => *state != State::Completed && !skipped,
+        Is::Ended { state, skipped } => *state != JobState::Completed && !skipped,
         _ => false,
     };
     if model.policy == OnFailure::CancelRest && model.nodes.iter().any(failed) {
@@ -281,7 +281,7 @@ async fn act(case: &Case, model: &mut Model, draw: &mut Draw, at: &str) -> u64 {
         0 => {
             case.cancel(step).await;
             if !matches!(model.nodes[node], Is::Ended { .. }) {
-                model.ends(node, State::Cancelled, false);
+                model.ends(node, JobState::Cancelled, false);
             }
             0
         }
@@ -322,10 +322,10 @@ async fn run_one(case: &Case, model: &mut Model, draw: &mut Draw, at: &str) -> u
     };
     case.end(&attempt, outcome.clone()).await;
     match outcome {
-        Outcome::Completed => model.ends(node, State::Completed, false),
-        Outcome::Dead => model.ends(node, State::Dead, false),
+        Outcome::Completed => model.ends(node, JobState::Completed, false),
+        Outcome::Dead => model.ends(node, JobState::Dead, false),
         Outcome::Released if !asked => {}
-        _ => model.ends(node, State::Cancelled, false),
+        _ => model.ends(node, JobState::Cancelled, false),
     }
     0
 }
@@ -335,7 +335,7 @@ async fn agree(case: &Case, model: &Model, at: &str) {
     for (node, found) in case.flow_steps().await.into_iter().enumerate() {
         assert_eq!(found.name, name(node), "{at}");
         let is = match found.state {
-            State::Held => Is::Waiting,
+            JobState::Held => Is::Waiting,
             state if state.is_settled() => Is::Ended {
                 state,
                 skipped: found.skipped,

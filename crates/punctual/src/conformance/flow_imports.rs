@@ -10,7 +10,7 @@ use crate::flow::{
     After, Edge, EndedStep, FlowState, On, OnFailure, RestoredFlow, RestoredSeal, Role, StepPast,
     StepStatus,
 };
-use crate::job::{JobId, NewJob, Outcome, State};
+use crate::job::{JobId, JobState, NewJob, Outcome};
 use crate::time::hours;
 
 const DONE: On = On::Completed;
@@ -164,8 +164,8 @@ pub(super) async fn a_flow_goes_on_where_it_was_exported(case: Case) {
     else {
         panic!("four steps");
     };
-    assert_eq!((pack, label), (State::Ready, State::Ready));
-    assert_eq!((ship, refund), (State::Held, State::Held));
+    assert_eq!((pack, label), (JobState::Ready, JobState::Ready));
+    assert_eq!((ship, refund), (JobState::Held, JobState::Held));
     assert_eq!(
         other.get(running.id()).await.attempt,
         1,
@@ -313,7 +313,7 @@ pub(super) async fn a_cancelled_flow_comes_over_cancelled(case: Case) {
     let other = case.another().await;
     other.import_flow(&case.exported().await).await;
     other.do_all().await;
-    assert_eq!(other.state(running.id()).await, State::Cancelled);
+    assert_eq!(other.state(running.id()).await, JobState::Cancelled);
     assert_eq!(other.flow().await.state, FlowState::Cancelled);
     let ran = other.drain().await;
     assert!(!ran.contains(&callback_id(Role::OnDone)), "{ran:?}");
@@ -333,7 +333,7 @@ pub(super) async fn a_step_that_waits_for_a_signal_comes_over(case: Case) {
     let other = case.another().await;
     other.import_flow(&case.exported().await).await;
     let held = other.get(ask.id()).await;
-    assert_eq!((held.state, held.memos.len()), (State::Held, 1));
+    assert_eq!((held.state, held.memos.len()), (JobState::Held, 1));
     assert_eq!(other.claim_ids(10).await, []);
     signal(&other, ask.id(), "approved", "yes").await;
     let all = [id("ask"), id("act"), callback_id(Role::OnSettled)];
@@ -356,10 +356,10 @@ pub(super) async fn a_job_of_no_flow_comes_over_with_what_it_waits_for(case: Cas
         other.enqueue(job).await;
     }
     assert_eq!(other.claim_ids(1).await, [first]);
-    assert_eq!(other.state(second).await, State::Held);
+    assert_eq!(other.state(second).await, JobState::Held);
     other.leases_run_out().await;
     assert_eq!(other.drain().await, [first, second]);
-    assert_eq!(other.state(failed).await, State::Cancelled);
+    assert_eq!(other.state(failed).await, JobState::Cancelled);
 }
 
 /// What an import says of a flow is checked before anything of it is kept.
@@ -371,7 +371,7 @@ pub(super) async fn a_malformed_import_of_a_flow_is_refused(case: Case) {
     let good = EndedStep {
         step: "a".into(),
         role: Role::Step,
-        state: State::Completed,
+        state: JobState::Completed,
         skipped: false,
         result: None,
         past,
@@ -388,7 +388,7 @@ pub(super) async fn a_malformed_import_of_a_flow_is_refused(case: Case) {
         ),
         (
             EndedStep {
-                state: State::Held,
+                state: JobState::Held,
                 ..good.clone()
             },
             input,
@@ -422,7 +422,7 @@ pub(super) async fn a_malformed_import_of_a_flow_is_refused(case: Case) {
     let mut half = step("a", &[]);
     half.flow.as_mut().expect("a step").past = Some(past);
     assert_eq!(case.enqueue_error(half).await.kind(), input);
-    let known = case.job_in_state(State::Ready).await;
+    let known = case.job_in_state(JobState::Ready).await;
     let mut other = import_of(&case.get(known).await).step(FLOW, "b");
     other.flow.as_mut().expect("a step").past = None;
     assert_eq!(case.enqueue_error(other).await.kind(), input);

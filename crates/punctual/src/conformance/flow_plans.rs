@@ -6,7 +6,7 @@ use super::flow_calls::*;
 use crate::engine::{Action, EnqueueVerdict, FlowAct, Reason};
 use crate::error::ErrorKind;
 use crate::flow::{After, FlowState, On, OnFailure, Role, SEND_TIMEOUT};
-use crate::job::{CancelReason, Effect, NewJob, Outcome, State, Unique};
+use crate::job::{CancelReason, Effect, JobState, NewJob, Outcome, Unique};
 use crate::time::minutes;
 
 const DONE: On = On::Completed;
@@ -35,7 +35,7 @@ pub(super) async fn a_plan_sent_in_part_never_runs(case: Case) {
     assert_eq!(b.cancelled, Some(CancelReason::Expired));
     assert_eq!(
         case.state(callback_id(Role::OnSettled)).await,
-        State::Cancelled
+        JobState::Cancelled
     );
     let error = case.try_seal(FLOW, 2, OnFailure::default()).await;
     assert_eq!(

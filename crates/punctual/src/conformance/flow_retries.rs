@@ -4,7 +4,7 @@ use super::case::*;
 use super::flow_calls::*;
 use crate::engine::{Action, FlowAct};
 use crate::flow::{FlowState, On, OnFailure, Role};
-use crate::job::{Outcome, State};
+use crate::job::{JobState, Outcome};
 use crate::time::{hours, minutes};
 
 const DONE: On = On::Completed;
@@ -21,11 +21,14 @@ pub(super) async fn a_retry_takes_a_cancel_back(case: Case) {
     let cancelled = case.try_flow(FLOW, FlowAct::Cancel).await;
     cancelled.expect("it is cancelled");
     case.do_all().await;
-    assert_eq!(case.states(&["a", "b", "c"]).await, [State::Cancelled; 3]);
+    assert_eq!(
+        case.states(&["a", "b", "c"]).await,
+        [JobState::Cancelled; 3]
+    );
     assert_eq!(case.retry_flow(None).await, 3);
     assert_eq!(
         case.states(&["a", "b", "c"]).await,
-        [State::Ready, State::Held, State::Held]
+        [JobState::Ready, JobState::Held, JobState::Held]
     );
     let all = [id("a"), id("b"), id("c"), callback_id(Role::OnDone)];
     assert_eq!(case.drain().await, all);
@@ -50,7 +53,10 @@ pub(super) async fn a_retry_runs_the_rest_too(case: Case) {
     assert!(case.retry_flow(None).await >= 2);
     case.do_all().await;
     assert_eq!(case.drain().await.len(), 4);
-    assert_eq!(case.states(&["a", "x", "y"]).await, [State::Completed; 3]);
+    assert_eq!(
+        case.states(&["a", "x", "y"]).await,
+        [JobState::Completed; 3]
+    );
     assert_eq!(case.flow().await.state, FlowState::Done);
 }
 
@@ -61,12 +67,12 @@ pub(super) async fn a_step_that_waits_again_keeps_what_it_waits_for(case: Case) 
     let later = step("d", &[("a", DONE)]).due(crate::job::Due::After(hours(1)));
     case.send_plan(vec![step("a", &[]), approved, later]).await;
     assert_eq!(case.run_steps(Outcome::Dead).await, ["a"]);
-    assert_eq!(case.states(&["b", "d"]).await, [State::Cancelled; 2]);
+    assert_eq!(case.states(&["b", "d"]).await, [JobState::Cancelled; 2]);
     case.edit(id("a"), Action::Redrive).await;
     assert_eq!(case.run_steps(Outcome::Completed).await, ["a"]);
     assert_eq!(
         case.states(&["b", "d"]).await,
-        [State::Held, State::Scheduled]
+        [JobState::Held, JobState::Scheduled]
     );
 }
 
@@ -79,7 +85,7 @@ pub(super) async fn a_redrive_ends_the_cascade_of_before(case: Case) {
     assert_eq!(case.run_steps(Outcome::Dead).await, ["a"]);
     case.edit(id("a"), Action::Redrive).await;
     case.do_all().await;
-    let held = case.counts().await.of(State::Held);
+    let held = case.counts().await.of(JobState::Held);
     assert_eq!(held, 401, "all wait again, and the callback");
     assert_eq!(case.drain().await.len(), 402);
     assert_eq!(case.flow().await.state, FlowState::Done);
@@ -96,7 +102,7 @@ pub(super) async fn a_flow_outlives_what_waits_for_its_callback(case: Case) {
     let waiting = case.enqueue(waits).await;
     assert_eq!(case.run_steps(Outcome::Completed).await, ["a"]);
     case.pass(hours(2)).await;
-    assert_eq!(case.state(waiting).await, State::Held);
+    assert_eq!(case.state(waiting).await, JobState::Held);
     assert_eq!(case.drain().await, [callback_id(Role::OnSettled), waiting]);
     case.pass(hours(2)).await;
     assert_eq!(case.find_flow(FLOW).await, None);
@@ -107,9 +113,12 @@ pub(super) async fn a_freed_step_is_held_again_with_its_parent(case: Case) {
     let plan = vec![step("a", &[]), step("b", &[("a", On::Settled)])];
     case.send_plan(plan).await;
     assert_eq!(case.run_steps(Outcome::Dead).await, ["a"]);
-    assert_eq!(case.state(id("b")).await, State::Ready);
+    assert_eq!(case.state(id("b")).await, JobState::Ready);
     case.edit(id("a"), Action::Redrive).await;
-    assert_eq!(case.states(&["a", "b"]).await, [State::Ready, State::Held]);
+    assert_eq!(
+        case.states(&["a", "b"]).await,
+        [JobState::Ready, JobState::Held]
+    );
     assert_eq!(case.drain().await, [id("a"), id("b")]);
     assert_eq!(case.flow().await.state, FlowState::Done);
 }
@@ -135,9 +144,12 @@ pub(super) async fn a_step_that_ended_before_the_rest_came_runs_again(case: Case
     let sealed = case.try_seal(FLOW, 2, OnFailure::default()).await;
     sealed.expect("the plan is whole");
     case.do_all().await;
-    assert_eq!(case.states(&["a", "b"]).await, [State::Cancelled; 2]);
+    assert_eq!(case.states(&["a", "b"]).await, [JobState::Cancelled; 2]);
     assert_eq!(case.retry_flow(None).await, 1);
     case.do_all().await;
-    assert_eq!(case.states(&["a", "b"]).await, [State::Ready, State::Held]);
+    assert_eq!(
+        case.states(&["a", "b"]).await,
+        [JobState::Ready, JobState::Held]
+    );
     assert_eq!(case.drain().await, [id("a"), id("b")]);
 }

@@ -7,7 +7,7 @@ use super::looks::at_once;
 use crate::engine::{Action, EnqueueVerdict, FlowAct, Reason, Waited};
 use crate::error::ErrorKind;
 use crate::flow::{After, EDGES_PER_CALL, FlowState, On, OnFailure, Role};
-use crate::job::{CancelReason, Effect, JobId, NewJob, Outcome, State};
+use crate::job::{CancelReason, Effect, JobId, JobState, NewJob, Outcome};
 use crate::time::{hours, millis, minutes, seconds};
 
 const DONE: On = On::Completed;
@@ -27,7 +27,7 @@ pub(super) async fn a_step_waits_for_all(case: Case) {
         panic!("both wait for nothing more");
     };
     case.complete(pack).await;
-    assert_eq!(case.state(id("ship")).await, State::Held);
+    assert_eq!(case.state(id("ship")).await, JobState::Held);
     let some = vec![label.id()];
     let waits = Reason::WaitsForJobs { waits: 1, some };
     assert_eq!(case.reasons(id("ship")).await, [waits]);
@@ -41,9 +41,9 @@ pub(super) async fn a_step_waits_for_all(case: Case) {
 /// A step may wait for a failure, or for any end.
 pub(super) async fn a_step_waits_for_an_end_as_asked(case: Case) {
     for (outcome, expected) in [
-        (Outcome::Completed, [State::Ready, State::Cancelled]),
-        (Outcome::Dead, [State::Cancelled, State::Ready]),
-        (Outcome::Cancelled, [State::Cancelled, State::Ready]),
+        (Outcome::Completed, [JobState::Ready, JobState::Cancelled]),
+        (Outcome::Dead, [JobState::Cancelled, JobState::Ready]),
+        (Outcome::Cancelled, [JobState::Cancelled, JobState::Ready]),
     ] {
         let case = case.another().await;
         let plan = vec![
@@ -55,7 +55,7 @@ pub(super) async fn a_step_waits_for_an_end_as_asked(case: Case) {
         case.send_plan(plan).await;
         assert_eq!(case.run_steps(outcome).await, ["pack"]);
         let states = case.states(&["ship", "refund", "report"]).await;
-        assert_eq!(states, [expected[0], expected[1], State::Ready]);
+        assert_eq!(states, [expected[0], expected[1], JobState::Ready]);
     }
 }
 
@@ -64,9 +64,9 @@ pub(super) async fn a_parent_that_has_settled_counts(case: Case) {
     let done = case.ended_job(job(), Outcome::Completed).await;
     let dead = case.ended_job(job(), Outcome::Dead).await;
     for (on, states) in [
-        (On::Completed, [State::Ready, State::Cancelled]),
-        (On::Failed, [State::Cancelled, State::Ready]),
-        (On::Settled, [State::Ready, State::Ready]),
+        (On::Completed, [JobState::Ready, JobState::Cancelled]),
+        (On::Failed, [JobState::Cancelled, JobState::Ready]),
+        (On::Settled, [JobState::Ready, JobState::Ready]),
     ] {
         let after_done = case.enqueue(job().after(done, on)).await;
         let after_dead = case.enqueue(job().after(dead, on)).await;
@@ -114,7 +114,7 @@ pub(super) async fn a_callback_fires_once(case: Case) {
         panic!("two steps wait for nothing");
     };
     case.complete(a).await;
-    assert_eq!(case.state(on_settled).await, State::Held);
+    assert_eq!(case.state(on_settled).await, JobState::Held);
     case.end(b, Outcome::Dead).await;
     assert_eq!(case.claim_ids(10).await, [on_settled]);
     case.leases_run_out().await;
@@ -211,7 +211,7 @@ pub(super) async fn a_redriven_step_reopens_its_flow(case: Case) {
     let skipped = case.edit(id("ship"), Action::Redrive).await;
     assert_eq!(
         skipped,
-        crate::engine::EditVerdict::WrongState(State::Cancelled)
+        crate::engine::EditVerdict::WrongState(JobState::Cancelled)
     );
     case.edit(id("charge"), Action::Redrive).await;
     let status = case.flow().await;
@@ -219,7 +219,7 @@ pub(super) async fn a_redriven_step_reopens_its_flow(case: Case) {
     assert_eq!(case.flow_counts().await, counts(3, [0; 4]));
     assert_eq!(
         case.states(&["charge", "pack", "ship"]).await,
-        [State::Ready, State::Held, State::Held,]
+        [JobState::Ready, JobState::Held, JobState::Held,]
     );
     assert_eq!(
         case.drain().await,
@@ -262,7 +262,7 @@ pub(super) async fn a_cancelled_flow_stops_its_steps(case: Case) {
     assert_eq!(running.id(), id("a"));
     let answer = case.try_flow(FLOW, FlowAct::Cancel).await;
     answer.expect("it is cancelled");
-    assert_eq!(case.states(&["b", "c"]).await, [State::Cancelled; 2]);
+    assert_eq!(case.states(&["b", "c"]).await, [JobState::Cancelled; 2]);
     assert!(case.get(id("a")).await.cancel_requested);
     assert_eq!(case.flow().await.state, FlowState::Running);
     assert_eq!(case.verdict(grown("d")).await, EnqueueVerdict::FlowClosed);
@@ -286,11 +286,11 @@ pub(super) async fn a_failure_may_cancel_the_rest(case: Case) {
     let b = case.get(id("b")).await;
     assert_eq!(
         (b.state, b.cancelled),
-        (State::Cancelled, Some(CancelReason::Upstream))
+        (JobState::Cancelled, Some(CancelReason::Upstream))
     );
     assert_eq!(
         case.states(&["c", "mend"]).await,
-        [State::Cancelled, State::Ready]
+        [JobState::Cancelled, JobState::Ready]
     );
     assert_eq!(case.drain().await, [id("mend")]);
     assert_eq!(case.flow().await.state, FlowState::Failed);
@@ -408,7 +408,7 @@ pub(super) async fn a_large_flow_holds_up_no_other(case: Case) {
     sealed.expect("the plan is whole");
     case.send_plan(vec![step("a", &[])]).await;
     case.maintain().await;
-    assert_eq!(case.state(id("a")).await, State::Ready);
+    assert_eq!(case.state(id("a")).await, JobState::Ready);
 }
 
 /// Results are read by who comes later, for as long as the flow is known.
@@ -424,7 +424,7 @@ pub(super) async fn results_are_kept_with_the_flow(case: Case) {
     assert!(case.is_unknown(id("label")).await);
     let steps = case.flow_steps().await;
     assert_eq!(steps[0].name, "label");
-    assert_eq!(steps[0].state, State::Completed);
+    assert_eq!(steps[0].state, JobState::Completed);
     assert_eq!(steps[0].result, Some(bytes("\"DE-7\"")));
     assert_eq!((steps[1].number, steps[1].waits), (1, 0));
     assert_eq!(case.flow_counts().await, counts(1, [1, 0, 0, 0]));
@@ -442,7 +442,7 @@ pub(super) async fn a_step_is_due_when_it_may_run(case: Case) {
     assert_eq!(case.run_steps(Outcome::Completed).await, ["a"]);
     assert_eq!(case.get(id("b")).await.due, START + minutes(1));
     let c = case.get(id("c")).await;
-    assert_eq!((c.state, c.due), (State::Scheduled, START + hours(1)));
+    assert_eq!((c.state, c.due), (JobState::Scheduled, START + hours(1)));
 }
 
 /// A name is waited for beside jobs, and a step cannot be made to run before its time.
@@ -452,7 +452,10 @@ pub(super) async fn a_step_may_wait_for_a_name_too(case: Case) {
     case.send_plan(vec![step("a", &[]), approved, step("c", &[])])
         .await;
     let verdict = case.edit(id("b"), Action::RunNow).await;
-    assert_eq!(verdict, crate::engine::EditVerdict::WrongState(State::Held));
+    assert_eq!(
+        verdict,
+        crate::engine::EditVerdict::WrongState(JobState::Held)
+    );
     let [a, c] = &case.claim(10).await[..] else {
         panic!("two steps wait for nothing");
     };
@@ -462,7 +465,7 @@ pub(super) async fn a_step_may_wait_for_a_name_too(case: Case) {
         name: "approved".into(),
     }];
     case.end_as(c, settlement).await;
-    assert_eq!(case.state(id("b")).await, State::Held);
+    assert_eq!(case.state(id("b")).await, JobState::Held);
     case.complete(a).await;
-    assert_eq!(case.state(id("b")).await, State::Ready);
+    assert_eq!(case.state(id("b")).await, JobState::Ready);
 }

@@ -3,7 +3,7 @@
 use super::START;
 use super::case::*;
 use crate::engine::Action;
-use crate::job::{Due, Group, NewJob, OnRetry, Outcome, State};
+use crate::job::{Due, Group, JobState, NewJob, OnRetry, Outcome};
 use crate::time::{minutes, seconds};
 
 fn in_group(key: &str) -> NewJob {
@@ -158,7 +158,7 @@ pub(super) async fn a_settled_job_lets_its_group_go_on(case: Case) {
             ..in_group("a")
         })
         .await;
-    assert_eq!(case.retry(&last, minutes(1)).await, State::Dead);
+    assert_eq!(case.retry(&last, minutes(1)).await, JobState::Dead);
     let next = case.enqueue(in_group("a")).await;
     assert_eq!(case.claim_ids(10).await, [next]);
 }

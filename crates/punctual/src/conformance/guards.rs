@@ -6,7 +6,7 @@ use crate::engine::{
     SettleVerdict, Settlement, VersionedRecord,
 };
 use crate::error::ErrorKind;
-use crate::job::{Effect, NewJob, Outcome, State};
+use crate::job::{Effect, JobState, NewJob, Outcome};
 use crate::time::{hours, minutes};
 use crate::topic::TOPICS;
 
@@ -119,7 +119,7 @@ pub(super) async fn a_guard_that_does_not_hold_changes_nothing(case: Case) {
         let record = record.expect("it is there");
         assert_eq!((record.version, record.value), (second, opaque("2")));
         assert!(case.is_unknown(sent.id).await);
-        assert_eq!(case.state(waiting).await, State::Ready);
+        assert_eq!(case.state(waiting).await, JobState::Ready);
     }
 }
 
@@ -158,11 +158,11 @@ pub(super) async fn a_guarded_settle_compares_in_its_step(case: Case) {
     let stale = completed(&attempt, version, vec![enqueues(&next)]);
     let verdict = case.settle_as(attempt.token, stale).await;
     assert_eq!(verdict, SettleVerdict::GuardConflict { version: now });
-    assert_eq!(case.state(attempt.id()).await, State::Active);
+    assert_eq!(case.state(attempt.id()).await, JobState::Active);
     assert!(case.is_unknown(next.id).await);
     case.complete(&other).await;
     let fresh = completed(&attempt, now, vec![enqueues(&next)]);
-    assert_eq!(case.end_as(&attempt, fresh).await, State::Completed);
+    assert_eq!(case.end_as(&attempt, fresh).await, JobState::Completed);
     assert_eq!(case.drain().await, [next.id]);
 }
 
@@ -238,12 +238,12 @@ pub(super) async fn a_cancel_is_an_effect(case: Case) {
         SettleVerdict::Settled { effects, .. } => assert_eq!(effects, [None; 3]),
         other => panic!("the lease is valid, got {other:?}"),
     }
-    assert_eq!(case.state(waiting).await, State::Cancelled);
+    assert_eq!(case.state(waiting).await, JobState::Cancelled);
     assert!(case.get(asked.id()).await.cancel_requested);
     let later = case.enqueue(job_in(hours(1)).unique("waits")).await;
     let (_, none) = happened(&case, guarded(0, None, vec![cancels("waits")])).await;
     assert_eq!(none, [None]);
-    assert_eq!(case.state(later).await, State::Cancelled);
+    assert_eq!(case.state(later).await, JobState::Cancelled);
     case.edit(later, Action::Delete).await;
 }
 

@@ -4,7 +4,7 @@ use super::START;
 use super::case::*;
 use crate::engine::{Action, EnqueueVerdict, Filter, ListBy, QueueSettings};
 use crate::error::ErrorKind;
-use crate::job::{Due, JobRecord, NewJob, Outcome, State, Unique, UniquePolicy};
+use crate::job::{Due, JobRecord, JobState, NewJob, Outcome, Unique, UniquePolicy};
 use crate::time::{hours, minutes, seconds};
 
 /// The job that imports a record, as an export of it makes it.
@@ -39,7 +39,7 @@ pub(super) fn import_of(record: &JobRecord) -> NewJob {
 
 /// Every job of an engine, imported into another one, is the same there, in every state.
 pub(super) async fn every_job_comes_over_as_it_was(case: Case) {
-    for state in [0, 1, 4, 5, 6, 2].map(|nth| State::ALL[nth]) {
+    for state in [0, 1, 4, 5, 6, 2].map(|nth| JobState::ALL[nth]) {
         case.job_in_state(state).await;
     }
     let failed = case.active(job()).await;
@@ -73,14 +73,14 @@ pub(super) async fn an_active_job_comes_over_as_ready(case: Case) {
     let other = case.another().await;
     other.enqueue(import_of(&attempt.job)).await;
     let imported = other.get(attempt.id()).await;
-    assert_eq!((imported.state, imported.attempt), (State::Ready, 1));
+    assert_eq!((imported.state, imported.attempt), (JobState::Ready, 1));
     assert_eq!((imported.worker, imported.lease_until), (None, None));
     assert_eq!(other.claim_one().await.job.attempt, 2);
 }
 
 /// The same import again is a duplicate and changes nothing.
 pub(super) async fn an_import_again_is_a_duplicate(case: Case) {
-    let id = case.job_in_state(State::Dead).await;
+    let id = case.job_in_state(JobState::Dead).await;
     let dead = case.get(id).await;
     let other = case.another().await;
     other.enqueue(import_of(&dead)).await;
@@ -156,7 +156,7 @@ pub(super) async fn an_imported_job_runs_when_due(case: Case) {
 
 /// What an import knows of the past is checked like the rest: sizes, names, counters.
 pub(super) async fn a_malformed_past_is_refused(case: Case) {
-    let id = case.job_in_state(State::Held).await;
+    let id = case.job_in_state(JobState::Held).await;
     let record = case.get(id).await;
     let limits = case.info().await.limits;
     let long = "x".repeat(limits.result_bytes + 1);
@@ -232,7 +232,7 @@ pub(super) async fn a_settled_import_needs_no_key(case: Case) {
     let other = case.another().await;
     let holder = other.enqueue(keyed()).await;
     other.enqueue(import_of(&case.get(dead).await)).await;
-    assert_eq!(other.state(dead).await, State::Dead);
+    assert_eq!(other.state(dead).await, JobState::Dead);
     assert_eq!(other.holder("k").await, Some(holder));
 }
 
@@ -249,7 +249,7 @@ pub(super) async fn an_imported_job_may_follow(case: Case) {
     let other = case.another().await;
     let holder = other.active(keyed(UniquePolicy::Keep)).await;
     other.enqueue(import_of(&case.get(waiting).await)).await;
-    assert_eq!(other.state(waiting).await, State::Held);
+    assert_eq!(other.state(waiting).await, JobState::Held);
     assert_eq!(other.claim_ids(10).await, []);
     other.complete(&holder).await;
     assert_eq!(other.claim_ids(10).await, [waiting]);
@@ -257,7 +257,7 @@ pub(super) async fn an_imported_job_may_follow(case: Case) {
 
 /// An end that is still to come by this engine's clock has come, and the job is one of its state.
 pub(super) async fn a_past_that_is_to_come_ends_now(case: Case) {
-    let id = case.job_in_state(State::Dead).await;
+    let id = case.job_in_state(JobState::Dead).await;
     let dead = JobRecord {
         finished_at: Some(START + hours(1)),
         ..case.get(id).await
@@ -266,13 +266,13 @@ pub(super) async fn a_past_that_is_to_come_ends_now(case: Case) {
     other.enqueue(import_of(&dead)).await;
     assert_eq!(other.get(id).await.finished_at, Some(START));
     other.edit(id, Action::Redrive).await;
-    assert_eq!(other.counts().await.of(State::Dead), 0);
+    assert_eq!(other.counts().await.of(JobState::Dead), 0);
     assert_eq!(other.claim_ids(10).await, [id]);
 }
 
 /// A settled job takes no room from those that wait.
 pub(super) async fn a_settled_import_needs_no_room(case: Case) {
-    let id = case.job_in_state(State::Dead).await;
+    let id = case.job_in_state(JobState::Dead).await;
     let other = case.another().await;
     let settings = QueueSettings::new().max_pending(0);
     other.configure(settings, 0).await;

@@ -485,7 +485,7 @@ macro_rules! __laws {
                 a_suspect_that_fails_is_tried_again_alone[Suspects],
                 an_extended_lease_is_no_crash[Suspects],
                 a_suspect_blocks_nobody[Suspects],
-                what_was_settled_before_a_crash_is_spared[Suspects],
+                what_was_settled_before_a_crash_is_no_suspect[Suspects],
                 a_suspect_of_a_group_is_claimed_only_alone[Suspects, Groups],
                 a_suspect_of_a_paused_queue_waits[Suspects],
                 a_suspect_wakes_nobody_who_is_not_alone[Suspects],

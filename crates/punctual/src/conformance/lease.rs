@@ -3,17 +3,17 @@
 use super::START;
 use super::case::*;
 use crate::engine::{Extend, ExtendVerdict, SettleVerdict, Token};
-use crate::job::{JobId, NewJob, Outcome, State};
+use crate::job::{JobId, JobState, NewJob, Outcome};
 use crate::time::{hours, millis, minutes, seconds};
 
 /// A lease that runs out is a crash: the job is ready again, at that instant and not before.
 pub(super) async fn a_lease_that_runs_out_is_a_crash(case: Case) {
     let id = case.active(job()).await.id();
     case.advance_awake(LEASE_DURATION - TICK).await;
-    assert_eq!(case.state(id).await, State::Active);
+    assert_eq!(case.state(id).await, JobState::Active);
     case.advance(TICK).await;
     let rescued = case.get(id).await;
-    assert_eq!(rescued.state, State::Ready);
+    assert_eq!(rescued.state, JobState::Ready);
     assert_eq!(
         (rescued.attempt, rescued.failures, rescued.crashes),
         (1, 0, 1)
@@ -91,7 +91,7 @@ pub(super) async fn an_old_token_extends_nothing(case: Case) {
         case.extend(attempt.token, &[]).await,
         ExtendVerdict::LeaseLost
     );
-    assert_eq!(case.state(attempt.id()).await, State::Ready);
+    assert_eq!(case.state(attempt.id()).await, JobState::Ready);
 }
 
 /// A settlement under a lease that ran out is refused and changes nothing.
@@ -157,7 +157,7 @@ pub(super) async fn another_token_settles_nothing(case: Case) {
             SettleVerdict::LeaseLost
         );
     }
-    assert_eq!(case.state(mine.id()).await, State::Active);
+    assert_eq!(case.state(mine.id()).await, JobState::Active);
 }
 
 /// Progress that an extend carries is kept with the job.
@@ -181,16 +181,16 @@ pub(super) async fn after_a_silence_rescue_waits_a_lease(case: Case) {
     let jumps = case.info().await.clock_jumps;
     case.advance(hours(1)).await;
     let saved = case.get(attempt.id()).await;
-    assert_eq!(saved.state, State::Active);
+    assert_eq!(saved.state, JobState::Active);
     assert_eq!(saved.lease_until, Some(case.clock() + LEASE_DURATION));
     assert!(
         case.info().await.clock_jumps > jumps,
         "a silence is counted"
     );
     case.advance_awake(LEASE_DURATION - TICK).await;
-    assert_eq!(case.state(attempt.id()).await, State::Active);
+    assert_eq!(case.state(attempt.id()).await, JobState::Active);
     case.advance(TICK).await;
-    assert_eq!(case.state(attempt.id()).await, State::Ready);
+    assert_eq!(case.state(attempt.id()).await, JobState::Ready);
 }
 
 /// Half a lease is the longest silence that saves nothing.
@@ -225,11 +225,11 @@ pub(super) async fn a_second_silence_saves_nothing(case: Case) {
     case.enqueue_all(vec![job(), job()]).await;
     let (mine, others) = (case.claim_one().await, case.claim_one().await);
     case.advance(minutes(1)).await;
-    assert_eq!(case.state(mine.id()).await, State::Active);
+    assert_eq!(case.state(mine.id()).await, JobState::Active);
     case.extend(others.token, &[]).await;
     case.advance(minutes(1)).await;
-    assert_eq!(case.state(mine.id()).await, State::Ready);
-    assert_eq!(case.state(others.id()).await, State::Active);
+    assert_eq!(case.state(mine.id()).await, JobState::Ready);
+    assert_eq!(case.state(others.id()).await, JobState::Active);
 }
 
 /// Engine time neither steps back nor stands still when the clock is set back.
@@ -264,7 +264,7 @@ pub(super) async fn a_clock_step_back_makes_nothing_early(case: Case) {
     for _ in 0..10 {
         assert_eq!(case.claim_ids(10).await, []);
     }
-    assert_eq!(case.state(active.id()).await, State::Active);
+    assert_eq!(case.state(active.id()).await, JobState::Active);
     case.set_time(START + seconds(1)).await;
     assert_eq!(case.claim_ids(10).await, [id]);
     case.complete(&active).await;
@@ -285,8 +285,8 @@ pub(super) async fn a_lease_is_as_long_as_asked(case: Case) {
         case.advance(millis(400)).await;
         case.maintain().await;
     }
-    assert_eq!(case.state(sent[0]).await, State::Ready);
-    assert_eq!(case.state(sent[1]).await, State::Active);
+    assert_eq!(case.state(sent[0]).await, JobState::Ready);
+    assert_eq!(case.state(sent[1]).await, JobState::Active);
 }
 
 /// What is rescued in one sweep is bounded, and all of it is rescued in the end.
@@ -306,7 +306,7 @@ pub(super) async fn a_large_crash_is_rescued_in_steps(case: Case) {
     }
     let counts = case.counts().await;
     assert_eq!(
-        (counts.of(State::Ready), counts.of(State::Active)),
+        (counts.of(JobState::Ready), counts.of(JobState::Active)),
         (100, 0)
     );
     assert!(

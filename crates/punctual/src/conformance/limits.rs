@@ -9,7 +9,7 @@ use crate::engine::{
     RecordValue, StatsRequest, Waited,
 };
 use crate::error::ErrorKind;
-use crate::job::{Group, JobId, NewJob, OnRetry, Outcome, State};
+use crate::job::{Group, JobId, JobState, NewJob, OnRetry, Outcome};
 use crate::time::{Timestamp, days, hours, millis, minutes, seconds};
 
 const fn at_most(concurrency: u64) -> QueueSettings {
@@ -86,7 +86,7 @@ pub(super) async fn no_more_are_active_than_allowed(case: Case) {
         let claimed = case.claim(100).await;
         assert_eq!(claimed.len(), 1, "after {outcome:?}");
         active.extend(claimed);
-        assert_eq!(case.counts().await.of(State::Active), 3);
+        assert_eq!(case.counts().await.of(JobState::Active), 3);
     }
     for attempt in active.drain(..) {
         case.complete(&attempt).await;
@@ -103,7 +103,7 @@ pub(super) async fn a_lost_lease_frees_its_slot(case: Case) {
         assert!(case.claim(10).await.is_empty());
         case.leases_run_out().await;
         let waiting = case.counts().await;
-        assert_eq!(waiting.of(State::Active), 0, "{waiting:?}");
+        assert_eq!(waiting.of(JobState::Active), 0, "{waiting:?}");
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn a_lowered_limit_kills_nothing(case: Case) {
         assert_eq!(started, usize::from(ended == 4), "{ended} have ended");
         assert_eq!(
             case.end(attempt, Outcome::Completed).await,
-            State::Completed
+            JobState::Completed
         );
     }
     assert_eq!(case.claim(10).await.len(), 1);
@@ -222,7 +222,7 @@ pub(super) async fn a_limited_job_counts_no_attempt(case: Case) {
         job.crashes,
         job.started_at,
     );
-    assert_eq!(counted, (State::Ready, 0, 0, 0, None));
+    assert_eq!(counted, (JobState::Ready, 0, 0, 0, None));
 }
 
 /// A limited queue gives a worker no more jobs than it has slots free: one that waits in a worker

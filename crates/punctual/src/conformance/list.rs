@@ -3,10 +3,10 @@
 use super::START;
 use super::case::*;
 use crate::engine::{Action, Edit, Filter, LeaseReport, List, ListBy, Select, Settle, Target};
-use crate::job::{Group, JobId, NewJob, OnRetry, Outcome, State, Unique, UniquePolicy};
+use crate::job::{Group, JobId, JobState, NewJob, OnRetry, Outcome, Unique, UniquePolicy};
 use crate::time::{hours, minutes, seconds};
 
-fn in_state(state: State) -> ListBy {
+fn in_state(state: JobState) -> ListBy {
     let queue = QUEUE.into();
     ListBy::State { queue, state }
 }
@@ -15,7 +15,7 @@ fn in_state(state: State) -> ListBy {
 pub(super) async fn every_state_lists_its_jobs(case: Case) {
     let mut sent = Vec::new();
     // Ready comes last: what is claimed for the others would be the ready one.
-    let order = [0, 1, 3, 4, 5, 6, 2].map(|nth| State::ALL[nth]);
+    let order = [0, 1, 3, 4, 5, 6, 2].map(|nth| JobState::ALL[nth]);
     for state in order {
         sent.push((state, case.job_in_state(state).await));
     }
@@ -32,7 +32,7 @@ pub(super) async fn scheduled_jobs_are_listed_by_due(case: Case) {
         .enqueue_all(delays.map(|s| job_in(seconds(s))).to_vec())
         .await;
     let expected = [3, 1, 0, 4, 2].map(|nth| sent[nth]);
-    assert_eq!(case.listed(State::Scheduled).await, expected);
+    assert_eq!(case.listed(JobState::Scheduled).await, expected);
 }
 
 /// Ready jobs are listed line by line in the order of their priority.
@@ -40,7 +40,7 @@ pub(super) async fn ready_jobs_are_listed_by_priority(case: Case) {
     let of = |priority| NewJob { priority, ..job() };
     let sent = case.enqueue_all([5, 9, 0, 5].map(of).to_vec()).await;
     assert_eq!(
-        case.listed(State::Ready).await,
+        case.listed(JobState::Ready).await,
         [2, 0, 3, 1].map(|nth| sent[nth])
     );
 }
@@ -53,13 +53,13 @@ pub(super) async fn settled_jobs_are_listed_the_latest_first(case: Case) {
         case.advance(seconds(1)).await;
     }
     sent.reverse();
-    assert_eq!(case.listed(State::Dead).await, sent);
+    assert_eq!(case.listed(JobState::Dead).await, sent);
 }
 
 /// A list walks with a cursor, a bounded number per call, and finds each job of a state once.
 pub(super) async fn every_state_is_walked_with_a_cursor(case: Case) {
     let mut sent = Vec::new();
-    for state in [0, 1, 3, 4, 5, 6].map(|nth| State::ALL[nth]) {
+    for state in [0, 1, 3, 4, 5, 6].map(|nth| JobState::ALL[nth]) {
         for _ in 0..10 {
             sent.push((state, case.job_in_state(state).await));
         }
@@ -70,9 +70,9 @@ pub(super) async fn every_state_is_walked_with_a_cursor(case: Case) {
         ..job()
     });
     let ready = case.enqueue_all(grouped.chain(free).collect()).await;
-    sent.extend(ready.iter().map(|id| (State::Ready, *id)));
+    sent.extend(ready.iter().map(|id| (JobState::Ready, *id)));
     let mut all: Vec<JobId> = sent.iter().map(|(_, id)| *id).collect();
-    for state in State::ALL {
+    for state in JobState::ALL {
         let listed = case.list_by(in_state(state), Filter::default(), 3).await;
         let mut listed: Vec<_> = listed.iter().map(|job| job.id).collect();
         let of_state = sent.iter().filter(|(of, _)| *of == state);
@@ -105,7 +105,7 @@ pub(super) async fn a_walk_goes_on_while_jobs_leave(case: Case) {
     let mut found = Vec::new();
     loop {
         let list = List {
-            by: in_state(State::Scheduled),
+            by: in_state(JobState::Scheduled),
             filter: Filter::default(),
             cursor,
             limit: 4,
@@ -129,7 +129,7 @@ pub(super) async fn payloads_are_listed_when_asked_for(case: Case) {
     case.enqueue(job_in(hours(1))).await;
     for payloads in [false, true] {
         let list = List {
-            by: in_state(State::Scheduled),
+            by: in_state(JobState::Scheduled),
             filter: Filter::default(),
             cursor: None,
             limit: 10,
@@ -234,7 +234,7 @@ pub(super) async fn a_filter_finds_by_the_last_error(case: Case) {
     };
     let edited = case.engine().edit(&case.namespace, edit).await;
     assert_eq!(edited.expect("edit").matched, 1);
-    assert_eq!(case.listed(State::Dead).await.len(), 2);
+    assert_eq!(case.listed(JobState::Dead).await.len(), 2);
 }
 
 /// A filter finds by queue, state, kind, text and due, each alone.
@@ -257,7 +257,7 @@ pub(super) async fn a_filter_finds_by_each_field(case: Case) {
             ..Filter::default()
         },
         Filter {
-            state: Some(State::Scheduled),
+            state: Some(JobState::Scheduled),
             ..Filter::default()
         },
         Filter {
@@ -318,7 +318,7 @@ pub(super) async fn a_filter_finds_by_age(case: Case) {
     assert_eq!(found(minutes(15)).await, [waits]);
     assert_eq!(found(minutes(5) + TICK).await, [waits]);
     assert_eq!(found(minutes(5)).await.len(), 2);
-    for (state, id) in [(State::Scheduled, waits), (State::Completed, ended)] {
+    for (state, id) in [(JobState::Scheduled, waits), (JobState::Completed, ended)] {
         let by = ListBy::State {
             queue: QUEUE.into(),
             state,
@@ -348,8 +348,8 @@ pub(super) async fn a_clean_by_age_spares_what_is_younger(case: Case) {
         case.advance(minutes(10)).await;
     }
     for (state, action) in [
-        (State::Completed, Action::Delete),
-        (State::Scheduled, Action::Cancel),
+        (JobState::Completed, Action::Delete),
+        (JobState::Scheduled, Action::Cancel),
     ] {
         let filter = Filter {
             queue: Some(QUEUE.into()),
@@ -375,10 +375,10 @@ pub(super) async fn a_clean_by_age_spares_what_is_younger(case: Case) {
         }
         assert_eq!(matched, 20, "{state}");
     }
-    let mut left = case.listed(State::Completed).await;
+    let mut left = case.listed(JobState::Completed).await;
     left.reverse();
     assert_eq!(left, ended[20..]);
-    assert_eq!(case.listed(State::Scheduled).await, waiting[20..]);
+    assert_eq!(case.listed(JobState::Scheduled).await, waiting[20..]);
 }
 
 /// A get answers in the order asked, with nothing for what is unknown.
@@ -409,9 +409,9 @@ pub(super) async fn a_state_is_of_the_instant_asked(case: Case) {
         .enqueue_all((0..50).map(|_| job_in(seconds(5))).collect())
         .await;
     case.advance(seconds(5)).await;
-    assert_eq!(case.listed(State::Ready).await.len(), 50);
-    assert_eq!(case.listed(State::Scheduled).await, []);
+    assert_eq!(case.listed(JobState::Ready).await.len(), 50);
+    assert_eq!(case.listed(JobState::Scheduled).await, []);
     for id in sent.iter().rev() {
-        assert_eq!(case.state(*id).await, State::Ready);
+        assert_eq!(case.state(*id).await, JobState::Ready);
     }
 }

@@ -3,7 +3,7 @@
 use super::case::*;
 use crate::engine::{Extend, ExtendVerdict, Settlement};
 use crate::error::ErrorKind;
-use crate::job::{LOG_BYTES_KEPT, LOG_LINES_KEPT, LogLine, NewJob, Outcome, State};
+use crate::job::{JobState, LOG_BYTES_KEPT, LOG_LINES_KEPT, LogLine, NewJob, Outcome};
 use crate::time::{hours, seconds};
 
 fn lines(texts: &[&str]) -> Vec<String> {
@@ -62,7 +62,7 @@ pub(super) async fn lines_are_kept_in_order(case: Case) {
         result: Some(bytes("done")),
         ..second.ended(Outcome::Completed)
     };
-    assert_eq!(case.end_as(&second, settlement).await, State::Completed);
+    assert_eq!(case.end_as(&second, settlement).await, JobState::Completed);
     expected.push(line(&case, 2, "e"));
     assert_eq!(case.get(first.id()).await.log, expected);
 }
@@ -75,7 +75,7 @@ pub(super) async fn a_job_that_is_not_kept_may_log(case: Case) {
             log: lines(&["gone"]),
             ..attempt.ended(Outcome::Completed)
         };
-        assert_eq!(case.end_as(&attempt, settlement).await, State::Completed);
+        assert_eq!(case.end_as(&attempt, settlement).await, JobState::Completed);
     }
 }
 
@@ -140,6 +140,6 @@ pub(super) async fn too_many_lines_are_refused(case: Case) {
         let error = refused.expect_err("too much");
         assert_eq!(error.kind(), ErrorKind::PayloadTooLarge);
     }
-    assert_eq!(case.state(attempt.id()).await, State::Active);
+    assert_eq!(case.state(attempt.id()).await, JobState::Active);
     assert_eq!(case.get(attempt.id()).await.log, []);
 }

@@ -11,7 +11,7 @@ use crate::engine::{
     Waited,
 };
 use crate::error::Result;
-use crate::job::{JobId, JobRecord, State};
+use crate::job::{JobId, JobRecord, JobState};
 use crate::time::{hours, millis, seconds, within};
 
 /// How long a law waits for what must come at once.
@@ -40,7 +40,7 @@ impl Case {
     }
 
     /// The state of the job of that id, which must be known.
-    pub(super) async fn state(&self, id: JobId) -> State {
+    pub(super) async fn state(&self, id: JobId) -> JobState {
         let got = self.got(id).await;
         got.unwrap_or_else(|| panic!("job {id} is known")).state()
     }
@@ -94,7 +94,7 @@ impl Case {
     }
 
     /// The ids of the jobs of [`QUEUE`] in a state, in the order listed.
-    pub(super) async fn listed(&self, state: State) -> Vec<JobId> {
+    pub(super) async fn listed(&self, state: JobState) -> Vec<JobId> {
         let by = ListBy::State {
             queue: QUEUE.into(),
             state,

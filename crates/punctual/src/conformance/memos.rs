@@ -8,8 +8,8 @@ use crate::engine::EditVerdict::{Done, NotFound, SignalsFull, WaitEnded, WrongSt
 use crate::engine::{Action, Edit, Extend, ExtendVerdict, Reason, Select, Target};
 use crate::error::ErrorKind;
 use crate::job::{
-    CancelReason, Group, JobId, MEMO_BYTES_MAX, MEMOS_MAX, Memo, MemoSource, NewJob, OnRetry,
-    Outcome, PastOutcome, State,
+    CancelReason, Group, JobId, JobState, MEMO_BYTES_MAX, MEMOS_MAX, Memo, MemoSource, NewJob,
+    OnRetry, Outcome, PastOutcome,
 };
 use crate::time::{Timestamp, days, hours, minutes, seconds};
 
@@ -70,7 +70,7 @@ pub(super) async fn a_redrive_keeps_memos(case: Case) {
     case.end(&attempt, Outcome::Dead).await;
     assert_eq!(
         case.edit(attempt.id(), Action::Redrive).await,
-        Done(State::Ready)
+        Done(JobState::Ready)
     );
     let again = case.claim_one().await;
     assert_eq!(again.job.memos[0].value, bytes("r-1"));
@@ -147,42 +147,42 @@ pub(super) async fn a_held_attempt_comes_back_with_its_signal(case: Case) {
     };
     let attempt = case.active(keyed).await;
     let id = attempt.id();
-    assert_eq!(case.end(&attempt, holds("approved")).await, State::Held);
+    assert_eq!(case.end(&attempt, holds("approved")).await, JobState::Held);
     let held = case.get(id).await;
     assert_eq!(
         (held.state, held.due),
-        (State::Held, case.clock() + hours(1))
+        (JobState::Held, case.clock() + hours(1))
     );
     assert_eq!(held.wait_for, ["approved"]);
-    assert_eq!(case.counts().await.of(State::Held), 1);
+    assert_eq!(case.counts().await.of(JobState::Held), 1);
     assert_eq!(case.claim_ids(10).await, []);
     case.advance(seconds(1)).await;
-    assert_eq!(signal(&case, id, "other", "").await, Done(State::Held));
+    assert_eq!(signal(&case, id, "other", "").await, Done(JobState::Held));
     let at = case.clock();
     let by_key = signal(&case, by_key("order:7"), "approved", "by ann").await;
-    assert_eq!(by_key, Done(State::Ready));
+    assert_eq!(by_key, Done(JobState::Ready));
     assert_eq!(signal(&case, id, "approved", "by bob").await, WaitEnded);
     let back = case.claim_one().await;
     assert_eq!((back.id(), back.job.attempt, back.job.due), (id, 2, at));
     let signalled = memo(MemoSource::Signal, "approved", "by ann", at);
     assert_eq!(back.job.memos.last(), Some(&signalled));
     case.complete(&back).await;
-    assert_eq!(case.counts().await.of(State::Held), 0);
+    assert_eq!(case.counts().await.of(JobState::Held), 0);
 }
 
 /// A signal that comes before the wait is kept: the attempt that waits for it comes back at once.
 pub(super) async fn a_signal_before_the_wait_counts(case: Case) {
     let id = case.enqueue(job_in(minutes(1))).await;
-    assert_eq!(signal(&case, id, "a", "1").await, Done(State::Scheduled));
+    assert_eq!(signal(&case, id, "a", "1").await, Done(JobState::Scheduled));
     case.advance(minutes(1)).await;
     let attempt = case.claim_one().await;
     assert_eq!(attempt.job.memos[0].value, bytes("1"), "a claim brings it");
-    assert_eq!(signal(&case, id, "b", "2").await, Done(State::Active));
+    assert_eq!(signal(&case, id, "b", "2").await, Done(JobState::Active));
     let both = Outcome::Hold {
         names: vec!["a".into(), "b".into(), "b".into()],
         limit: hours(1),
     };
-    assert_eq!(case.end(&attempt, both).await, State::Ready);
+    assert_eq!(case.end(&attempt, both).await, JobState::Ready);
     let again = case.claim_one().await;
     assert_eq!(again.job.memos.len(), 2);
     assert_eq!(again.job.wait_for, [] as [String; 0]);
@@ -196,7 +196,7 @@ pub(super) async fn a_wait_ends_at_its_instant(case: Case) {
     assert_eq!(case.wake_at().await, Some(end));
     case.set_time(before(end, TICK)).await;
     assert_eq!(case.claim_ids(10).await, []);
-    assert_eq!(case.state(attempt.id()).await, State::Held);
+    assert_eq!(case.state(attempt.id()).await, JobState::Held);
     case.set_time(end).await;
     let back = case.claim_one().await;
     assert_eq!((back.job.due, back.job.attempt), (end, 2));
@@ -248,10 +248,13 @@ pub(super) async fn a_signal_that_cannot_count_says_so(case: Case) {
     let done = case.ended_job(job(), Outcome::Completed).await;
     assert_eq!(
         signal(&case, done, "a", "").await,
-        WrongState(State::Completed)
+        WrongState(JobState::Completed)
     );
     let dead = case.ended_job(job(), Outcome::Dead).await;
-    assert_eq!(signal(&case, dead, "a", "").await, WrongState(State::Dead));
+    assert_eq!(
+        signal(&case, dead, "a", "").await,
+        WrongState(JobState::Dead)
+    );
     let id = case.enqueue(job_in(hours(1))).await;
     for n in 0..MEMOS_MAX {
         signal(&case, id, &n.to_string(), "").await;
@@ -285,12 +288,12 @@ pub(super) async fn a_waiting_attempt_obeys_edits(case: Case) {
         attempt.id()
     };
     let id = waiting(job()).await;
-    assert_eq!(case.edit(id, Action::RunNow).await, Done(State::Ready));
+    assert_eq!(case.edit(id, Action::RunNow).await, Done(JobState::Ready));
     let back = case.claim_one().await;
     assert_eq!(back.job.memos[0].source, MemoSource::TimedOut);
     case.complete(&back).await;
     let id = waiting(job()).await;
-    assert_eq!(case.cancel(id).await, Done(State::Cancelled));
+    assert_eq!(case.cancel(id).await, Done(JobState::Cancelled));
     case.advance(days(1)).await;
     assert_eq!(case.claim_ids(10).await, []);
     let expires_at = Some(case.clock() + minutes(1));
@@ -304,7 +307,7 @@ pub(super) async fn a_waiting_attempt_obeys_edits(case: Case) {
     assert_eq!(case.counts().await.pending(), 0);
     let attempt = case.active(job()).await;
     case.cancel(attempt.id()).await;
-    assert_eq!(case.end(&attempt, holds("x")).await, State::Cancelled);
+    assert_eq!(case.end(&attempt, holds("x")).await, JobState::Cancelled);
 }
 
 /// Explain names the signals that a held job waits for, and until when.
@@ -328,7 +331,7 @@ pub(super) async fn an_import_brings_memos_and_waits(case: Case) {
     other.send(import_of(&record)).await;
     let there = other.get(record.id).await;
     assert_eq!(there.memos, record.memos);
-    assert_eq!((there.state, there.due), (State::Held, record.due));
+    assert_eq!((there.state, there.due), (JobState::Held, record.due));
     other.set_time(record.due).await;
     let back = other.claim_one().await;
     assert_eq!(back.job.memos.last().unwrap().source, MemoSource::TimedOut);

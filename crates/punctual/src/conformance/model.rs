@@ -22,12 +22,12 @@ mod wake;
 use std::collections::BTreeMap;
 
 pub(crate) use claim::Choice;
-pub(crate) use entry::{Entry, Left, Standing};
+pub(crate) use entry::{Entry, Left, Turn};
 pub(crate) use holdings::Holding;
 pub(crate) use limits::WINDOW;
 
 use crate::engine::{JobEnd, Namespace, QueueSettings, Token, VersionedRecord, WorkerRecord};
-use crate::job::{JobId, Limits, State};
+use crate::job::{JobId, JobState, Limits};
 use crate::time::Timestamp;
 
 /// What an engine holds, and the last instant at which it answered somebody.
@@ -198,7 +198,7 @@ impl Space {
         }
     }
 
-    fn count(&self, queue: &str, now: Timestamp, state: State) -> usize {
+    fn count(&self, queue: &str, now: Timestamp, state: JobState) -> usize {
         let here = |job: &&Entry| job.left == Left::Whole && job.record.queue == queue;
         (self.jobs.iter().filter(here))
             .filter(|job| job.state(now) == state)

@@ -8,7 +8,7 @@ use super::looks::at_once;
 use crate::engine::{
     Claim, Control, Controlled, LimitSettings, Rate, RecordValue, WaitFor, Waited,
 };
-use crate::job::{Group, JobId, NewJob, OnRetry, Outcome, State};
+use crate::job::{Group, JobId, JobState, NewJob, OnRetry, Outcome};
 use crate::time::{Timestamp, hours, millis, seconds};
 
 pub(super) const OTHER: &str = "other";
@@ -121,7 +121,7 @@ pub(super) async fn every_end_frees_the_slot(case: Case) {
         let claimed = case.claim(10).await;
         assert_eq!(claimed.len(), 1, "after {outcome:?}");
         active.extend(claimed);
-        assert_eq!(case.counts().await.of(State::Active), 2);
+        assert_eq!(case.counts().await.of(JobState::Active), 2);
     }
 }
 
@@ -372,7 +372,7 @@ pub(super) async fn a_limit_hides_nobody_else(case: Case) {
         [late],
         "no claim passes over them again"
     );
-    assert_eq!(case.counts().await.of(State::Ready), 899);
+    assert_eq!(case.counts().await.of(JobState::Ready), 899);
 }
 
 /// Jobs that waited at a limit start by priority, due and enqueue.

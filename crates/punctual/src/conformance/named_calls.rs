@@ -10,7 +10,7 @@ use crate::engine::{
     Reason, RecordValue, Waited, WorkerRecord,
 };
 use crate::error::ErrorKind;
-use crate::job::{JobId, Outcome, State};
+use crate::job::{JobId, JobState, Outcome};
 use crate::time::{days, hours, minutes, seconds};
 
 impl Case {
@@ -52,7 +52,7 @@ pub(super) async fn a_block_starts_nothing_and_counts_no_attempt(case: Case) {
     assert_eq!(case.claim_ids(10).await, other);
     assert_eq!(case.wake_at().await, Some(case.clock() + seconds(8)));
     let waits = case.get(jobs[1]).await;
-    assert_eq!((waits.state, waits.attempt), (State::Ready, 0));
+    assert_eq!((waits.state, waits.attempt), (JobState::Ready, 0));
     assert_eq!(case.get(jobs[0]).await.failures, 0);
     let closed = case.limit("smtp:a").await;
     assert_eq!(closed.closed, Some(ClosedShare::Blocked));
@@ -203,9 +203,9 @@ pub(super) async fn waiting_jobs_are_listed_and_edited(case: Case) {
     case.many_with("smtp", 5).await;
     let running = case.claim_one().await;
     assert_eq!(case.claim_ids(10).await, []);
-    let mut listed = case.listed(State::Ready).await;
+    let mut listed = case.listed(JobState::Ready).await;
     assert_eq!(listed.len(), 4);
-    assert_eq!(case.counts().await.of(State::Ready), 4);
+    assert_eq!(case.counts().await.of(JobState::Ready), 4);
     listed.sort();
     case.edit(listed[3], Action::Reprioritise(1)).await;
     case.cancel(listed[0]).await;
@@ -231,7 +231,7 @@ pub(super) async fn waiting_jobs_expire_and_are_purged(case: Case) {
     let rest = case.many_with("smtp", 3).await;
     assert_eq!(case.claim_ids(10).await, []);
     case.advance(minutes(1)).await;
-    assert_eq!(case.state(short).await, State::Cancelled);
+    assert_eq!(case.state(short).await, JobState::Cancelled);
     assert_eq!(case.limit("smtp").await.waiting, 3);
     let queue = QUEUE.into();
     let purge = Control::Purge {
@@ -244,7 +244,7 @@ pub(super) async fn waiting_jobs_expire_and_are_purged(case: Case) {
         matches!(purged, Controlled::Purged { matched: 3, .. }),
         "{purged:?}"
     );
-    assert_eq!(case.state(rest[0]).await, State::Cancelled);
+    assert_eq!(case.state(rest[0]).await, JobState::Cancelled);
     assert_eq!(case.limit("smtp").await.waiting, 0);
     case.advance(hours(2)).await;
     case.maintain().await;

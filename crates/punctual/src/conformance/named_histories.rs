@@ -10,7 +10,7 @@ use super::named::OTHER;
 use crate::engine::{
     Action, Claim, Control, Controlled, Got, LimitSettings, NamedLimit, Rate, Reason, Target,
 };
-use crate::job::{Group, JobId, JobRecord, OnRetry, Outcome, State};
+use crate::job::{Group, JobId, JobRecord, JobState, OnRetry, Outcome};
 use crate::time::{Timestamp, millis, seconds};
 
 const HISTORIES: u64 = 12;
@@ -62,7 +62,7 @@ impl Model {
 
     fn active(&self, name: &str) -> u64 {
         let jobs = self.jobs.values();
-        let with = jobs.filter(|job| job.state == State::Active && names(job, name));
+        let with = jobs.filter(|job| job.state == JobState::Active && names(job, name));
         with.count() as u64
     }
 
@@ -113,7 +113,7 @@ impl Model {
                 && key(other) == key(job)
         };
         let alone = job.group.is_none() || !self.jobs.values().any(|other| mate(&other));
-        job.state == State::Ready && alone && !job.is_suspect()
+        job.state == JobState::Ready && alone && !job.is_suspect()
     }
 
     /// Notes what a claim started, all of which must have been allowed.
@@ -125,11 +125,11 @@ impl Model {
                 .expect("a job that was sent");
             assert_eq!(
                 known.state,
-                State::Ready,
+                JobState::Ready,
                 "{at}: {} was not ready",
                 known.id
             );
-            known.state = State::Active;
+            known.state = JobState::Active;
             for name in attempt.job.limits.iter().map(|name| name_of(name)) {
                 assert!(!self.blocked(name, now), "{at}: {name} is blocked");
                 if self
@@ -241,7 +241,7 @@ async fn act(
 }
 
 fn pending(model: &Model) -> impl Iterator<Item = &JobRecord> {
-    let is = |job: &&JobRecord| matches!(job.state, State::Ready | State::Scheduled);
+    let is = |job: &&JobRecord| matches!(job.state, JobState::Ready | JobState::Scheduled);
     model.jobs.values().filter(is)
 }
 

@@ -5,7 +5,7 @@ use crate::engine::{
     Claim, Control, EnqueueVerdict, ListBy, Namespace, RecordValue, StatsRequest, WaitFor,
 };
 use crate::error::ErrorKind;
-use crate::job::{Group, NewJob, OnRetry, State, Unique};
+use crate::job::{Group, JobState, NewJob, OnRetry, Unique};
 
 /// Names that no engine takes.
 fn hostile_names() -> Vec<String> {
@@ -216,6 +216,6 @@ pub(super) async fn names_do_not_run_into_each_other(case: Case) {
 pub(super) async fn names_differ_by_case(case: Case) {
     case.enqueue(NewJob::new("Orders", "{}")).await;
     let id = case.enqueue(job()).await;
-    assert_eq!(case.listed(State::Ready).await, [id]);
+    assert_eq!(case.listed(JobState::Ready).await, [id]);
     assert_eq!(case.claim_ids(10).await, [id]);
 }

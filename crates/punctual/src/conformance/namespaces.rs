@@ -6,7 +6,7 @@ use crate::engine::{
     Action, Control, Controlled, EditVerdict, EnqueueVerdict, ExtendVerdict, Filter, ListBy,
     QueueSettings, RecordValue, Select, SettleVerdict, WaitFor, Waited,
 };
-use crate::job::{NewJob, Outcome, State, Unique};
+use crate::job::{JobState, NewJob, Outcome, Unique};
 use crate::time::hours;
 
 fn with_key() -> NewJob {
@@ -24,7 +24,7 @@ pub(super) async fn a_job_is_seen_in_its_namespace_only(case: Case) {
     assert!(case.is_unknown(id).await);
     assert_eq!(case.holder("k").await, None);
     assert_eq!(case.list_by(ListBy::All, Filter::default(), 10).await, []);
-    assert_eq!(case.listed(State::Ready).await, []);
+    assert_eq!(case.listed(JobState::Ready).await, []);
     assert_eq!(case.stats().await.queues, []);
     let claimed = case.claim_as(case.wants(10)).await;
     assert_eq!((claimed.leases, claimed.wake_at), (vec![], None));
@@ -44,7 +44,7 @@ pub(super) async fn ids_and_keys_are_of_a_namespace(case: Case) {
     assert_eq!(case.verdict(other).await, EnqueueVerdict::Created);
     case.cancel(by_key("k")).await;
     let case = case.tenant("default");
-    assert_eq!(case.state(sent.id).await, State::Ready);
+    assert_eq!(case.state(sent.id).await, JobState::Ready);
 }
 
 /// An edit in one namespace, by id or filter, touches nothing of another.
@@ -71,7 +71,7 @@ pub(super) async fn an_edit_is_of_a_namespace(case: Case) {
     })
     .await;
     let case = case.tenant("default");
-    assert_eq!(case.state(id).await, State::Ready);
+    assert_eq!(case.state(id).await, JobState::Ready);
 }
 
 /// A token of one namespace extends and settles nothing in another.

@@ -4,7 +4,7 @@ use super::case::*;
 use crate::engine::EditVerdict::{Done, JobActive, NotFound, WrongState};
 use crate::engine::{Action, EnqueueVerdict, Filter, ListBy, Select, Target};
 use crate::error::ErrorKind;
-use crate::job::{Due, Group, JobId, NewJob, OnRetry, Outcome, State};
+use crate::job::{Due, Group, JobId, JobState, NewJob, OnRetry, Outcome};
 use crate::time::{days, minutes, seconds};
 
 fn update(text: &str) -> Action {
@@ -13,13 +13,13 @@ fn update(text: &str) -> Action {
 
 /// A payload update takes what waits, and nothing else.
 pub(super) async fn update_by_state(case: Case) {
-    for state in State::ALL {
+    for state in JobState::ALL {
         let id = case.job_in_state(state).await;
         let before = case.get(id).await;
         let verdict = case.edit(id, update("new")).await;
         let after = case.get(id).await;
         let expected = match state {
-            State::Active => JobActive,
+            JobState::Active => JobActive,
             state if state.is_settled() => WrongState(state),
             state => Done(state),
         };
@@ -57,7 +57,7 @@ pub(super) async fn a_resend_is_compared_with_what_was_sent_first(case: Case) {
     ] {
         assert_eq!(
             case.edit(sent.id, update(text)).await,
-            Done(State::Scheduled)
+            Done(JobState::Scheduled)
         );
         case.advance(seconds(1)).await;
         let again = case.send(sent.clone()).await;
@@ -128,7 +128,7 @@ pub(super) async fn a_far_job_is_updated(case: Case) {
     let id = case.enqueue(job_in(days(40))).await;
     assert_eq!(
         case.edit(id, update("needle")).await,
-        Done(State::Scheduled)
+        Done(JobState::Scheduled)
     );
     let by_text = |text: &str| Filter {
         text: Some(text.into()),

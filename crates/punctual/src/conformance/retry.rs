@@ -3,7 +3,7 @@
 use super::START;
 use super::case::*;
 use crate::engine::SettleVerdict;
-use crate::job::{DeadReason, NewJob, Outcome, State};
+use crate::job::{DeadReason, JobState, NewJob, Outcome};
 use crate::retry::RetryPolicy;
 use crate::time::{days, hours, millis, minutes, seconds};
 
@@ -19,7 +19,7 @@ pub(super) async fn a_retry_waits_the_span_given(case: Case) {
         .await;
     let due = START + seconds(1) + span;
     let expected = SettleVerdict::Settled {
-        state: State::Scheduled,
+        state: JobState::Scheduled,
         due: Some(due),
         effects: vec![],
     };
@@ -102,7 +102,7 @@ pub(super) async fn the_last_failure_is_the_end(case: Case) {
         ..job()
     };
     let id = case.enqueue(sent).await;
-    for state in [State::Scheduled, State::Scheduled, State::Dead] {
+    for state in [JobState::Scheduled, JobState::Scheduled, JobState::Dead] {
         let attempt = case.claim_one().await;
         assert_eq!(case.end(&attempt, BY_POLICY).await, state);
         case.advance(seconds(1)).await;
@@ -115,9 +115,9 @@ pub(super) async fn the_last_failure_is_the_end(case: Case) {
 /// A span of zero makes a failed job ready at once.
 pub(super) async fn a_retry_of_no_span_is_ready(case: Case) {
     let attempt = case.active(job()).await;
-    assert_eq!(case.retry(&attempt, seconds(0)).await, State::Ready);
+    assert_eq!(case.retry(&attempt, seconds(0)).await, JobState::Ready);
     let failed = case.get(attempt.id()).await;
-    assert_eq!((failed.state, failed.failures), (State::Ready, 1));
+    assert_eq!((failed.state, failed.failures), (JobState::Ready, 1));
 }
 
 /// Releases, snoozes and crashes do not bring a job nearer to its last attempt.
@@ -134,17 +134,17 @@ pub(super) async fn only_failures_count_against_a_job(case: Case) {
         Outcome::Released,
     ] {
         let attempt = case.claim_one().await;
-        assert_eq!(case.end(&attempt, outcome).await, State::Ready);
+        assert_eq!(case.end(&attempt, outcome).await, JobState::Ready);
     }
     case.claim_one().await;
     case.leases_run_out().await;
     let crashed = case.get(id).await;
     assert_eq!(
         (crashed.state, crashed.failures, crashed.crashes),
-        (State::Ready, 0, 1)
+        (JobState::Ready, 0, 1)
     );
     let attempt = case.claim_one().await;
-    assert_eq!(case.retry(&attempt, seconds(1)).await, State::Dead);
+    assert_eq!(case.retry(&attempt, seconds(1)).await, JobState::Dead);
 }
 
 /// Remind after 30 days, retry five times: each at its instant.
@@ -164,5 +164,5 @@ pub(super) async fn a_reminder_after_30_days_is_tried_five_times(case: Case) {
         assert_eq!(case.claim_ids(10).await, []);
         case.advance(TICK).await;
     }
-    assert_eq!(case.state(id).await, State::Dead);
+    assert_eq!(case.state(id).await, JobState::Dead);
 }

@@ -8,7 +8,7 @@ use crate::engine::{
     Action, Controlled, EnqueueVerdict, QueueSettings, Rate, Receipt, ScheduleAct, StatsRequest,
 };
 use crate::error::ErrorKind;
-use crate::job::{CancelReason, Due, JobId, Outcome, State};
+use crate::job::{CancelReason, Due, JobId, JobState, Outcome};
 use crate::schedule::{Overlap, Schedule, Success};
 use crate::time::{Timestamp, hours, minutes, seconds};
 
@@ -107,7 +107,7 @@ pub(super) async fn runs_hold_the_limits_of_their_schedule(case: Case) {
     assert_eq!((&*run.job.limits, run.job.cost), (&["api".into()][..], 4));
     case.complete(&run).await;
     case.at(1).await;
-    assert_eq!(case.run_of(1).await.state, State::Ready);
+    assert_eq!(case.run_of(1).await.state, JobState::Ready);
     assert_eq!(
         case.claim_ids(10).await,
         [],
@@ -150,7 +150,7 @@ pub(super) async fn one_is_buffered(case: Case) {
     let running = case.claim_for_long().await;
     case.at(1).await;
     case.at(2).await;
-    assert_eq!(case.run_of(1).await.state, State::Held);
+    assert_eq!(case.run_of(1).await.state, JobState::Held);
     assert_eq!(case.run_of(2).await.cancelled, Some(CancelReason::Skipped));
     assert_eq!(case.fired_and_skipped().await, (2, 1));
     case.complete(&running).await;
@@ -181,7 +181,7 @@ pub(super) async fn the_other_is_cancelled(case: Case) {
     let running = case.claim_for_long().await;
     case.at(2).await;
     assert!(case.run_of(1).await.cancel_requested);
-    assert_eq!(case.run_of(2).await.state, State::Held);
+    assert_eq!(case.run_of(2).await.state, JobState::Held);
     case.at(3).await;
     assert_eq!(case.run_of(2).await.cancelled, Some(CancelReason::Replaced));
     case.end(&running, Outcome::Cancelled).await;
@@ -191,8 +191,8 @@ pub(super) async fn the_other_is_cancelled(case: Case) {
 /// A run that waits for its retry is still running.
 pub(super) async fn a_retry_counts_as_running(case: Case) {
     for (overlap, state) in [
-        (Overlap::Skip, State::Cancelled),
-        (Overlap::BufferOne, State::Held),
+        (Overlap::Skip, JobState::Cancelled),
+        (Overlap::BufferOne, JobState::Held),
     ] {
         let case = case.another().await;
         case.write("beat", overlapping(overlap)).await;
@@ -257,7 +257,7 @@ pub(super) async fn a_schedule_ends_with_its_last_run(case: Case) {
     assert_eq!(case.fired().await, [minute(0), minute(1)]);
     let status = case.beat().await;
     assert!(status.ended && status.pending.is_none() && status.next.is_empty());
-    assert_eq!(case.listed(State::Scheduled).await, []);
+    assert_eq!(case.listed(JobState::Scheduled).await, []);
 }
 
 /// The next run can be brought forward, or put off: then the one after it does not wait for it.

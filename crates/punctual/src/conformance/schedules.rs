@@ -6,7 +6,7 @@ use super::case::*;
 use crate::engine::{Action, Control, Filter, RecordValue, ScheduleAct, Select};
 use crate::engine::{Controlled, EnqueueVerdict};
 use crate::error::{ErrorKind, Result};
-use crate::job::{JobId, NewJob, State};
+use crate::job::{JobId, JobState, NewJob};
 use crate::schedule::{
     Every, Form, Missed, Occurrence, Overlap, PatternText, SCHEDULE_PREFIX, Schedule,
     ScheduleStatus, SpecBuilder, Template,
@@ -161,8 +161,11 @@ pub(super) async fn the_next_is_there_when_one_moves(case: Case) {
         let status = case.beat().await;
         assert_eq!(status.next[0], minute(n));
         let pending = case.get(status.pending.expect("a run to come")).await;
-        assert_eq!((pending.state, pending.due), (State::Scheduled, minute(n)));
-        assert_eq!(case.listed(State::Scheduled).await, [pending.id]);
+        assert_eq!(
+            (pending.state, pending.due),
+            (JobState::Scheduled, minute(n))
+        );
+        assert_eq!(case.listed(JobState::Scheduled).await, [pending.id]);
         case.set_time(minute(n)).await;
         // No maintenance: a claim alone moves it.
         assert_eq!(case.fired().await, [minute(n)]);
@@ -174,7 +177,7 @@ pub(super) async fn a_cancelled_occurrence_skips_one(case: Case) {
     case.write("beat", every(minutes(1))).await;
     let first = case.beat().await.pending.expect("a run to come");
     case.cancel(first).await;
-    assert_eq!(case.state(first).await, State::Cancelled);
+    assert_eq!(case.state(first).await, JobState::Cancelled);
     let second = case.beat().await.pending.expect("a run to come");
     assert_eq!(second, JobId::occurrence("beat", minute(1)));
     case.set_time(minute(1)).await;
@@ -237,7 +240,7 @@ pub(super) async fn an_edit_of_all_meets_a_schedule_once(case: Case) {
         let case = case.another().await;
         case.write("beat", every(minutes(1))).await;
         let mut filter = Filter::default();
-        (filter.queue, filter.state) = (queue, Some(State::Scheduled));
+        (filter.queue, filter.state) = (queue, Some(JobState::Scheduled));
         let (mut cursor, mut matched) = (None, 0);
         for page in 0.. {
             assert!(page < 20, "it never ends");
@@ -451,7 +454,7 @@ pub(super) async fn a_removed_schedule_leaves_no_run(case: Case) {
         .await
         .expect("a remove");
     assert_eq!(case.find("beat").await, None);
-    assert_eq!(case.listed(State::Scheduled).await, []);
+    assert_eq!(case.listed(JobState::Scheduled).await, []);
     case.write("beat", every(minutes(1))).await;
     assert_eq!(case.beat().await.next[0], minute(0));
     case.set_time(minute(0)).await;

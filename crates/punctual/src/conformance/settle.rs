@@ -3,7 +3,7 @@
 use super::START;
 use super::case::*;
 use crate::engine::{Got, LeaseReport, Settle, SettleVerdict};
-use crate::job::{CancelReason, DeadReason, JobId, NewJob, Outcome, State};
+use crate::job::{CancelReason, DeadReason, JobId, JobState, NewJob, Outcome};
 use crate::time::{hours, minutes, seconds};
 
 /// A completed job without retention leaves its tombstone: id, outcome, small result.
@@ -12,14 +12,14 @@ pub(super) async fn a_completed_job_leaves_a_tombstone(case: Case) {
     case.advance(seconds(1)).await;
     let settlement = with_result(&attempt, "shipped");
     let settled = SettleVerdict::Settled {
-        state: State::Completed,
+        state: JobState::Completed,
         due: None,
         effects: vec![],
     };
     assert_eq!(case.settle_as(attempt.token, settlement).await, settled);
     let tombstone = Got::Tombstone {
         id: attempt.id(),
-        state: State::Completed,
+        state: JobState::Completed,
         result: Some(bytes("shipped")),
         finished_at: START + seconds(1),
     };
@@ -39,7 +39,7 @@ pub(super) async fn a_completed_job_with_retention_is_kept(case: Case) {
     let done = case.get(attempt.id()).await;
     assert_eq!(
         (done.state, done.result),
-        (State::Completed, Some(bytes("shipped")))
+        (JobState::Completed, Some(bytes("shipped")))
     );
     assert_eq!(done.payload, attempt.job.payload);
     assert_eq!(done.finished_at, Some(START + seconds(1)));
@@ -61,7 +61,7 @@ pub(super) async fn a_cancelled_outcome_cancels(case: Case) {
     let ended = case.get(id).await;
     assert_eq!(
         (ended.state, ended.cancelled),
-        (State::Cancelled, Some(CancelReason::Requested))
+        (JobState::Cancelled, Some(CancelReason::Requested))
     );
     assert_eq!(case.claim_ids(10).await, []);
 }
@@ -72,7 +72,7 @@ pub(super) async fn a_dead_outcome_keeps_the_error(case: Case) {
     let mut settlement = attempt.ended(Outcome::Dead);
     settlement.error = Some("no such customer".into());
     let settled = SettleVerdict::Settled {
-        state: State::Dead,
+        state: JobState::Dead,
         due: None,
         effects: vec![],
     };
@@ -92,13 +92,13 @@ pub(super) async fn a_snooze_counts_as_nothing(case: Case) {
         .await;
     let due = START + seconds(1) + minutes(5);
     let expected = SettleVerdict::Settled {
-        state: State::Scheduled,
+        state: JobState::Scheduled,
         due: Some(due),
         effects: vec![],
     };
     assert_eq!(verdict, expected);
     let snoozed = case.get(attempt.id()).await;
-    assert_eq!((snoozed.state, snoozed.due), (State::Scheduled, due));
+    assert_eq!((snoozed.state, snoozed.due), (JobState::Scheduled, due));
     assert_eq!(
         (snoozed.attempt, snoozed.failures, snoozed.crashes),
         (1, 0, 0)
@@ -111,7 +111,7 @@ pub(super) async fn a_snooze_of_no_span_is_ready(case: Case) {
     let state = case
         .end(&attempt, Outcome::Snooze { after: seconds(0) })
         .await;
-    assert_eq!(state, State::Ready);
+    assert_eq!(state, JobState::Ready);
     assert_eq!(case.claim_one().await.job.attempt, 2);
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn a_release_counts_as_nothing(case: Case) {
     for round in 1..=5 {
         let attempt = case.claim_one().await;
         assert_eq!(attempt.job.attempt, round);
-        assert_eq!(case.end(&attempt, Outcome::Released).await, State::Ready);
+        assert_eq!(case.end(&attempt, Outcome::Released).await, JobState::Ready);
         let released = case.get(id).await;
         assert_eq!(
             (released.failures, released.crashes, released.due),
@@ -209,12 +209,12 @@ pub(super) async fn verdicts_come_in_the_order_sent(case: Case) {
     assert_eq!(
         states,
         [
-            vec![Some(State::Dead)],
-            vec![None, Some(State::Completed), None]
+            vec![Some(JobState::Dead)],
+            vec![None, Some(JobState::Completed), None]
         ]
     );
     assert_eq!(verdicts[1][2], SettleVerdict::LeaseLost);
-    assert_eq!(case.state(first[1].id()).await, State::Active);
+    assert_eq!(case.state(first[1].id()).await, JobState::Active);
 }
 
 /// A job that has settled is claimed by nobody, ever again.

@@ -6,7 +6,7 @@ use super::START;
 use super::case::*;
 use crate::engine::{Action, Claim, EnqueueVerdict, Got, Info};
 use crate::error::ErrorKind;
-use crate::job::{JobId, NewJob, Outcome, State, TOMBSTONE_BYTES};
+use crate::job::{JobId, JobState, NewJob, Outcome, TOMBSTONE_BYTES};
 use crate::time::{days, hours, minutes, seconds};
 
 async fn prune(case: &Case) {
@@ -80,7 +80,7 @@ pub(super) async fn a_resend_window_that_shrinks_is_reported(case: Case) {
     let case = case.limited(|limits| limits.tombstone_bytes = bound).await;
     let resends = |info: &Info| {
         info.health
-            .told()
+            .problem_texts()
             .any(|it| it.contains("a resend is recognised"))
     };
     for nth in 0..6 {
@@ -251,7 +251,7 @@ pub(super) async fn a_short_retention_lasts_for_the_settled_window(case: Case) {
     prune(&case).await;
     assert_eq!(
         case.get(id).await.state,
-        State::Completed,
+        JobState::Completed,
         "more than its tombstone"
     );
 }
@@ -267,13 +267,13 @@ pub(super) async fn settled_jobs_are_bounded(case: Case) {
     let cancelled = case.ended_job(job(), Outcome::Cancelled).await;
     prune(&case).await;
     dead.reverse();
-    assert_eq!(case.listed(State::Dead).await, dead[..5]);
+    assert_eq!(case.listed(JobState::Dead).await, dead[..5]);
     assert_eq!(
-        case.listed(State::Cancelled).await,
+        case.listed(JobState::Cancelled).await,
         [cancelled],
         "another state"
     );
-    assert_eq!(case.counts().await.of(State::Dead), 5);
+    assert_eq!(case.counts().await.of(JobState::Dead), 5);
 }
 
 /// Settled jobs are bounded by bytes per queue and state: the oldest go first.
@@ -289,7 +289,7 @@ pub(super) async fn settled_jobs_are_bounded_by_bytes(case: Case) {
         case.advance(seconds(1)).await;
     }
     prune(&case).await;
-    let kept = case.listed(State::Dead).await;
+    let kept = case.listed(JobState::Dead).await;
     assert!((1..=4).contains(&kept.len()), "{} kept", kept.len());
     dead.reverse();
     assert_eq!(kept, dead[..kept.len()], "the latest are kept");
@@ -336,7 +336,7 @@ pub(super) async fn settled_jobs_of_a_namespace_are_bounded(case: Case) {
         .await
         .queues
         .iter()
-        .map(|it| it.counts.of(State::Dead))
+        .map(|it| it.counts.of(JobState::Dead))
         .sum();
     assert_eq!(counted, kept as u64);
     let last = case.got(dead[19]).await;
@@ -345,7 +345,7 @@ pub(super) async fn settled_jobs_of_a_namespace_are_bounded(case: Case) {
         "the last is kept"
     );
     let case = case.tenant("other");
-    assert_eq!(case.get(of_another).await.state, State::Dead);
+    assert_eq!(case.get(of_another).await.state, JobState::Dead);
 }
 
 /// A settled job says when it settled: the engine time of that step.
@@ -393,7 +393,7 @@ pub(super) async fn maintenance_comes_again_for_what_ends(case: Case) {
     assert_eq!(case.maintain().await.next, expires_at);
     case.advance(minutes(1)).await;
     assert_eq!(case.maintain().await.next, Some(case.clock() + days(1)));
-    assert_eq!(case.counts().await.of(State::Cancelled), 1);
+    assert_eq!(case.counts().await.of(JobState::Cancelled), 1);
 }
 
 /// A tombstone is answered by `get` with outcome and result, for whoever awaits it.
@@ -406,6 +406,6 @@ pub(super) async fn a_result_can_be_read_after_the_end(case: Case) {
     let Some(Got::Tombstone { state, result, .. }) = case.got(attempt.id()).await else {
         panic!("its tombstone is left");
     };
-    assert_eq!((state, result), (State::Completed, Some(bytes("42"))));
+    assert_eq!((state, result), (JobState::Completed, Some(bytes("42"))));
     assert!(case.is_unknown(JobId::new()).await);
 }

@@ -10,7 +10,7 @@ use crate::engine::{
     StatsRequest, Waited,
 };
 use crate::error::ErrorKind;
-use crate::job::{Outcome, State};
+use crate::job::{JobState, Outcome};
 use crate::time::{days, hours, millis, minutes, seconds};
 
 fn at_most(concurrency: u64) -> QueueSettings {
@@ -71,7 +71,7 @@ pub(super) async fn no_more_of_a_share_are_active_than_allowed(case: Case) {
         let [claimed, others] = case.claim_two(["a", "b"]).await;
         assert_eq!((claimed.len(), others.len()), (1, 0), "after {outcome:?}");
         active.extend(claimed);
-        assert_eq!(case.counts().await.of(State::Active), 6);
+        assert_eq!(case.counts().await.of(JobState::Active), 6);
     }
     case.enqueue_all((0..9).map(|_| job()).collect()).await;
     assert_eq!(
@@ -200,7 +200,7 @@ pub(super) async fn a_blocked_share_starts_nothing(case: Case) {
     assert_eq!(case.claim_ids(10).await, other);
     assert_eq!(case.wake_at().await, Some(case.clock() + seconds(8)));
     let waits = case.get(jobs[1]).await;
-    assert_eq!((waits.state, waits.attempt), (State::Ready, 0));
+    assert_eq!((waits.state, waits.attempt), (JobState::Ready, 0));
     let closed = case.top(1).await;
     assert_eq!(closed[0].closed, Some(ClosedShare::Blocked));
     assert_eq!(closed[0].opens_at, Some(case.clock() + seconds(8)));

@@ -8,7 +8,7 @@ use crate::engine::{
     ShareStats, StatsRequest,
 };
 use crate::error::ErrorKind;
-use crate::job::{Due, Group, JobId, NewJob, OnRetry, Outcome, State};
+use crate::job::{Due, Group, JobId, JobState, NewJob, OnRetry, Outcome};
 use crate::time::{hours, seconds};
 
 /// A job of a share.
@@ -378,15 +378,15 @@ pub(super) async fn a_job_of_a_share_is_read_back_and_listed(case: Case) {
     assert_eq!(case.get(shared[0]).await.share.as_deref(), Some("a"));
     let mut all = vec![plain];
     all.extend(&shared);
-    assert_eq!(case.listed(State::Ready).await, all);
+    assert_eq!(case.listed(JobState::Ready).await, all);
     let mut found = Vec::new();
     let by = ListBy::State {
         queue: QUEUE.into(),
-        state: State::Ready,
+        state: JobState::Ready,
     };
     found.extend(case.list_by(by, Filter::default(), 1).await);
     assert_eq!(found.len(), 4, "one after the other");
-    assert_eq!(case.counts().await.of(State::Ready), 4);
+    assert_eq!(case.counts().await.of(JobState::Ready), 4);
 }
 
 /// Jobs of a share that are moved or end outside of a claim leave nothing in its line.

@@ -7,7 +7,7 @@ use crate::engine::{
     Settle, StatsRequest, WorkerId, WorkerRecord,
 };
 use crate::error::ErrorKind;
-use crate::job::{NewJob, Outcome, State};
+use crate::job::{JobState, NewJob, Outcome};
 use crate::time::{hours, minutes, seconds};
 
 async fn of_queue(case: &Case, request: StatsRequest) -> QueueStats {
@@ -20,16 +20,16 @@ async fn of_queue(case: &Case, request: StatsRequest) -> QueueStats {
 
 /// Every state is counted, and a job is counted in one state only.
 pub(super) async fn every_state_is_counted(case: Case) {
-    for state in [0, 1, 3, 4, 5, 6, 2].map(|nth| State::ALL[nth]) {
+    for state in [0, 1, 3, 4, 5, 6, 2].map(|nth| JobState::ALL[nth]) {
         case.job_in_state(state).await;
     }
-    for state in State::ALL {
+    for state in JobState::ALL {
         assert_eq!(case.counts().await.of(state), 1, "{state}");
     }
     case.advance(hours(1)).await;
     let counts = case.counts().await;
     assert_eq!(
-        (counts.of(State::Scheduled), counts.of(State::Ready)),
+        (counts.of(JobState::Scheduled), counts.of(JobState::Ready)),
         (0, 2)
     );
 }
@@ -57,10 +57,15 @@ pub(super) async fn counts_come_back_to_nothing(case: Case) {
     case.leases_run_out().await;
     case.drain().await;
     let counts = case.counts().await;
-    assert_eq!(counts.pending() + counts.of(State::Active), 0, "{counts:?}");
-    let kept = case.listed(State::Dead).await.len() + case.listed(State::Cancelled).await.len();
     assert_eq!(
-        counts.of(State::Dead) + counts.of(State::Cancelled),
+        counts.pending() + counts.of(JobState::Active),
+        0,
+        "{counts:?}"
+    );
+    let kept =
+        case.listed(JobState::Dead).await.len() + case.listed(JobState::Cancelled).await.len();
+    assert_eq!(
+        counts.of(JobState::Dead) + counts.of(JobState::Cancelled),
         kept as u64
     );
 }
@@ -214,7 +219,7 @@ pub(super) async fn the_history_counts_by_minute(case: Case) {
     for (attempt, outcome) in case.claim(4).await.iter().zip(outcomes) {
         case.end(attempt, outcome).await;
     }
-    case.cancel(case.listed(State::Ready).await[0]).await;
+    case.cancel(case.listed(JobState::Ready).await[0]).await;
     case.advance(minutes(3)).await;
     case.enqueue(job()).await;
     let request = StatsRequest {
@@ -328,7 +333,7 @@ pub(super) async fn stats_say_whether_they_are_exact(case: Case) {
     assert!(case.stats().await.exact);
     let counts = case.counts().await;
     assert_eq!(
-        (counts.of(State::Scheduled), counts.of(State::Ready)),
+        (counts.of(JobState::Scheduled), counts.of(JobState::Ready)),
         (0, 100)
     );
 }

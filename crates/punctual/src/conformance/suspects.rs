@@ -2,7 +2,7 @@
 
 use super::case::*;
 use crate::engine::{Claim, ClaimMode};
-use crate::job::{DeadReason, Due, Group, JobId, NewJob, OnRetry, Outcome, State};
+use crate::job::{DeadReason, Due, Group, JobId, JobState, NewJob, OnRetry, Outcome};
 use crate::time::{minutes, seconds};
 
 /// One job that aborts its process among 63 innocent ones in one lease: exactly that one dies.
@@ -28,14 +28,14 @@ pub(super) async fn one_aborting_among_63_innocent_dies_alone(case: Case) {
     let dead = case.get(aborting).await;
     assert_eq!(
         (dead.state, dead.dead),
-        (State::Dead, Some(DeadReason::Poison))
+        (JobState::Dead, Some(DeadReason::Poison))
     );
     assert_eq!(dead.crashes, 3);
     sent.retain(|id| *id != aborting);
     sent.sort_unstable();
     completed.sort_unstable();
     assert_eq!(completed, sent);
-    assert_eq!(case.counts().await.of(State::Dead), 1);
+    assert_eq!(case.counts().await.of(JobState::Dead), 1);
 }
 
 /// A suspect is passed over by a claim that is not alone, which says that suspects wait.
@@ -87,7 +87,7 @@ pub(super) async fn a_first_crash_alone_is_no_poison(case: Case) {
     case.leases_run_out().await;
     for id in sent {
         let job = case.get(id).await;
-        assert_eq!((job.state, job.crashes), (State::Ready, 1));
+        assert_eq!((job.state, job.crashes), (JobState::Ready, 1));
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) async fn a_suspect_may_complete(case: Case) {
     let id = case.suspect(job()).await;
     let alone = case.claim_alone().await;
     case.complete(&alone[0]).await;
-    assert_eq!(case.state(id).await, State::Completed);
+    assert_eq!(case.state(id).await, JobState::Completed);
     assert!(!case.claim_as(case.wants(1)).await.suspects_wait);
 }
 
@@ -104,7 +104,7 @@ pub(super) async fn a_suspect_may_complete(case: Case) {
 pub(super) async fn a_suspect_that_fails_is_tried_again_alone(case: Case) {
     let id = case.suspect(job()).await;
     let alone = case.claim_alone().await;
-    assert_eq!(case.retry(&alone[0], seconds(1)).await, State::Scheduled);
+    assert_eq!(case.retry(&alone[0], seconds(1)).await, JobState::Scheduled);
     case.advance(seconds(1)).await;
     assert_eq!(case.claim_ids(10).await, []);
     assert_eq!(case.claim_alone().await[0].id(), id);
@@ -130,7 +130,7 @@ pub(super) async fn a_suspect_blocks_nobody(case: Case) {
 }
 
 /// A crash of a lease spares what of it had been settled before, in whatever way.
-pub(super) async fn what_was_settled_before_a_crash_is_spared(case: Case) {
+pub(super) async fn what_was_settled_before_a_crash_is_no_suspect(case: Case) {
     let kept = || NewJob {
         retention: minutes(9),
         ..job()
@@ -157,7 +157,7 @@ pub(super) async fn what_was_settled_before_a_crash_is_spared(case: Case) {
     }
     case.advance_awake(LEASE_DURATION - seconds(2)).await;
     let crashed = case.get(lease[5].id()).await;
-    assert_eq!((crashed.state, crashed.crashes), (State::Ready, 1));
+    assert_eq!((crashed.state, crashed.crashes), (JobState::Ready, 1));
     for (attempt, before) in lease.iter().zip(before) {
         assert_eq!(case.get(attempt.id()).await, before);
     }
@@ -236,7 +236,7 @@ pub(super) async fn a_job_of_one_crash_dies_at_its_first(case: Case) {
         let dead = case.get(id).await;
         assert_eq!(
             (dead.state, dead.dead, dead.crashes),
-            (State::Dead, Some(DeadReason::Poison), 1)
+            (JobState::Dead, Some(DeadReason::Poison), 1)
         );
     }
 }
@@ -262,9 +262,9 @@ pub(super) async fn a_crash_limit_is_kept(case: Case) {
             case.leases_run_out().await;
             let seen = case.get(id).await;
             let state = if crash == max {
-                State::Dead
+                JobState::Dead
             } else {
-                State::Ready
+                JobState::Ready
             };
             assert_eq!((seen.state, seen.crashes), (state, crash), "of {max}");
         }
@@ -284,5 +284,5 @@ pub(super) async fn a_redriven_job_of_one_crash_runs_alone(case: Case) {
     assert_eq!(case.claim_ids(10).await, []);
     let alone = case.claim_alone().await;
     case.complete(&alone[0]).await;
-    assert_eq!(case.state(id).await, State::Completed);
+    assert_eq!(case.state(id).await, JobState::Completed);
 }

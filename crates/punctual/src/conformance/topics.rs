@@ -5,7 +5,7 @@ use crate::engine::{
     Capability, Control, Controlled, EnqueueVerdict, OnFull, QueueSettings, RecordValue,
 };
 use crate::error::{Error, ErrorKind};
-use crate::job::{JobId, NewJob, State};
+use crate::job::{JobId, JobState, NewJob};
 use crate::queue::{Published, Queue};
 use crate::time::{hours, minutes};
 use crate::topic::{DEPTH_HEADER, Filter, SUBJECT_HEADER, SUBSCRIPTIONS_MAX, Subscription, TOPICS};
@@ -183,8 +183,8 @@ pub(super) async fn a_subscription_cancels_by_key(case: Case) {
     let paid = NewJob::new("x", "{}").unique("order-7");
     let published = publish(&case, "orders.eu.paid", paid).await;
     assert_eq!((published.matched, published.copies[0].id), (1, None));
-    assert_eq!(case.state(reminder).await, State::Cancelled);
-    assert_eq!(case.state(other).await, State::Scheduled);
+    assert_eq!(case.state(reminder).await, JobState::Cancelled);
+    assert_eq!(case.state(other).await, JobState::Scheduled);
 }
 
 /// Which subjects a pattern matches.

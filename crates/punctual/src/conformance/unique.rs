@@ -8,7 +8,7 @@ use crate::engine::EditVerdict::{Done, UniqueHeld};
 use crate::engine::EnqueueVerdict::{self, Created, Merged, Replaced, UniqueActive};
 use crate::engine::Got;
 use crate::job::{
-    CancelReason, Effect, Hold, JobId, NewJob, Outcome, State, Unique,
+    CancelReason, Effect, Hold, JobId, JobState, NewJob, Outcome, Unique,
     UniquePolicy::{self, After, Keep, Replace},
 };
 use crate::time::{hours, minutes, seconds};
@@ -70,7 +70,7 @@ pub(super) async fn replace_cancels_a_waiting_holder(case: Case) {
     let old = case.get(holder).await;
     assert_eq!(
         (old.state, old.cancelled),
-        (State::Cancelled, Some(CancelReason::Replaced))
+        (JobState::Cancelled, Some(CancelReason::Replaced))
     );
     assert_eq!(case.holder(KEY).await, Some(new));
     assert_eq!(case.drain().await, [new]);
@@ -103,7 +103,7 @@ pub(super) async fn replace_takes_the_follower_too(case: Case) {
 pub(super) async fn after_an_active_holder_one_follower_waits(case: Case) {
     let holder = case.active(with_key(Keep)).await;
     let follower = case.enqueue(with_key(After)).await;
-    assert_eq!(case.state(follower).await, State::Held);
+    assert_eq!(case.state(follower).await, JobState::Held);
     assert_eq!(case.claim_ids(10).await, []);
     assert_eq!(case.holder(KEY).await, Some(holder.id()));
     case.complete(&holder).await;
@@ -143,7 +143,7 @@ pub(super) async fn a_follower_is_not_early(case: Case) {
     let holder = case.active(with_key(Keep)).await;
     let follower = case.enqueue(in_an_hour(After)).await;
     case.complete(&holder).await;
-    assert_eq!(case.state(follower).await, State::Scheduled);
+    assert_eq!(case.state(follower).await, JobState::Scheduled);
     assert_eq!(case.claim_ids(10).await, []);
 }
 
@@ -162,7 +162,7 @@ pub(super) async fn a_follower_may_wait_for_names_too(case: Case) {
             case.complete(&holder).await;
         }
         let other = case.active(job()).await;
-        assert_eq!(case.state(follower).await, State::Held);
+        assert_eq!(case.state(follower).await, JobState::Held);
         let mut settlement = other.ended(Outcome::Completed);
         let name = "paid".into();
         settlement.effects = vec![Effect::Clear {
@@ -171,7 +171,7 @@ pub(super) async fn a_follower_may_wait_for_names_too(case: Case) {
         }];
         case.end_as(&other, settlement).await;
         if !holder_first {
-            assert_eq!(case.state(follower).await, State::Held);
+            assert_eq!(case.state(follower).await, JobState::Held);
             case.complete(&holder).await;
         }
         assert_eq!(case.drain().await, [follower]);
@@ -284,7 +284,10 @@ pub(super) async fn a_period_counts_from_the_enqueue(case: Case) {
     let dead = case.ended_job(held_for(minutes(10)), Outcome::Dead).await;
     case.advance(minutes(5)).await;
     case.pause().await;
-    assert_eq!(case.edit(dead, Action::Redrive).await, Done(State::Ready));
+    assert_eq!(
+        case.edit(dead, Action::Redrive).await,
+        Done(JobState::Ready)
+    );
     case.advance(minutes(5) - TICK).await;
     assert_eq!(send_with_key(&case, Keep).await.1, Merged(dead));
     case.advance(TICK).await;
@@ -334,9 +337,9 @@ pub(super) async fn a_job_is_named_by_its_key(case: Case) {
     assert_eq!(got.as_ref().and_then(Got::job).map(|job| job.id), Some(id));
     assert_eq!(
         case.edit(by_key(KEY), Action::RunNow).await,
-        Done(State::Ready)
+        Done(JobState::Ready)
     );
-    assert_eq!(case.cancel(by_key(KEY)).await, Done(State::Cancelled));
+    assert_eq!(case.cancel(by_key(KEY)).await, Done(JobState::Cancelled));
     assert!(case.is_unknown(by_key(KEY)).await, "nobody holds it");
 }
 
@@ -345,9 +348,12 @@ pub(super) async fn redrive_takes_the_key_again(case: Case) {
     let dead = case.ended_job(with_key(Keep), Outcome::Dead).await;
     let holder = case.enqueue(with_key(Keep)).await;
     assert_eq!(case.edit(dead, Action::Redrive).await, UniqueHeld(holder));
-    assert_eq!(case.state(dead).await, State::Dead);
+    assert_eq!(case.state(dead).await, JobState::Dead);
     case.cancel(holder).await;
-    assert_eq!(case.edit(dead, Action::Redrive).await, Done(State::Ready));
+    assert_eq!(
+        case.edit(dead, Action::Redrive).await,
+        Done(JobState::Ready)
+    );
     assert_eq!(send_with_key(&case, Keep).await.1, Merged(dead));
 }
 

@@ -8,7 +8,7 @@ use crate::engine::{
     SettleVerdict, Settlement, Token,
 };
 use crate::error::{Error, Result};
-use crate::job::{JobId, NewJob, Outcome, State};
+use crate::job::{JobId, JobState, NewJob, Outcome};
 use crate::time::Timestamp;
 
 /// Enqueue.
@@ -169,11 +169,11 @@ impl Case {
     }
 
     /// Settles under a lease that must be valid; answers the state of the job after.
-    pub(super) async fn end(&self, attempt: &Attempt, outcome: Outcome) -> State {
+    pub(super) async fn end(&self, attempt: &Attempt, outcome: Outcome) -> JobState {
         self.end_as(attempt, attempt.ended(outcome)).await
     }
 
-    pub(super) async fn end_as(&self, attempt: &Attempt, settlement: Settlement) -> State {
+    pub(super) async fn end_as(&self, attempt: &Attempt, settlement: Settlement) -> JobState {
         match self.settle_as(attempt.token, settlement).await {
             SettleVerdict::Settled { state, .. } => state,
             other => panic!("the lease of {} is valid, got {other:?}", attempt.id()),
@@ -182,11 +182,11 @@ impl Case {
 
     pub(super) async fn complete(&self, attempt: &Attempt) {
         let state = self.end(attempt, Outcome::Completed).await;
-        assert_eq!(state, State::Completed, "a completed job is completed");
+        assert_eq!(state, JobState::Completed, "a completed job is completed");
     }
 
     /// Fails an attempt, to be tried again after a span.
-    pub(super) async fn retry(&self, attempt: &Attempt, after: Duration) -> State {
+    pub(super) async fn retry(&self, attempt: &Attempt, after: Duration) -> JobState {
         self.end(attempt, Outcome::Retry { after: Some(after) })
             .await
     }

@@ -4,7 +4,7 @@ use super::START;
 use super::case::*;
 use super::looks::at_once;
 use crate::engine::{Action, Change, WaitFor, Waited};
-use crate::job::{Due, Effect, Group, JobId, NewJob, OnRetry, Outcome, State};
+use crate::job::{Due, Effect, Group, JobId, JobState, NewJob, OnRetry, Outcome};
 use crate::time::{hours, minutes, seconds};
 
 fn for_work() -> WaitFor {
@@ -113,7 +113,7 @@ pub(super) async fn a_release_wakes_a_waiter(case: Case) {
 
 /// A redriven job wakes a waiter.
 pub(super) async fn a_redrive_wakes_a_waiter(case: Case) {
-    let dead = case.job_in_state(State::Dead).await;
+    let dead = case.job_in_state(JobState::Dead).await;
     let wait = case.listens().await;
     case.edit(dead, Action::Redrive).await;
     assert_eq!(at_once(wait).await, Waited::Work);
@@ -157,7 +157,7 @@ pub(super) async fn a_freed_group_wakes_a_waiter(case: Case) {
 
 /// An effect that lets a held job run wakes a waiter.
 pub(super) async fn a_cleared_job_wakes_a_waiter(case: Case) {
-    let held = case.job_in_state(State::Held).await;
+    let held = case.job_in_state(JobState::Held).await;
     let attempt = case.active(job()).await;
     let wait = case.listens().await;
     let mut settlement = attempt.ended(Outcome::Completed);
@@ -235,11 +235,14 @@ pub(super) async fn changes_tell_each_step(case: Case) {
     told.extend(next_states(&case, id, &mut cursor).await);
     case.complete(&attempt).await;
     told.extend(next_states(&case, id, &mut cursor).await);
-    assert_eq!(told, [State::Ready, State::Active, State::Completed]);
+    assert_eq!(
+        told,
+        [JobState::Ready, JobState::Active, JobState::Completed]
+    );
 }
 
 /// The next changes of a job; those of others on the way are passed over.
-async fn next_states(case: &Case, id: JobId, cursor: &mut u64) -> Vec<State> {
+async fn next_states(case: &Case, id: JobId, cursor: &mut u64) -> Vec<JobState> {
     loop {
         let (changes, next, gap) = watch(case, Some(*cursor)).await;
         assert!(!gap && next > *cursor, "gap {gap}, {next} after {cursor}");

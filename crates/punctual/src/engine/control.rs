@@ -11,7 +11,7 @@ use crate::engine::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, Edge, FlowStatus, OnFailure, Recount, RestoredFlow, Role, StepStatus};
-use crate::job::{Effect, JobId, State};
+use crate::job::{Effect, JobId, JobState};
 use crate::schedule::{Schedule, ScheduleStatus};
 use crate::time::Timestamp;
 
@@ -379,8 +379,8 @@ impl Control {
     /// assert!(error.to_string().contains("2 wait, 1 is active, 3 are kept"), "{error}");
     /// ```
     pub fn queue_has_jobs(queue: &str, counts: &Counts) -> Error {
-        let active = counts.of(State::Active);
-        let kept = [State::Completed, State::Cancelled, State::Dead];
+        let active = counts.of(JobState::Active);
+        let kept = [JobState::Completed, JobState::Cancelled, JobState::Dead];
         let kept: u64 = kept.map(|state| counts.of(state)).iter().sum();
         let count = |n: u64, one: &str, many: &str| match n {
             0 => None,

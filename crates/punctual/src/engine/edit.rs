@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Cursor, Filter, Target};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{Due, JobId, Limits, MEMO_BYTES_MAX, State, check_key, check_payload};
+use crate::job::{Due, JobId, JobState, Limits, MEMO_BYTES_MAX, check_key, check_payload};
 use crate::time::Timestamp;
 
 /// A change to jobs that are named or found.
@@ -103,7 +103,7 @@ pub enum EditVerdict {
     /// Done; its state now.
     Done(
         /// The state after.
-        State,
+        JobState,
     ),
     /// The cancel of an active job is requested.
     CancelRequested,
@@ -114,7 +114,7 @@ pub enum EditVerdict {
     /// It is in a state this action does not apply to.
     WrongState(
         /// The state it is in.
-        State,
+        JobState,
     ),
     /// Redrive: that job holds its unique key now.
     UniqueHeld(

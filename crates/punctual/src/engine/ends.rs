@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::{JobId, State};
+use crate::job::{JobId, JobState};
 use crate::time::Timestamp;
 
 /// Ends that each queue keeps.
@@ -17,7 +17,7 @@ pub const ENDS_KEPT: usize = 100;
 /// use punctual::engine::{
 ///     Claim, Engine, Namespace, LeaseReport, Settle, Settlement, StatsRequest, WorkerId,
 /// };
-/// use punctual::{MemoryEngine, NewJob, Outcome, State};
+/// use punctual::{MemoryEngine, NewJob, Outcome, JobState};
 ///
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// let (engine, namespace) = (MemoryEngine::default(), Namespace::default());
@@ -31,7 +31,7 @@ pub const ENDS_KEPT: usize = 100;
 /// let request = StatsRequest { ends: true, ..StatsRequest::default() };
 /// let queues = engine.stats(&namespace, request).await?.queues;
 /// let last = &queues[0].ends[0];
-/// assert_eq!((last.id, last.state), (lease.jobs[0].id, State::Completed));
+/// assert_eq!((last.id, last.state), (lease.jobs[0].id, JobState::Completed));
 /// # Ok::<(), punctual::Error>(())
 /// # }).unwrap();
 /// ```
@@ -42,7 +42,7 @@ pub struct JobEnd {
     /// The name of its handler.
     pub kind: String,
     /// How it ended: completed, cancelled or dead.
-    pub state: State,
+    pub state: JobState,
     /// When it ended.
     pub at: Timestamp,
 }

@@ -268,7 +268,7 @@ impl Health {
     }
 
     /// Every problem in words, those of a namespace under its name: for who may see all of them.
-    pub fn told(&self) -> impl Iterator<Item = String> {
+    pub fn problem_texts(&self) -> impl Iterator<Item = String> {
         let of_namespaces = self.of_namespaces.iter().map(ToString::to_string);
         self.problems.iter().cloned().chain(of_namespaces)
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Rate;
-use crate::job::{CancelReason, DeadReason, JobId, JobRecord, State};
+use crate::job::{CancelReason, DeadReason, JobId, JobRecord, JobState};
 use crate::time::Timestamp;
 
 /// A job named by id, or by the unique key that it holds.
@@ -48,7 +48,7 @@ pub enum Got {
         /// Its id.
         id: JobId,
         /// How it settled.
-        state: State,
+        state: JobState,
         /// Its small result.
         result: Option<Bytes>,
         /// When it settled.
@@ -66,7 +66,7 @@ impl Got {
     }
 
     /// The state, of the job or its tombstone.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> JobState {
         match self {
             Self::Job(job, _) => job.state,
             Self::Tombstone { state, .. } => *state,
@@ -262,7 +262,7 @@ pub enum Reason {
         /// The job that has ended.
         by: JobId,
         /// How it ended.
-        state: State,
+        state: JobState,
     },
 }
 
@@ -304,7 +304,7 @@ pub enum ListBy {
         /// The queue.
         queue: String,
         /// The state.
-        state: State,
+        state: JobState,
     },
     /// The holder of a unique key, and its follower.
     Unique {
@@ -332,7 +332,7 @@ pub struct Filter {
     /// Its queue.
     pub queue: Option<String>,
     /// Its state.
-    pub state: Option<State>,
+    pub state: Option<JobState>,
     /// Its kind.
     pub kind: Option<String>,
     /// Text that its payload contains.
@@ -360,7 +360,7 @@ impl Filter {
 
     /// Only jobs in this state.
     #[must_use]
-    pub fn state(mut self, state: impl Into<Option<State>>) -> Self {
+    pub fn state(mut self, state: impl Into<Option<JobState>>) -> Self {
         self.state = state.into();
         self
     }

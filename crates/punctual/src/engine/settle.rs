@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{EnqueueVerdict, Guard, Token};
-use crate::job::{Effect, JobId, Outcome, State, Stop};
+use crate::job::{Effect, JobId, JobState, Outcome, Stop};
 use crate::time::Timestamp;
 
 /// How attempts ended, a part per lease.
@@ -108,7 +108,7 @@ pub enum SettleVerdict {
     /// Accepted.
     Settled {
         /// The job's state after its effects.
-        state: State,
+        state: JobState,
         /// The instant it is due again, if it is scheduled or ready.
         due: Option<Timestamp>,
         /// One per effect, in order; `None` for a `Clear`, and for a job that is still on its way

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{JobEnd, LimitStats, ShareStats, WorkerRecord};
-use crate::job::State;
+use crate::job::JobState;
 use crate::schedule::Overdue;
 use crate::time::Timestamp;
 
@@ -180,13 +180,13 @@ pub struct Counts(pub [u64; 7]);
 
 impl Counts {
     /// How many are in that state.
-    pub const fn of(&self, state: State) -> u64 {
+    pub const fn of(&self, state: JobState) -> u64 {
         self.0[state as usize]
     }
 
     /// Held, scheduled and ready.
     pub const fn pending(&self) -> u64 {
-        self.of(State::Held) + self.of(State::Scheduled) + self.of(State::Ready)
+        self.of(JobState::Held) + self.of(JobState::Scheduled) + self.of(JobState::Ready)
     }
 }
 

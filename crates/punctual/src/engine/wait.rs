@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{CLAIM_QUEUES_MAX, JobId, State, WAIT_JOBS_MAX, check_name};
+use crate::job::{CLAIM_QUEUES_MAX, JobId, JobState, WAIT_JOBS_MAX, check_name};
 use crate::time::Timestamp;
 
 /// What to wait for.
@@ -79,7 +79,7 @@ pub struct Change {
     /// Its queue.
     pub queue: String,
     /// Its state after the change.
-    pub state: State,
+    pub state: JobState,
     /// When it happened.
     pub at: Timestamp,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FlowStep, OnFailure, Role};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{JobId, Limits, State, check_name};
+use crate::job::{JobId, JobState, Limits, check_name};
 
 /// What an import knows of the place of a job in its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub struct EndedStep {
     #[serde(default)]
     pub role: Role,
     /// How it ended.
-    pub state: State,
+    pub state: JobState,
     /// Whether it was passed over.
     #[serde(default)]
     pub skipped: bool,

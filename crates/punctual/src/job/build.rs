@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Due, Group, Hold, JobRecord, NewJob, OnRetry, State, Unique, UniquePolicy};
+use super::{Due, Group, Hold, JobRecord, JobState, NewJob, OnRetry, Unique, UniquePolicy};
 use crate::time::Timestamp;
 
 /// What programs that pass jobs on set; the options of a producer are in `queue`.
@@ -84,8 +84,8 @@ impl JobRecord {
     /// The job is held if it waits for names, else scheduled.
     pub fn new(job: NewJob, due: Timestamp, enqueued_at: Timestamp) -> Self {
         let state = match job.wait_for.is_empty() {
-            true => State::Scheduled,
-            false => State::Held,
+            true => JobState::Scheduled,
+            false => JobState::Held,
         };
         Self {
             id: job.id,

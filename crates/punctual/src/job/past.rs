@@ -99,7 +99,7 @@ impl fmt::Display for PastOutcome {
 }
 
 /// Keeps one more attempt within the bounds: of snoozes in a row, or releases, only the last.
-pub(crate) fn remember(attempts: &mut Vec<PastAttempt>, mut one: PastAttempt) {
+pub(crate) fn push_attempt(attempts: &mut Vec<PastAttempt>, mut one: PastAttempt) {
     if let Some(error) = &mut one.error {
         let mut end = error.len().min(ATTEMPT_ERROR_BYTES);
         while !error.is_char_boundary(end) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Group, JobId, LogLine, Memo, PastAttempt, State, Unique};
+use super::{Group, JobId, JobState, LogLine, Memo, PastAttempt, Unique};
 use crate::flow::StepOf;
 use crate::retry::RetryPolicy;
 use crate::schedule::Occurrence;
@@ -71,7 +71,7 @@ pub struct JobRecord {
     pub flow: Option<Box<StepOf>>,
 
     /// Where it stands, at the instant of the answer.
-    pub state: State,
+    pub state: JobState,
     /// The instant it may run; for an active or settled one, the instant it last could.
     pub due: Timestamp,
     /// Claims of it so far; only grows, part of the fence.

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Where a job stands. Scheduled against ready is decided by engine time alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
-pub enum State {
+pub enum JobState {
     /// Waits for names to be cleared, or for the active holder of its unique key.
     Held = 0,
     /// Due in the future; a retry is scheduled with failures > 0.
@@ -27,7 +27,7 @@ pub enum State {
     Dead = 6,
 }
 
-impl State {
+impl JobState {
     /// Every state, in the order of a job's life.
     pub const ALL: [Self; 7] = [
         Self::Held,
@@ -63,13 +63,13 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for State {
+impl FromStr for JobState {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL
@@ -133,16 +133,16 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transition {
     /// The state before.
-    pub from: State,
+    pub from: JobState,
     /// What happens.
     pub event: Event,
     /// The state after.
-    pub to: State,
+    pub to: JobState,
     /// The counters that grow by one, of `attempt`, `failures`, `crashes`.
     pub raises: &'static [&'static str],
 }
 
-const fn step(from: State, event: Event, to: State) -> Transition {
+const fn step(from: JobState, event: Event, to: JobState) -> Transition {
     Transition {
         from,
         event,
@@ -152,9 +152,9 @@ const fn step(from: State, event: Event, to: State) -> Transition {
 }
 
 const fn counted(
-    from: State,
+    from: JobState,
     event: Event,
-    to: State,
+    to: JobState,
     raises: &'static [&'static str],
 ) -> Transition {
     Transition {
@@ -168,7 +168,7 @@ const fn counted(
 /// Every allowed step; a step that is not here cannot happen, and engines assert it.
 pub const TRANSITIONS: &[Transition] = {
     use Event::*;
-    use State::*;
+    use JobState::*;
     &[
         step(Held, Cleared, Ready),
         step(Held, Cleared, Scheduled),

@@ -7,7 +7,7 @@ use super::{LOCK_PREFIX, LOCK_UNIQUE, Lock, parent_of};
 use crate::Queue;
 use crate::engine::{Got, Stats, StatsRequest, Target, WorkerId, WorkerRecord, WorkerSeen};
 use crate::error::Result;
-use crate::job::{JobId, JobRecord, State};
+use crate::job::{JobId, JobRecord, JobState};
 use crate::time::{Timestamp, seconds};
 use crate::worker::host_name;
 
@@ -148,10 +148,9 @@ impl Queue {
     pub async fn locks(&self) -> Result<Vec<LockStatus>> {
         let request = StatsRequest::default();
         let stats = self.engine().stats(self.own_namespace(), request).await?;
-        let in_use = stats
-            .queues
-            .iter()
-            .filter(|one| one.counts.of(State::Active) > 0 || one.counts.of(State::Ready) > 0);
+        let in_use = stats.queues.iter().filter(|one| {
+            one.counts.of(JobState::Active) > 0 || one.counts.of(JobState::Ready) > 0
+        });
         let mut names: Vec<String> = in_use
             .filter_map(|one| one.queue.strip_prefix(LOCK_PREFIX))
             .map(str::to_owned)
@@ -212,7 +211,7 @@ async fn of_names(
 }
 
 fn holder_of(ticket: &JobRecord) -> Option<LockHolder> {
-    (ticket.state == State::Active).then(|| LockHolder {
+    (ticket.state == JobState::Active).then(|| LockHolder {
         ticket: ticket.id,
         job: parent_of(ticket).and_then(|id| id.parse().ok()),
         since: ticket.started_at,

@@ -12,7 +12,7 @@ use crate::engine::{
 };
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
-use crate::job::{Hold, State};
+use crate::job::{Hold, JobState};
 use crate::time::Timestamp;
 
 /// Expired jobs that one claim settles; then what it has is its answer, and there is more.
@@ -418,7 +418,7 @@ impl Machine {
         let queue = job.spec.queue;
         (take.opened.limits).extend(opened.map(|(limit, since)| (queue, limit, since)));
         let status = job.status_mut();
-        status.place = State::Active;
+        status.place = JobState::Active;
         status.attempt += 1;
         status.started_at = Some(now);
         status.fence = take.fence;
@@ -433,7 +433,7 @@ impl Machine {
         self.save(&job);
         let (key, spec) = (job.key.clone(), job.spec.clone());
         self.derived.active.insert(key, spec);
-        self.count(job.spec.queue, State::Active, true)?;
+        self.count(job.spec.queue, JobState::Active, true)?;
         self.history.claimed(job.spec.queue, now);
         self.changed(&job);
         take.jobs.push(job);
@@ -464,7 +464,7 @@ impl Machine {
         let row = DeadlineRow {
             deadline,
             lease_duration: claim.lease_duration,
-            spared: false,
+            extended_after_pause: false,
         };
         self.rows
             .deadlines
@@ -480,7 +480,7 @@ impl Machine {
             nonce: claim.nonce,
             lease_duration: claim.lease_duration,
             deadline,
-            spared: false,
+            extended_after_pause: false,
         };
         self.derived.open_lease(fence, open);
         let jobs = jobs

@@ -12,7 +12,7 @@ use super::rows::*;
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
 use crate::job::bounds::EARLY_CLEAR_MS;
-use crate::job::{JobId, JobRecord, NewJob, PastOutcome, State};
+use crate::job::{JobId, JobRecord, JobState, NewJob, PastOutcome};
 use crate::time::{Timestamp, millis};
 
 /// How long a clear is kept whose job has not come.
@@ -151,7 +151,7 @@ impl Machine {
 /// Whether an imported job is held for names, and not in the middle of an attempt.
 fn waits_for_names(past: &JobRecord) -> bool {
     let last = past.attempts.last().map(|last| last.outcome);
-    past.state == State::Held && last != Some(PastOutcome::Hold)
+    past.state == JobState::Held && last != Some(PastOutcome::Hold)
 }
 
 fn early_key(end: EarlyEndKey) -> EarlyKey {

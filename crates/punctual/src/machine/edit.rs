@@ -14,12 +14,12 @@ use crate::engine::{
     Target,
 };
 use crate::error::Result;
-use crate::job::{CancelReason, Due, JobId, State};
+use crate::job::{CancelReason, Due, JobId, JobState};
 use crate::time::Timestamp;
 
 /// What a purge cancels, in its order. Held jobs first: a follower must not start, and escape,
 /// because its holder goes. Then where jobs come from that become ready in the meantime.
-const PURGED: [State; 3] = [State::Held, State::Scheduled, State::Ready];
+const PURGED: [JobState; 3] = [JobState::Held, JobState::Scheduled, JobState::Ready];
 
 impl Machine {
     /// Changes jobs; see [`Engine::edit`](crate::Engine::edit).
@@ -150,17 +150,17 @@ impl Machine {
         if let Action::Signal { name, payload } = action {
             return self.signal(job, name, payload, dry_run);
         }
-        if state == State::Active {
+        if state == JobState::Active {
             return self.edit_active(job, action, dry_run);
         }
         let pending = state.is_pending();
         match action {
-            Action::Cancel if state == State::Cancelled => Ok(EditVerdict::AlreadyCancelled),
+            Action::Cancel if state == JobState::Cancelled => Ok(EditVerdict::AlreadyCancelled),
             Action::Cancel if pending => {
                 if !dry_run {
                     self.cancel_waiting(job, CancelReason::Requested)?;
                 }
-                Ok(EditVerdict::Done(State::Cancelled))
+                Ok(EditVerdict::Done(JobState::Cancelled))
             }
             Action::Reschedule(due) if pending => self.reschedule(job, *due, dry_run),
             Action::RunNow
@@ -201,7 +201,9 @@ impl Machine {
             return Ok(EditVerdict::NotFound);
         };
         Ok(match action {
-            Action::Cancel if tombstone.state == State::Cancelled => EditVerdict::AlreadyCancelled,
+            Action::Cancel if tombstone.state == JobState::Cancelled => {
+                EditVerdict::AlreadyCancelled
+            }
             Action::Delete => {
                 if !dry_run {
                     self.remove_tombstone(key, &tombstone);
@@ -236,7 +238,7 @@ impl Machine {
         &mut self,
         mut job: Loaded,
         change: impl FnOnce(&mut Status, Timestamp),
-    ) -> Result<State> {
+    ) -> Result<JobState> {
         self.displace(&job)?;
         let now = self.now;
         change(job.status_mut(), now);
@@ -270,18 +272,18 @@ impl Machine {
     }
 
     fn run_now(&mut self, job: Loaded, dry_run: bool) -> Result<EditVerdict> {
-        if !dry_run && job.status.state(self.now) != State::Ready {
+        if !dry_run && job.status.state(self.now) != JobState::Ready {
             self.move_job(job, |status, now| {
                 if status.holds() {
                     status.end_wait(now);
                 }
-                status.place = State::Scheduled;
+                status.place = JobState::Scheduled;
                 status.wait_for.clear();
                 status.due = status.due.min(now);
                 status.front = false;
             })?;
         }
-        Ok(EditVerdict::Done(State::Ready))
+        Ok(EditVerdict::Done(JobState::Ready))
     }
 
     /// Gives a waiting job another payload and remembers what was sent first: a resend is compared
@@ -307,8 +309,8 @@ impl Machine {
             return Ok(EditVerdict::WrongState(job.status.place));
         };
         let (place, state) = match waits {
-            true => (State::Held, State::Held),
-            false => (State::Scheduled, State::Ready),
+            true => (JobState::Held, JobState::Held),
+            false => (JobState::Scheduled, JobState::Ready),
         };
         if !dry_run {
             self.runs_again(&job, false)?;
@@ -329,12 +331,12 @@ impl Machine {
     }
 
     /// Lets a settled job run again, or wait for other jobs again.
-    pub(super) fn redrive_as(&mut self, mut job: Loaded, place: State) -> Result<()> {
+    pub(super) fn redrive_as(&mut self, mut job: Loaded, place: JobState) -> Result<()> {
         if let Some((key, kept)) = self.kept_of(&job)? {
             self.unkeep(&key, &kept)?;
         }
         let now = self.now;
-        let never_ran = place == State::Held && job.status.attempt == 0;
+        let never_ran = place == JobState::Held && job.status.attempt == 0;
         let status = job.status_mut();
         status.place = place;
         // What waits again before its first attempt waits for all that it was sent with.

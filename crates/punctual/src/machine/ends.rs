@@ -11,7 +11,7 @@ use super::jobs::Loaded;
 use super::rows::{EndKey, EndRow, EndRun};
 use crate::engine::{ENDS_KEPT, JobEnd};
 use crate::error::Result;
-use crate::job::State;
+use crate::job::JobState;
 use crate::time::Timestamp;
 
 /// What the step has ended so far, and where the rows of each queue stand.
@@ -65,7 +65,7 @@ impl EndRow {
 
 impl Machine {
     /// Notes that a job ended; the end is written with the step.
-    pub(super) fn note_end(&mut self, job: &Loaded, state: State) {
+    pub(super) fn note_end(&mut self, job: &Loaded, state: JobState) {
         let queue = job.spec.queue;
         let of_queue = self.derived.queues.get(&queue);
         let is_default = of_queue.is_some_and(|queue| *queue.name == *job.spec.kind);

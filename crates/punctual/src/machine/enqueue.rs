@@ -12,7 +12,7 @@ use super::unique::KeyVerdict;
 use crate::engine::{EnqueueVerdict, Namespace, OnFull, Receipt};
 use crate::error::Result;
 use crate::flow::sent_hash;
-use crate::job::{DeadReason, Due, JobId, JobRecord, NewJob, State, content_headers};
+use crate::job::{DeadReason, Due, JobId, JobRecord, JobState, NewJob, content_headers};
 use crate::schedule::Occurrence;
 use crate::time::Timestamp;
 
@@ -224,7 +224,7 @@ impl Machine {
         };
         self.displace(&oldest)?;
         oldest.status_mut().dead = Some(DeadReason::Overflow);
-        self.settle_as(oldest, State::Dead)?;
+        self.settle_as(oldest, JobState::Dead)?;
         Ok(true)
     }
 
@@ -276,7 +276,7 @@ impl Machine {
         let mut held = Vec::new();
         for (_, id) in &found {
             let status = self.rows.status.get(&JobKey { namespace, id: *id })?;
-            held.push(status.is_some_and(|status| status.place == State::Held));
+            held.push(status.is_some_and(|status| status.place == JobState::Held));
         }
         let mut held = held.into_iter();
         found.retain(|_| !held.next().unwrap_or(false));
@@ -307,10 +307,10 @@ impl Machine {
         let is_linked = links.is_some();
         let is_held = links.map_or(Ok(true), |links| self.add_links(&key, links))?;
         if !is_held && status.wait_for.is_empty() {
-            status.place = State::Scheduled;
+            status.place = JobState::Scheduled;
         }
         if follows.is_some() {
-            status.place = State::Held;
+            status.place = JobState::Held;
             status.follows = follows;
         }
         let mut loaded = self.insert_new(key, spec, status);
@@ -417,23 +417,23 @@ enum Known {
 }
 
 pub(super) fn pending(row: &QueueRow) -> u64 {
-    row.counts[State::Held as usize]
-        + row.counts[State::Scheduled as usize]
-        + row.counts[State::Ready as usize]
+    row.counts[JobState::Held as usize]
+        + row.counts[JobState::Scheduled as usize]
+        + row.counts[JobState::Ready as usize]
 }
 
 /// What an import knows of a job's past; whether it `waits` for others, or for its flow.
 fn import(status: &mut Status, past: &JobRecord, now: Timestamp, waits: bool) {
-    let held = !past.wait_for.is_empty() && past.state == State::Held;
+    let held = !past.wait_for.is_empty() && past.state == JobState::Held;
     status.place = match past.state {
-        State::Held if held => State::Held,
-        state if !state.is_settled() && status.follows.is_some() => State::Held,
+        JobState::Held if held => JobState::Held,
+        state if !state.is_settled() && status.follows.is_some() => JobState::Held,
         state if state.is_settled() => state,
         // Its flow is to be whole first, and what it waits for may be over already.
-        _ if waits => State::Held,
-        _ => State::Scheduled,
+        _ if waits => JobState::Held,
+        _ => JobState::Scheduled,
     };
-    let was_active = past.state == State::Active;
+    let was_active = past.state == JobState::Active;
     // It ran already, whatever the clock of this engine says.
     status.due = if was_active {
         past.due.min(now)

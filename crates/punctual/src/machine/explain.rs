@@ -6,7 +6,7 @@ use super::lanes::{SUSPECT_LANE, lane_of};
 use super::rows::*;
 use crate::engine::{Explanation, Reason, WorkerId, job_named};
 use crate::error::Result;
-use crate::job::{CancelReason, DeadReason, State};
+use crate::job::{CancelReason, DeadReason, JobState};
 
 /// How many jobs before it an explanation counts.
 const AHEAD_MAX: usize = 1_000;
@@ -16,28 +16,28 @@ impl Machine {
         let status = &job.status;
         let state = status.state(self.now);
         let mut reasons = match state {
-            State::Completed => vec![Reason::Completed],
-            State::Cancelled => {
+            JobState::Completed => vec![Reason::Completed],
+            JobState::Cancelled => {
                 vec![Reason::Cancelled {
                     reason: status.cancelled.unwrap_or(CancelReason::Requested),
                 }]
             }
-            State::Dead => vec![Reason::Dead {
+            JobState::Dead => vec![Reason::Dead {
                 reason: status.dead.unwrap_or(DeadReason::Permanent),
                 error: status.last_error.clone(),
             }],
-            State::Active => vec![self.why_active(job)],
-            State::Held => self.why_held(job)?,
-            State::Scheduled if status.attempt > 0 => {
+            JobState::Active => vec![self.why_active(job)],
+            JobState::Held => self.why_held(job)?,
+            JobState::Scheduled if status.attempt > 0 => {
                 vec![Reason::WaitsForRetry {
                     due: status.due,
                     failures: status.failures,
                 }]
             }
-            State::Scheduled => vec![Reason::NotDue { due: status.due }],
-            State::Ready => self.why_ready(job)?,
+            JobState::Scheduled => vec![Reason::NotDue { due: status.due }],
+            JobState::Ready => self.why_ready(job)?,
         };
-        if matches!(state, State::Held | State::Scheduled) && self.is_paused(job.spec.queue) {
+        if matches!(state, JobState::Held | JobState::Scheduled) && self.is_paused(job.spec.queue) {
             reasons.push(Reason::QueuePaused);
         }
         Ok(Explanation { reasons })
@@ -195,11 +195,11 @@ impl Machine {
     }
 
     /// How a job ended, if it has, and its record or its tombstone is left.
-    fn ended_as(&self, key: &JobKey) -> Result<Option<State>> {
+    fn ended_as(&self, key: &JobKey) -> Result<Option<JobState>> {
         if let Some(job) = self.load(key)? {
             let late = job.status.place.is_pending() && job.expires_by(self.now);
             let state = if late {
-                State::Cancelled
+                JobState::Cancelled
             } else {
                 job.status.place
             };

@@ -11,8 +11,8 @@ use super::table::Value;
 use crate::engine::Rate;
 use crate::error::Result;
 use crate::job::{
-    CancelReason, DeadReason, Group, Hold, JobId, LogLine, Memo, MemoSource, OnRetry, PastAttempt,
-    PastOutcome, State, Stop, Unique, UniquePolicy,
+    CancelReason, DeadReason, Group, Hold, JobId, JobState, LogLine, Memo, MemoSource, OnRetry,
+    PastAttempt, PastOutcome, Stop, Unique, UniquePolicy,
 };
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
@@ -170,7 +170,7 @@ macro_rules! numbered_fields {
         }
     )*};
 }
-numbered_fields!(State: "state", CancelReason: "cancel reason", DeadReason: "dead reason", Stop: "stop", PastOutcome: "outcome", MemoSource: "source of a memo");
+numbered_fields!(JobState: "state", CancelReason: "cancel reason", DeadReason: "dead reason", Stop: "stop", PastOutcome: "outcome", MemoSource: "source of a memo");
 
 impl Field for PastAttempt {
     fn write(&self, to: &mut Writer) {

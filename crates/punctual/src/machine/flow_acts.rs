@@ -8,7 +8,7 @@ use super::rows::*;
 use crate::engine::{Controlled, FlowAct, Namespace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, OnFailure, Role};
-use crate::job::{CancelReason, JobId, State};
+use crate::job::{CancelReason, JobId, JobState};
 
 /// Steps that one retry reads, and of those the steps that it runs again.
 const EXAMINED: usize = 1_000;
@@ -238,7 +238,7 @@ impl Machine {
             return Ok(false);
         };
         // A step that nothing kept back was passed over because another one had failed.
-        let failed = end.state != State::Completed && (!end.skipped || is_unbroken);
+        let failed = end.state != JobState::Completed && (!end.skipped || is_unbroken);
         if !failed && !all {
             return Ok(false);
         }
@@ -256,8 +256,8 @@ impl Machine {
             return Ok(false);
         };
         let place = match waits {
-            true => State::Held,
-            false => State::Scheduled,
+            true => JobState::Held,
+            false => JobState::Scheduled,
         };
         self.runs_again(&job, all)?;
         self.redrive_as(job, place)?;

@@ -11,7 +11,7 @@ use super::rows::*;
 use crate::engine::{Controlled, Namespace, Reason};
 use crate::error::Result;
 use crate::flow::{Callback, Edge, FlowCounts, FlowState, FlowStatus, Recount, Role, StepStatus};
-use crate::job::{CancelReason, JobId, State};
+use crate::job::{CancelReason, JobId, JobState};
 
 /// Steps that one recount reads.
 const RECOUNTED: usize = 1_000;
@@ -92,7 +92,7 @@ impl Machine {
 
     /// The state of a linked job by its own record, and whether it was passed over; of one that is
     /// not kept, as its link says.
-    fn state_of(&self, key: &JobKey, link: &LinkRow) -> Result<(State, bool)> {
+    fn state_of(&self, key: &JobKey, link: &LinkRow) -> Result<(JobState, bool)> {
         if let Some(job) = self.load(key)? {
             let skipped = job.status.cancelled == Some(CancelReason::Upstream);
             return Ok((job.status.state(self.now), skipped));
@@ -100,7 +100,7 @@ impl Machine {
         Ok(match (link.ended, self.rows.tombstones.get(key)?) {
             (Some(end), None) => (end.state, end.skipped),
             (end, Some(tombstone)) => (tombstone.state, end.is_some_and(|end| end.skipped)),
-            (None, None) => (State::Held, false),
+            (None, None) => (JobState::Held, false),
         })
     }
 

@@ -10,7 +10,7 @@ use super::fields::{Field, key, row};
 use super::rows::RandomBits;
 use crate::error::Result;
 use crate::flow::{FlowCounts, On, OnFailure, Role};
-use crate::job::{CancelReason, JobId, State};
+use crate::job::{CancelReason, JobId, JobState};
 use crate::time::Timestamp;
 
 row!(
@@ -65,7 +65,7 @@ pub(crate) struct CallbackRow {
 /// How a linked job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct End {
-    pub(super) state: State,
+    pub(super) state: JobState,
     /// A job that it waited for ended otherwise.
     pub(super) skipped: bool,
 }

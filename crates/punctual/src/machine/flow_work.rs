@@ -12,7 +12,7 @@ use super::flows::{flow_key, is_met, job_key};
 use super::rows::*;
 use crate::error::Result;
 use crate::flow::OnFailure;
-use crate::job::{CancelReason, JobId, State};
+use crate::job::{CancelReason, JobId, JobState};
 use crate::time::Timestamp;
 
 /// Jobs of flows that one step handles, of each: its own and those of its sweep.
@@ -500,7 +500,7 @@ impl Machine {
             }
             match self.load(&key)? {
                 Some(job) if job.status.place.is_pending() => self.cancel_waiting(job, reason)?,
-                Some(job) if job.status.place == State::Active => self.request_cancel(job),
+                Some(job) if job.status.place == JobState::Active => self.request_cancel(job),
                 _ => {}
             }
         }
@@ -565,8 +565,8 @@ impl Machine {
         let place = job.as_ref().map(|job| job.status.place);
         let was_skipped = link.ended.is_some_and(|end| end.skipped);
         let again = link.ended.is_some() && (all || was_skipped) && place.is_some();
-        let is_free = place.is_some_and(|place| place.is_pending() && place != State::Held);
-        let waits = link.ended.is_some() || is_free || place == Some(State::Held);
+        let is_free = place.is_some_and(|place| place.is_pending() && place != JobState::Held);
+        let waits = link.ended.is_some() || is_free || place == Some(JobState::Held);
         match row.is {
             EdgeIs::Broken if waits => link.broken = link.broken.saturating_sub(1),
             // It does not run, or may run again: it waits for the new end.

@@ -9,7 +9,7 @@ use crate::engine::EnqueueVerdict;
 use crate::error::Result;
 use crate::flow::{After, FlowStep, On, OnFailure, Role, SEND_TIMEOUT, StepOf, sent_hash};
 use crate::injected::{Bug, is_injected};
-use crate::job::{CancelReason, JobId, NewJob, State};
+use crate::job::{CancelReason, JobId, JobState, NewJob};
 use crate::time::Timestamp;
 
 /// What a new job waits for, taken from it before it is stored.
@@ -269,7 +269,7 @@ impl Machine {
 
     /// A linked or watched job has settled: its flow counts it, and those that wait hear of it
     /// before this step ends.
-    pub(super) fn link_settled(&mut self, job: &Loaded, state: State) -> Result<()> {
+    pub(super) fn link_settled(&mut self, job: &Loaded, state: JobState) -> Result<()> {
         let end = end_of(job, state);
         let mut is_watched = job.status.watched;
         if let Some(mut link) = self.link_of(job)? {
@@ -286,7 +286,7 @@ impl Machine {
                 self.put_link(&job.key, link);
             }
         }
-        if is_injected(Bug::WatchOnlyOnCompleted) && state != State::Completed {
+        if is_injected(Bug::WatchOnlyOnCompleted) && state != JobState::Completed {
             return Ok(());
         }
         if is_watched {
@@ -314,7 +314,7 @@ impl Machine {
             row.counts.open = row.counts.open.saturating_sub(1);
             *class(&mut row.counts, end) += 1;
             row.changes += 1;
-            let failed = !end.skipped && end.state != State::Completed;
+            let failed = !end.skipped && end.state != JobState::Completed;
             if failed && row.on_failure == OnFailure::CancelRest && row.runs() {
                 self.begin_cancel(&key, CancelReason::Upstream, true)?;
             }
@@ -349,7 +349,7 @@ impl Machine {
         let Some(mut job) = self.load(key)? else {
             return Ok(());
         };
-        if job.status.place != State::Held || self.is_held_back(&job)? {
+        if job.status.place != JobState::Held || self.is_held_back(&job)? {
             return Ok(());
         }
         if self.expire_if_late(job.clone())? {
@@ -361,7 +361,7 @@ impl Machine {
         self.displace(&job)?;
         let now = self.now;
         let status = job.status_mut();
-        status.place = State::Scheduled;
+        status.place = JobState::Scheduled;
         // It could not run before: it is late only from now on.
         status.due = status.due.max(now);
         self.save(&job);
@@ -374,7 +374,7 @@ impl Machine {
     pub(super) fn make_held(&mut self, mut job: Loaded) -> Result<()> {
         self.displace(&job)?;
         let status = job.status_mut();
-        status.place = State::Held;
+        status.place = JobState::Held;
         status.front = false;
         self.save(&job);
         self.place(&job)?;
@@ -469,16 +469,16 @@ impl Machine {
             return Ok(());
         }
         self.runs_again(&job, all)?;
-        self.redrive_as(job, State::Held)
+        self.redrive_as(job, JobState::Held)
     }
 }
 
 /// How a job ended.
-fn end_of(job: &Loaded, state: State) -> End {
+fn end_of(job: &Loaded, state: JobState) -> End {
     let skipped = job.status.cancelled == Some(CancelReason::Upstream);
     End {
         state,
-        skipped: skipped && state == State::Cancelled,
+        skipped: skipped && state == JobState::Cancelled,
     }
 }
 
@@ -491,9 +491,9 @@ pub(super) fn is_met(on: On, end: End, policy: Option<OnFailure>) -> bool {
 /// The count that an end belongs to.
 pub(super) fn class(counts: &mut crate::flow::FlowCounts, end: End) -> &mut u64 {
     match end.state {
-        State::Completed => &mut counts.completed,
-        State::Cancelled if end.skipped => &mut counts.skipped,
-        State::Cancelled => &mut counts.cancelled,
+        JobState::Completed => &mut counts.completed,
+        JobState::Cancelled if end.skipped => &mut counts.skipped,
+        JobState::Cancelled => &mut counts.cancelled,
         _ => &mut counts.dead,
     }
 }

@@ -10,7 +10,7 @@ use super::{Machine, Queue};
 use crate::engine::{ClosedLimit, LimitStats, LimitedQueue, QueueSettings, Rate, Reason};
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
-use crate::job::State;
+use crate::job::JobState;
 use crate::time::Timestamp;
 
 /// The limits of a queue and how they stand. Without any it is there while jobs wait that limits
@@ -109,7 +109,7 @@ impl Gate {
 
 impl Queue {
     fn active(&self) -> u64 {
-        self.row.counts[State::Active as usize]
+        self.row.counts[JobState::Active as usize]
     }
 
     /// What of its limits is closed.

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use rustc_hash::FxHashMap;
 
 use crate::engine::{MinuteStats, SAMPLE_US_MAX, WorkerRecord, WorkerSeen};
-use crate::job::State;
+use crate::job::JobState;
 use crate::time::{Timestamp, minutes};
 
 const MINUTE_US: u64 = 60_000_000;
@@ -59,11 +59,11 @@ impl History {
         self.minute(queue, now).failed += 1;
     }
 
-    pub(super) fn settled(&mut self, queue: u32, now: Timestamp, state: State) {
+    pub(super) fn settled(&mut self, queue: u32, now: Timestamp, state: JobState) {
         let minute = self.minute(queue, now);
         match state {
-            State::Completed => minute.completed += 1,
-            State::Dead => minute.dead += 1,
+            JobState::Completed => minute.completed += 1,
+            JobState::Dead => minute.dead += 1,
             _ => minute.cancelled += 1,
         }
     }

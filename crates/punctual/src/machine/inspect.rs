@@ -13,7 +13,7 @@ use super::rows::*;
 use super::share_rows::SharePlaceKey;
 use crate::engine::{Filter, Got, List, ListBy, Listing, Namespace, Target};
 use crate::error::Result;
-use crate::job::{JobId, State};
+use crate::job::{JobId, JobState};
 use crate::time::Timestamp;
 
 /// What a search found.
@@ -212,12 +212,12 @@ impl Machine {
     pub(super) fn by_state(
         &mut self,
         queue: u32,
-        state: State,
+        state: JobState,
         cursor: Option<&[u8]>,
         limit: usize,
     ) -> Result<Candidates> {
         match state {
-            State::Held => {
+            JobState::Held => {
                 let (start, end) = (
                     SeqKey { queue, seq: 0 },
                     SeqKey {
@@ -239,7 +239,7 @@ impl Machine {
                     .map(|(key, id)| (Some(id), fixed.write(&key)))
                     .collect())
             }
-            State::Scheduled => {
+            JobState::Scheduled => {
                 let fixed = Fixed::first(&DueKey::start_of(queue), 4);
                 let after: Option<DueKey> = fixed.read(cursor)?;
                 let found =
@@ -253,9 +253,9 @@ impl Machine {
                     .map(|((key, id), is)| (is.then_some(id), fixed.write(&key)))
                     .collect())
             }
-            State::Ready => self.ready_jobs(queue, cursor, limit),
-            State::Active => self.active_jobs(queue, cursor, limit),
-            State::Completed | State::Cancelled | State::Dead => {
+            JobState::Ready => self.ready_jobs(queue, cursor, limit),
+            JobState::Active => self.active_jobs(queue, cursor, limit),
+            JobState::Completed | JobState::Cancelled | JobState::Dead => {
                 self.kept_jobs(queue, state, cursor, limit)
             }
         }
@@ -265,7 +265,7 @@ impl Machine {
     fn kept_jobs(
         &self,
         queue: u32,
-        state: State,
+        state: JobState,
         cursor: Option<&[u8]>,
         limit: usize,
     ) -> Result<Candidates> {
@@ -332,7 +332,7 @@ impl Machine {
         self.rows.status.look_ahead(keys.iter())?;
         let is = |key: &JobKey| {
             let status = self.rows.status.get(key)?;
-            Ok(status.is_none_or(|status| status.place != State::Held))
+            Ok(status.is_none_or(|status| status.place != JobState::Held))
         };
         keys.iter().map(is).collect()
     }

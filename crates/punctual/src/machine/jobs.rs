@@ -6,7 +6,7 @@ use super::Machine;
 use super::rows::*;
 use crate::engine::Change;
 use crate::error::Result;
-use crate::job::{Event, JobRecord, State, TRANSITIONS, suspect_after};
+use crate::job::{Event, JobRecord, JobState, TRANSITIONS, suspect_after};
 use crate::time::Timestamp;
 
 /// A job in hand: its two rows.
@@ -126,7 +126,7 @@ impl Machine {
     pub(super) fn place(&mut self, job: &Loaded) -> Result<()> {
         let queue = job.spec.queue;
         match job.status.state(self.now) {
-            State::Held => {
+            JobState::Held => {
                 let key = SeqKey {
                     queue,
                     seq: job.spec.seq,
@@ -137,14 +137,14 @@ impl Machine {
                     self.rows.due.insert(&mut self.journal, due, job.key.id);
                     self.due_head_at_most(queue, job.status.due)?;
                 }
-                self.count(queue, State::Held, true)
+                self.count(queue, JobState::Held, true)
             }
-            State::Scheduled => self.wait_for_due(job),
+            JobState::Scheduled => self.wait_for_due(job),
             // The move decides about a run.
-            State::Ready if self.is_pending_run(job)? => self.wait_for_due(job),
-            State::Ready => {
+            JobState::Ready if self.is_pending_run(job)? => self.wait_for_due(job),
+            JobState::Ready => {
                 self.line_up(job)?;
-                self.count(queue, State::Ready, true)
+                self.count(queue, JobState::Ready, true)
             }
             state => unreachable!("a {state} job has no place among pending ones"),
         }
@@ -157,13 +157,13 @@ impl Machine {
             .due
             .insert(&mut self.journal, job.due_key(), job.key.id);
         self.due_head_at_most(queue, job.status.due)?;
-        self.count(queue, State::Scheduled, true)
+        self.count(queue, JobState::Scheduled, true)
     }
 
     /// Takes a pending job out of where it stands.
     pub(super) fn displace(&mut self, job: &Loaded) -> Result<()> {
         let queue = job.spec.queue;
-        if job.status.place == State::Held {
+        if job.status.place == JobState::Held {
             let key = SeqKey {
                 queue,
                 seq: job.spec.seq,
@@ -173,13 +173,13 @@ impl Machine {
                 self.rows.due.remove(&mut self.journal, &job.due_key())?;
                 self.refresh_due_head(queue, job.status.due)?;
             }
-            return self.count(queue, State::Held, false);
+            return self.count(queue, JobState::Held, false);
         }
         debug_assert!(job.status.is_waiting(), "only pending jobs have a place");
         // A due job may not have been moved yet: where it lies decides, not its state.
         if self.rows.due.remove(&mut self.journal, &job.due_key())? {
             self.refresh_due_head(queue, job.status.due)?;
-            return self.count(queue, State::Scheduled, false);
+            return self.count(queue, JobState::Scheduled, false);
         }
         self.leave_line(job)
     }
@@ -187,7 +187,7 @@ impl Machine {
     /// Takes a job that stands in its line out of it.
     pub(super) fn leave_line(&mut self, job: &Loaded) -> Result<()> {
         self.line_down(job)?;
-        self.count(job.spec.queue, State::Ready, false)
+        self.count(job.spec.queue, JobState::Ready, false)
     }
 
     fn due_head_at_most(&mut self, id: u32, due: Timestamp) -> Result<()> {
@@ -197,7 +197,7 @@ impl Machine {
                 self.derived.due_heads.remove(&(head, id));
             }
             self.derived.due_heads.insert((due, id));
-            // An earlier instant than sleepers know of: one of them must set its alarm anew.
+            // An earlier instant than sleepers know of: one of them must set its timer anew.
             return self.notify_work(id, false);
         }
         Ok(())
@@ -225,7 +225,7 @@ impl Machine {
     /// Every field as an answer gives it.
     pub(super) fn record(&self, job: &Loaded) -> Result<JobRecord> {
         let Loaded { key, spec, status } = job;
-        let lease = (status.place == State::Active)
+        let lease = (status.place == JobState::Active)
             .then(|| self.derived.leases.get(&status.fence))
             .flatten();
         Ok(JobRecord {
@@ -289,8 +289,8 @@ fn assert_allowed(before: &Status, after: &Status) {
         .collect();
     // Scheduled and ready are one place: time alone tells them apart.
     let place = |state| {
-        if state == State::Ready {
-            State::Scheduled
+        if state == JobState::Ready {
+            JobState::Scheduled
         } else {
             state
         }

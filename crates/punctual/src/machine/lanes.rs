@@ -10,7 +10,7 @@ use super::named_rows::KeptBack;
 use super::rows::*;
 use super::share_rows::SharePlaceKey;
 use crate::error::Result;
-use crate::job::{JobId, State};
+use crate::job::{JobId, JobState};
 
 /// Lanes of suspects begin here.
 pub(super) const SUSPECT_LANE: u8 = 10;
@@ -388,7 +388,7 @@ impl Machine {
                 namespace,
                 id: holding,
             })?;
-            let in_line = job.status.place == State::Scheduled
+            let in_line = job.status.place == JobState::Scheduled
                 && self.rows.lines.get(&line_key(&job, group))?.is_some();
             let lane = lane_of(job.status.priority, job.is_suspect());
             let place = in_line.then(|| (lane, job.share().map(str::to_owned)));

@@ -7,7 +7,8 @@ use crate::engine::{Extend, ExtendVerdict, Namespace, Token};
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
 use crate::job::{
-    CancelReason, DeadReason, JobId, PastAttempt, PastOutcome, State, Stop, append_log, remember,
+    CancelReason, DeadReason, JobId, JobState, PastAttempt, PastOutcome, Stop, append_log,
+    push_attempt,
 };
 use crate::time::Timestamp;
 
@@ -47,12 +48,12 @@ impl Machine {
         };
         let deadline = open.deadline.max(self.now + extend.lease_duration);
         open.lease_duration = extend.lease_duration;
-        open.spared = false;
+        open.extended_after_pause = false;
         self.derived.end_lease_at(fence, deadline);
         let row = DeadlineRow {
             deadline,
             lease_duration: extend.lease_duration,
-            spared: false,
+            extended_after_pause: false,
         };
         self.rows
             .deadlines
@@ -110,14 +111,14 @@ impl Machine {
     /// A job if it is active under that fence.
     pub(super) fn leased(&self, namespace: u32, id: JobId, fence: u64) -> Result<Option<Loaded>> {
         let job = self.load(&JobKey { namespace, id })?;
-        Ok(job.filter(|job| job.status.place == State::Active && job.status.fence == fence))
+        Ok(job.filter(|job| job.status.place == JobState::Active && job.status.fence == fence))
     }
 
     /// A job leaves its lease: it is no longer active. The lease goes with its last job.
     pub(super) fn leave_lease(&mut self, job: &Loaded) -> Result<()> {
         let fence = job.status.fence;
         self.derived.active.remove(&job.key);
-        self.count(job.spec.queue, State::Active, false)?;
+        self.count(job.spec.queue, JobState::Active, false)?;
         self.slot_freed(job.spec.queue)?;
         self.share_freed(job)?;
         self.named_freed(job)?;
@@ -187,7 +188,7 @@ impl Machine {
 
     fn crash(&mut self, mut job: Loaded, alone: bool) -> Result<()> {
         self.remember_attempt(&mut job, PastOutcome::Crashed, None);
-        if job.status.place == State::Active {
+        if job.status.place == JobState::Active {
             self.misplace_slot(job.spec.queue)?;
             self.leave_lease(&job)?;
         } else {
@@ -205,15 +206,15 @@ impl Machine {
         if status.cancel_requested {
             status.cancelled = Some(CancelReason::Requested);
             status.stopped = Some(Stop::Killed);
-            return self.settle_as(job, State::Cancelled);
+            return self.settle_as(job, JobState::Cancelled);
         }
         if expired {
             status.cancelled = Some(CancelReason::Expired);
-            return self.settle_as(job, State::Cancelled);
+            return self.settle_as(job, JobState::Cancelled);
         }
         if alone && max_crashes.is_none_or(|max| status.crashes >= max) {
             status.dead = Some(DeadReason::Poison);
-            return self.settle_as(job, State::Dead);
+            return self.settle_as(job, JobState::Dead);
         }
         self.return_to_front(job)
     }
@@ -241,13 +242,13 @@ impl Machine {
             worker,
             error,
         };
-        remember(&mut status.attempts, one);
+        push_attempt(&mut status.attempts, one);
     }
 
     /// Makes a job that was active ready at the front of its line.
     pub(super) fn return_to_front(&mut self, mut job: Loaded) -> Result<()> {
         let status = job.status_mut();
-        status.place = State::Scheduled;
+        status.place = JobState::Scheduled;
         status.front = true;
         self.end_turn(&job, false)?;
         self.save(&job);

@@ -12,7 +12,8 @@ use crate::engine::{EditVerdict, Extend};
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
 use crate::job::{
-    DeadReason, JobId, MEMOS_MAX, Memo, MemoSource, PastOutcome, State, append_memo, too_many_memos,
+    DeadReason, JobId, JobState, MEMOS_MAX, Memo, MemoSource, PastOutcome, append_memo,
+    too_many_memos,
 };
 use crate::time::Timestamp;
 
@@ -27,7 +28,7 @@ impl Status {
     /// The same of a status: a job that is held before its first attempt has no such past.
     pub(super) fn holds(&self) -> bool {
         let last = self.attempts.last().map(|last| last.outcome);
-        self.place == State::Held && last == Some(PastOutcome::Hold) && !self.wait_for.is_empty()
+        self.place == JobState::Held && last == Some(PastOutcome::Hold) && !self.wait_for.is_empty()
     }
 
     /// The wait is over without a signal: by its limit, or because a person ran the job now.
@@ -124,12 +125,12 @@ impl Machine {
             status.dead = Some(DeadReason::Permanent);
             let text = "job waits for more than 64 names; let a follow-up do the rest";
             status.last_error = Some(text.to_owned());
-            return self.settle_as(job, State::Dead);
+            return self.settle_as(job, JobState::Dead);
         }
         status.front = false;
         status.place = match names.is_empty() {
-            true => State::Scheduled,
-            false => State::Held,
+            true => JobState::Scheduled,
+            false => JobState::Held,
         };
         status.due = match names.is_empty() {
             true => now,
@@ -151,14 +152,14 @@ impl Machine {
             seq: job.spec.seq,
         };
         self.rows.held.remove(&mut self.journal, &seq);
-        self.count(queue, State::Held, false)?;
+        self.count(queue, JobState::Held, false)?;
         let now = self.now;
         let status = job.status_mut();
         status.end_wait(now);
-        status.place = State::Scheduled;
+        status.place = JobState::Scheduled;
         self.save(&job);
         self.line_up(&job)?;
-        self.count(queue, State::Ready, true)?;
+        self.count(queue, JobState::Ready, true)?;
         self.changed(&job);
         Ok(())
     }
@@ -188,7 +189,7 @@ impl Machine {
         if !append_memo(&mut job.status_mut().memos, memo) {
             return Ok(EditVerdict::SignalsFull);
         }
-        let waits = job.status.place == State::Held
+        let waits = job.status.place == JobState::Held
             && job.status.wait_for.iter().any(|waits| waits == name);
         if waits {
             job.status_mut().wait_for.retain(|waits| waits != name);
@@ -200,7 +201,7 @@ impl Machine {
         if runs {
             let now = self.now;
             let status = job.status_mut();
-            status.place = State::Scheduled;
+            status.place = JobState::Scheduled;
             if before.holds() {
                 status.due = now;
             }

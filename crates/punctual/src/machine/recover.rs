@@ -8,7 +8,7 @@ use super::table::{FrozenTable, Mutation, RowVisitor};
 use super::wake::Obstacles;
 use super::{Machine, OpenLease};
 use crate::error::Result;
-use crate::job::State;
+use crate::job::JobState;
 use crate::time::Timestamp;
 
 /// What a checkpoint writes to the base; may be read on another thread.
@@ -379,7 +379,7 @@ impl Machine {
                 nonce: lease.nonce.0,
                 lease_duration: row.lease_duration,
                 deadline: row.deadline,
-                spared: row.spared,
+                extended_after_pause: row.extended_after_pause,
             };
             self.derived.open_lease(fence, open);
             if lease.with_engine {
@@ -427,7 +427,7 @@ impl Machine {
     pub fn totals(&self) -> [u64; 7] {
         let mut totals = [0; 7];
         for queue in self.derived.queues.values() {
-            for state in State::ALL {
+            for state in JobState::ALL {
                 totals[state as usize] += queue.row.counts[state as usize];
             }
         }

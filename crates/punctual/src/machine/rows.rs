@@ -12,7 +12,7 @@ use super::table::Value;
 use crate::engine::Token;
 use crate::error::Result;
 use crate::job::{
-    CancelReason, DeadReason, Group, JobId, LogLine, Memo, PastAttempt, State, Stop, Unique,
+    CancelReason, DeadReason, Group, JobId, JobState, LogLine, Memo, PastAttempt, Stop, Unique,
 };
 use crate::retry::RetryPolicy;
 use crate::schedule::{PlannedRun, Success};
@@ -60,7 +60,7 @@ row!(
     /// What has become of a job; a job without this row stands as it was enqueued.
     Status {
         /// Held, active or settled; scheduled stands for both scheduled and ready.
-        place: State,
+        place: JobState,
         due: Timestamp,
         priority: u8,
         /// In front of its line, because it was rescued or released.
@@ -108,9 +108,9 @@ impl Status {
     pub(crate) fn of(spec: &Spec) -> Self {
         Self {
             place: if spec.wait_for.is_empty() && !spec.rare.is_linked() {
-                State::Scheduled
+                JobState::Scheduled
             } else {
-                State::Held
+                JobState::Held
             },
             due: spec.due,
             priority: spec.priority,
@@ -139,15 +139,15 @@ impl Status {
         }
     }
 
-    pub(crate) fn state(&self, now: Timestamp) -> State {
+    pub(crate) fn state(&self, now: Timestamp) -> JobState {
         match self.place {
-            State::Scheduled if self.due <= now => State::Ready,
+            JobState::Scheduled if self.due <= now => JobState::Ready,
             place => place,
         }
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
-        self.place == State::Scheduled
+        self.place == JobState::Scheduled
     }
 }
 
@@ -396,8 +396,8 @@ row!(
     DeadlineRow {
         deadline: Timestamp,
         lease_duration: Duration,
-        /// It was spared once because the engine had been silent.
-        spared: bool,
+        /// It was extended once because the engine had been silent.
+        extended_after_pause: bool,
     }
 );
 
@@ -413,7 +413,7 @@ impl LeaseRow {
 row!(
     /// What is left of a settled job whose record is gone.
     Tombstone {
-        state: State,
+        state: JobState,
         content: RandomBits,
         due: Timestamp,
         late: bool,
@@ -535,7 +535,7 @@ row!(
 /// Jobs of one kind that ended the same way.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EndRun {
-    pub(crate) state: State,
+    pub(crate) state: JobState,
     /// Empty if it is the queue's name.
     pub(crate) kind: String,
     pub(crate) ids: Vec<JobId>,

@@ -10,7 +10,7 @@ use super::schedules::{just_after, occurrence_of};
 use crate::engine::{Controlled, EnqueueVerdict, Namespace, Receipt, RecordValue, ScheduleAct};
 use crate::error::{Error, ErrorKind, Result};
 use crate::injected::{Bug, is_injected};
-use crate::job::{CancelReason, DeadReason, JobId, State, UniquePolicy};
+use crate::job::{CancelReason, DeadReason, JobId, JobState, UniquePolicy};
 use crate::schedule::{
     MISSED_MAX, Next, PlannedRun, SCHEDULE_PREFIX, Schedule, ScheduleStatus, Series, Success,
     run_key,
@@ -33,7 +33,7 @@ impl Machine {
     /// A run whose due has come, taken out of the index: it starts, waits, or is passed over; and
     /// the next one of its schedule is enqueued.
     pub(super) fn move_run(&mut self, mut run: Loaded) -> Result<()> {
-        self.count(run.spec.queue, State::Scheduled, false)?;
+        self.count(run.spec.queue, JobState::Scheduled, false)?;
         let Some(key) = schedule_of(&run) else {
             return self.start_run(run).map(drop);
         };
@@ -58,11 +58,11 @@ impl Machine {
         if is_missed == Some(true) {
             row.missed += 1;
             run.status_mut().cancelled = Some(CancelReason::Missed);
-            self.settle_as(run, State::Cancelled)?;
+            self.settle_as(run, JobState::Cancelled)?;
         } else if schedule.paused {
             row.skipped += 1;
             run.status_mut().cancelled = Some(CancelReason::Skipped);
-            self.settle_as(run, State::Cancelled)?;
+            self.settle_as(run, JobState::Cancelled)?;
         } else {
             let id = run.key.id;
             if is_injected(Bug::TickedTwice) {
@@ -100,13 +100,13 @@ impl Machine {
                     self.take_key(&run)?;
                 }
                 self.line_up(&run)?;
-                self.count(run.spec.queue, State::Ready, true)?;
+                self.count(run.spec.queue, JobState::Ready, true)?;
                 self.changed(&run);
                 Ok(true)
             }
             Turn::Follows(holder) => {
                 let status = run.status_mut();
-                status.place = State::Held;
+                status.place = JobState::Held;
                 status.follows = Some(holder);
                 // It waits for the run before as a follower does that is enqueued behind it.
                 self.save_unchecked(&run);
@@ -119,7 +119,7 @@ impl Machine {
             }
             Turn::Skipped(_) => {
                 run.status_mut().cancelled = Some(CancelReason::Skipped);
-                self.settle_as(run, State::Cancelled)?;
+                self.settle_as(run, JobState::Cancelled)?;
                 Ok(false)
             }
         }
@@ -154,7 +154,7 @@ impl Machine {
             // A period that outlives its job.
             return Ok(Turn::Skipped(holder.id));
         };
-        let is_active = other.status.place == State::Active;
+        let is_active = other.status.place == JobState::Active;
         match unique.policy {
             UniquePolicy::Keep => Ok(Turn::Skipped(holder.id)),
             UniquePolicy::After | UniquePolicy::Refresh { .. }
@@ -200,15 +200,15 @@ impl Machine {
     }
 
     /// A run has settled: if it was the next one, its instant is skipped and the schedule goes on.
-    pub(super) fn run_settled(&mut self, job: &Loaded, state: State) -> Result<()> {
+    pub(super) fn run_settled(&mut self, job: &Loaded, state: JobState) -> Result<()> {
         if is_injected(Bug::TickLostOnCancel) {
             return Ok(());
         }
         self.leave_schedule(job, |row, _, _| row.skipped += 1)?;
-        if state == State::Completed {
+        if state == JobState::Completed {
             return self.keep_success(job);
         }
-        let failed = state == State::Dead && job.status.dead != Some(DeadReason::Overflow);
+        let failed = state == JobState::Dead && job.status.dead != Some(DeadReason::Overflow);
         match schedule_of(job) {
             Some(key) if failed => self.pause_on_failure(&key, job.key.id),
             _ => Ok(()),

@@ -12,7 +12,8 @@ use crate::engine::{
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
 use crate::job::{
-    CancelReason, DeadReason, Effect, JobId, OnRetry, Outcome, PastOutcome, State, Stop, append_log,
+    CancelReason, DeadReason, Effect, JobId, JobState, OnRetry, Outcome, PastOutcome, Stop,
+    append_log,
 };
 use crate::time::Timestamp;
 
@@ -115,13 +116,13 @@ impl Machine {
                 job.status.state(self.now),
                 job.status.place.is_pending().then_some(job.status.due),
             ),
-            None if is_gone => (State::Completed, None),
+            None if is_gone => (JobState::Completed, None),
             // Its own effects may have ended it, as a replaced job or one too many, and it is not
             // kept.
             None => {
                 let tombstone = self.rows.tombstones.get(&key)?;
                 (
-                    tombstone.map_or(State::Completed, |tombstone| tombstone.state),
+                    tombstone.map_or(JobState::Completed, |tombstone| tombstone.state),
                     None,
                 )
             }
@@ -145,7 +146,7 @@ impl Machine {
                 namespace,
                 id: settlement.id,
             })?;
-            return Ok(job.filter(|job| job.status.place == State::Active));
+            return Ok(job.filter(|job| job.status.place == JobState::Active));
         }
         if self.lease(Some(namespace), token)?.is_none() {
             return Ok(None);
@@ -210,17 +211,17 @@ impl Machine {
         let again = match settlement.outcome {
             Outcome::Completed => {
                 status.result = settlement.result;
-                return self.settle_as(job, State::Completed);
+                return self.settle_as(job, JobState::Completed);
             }
             Outcome::Cancelled => {
                 status.cancelled = Some(CancelReason::Requested);
                 let asked = status.cancel_requested.then_some(Stop::Token);
                 status.stopped = settlement.stopped.or(asked);
-                return self.settle_as(job, State::Cancelled);
+                return self.settle_as(job, JobState::Cancelled);
             }
             Outcome::Dead => {
                 status.dead = Some(DeadReason::Permanent);
-                return self.settle_as(job, State::Dead);
+                return self.settle_as(job, JobState::Dead);
             }
             Outcome::Retry { after } => {
                 Some(after.unwrap_or_else(|| spec.retry.span(id, status.failures)))
@@ -231,15 +232,15 @@ impl Machine {
         if status.cancel_requested {
             status.cancelled = Some(CancelReason::Requested);
             status.stopped = Some(settlement.stopped.unwrap_or(Stop::Token));
-            return self.settle_as(job, State::Cancelled);
+            return self.settle_as(job, JobState::Cancelled);
         }
         if failed && status.failures >= spec.max_attempts {
             status.dead = Some(DeadReason::Exhausted);
-            return self.settle_as(job, State::Dead);
+            return self.settle_as(job, JobState::Dead);
         }
         if status.expires_at.is_some_and(|at| at <= now) {
             status.cancelled = Some(CancelReason::Expired);
-            return self.settle_as(job, State::Cancelled);
+            return self.settle_as(job, JobState::Cancelled);
         }
         if let Outcome::Hold { names, limit } = settlement.outcome {
             return self.hold(job, names, limit);
@@ -261,7 +262,7 @@ impl Machine {
             .as_ref()
             .is_some_and(|group| group.on_retry == OnRetry::Hold);
         let status = job.status_mut();
-        status.place = State::Scheduled;
+        status.place = JobState::Scheduled;
         status.front = false;
         self.end_turn(&job, holds)?;
         self.save(&job);
@@ -327,7 +328,7 @@ impl Machine {
                 None => self.keep_clear(key, name),
             };
         };
-        if job.status.place != State::Held || self.expire_if_late(job.clone())? {
+        if job.status.place != JobState::Held || self.expire_if_late(job.clone())? {
             return Ok(());
         }
         if job.holds() {
@@ -345,7 +346,7 @@ impl Machine {
         let status = job.status_mut();
         status.wait_for.retain(|waits| waits != name);
         if runs {
-            status.place = State::Scheduled;
+            status.place = JobState::Scheduled;
         }
         self.save(&job);
         if runs {

@@ -8,12 +8,12 @@ use super::jobs::Loaded;
 use super::rows::*;
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
-use crate::job::State;
+use crate::job::JobState;
 use crate::time::Timestamp;
 
 impl Machine {
     /// Settles a job that stands in no place any more; its reasons are already in its status.
-    pub(super) fn settle_as(&mut self, mut job: Loaded, state: State) -> Result<()> {
+    pub(super) fn settle_as(&mut self, mut job: Loaded, state: JobState) -> Result<()> {
         debug_assert!(state.is_settled() && !job.status.place.is_settled());
         let now = self.now;
         let status = job.status_mut();
@@ -47,10 +47,10 @@ impl Machine {
         self.keep(job, state, finished)
     }
 
-    fn keep(&mut self, job: Loaded, state: State, finished_at: Timestamp) -> Result<()> {
+    fn keep(&mut self, job: Loaded, state: JobState, finished_at: Timestamp) -> Result<()> {
         let retention = match state {
-            State::Completed => job.spec.retention,
-            State::Cancelled => self.limits.cancelled_retention,
+            JobState::Completed => job.spec.retention,
+            JobState::Cancelled => self.limits.cancelled_retention,
             _ => self.limits.dead_retention,
         };
         if retention.is_zero() {
@@ -128,7 +128,7 @@ impl Machine {
     }
 
     /// Lets the oldest kept jobs of a queue go while there are too many.
-    fn bound_kept(&mut self, queue: u32, state: State) -> Result<()> {
+    fn bound_kept(&mut self, queue: u32, state: JobState) -> Result<()> {
         loop {
             let row = &self.queue_state(queue)?.row;
             let over = row.counts[state as usize] > self.limits.retained as u64
@@ -191,7 +191,7 @@ impl Machine {
             seq,
         };
         self.rows.prune.remove(&mut self.journal, &prune);
-        self.count(queue, State::ALL[usize::from(state)], false)?;
+        self.count(queue, JobState::ALL[usize::from(state)], false)?;
         let bytes = &mut self.queue_mut(queue)?.row.kept_bytes[usize::from(state)];
         *bytes = bytes.saturating_sub(kept.bytes);
         let namespace = self.queue_state(queue)?.namespace;

@@ -320,7 +320,7 @@ impl Machine {
             self.set_others(id, lane, None)?;
             return Ok(first.map(|(key, ())| Turn::Share(key.share)));
         }
-        let active = queue.row.counts[crate::job::State::Active as usize];
+        let active = queue.row.counts[crate::job::JobState::Active as usize];
         let round = active
             - queue
                 .shares

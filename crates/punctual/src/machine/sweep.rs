@@ -9,7 +9,7 @@ use super::{Machine, OpenLease};
 use crate::engine::Maintained;
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
-use crate::job::State;
+use crate::job::JobState;
 use crate::time::{Timestamp, millis};
 
 impl Machine {
@@ -62,16 +62,16 @@ impl Machine {
         if since == Timestamp::ZERO || self.derived.leases.is_empty() || gap < millis(1) {
             return;
         }
-        let silent = |open: &OpenLease| gap > open.lease_duration / 2 && !open.spared;
+        let silent = |open: &OpenLease| gap > open.lease_duration / 2 && !open.extended_after_pause;
         let leases = self.derived.leases.iter();
-        let spared: Vec<u64> = leases
+        let extended: Vec<u64> = leases
             .filter_map(|(fence, open)| silent(open).then_some(*fence))
             .collect();
-        for fence in &spared {
+        for fence in &extended {
             let Some(open) = self.derived.leases.get_mut(fence) else {
                 continue;
             };
-            open.spared = true;
+            open.extended_after_pause = true;
             let (lease_duration, deadline) = (
                 open.lease_duration,
                 open.deadline.max(self.now + open.lease_duration),
@@ -80,17 +80,17 @@ impl Machine {
             let row = DeadlineRow {
                 deadline,
                 lease_duration,
-                spared: true,
+                extended_after_pause: true,
             };
             self.rows
                 .deadlines
                 .put(&mut self.journal, FenceKey { fence: *fence }, row);
         }
-        if !spared.is_empty() {
+        if !extended.is_empty() {
             self.clock_jumps += 1;
             tracing::warn!(
                 ?gap,
-                "clock_jump: nobody was answered for longer than half a lease; rescue waits one lease"
+                "clock_jump: the engine answered no call for longer than half a lease; rescue waits one lease"
             );
         }
     }
@@ -150,7 +150,7 @@ impl Machine {
                 namespace: key.namespace,
                 id: key.id,
             })?;
-            if job.status.place == State::Active {
+            if job.status.place == JobState::Active {
                 // Looked at again when its attempt ends.
                 self.rows.expiry.remove(&mut self.journal, key);
             } else if self.expire_if_late(job)? {
@@ -200,13 +200,13 @@ impl Machine {
                     runs.push(job);
                     continue;
                 }
-                if job.status.place == State::Held {
+                if job.status.place == JobState::Held {
                     self.wait_timed_out(job)?;
                     continue;
                 }
                 self.line_up(&job)?;
-                self.count(queue, State::Scheduled, false)?;
-                self.count(queue, State::Ready, true)?;
+                self.count(queue, JobState::Scheduled, false)?;
+                self.count(queue, JobState::Ready, true)?;
                 self.changed(&job);
             }
             for run in runs {

@@ -10,7 +10,7 @@ use super::rows::*;
 use crate::engine::EnqueueVerdict;
 use crate::error::Result;
 use crate::injected::{Bug, is_injected};
-use crate::job::{CancelReason, Hold, JobId, NewJob, State, Stop, Unique, UniquePolicy};
+use crate::job::{CancelReason, Hold, JobId, JobState, NewJob, Stop, Unique, UniquePolicy};
 use crate::time::Timestamp;
 
 /// What an enqueue may do about its key.
@@ -86,14 +86,14 @@ impl Machine {
             UniquePolicy::Keep | UniquePolicy::Replace => holder.id,
         }));
         Ok(match (unique.policy, state) {
-            (UniquePolicy::Replace, Some(State::Active)) => {
+            (UniquePolicy::Replace, Some(JobState::Active)) => {
                 KeyVerdict::Refused(EnqueueVerdict::UniqueActive(holder.id))
             }
             (UniquePolicy::Replace, Some(state)) if !state.is_settled() => match job {
                 Some(job) => KeyVerdict::Replaces(Box::new(job)),
                 None => merged,
             },
-            (UniquePolicy::After, Some(State::Active)) if holder.follower.is_none() => {
+            (UniquePolicy::After, Some(JobState::Active)) if holder.follower.is_none() => {
                 KeyVerdict::Follows(holder.id)
             }
             _ => merged,
@@ -108,7 +108,7 @@ impl Machine {
         holder: &Holder,
         job: Loaded,
     ) -> Result<KeyVerdict> {
-        let is_active = job.status.place == State::Active;
+        let is_active = job.status.place == JobState::Active;
         let key = |id| JobKey { id, ..job.key };
         let follower = match holder.follower {
             Some(follower) => Some(self.load_indexed(&key(follower))?),
@@ -220,7 +220,7 @@ impl Machine {
         let Some(unique) = &job.spec.unique else {
             return Ok(());
         };
-        if is_injected(Bug::UniqueKeyLeftBehind) && job.status.place == State::Completed {
+        if is_injected(Bug::UniqueKeyLeftBehind) && job.status.place == JobState::Completed {
             return Ok(());
         }
         let text = QueueText {
@@ -294,7 +294,7 @@ impl Machine {
         let status = job.status_mut();
         status.follows = None;
         if status.wait_for.is_empty() && !is_held_back {
-            status.place = State::Scheduled;
+            status.place = JobState::Scheduled;
         }
         self.save(&job);
         self.place(&job)?;
@@ -330,7 +330,9 @@ impl Machine {
 
     /// Settles a pending job as cancelled.
     pub(super) fn cancel_waiting(&mut self, mut job: Loaded, reason: CancelReason) -> Result<()> {
-        if !is_injected(Bug::StaleIndexEntryClaimed) || job.status.state(self.now) != State::Ready {
+        if !is_injected(Bug::StaleIndexEntryClaimed)
+            || job.status.state(self.now) != JobState::Ready
+        {
             self.displace(&job)?;
         }
         let status = job.status_mut();
@@ -338,7 +340,7 @@ impl Machine {
         if reason == CancelReason::Requested {
             status.stopped = Some(Stop::BeforeStart);
         }
-        self.settle_as(job, State::Cancelled)
+        self.settle_as(job, JobState::Cancelled)
     }
 
     /// Expires a pending job whose instant has passed; whether it did.

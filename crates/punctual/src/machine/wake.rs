@@ -193,7 +193,7 @@ impl Machine {
         let obstacle = self.derived.obstacles.first(queue).map(|(at, _)| at);
         let known = self.due_or_lease_end(queue).into_iter().chain(obstacle);
         if known.min().is_none_or(|known| at < known) {
-            // An earlier instant than sleepers know of: one of them must set its alarm anew.
+            // An earlier instant than sleepers know of: one of them must set its timer anew.
             self.signals.notify(queue);
         }
         self.derived.obstacles.ends.insert((queue, at, what));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::{Claim, LeaseReport, Settle, SettleVerdict, Settlement, WorkerId};
-use crate::job::{Due, Outcome, State};
+use crate::job::{Due, JobState, Outcome};
 use crate::time::{ManualClock, minutes};
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn a_delayed_job_is_claimed_when_it_is_due_and_not_before() {
     };
     let settled = engine.settle(&namespace, settle.clone()).await.unwrap();
     let expected = SettleVerdict::Settled {
-        state: State::Completed,
+        state: JobState::Completed,
         due: None,
         effects: vec![],
     };

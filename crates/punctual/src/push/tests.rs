@@ -156,7 +156,7 @@ fn a_callback_of_the_record_is_that_of_the_settlement_that_ended_it() {
     let mut settlement = Settlement::new(job.id, 3, Outcome::Retry { after: None });
     settlement.error = Some("no answer".into());
     let kept = JobRecord {
-        state: State::Dead,
+        state: JobState::Dead,
         dead: Some(DeadReason::Exhausted),
         failures: 5,
         last_error: Some("no answer".into()),
@@ -172,7 +172,7 @@ fn a_callback_of_the_record_is_that_of_the_settlement_that_ended_it() {
     assert_eq!(callback_of(&silent), None);
     // Redriven and cancelled before it was claimed again: that is another outcome.
     let expired = JobRecord {
-        state: State::Cancelled,
+        state: JobState::Cancelled,
         dead: None,
         cancelled: Some(CancelReason::Expired),
         ..kept.clone()

@@ -128,7 +128,7 @@ impl Queue {
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-    /// use punctual::{JobId, MemoryEngine, NewJob, Queue, State};
+    /// use punctual::{JobId, MemoryEngine, NewJob, Queue, JobState};
     ///
     /// let queue = Queue::new(MemoryEngine::new());
     /// let id = JobId::new();
@@ -136,7 +136,7 @@ impl Queue {
     /// let mut job = NewJob::with_id(id, "orders", "{}");
     /// job.wait_for = vec!["paid".into()];
     /// queue.enqueue_many(vec![job]).await?;
-    /// assert_eq!(queue.get(id).await?.unwrap().state(), State::Ready);
+    /// assert_eq!(queue.get(id).await?.unwrap().state(), JobState::Ready);
     /// # Ok::<(), punctual::Error>(())
     /// # }).unwrap();
     /// ```

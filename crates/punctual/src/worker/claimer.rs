@@ -40,7 +40,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
             .setup
             .queues()
             .unwrap_or_else(|_| unreachable!("they were checked at the start")),
-        suspects: Suspects::new(rt.setup.suspect_patience, rt.setup.id),
+        suspects: Suspects::new(rt.setup.suspect_wait, rt.setup.id),
         backoff: Backoff::engine(),
         was_alone: false,
         asked_alone: false,
@@ -241,19 +241,19 @@ impl Claimer {
             self.rt.idle(Idle { now, wake_at });
         } else if self.rt.board().room().is_some() {
             // Without room it does not listen: the wakeup is for a worker that can come.
-            let alarm = wake_at.filter(|_| wake_by == WakeBy::Claimer);
-            self.wait(now, alarm).await;
+            let wakes_at = wake_at.filter(|_| wake_by == WakeBy::Claimer);
+            self.wait(now, wakes_at).await;
         }
     }
 
     /// Sleeps until the engine may have more, by its clock or its wakeup.
-    async fn wait(&mut self, now: Timestamp, alarm: Option<Timestamp>) {
+    async fn wait(&mut self, now: Timestamp, wakes_at: Option<Timestamp>) {
         let most = match self.suspects.are_waiting() {
             // Whether it is their turn is to be asked again and again.
             true => seconds(1),
             false => SEEN_AGAIN.mul_f64(1.0 - draw() / 3.0),
         };
-        let until = alarm.map_or(now + most, |at| at.min(now + most));
+        let until = wakes_at.map_or(now + most, |at| at.min(now + most));
         let rt = self.rt.clone();
         let turn_at = self.suspects.turn_at(rt.now());
         let rest = turn_at.map_or(Duration::ZERO, |at| at.saturating_sub(rt.now()));
@@ -310,7 +310,7 @@ impl Claimer {
             if dry {
                 return self.clear_the_house().await;
             }
-            let left = self.suspects.patience_left(now, eldest);
+            let left = self.suspects.wait_left(now, eldest);
             if left.is_zero() {
                 tracing::debug!(?eldest, "suspects wait on: handlers did not end");
                 self.suspects.gave_up(now);
@@ -331,7 +331,7 @@ impl Claimer {
             self.bounded(alone::left()).await;
             return None;
         };
-        let left = self.suspects.patience_left(rt.now(), None);
+        let left = self.suspects.wait_left(rt.now(), None);
         tokio::select! {
             biased;
             () = turn.others_are_dry(&rt) => return Some(turn),
@@ -401,8 +401,8 @@ fn admit(rt: &Arc<Runtime>, claimed: Claimed, asked: Duration) -> (usize, bool) 
     let attempts = |lease: Lease| {
         let held = Arc::new(HeldLease::new(lease.token, lease.deadline, seed.clone()));
         let attempt = |job: JobRecord| {
-            let labels = rt.meters.labels(&job.queue, &job.kind);
-            rt.meters.claimed(labels);
+            let labels = rt.metrics.labels(&job.queue, &job.kind);
+            rt.metrics.claimed(labels);
             let open_since = open_since(&job);
             let attempt = Attempt::new(job, held.clone(), open_since);
             (Context::new(attempt), labels)

@@ -7,11 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::context::{Attempt, Context, HeldLease, Seed};
-use super::meters::Labels;
+use super::metrics::Labels;
 use super::slots::Board;
 use crate::engine::*;
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{JobId, JobRecord, Limits, NewJob, State};
+use crate::job::{JobId, JobRecord, JobState, Limits, NewJob};
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 use crate::worker::States;
@@ -43,7 +43,7 @@ pub(crate) fn record() -> JobRecord {
         wait_for: Vec::new(),
         schedule: None,
         flow: None,
-        state: State::Active,
+        state: JobState::Active,
         due: CLAIMED_AT,
         attempt: 1,
         failures: 0,

@@ -14,7 +14,7 @@ use super::verdict::{IntoVerdict, Verdict};
 use crate::engine::{EditVerdict, EnqueueVerdict, Got, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::On;
-use crate::job::{Job, JobId, NewJob, Outcome, REMEMBER_MAX, State};
+use crate::job::{Job, JobId, JobState, NewJob, Outcome, REMEMBER_MAX};
 use crate::queue::IntoNewJob;
 use crate::time::days;
 
@@ -45,7 +45,7 @@ pub struct Joined {
     /// The job.
     pub id: JobId,
     /// Its state: one that has not settled if the limit of the join passed before.
-    pub state: State,
+    pub state: JobState,
     /// What it gave as its result.
     pub result: Option<Bytes>,
 }

@@ -101,7 +101,7 @@ async fn extend(
         }
     }
     if lost > 0 {
-        rt.meters.lease_lost(lost);
+        rt.metrics.lease_lost(lost);
         tracing::warn!(jobs = lost, "leases lost; their handlers are stopped");
     }
     rt.watch.notify_one();

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 
 use super::layer::Next;
-use super::meters::Labels;
+use super::metrics::Labels;
 use super::runtime::{Phase, Runtime, WATCH_ROUND, panic_text};
 use super::slots::Start;
 use crate::job::Outcome;
@@ -76,7 +76,7 @@ async fn run(rt: Arc<Runtime>, first: Start) {
         }
         let lateness = start.begin(now);
         let limited = start.ctx.shared().waited_at_limits();
-        rt.meters.started(labels, lateness, limited);
+        rt.metrics.started(labels, lateness, limited);
         let ctx = start.ctx;
         let job = ctx.job();
         let span = tracing::info_span!(
@@ -152,7 +152,8 @@ impl End<'_> {
             let is_news = board.is_idle() || (!had_room && board.room().is_some());
             (over, next, is_first, is_news)
         };
-        rt.meters.ended(self.labels, over.map(|over| over.run_time));
+        rt.metrics
+            .ended(self.labels, over.map(|over| over.run_time));
         if is_first {
             rt.settle.notify_one();
         }

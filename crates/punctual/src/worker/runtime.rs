@@ -18,7 +18,7 @@ use super::handler::AnyHandler;
 use super::health::{Activity, Loop};
 use super::join::{Join, Joiner};
 use super::layer::Layer;
-use super::meters::{Labels, Meters};
+use super::metrics::{Labels, Metrics};
 use super::settler::Outbox;
 use super::slots::{Board, Run};
 use super::{Setup, alone, claimer, lease, settler, watch as watcher};
@@ -54,11 +54,11 @@ pub(super) struct Runtime {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) namespace: Namespace,
     pub(super) activity: Arc<Activity>,
-    pub(super) meters: Meters,
+    pub(super) metrics: Metrics,
     /// What the worker says of itself with every claim.
     pub(super) record: WorkerRecord,
     pub(super) layers: Arc<[Arc<dyn Layer>]>,
-    /// By the place of a kind in the labels of meters, the last one for all others.
+    /// By the place of a kind in the labels of metrics, the last one for all others.
     handlers: Vec<Option<Arc<dyn AnyHandler>>>,
     joiner: Arc<dyn AnyHandler>,
     pub(super) unknown: Unknown,
@@ -191,7 +191,7 @@ impl Runtime {
             engine: setup.engine.clone(),
             namespace: setup.namespace.clone(),
             activity: setup.activity.clone(),
-            meters: Meters::new(setup.queue_names(), setup.kinds()),
+            metrics: Metrics::new(setup.queue_names(), setup.kinds()),
             record: setup.record(),
             layers: setup.layers.clone().into(),
             handlers: setup.handlers_by_kind(),

@@ -180,7 +180,7 @@ fn note(rt: &Runtime, ended: &[Ended], verdicts: &[SettleVerdict]) {
         let settlement = &ended.settlement;
         match verdict {
             SettleVerdict::LeaseLost => {
-                rt.meters.lease_lost(1);
+                rt.metrics.lease_lost(1);
                 tracing::warn!(
                     id = %settlement.id,
                     attempt = settlement.attempt,
@@ -190,7 +190,7 @@ fn note(rt: &Runtime, ended: &[Ended], verdicts: &[SettleVerdict]) {
             }
             _ => {
                 warn_of_effects(settlement, verdict);
-                rt.meters.settled(ended.labels, &settlement.outcome);
+                rt.metrics.settled(ended.labels, &settlement.outcome);
                 tracing::debug!(
                     id = %settlement.id,
                     attempt = settlement.attempt,

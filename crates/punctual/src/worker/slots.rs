@@ -16,7 +16,7 @@ use super::ahead::{AHEAD_BYTES_MAX, Estimate};
 use super::context::{Context, HeldLease, Seed};
 use super::ending::{Cause, settlement};
 use super::engine_time::EngineTime;
-use super::meters::Labels;
+use super::metrics::Labels;
 use crate::engine::{CALL_BYTES, Settlement};
 use crate::job::{JobRecord, Limits, Outcome, Stop};
 use crate::time::Timestamp;

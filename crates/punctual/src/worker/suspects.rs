@@ -13,18 +13,18 @@ use crate::time::{minutes, seconds};
 /// - An idle worker takes them at once.
 /// - A busy one takes them for a second in a row, or one of them if that takes longer, and then
 ///   does its usual work four times as long as that took, waiting included.
-/// - It waits for handlers that have run less long than its patience. One that has run longer may
+/// - It waits for handlers that have run less long than `suspect_wait`. One that has run longer may
 ///   never end: as long as it runs, there is no turn.
-/// - Its first turn comes after a part of the patience that is each worker's own: workers that hear
+/// - Its first turn comes after a part of that wait that is each worker's own: workers that hear
 ///   of a suspect together do not all stand still for it together.
-/// - While a suspect waits in vain the patience grows to a quarter of that wait, up to five
+/// - While a suspect waits in vain `suspect_wait` grows to a quarter of that wait, up to five
 ///   minutes, so that handlers of any shorter span do not keep it out for ever.
 ///
-/// So a suspect that a worker has seen waits for twice the patience at most, if no handler runs
+/// So a suspect that a worker has seen waits for twice `suspect_wait` at most, if no handler runs
 /// longer than that; and if one does, ten times the longest, up to those five minutes.
 #[derive(Debug, Clone)]
 pub(super) struct Suspects {
-    least_patience: Duration,
+    least_wait: Duration,
     stagger: Duration,
     waiting_since: Option<Duration>,
     /// The last turn brought nothing, although they wait: not even an idle worker is to hurry.
@@ -35,15 +35,15 @@ pub(super) struct Suspects {
 
 const TURN_MAX: Duration = seconds(1);
 const REST_TIMES: u32 = 4;
-const PATIENCE_MAX: Duration = minutes(5);
+const WAIT_MAX: Duration = minutes(5);
 const PARTS: u128 = 1_000;
 
 impl Suspects {
     /// For handlers that are waited for until they have run for so long, by that worker.
-    pub(super) fn new(patience: Duration, worker: WorkerId) -> Self {
+    pub(super) fn new(wait: Duration, worker: WorkerId) -> Self {
         Self {
-            least_patience: patience,
-            stagger: patience * (worker.0 % PARTS) as u32 / PARTS as u32,
+            least_wait: wait,
+            stagger: wait * (worker.0 % PARTS) as u32 / PARTS as u32,
             waiting_since: None,
             barren: false,
             turn_since: None,
@@ -79,7 +79,7 @@ impl Suspects {
     /// Whether the next claim is to be alone, once the handlers have ended of which the eldest has
     /// run for so long.
     pub(super) fn is_turn(&mut self, now: Duration, eldest: Option<Duration>) -> bool {
-        let waits_for = |age| age < self.patience(now);
+        let waits_for = |age| age < self.wait(now);
         let turn = self.are_waiting() && now >= self.rest_until && eldest.is_none_or(waits_for);
         if turn && self.turn_since.is_none() {
             self.turn_since = Some(now);
@@ -89,15 +89,14 @@ impl Suspects {
 
     /// How much longer to wait for the handlers to end; with none left, for their outcomes to be
     /// settled.
-    pub(super) fn patience_left(&self, now: Duration, eldest: Option<Duration>) -> Duration {
+    pub(super) fn wait_left(&self, now: Duration, eldest: Option<Duration>) -> Duration {
         let waited = now.saturating_sub(self.turn_since.unwrap_or(now));
-        self.patience(now).saturating_sub(eldest.unwrap_or(waited))
+        self.wait(now).saturating_sub(eldest.unwrap_or(waited))
     }
 
-    fn patience(&self, now: Duration) -> Duration {
+    fn wait(&self, now: Duration) -> Duration {
         let waited = now.saturating_sub(self.waiting_since.unwrap_or(now));
-        self.least_patience
-            .max((waited / REST_TIMES).min(PATIENCE_MAX))
+        self.least_wait.max((waited / REST_TIMES).min(WAIT_MAX))
     }
 
     /// What a claim alone brought has ended; one that brought nothing ends the turn.

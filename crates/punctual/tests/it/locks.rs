@@ -9,7 +9,7 @@ use punctual::lock::{LockGuard, LockWaiter, lock_all};
 use punctual::time::{ManualClock, millis, seconds};
 use punctual::worker::{HandlerResult, State as Shared};
 use punctual::{
-    Context, Engine, ErrorKind, MemoryEngine, Namespace, Outcome, Queue, State, Worker,
+    Context, Engine, ErrorKind, JobState, MemoryEngine, Namespace, Outcome, Queue, Worker,
 };
 
 use crate::support::*;
@@ -195,7 +195,7 @@ async fn a_job_that_meets_a_lock_comes_again_later() {
     let job = probe.job(id).await;
     assert_eq!(
         (job.state, job.failures, runs.load(Ordering::SeqCst)),
-        (State::Scheduled, 0, 1)
+        (JobState::Scheduled, 0, 1)
     );
     let span = job.due - clock_now(&probe).await;
     assert!(span >= seconds(2) && span <= seconds(3), "{span:?}");
@@ -289,7 +289,7 @@ async fn a_job_in_the_queue_of_a_lock_is_no_lock() {
     let error = queue.lock("a").try_now().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
     for id in no_tickets {
-        assert_eq!(probe.job(id).await.state, State::Dead);
+        assert_eq!(probe.job(id).await.state, JobState::Dead);
     }
 }
 

@@ -19,7 +19,7 @@ mod worker_faults;
 mod worker_idle;
 mod worker_joins;
 mod worker_leases;
-mod worker_meters;
+mod worker_metrics;
 #[cfg(feature = "otel")]
 mod worker_otel;
 mod worker_publish;

@@ -2,7 +2,7 @@
 
 use punctual::engine::{EditVerdict, Reason, Target};
 use punctual::time::{days, minutes, seconds};
-use punctual::{Context, ErrorKind, JobId, Queue, State, Worker};
+use punctual::{Context, ErrorKind, JobId, JobState, Queue, Worker};
 
 use crate::support::*;
 
@@ -21,7 +21,7 @@ async fn a_job_is_named_by_id_or_unique_key() {
         assert_eq!(got.job().unwrap().id, id);
     }
     let verdict = queue.cancel(("pings", "ping:7")).await.unwrap();
-    assert_eq!(verdict, EditVerdict::Done(State::Cancelled));
+    assert_eq!(verdict, EditVerdict::Done(JobState::Cancelled));
     assert_eq!(
         queue.cancel(id).await.unwrap(),
         EditVerdict::AlreadyCancelled
@@ -51,7 +51,7 @@ async fn a_job_is_moved_in_time_and_says_why_it_waits() {
     assert_eq!(probe.job(id).await.priority, 1);
     assert_eq!(
         queue.run_now(id).await.unwrap(),
-        EditVerdict::Done(State::Ready)
+        EditVerdict::Done(JobState::Ready)
     );
     assert_eq!(queue.explain(JobId::new()).await.unwrap(), None);
 }
@@ -63,10 +63,10 @@ async fn a_dead_job_is_sent_back_or_deleted() {
     let id = queue.enqueue(ping(1)).max_attempts(1).await.unwrap().id;
     let worker = Worker::new(&probe).handle(|_: Ping| async { Err::<(), _>("no") });
     worker.run_until_idle().await.unwrap();
-    assert_eq!(probe.job(id).await.state, State::Dead);
+    assert_eq!(probe.job(id).await.state, JobState::Dead);
     assert_eq!(
         queue.redrive(id).await.unwrap(),
-        EditVerdict::Done(State::Ready)
+        EditVerdict::Done(JobState::Ready)
     );
     worker.run_until_idle().await.unwrap();
     assert!(queue.delete(id).await.unwrap().is_change());
@@ -89,7 +89,7 @@ async fn a_result_is_awaited() {
     let got = soon(waiting).await.unwrap().unwrap().unwrap();
     match got {
         punctual::engine::Got::Tombstone { state, result, .. } => {
-            assert_eq!(state, State::Completed);
+            assert_eq!(state, JobState::Completed);
             assert_eq!(result.as_deref(), Some(&b"21"[..]));
         }
         other => panic!("only its tombstone is kept, not {other:?}"),

@@ -10,7 +10,7 @@ use punctual::engine::{
     Extend, Extended, Got, Info, List, Listing, Maintained, Namespace, QueueSettings, RecordValue,
     Select, Settle, Settled, Settlement, Stats, StatsRequest, Target, WaitFor, Waited,
 };
-use punctual::job::{Due, Effect, NewJob, State, UniquePolicy};
+use punctual::job::{Due, Effect, JobState, NewJob, UniquePolicy};
 use punctual::sync::Lock;
 use punctual::time::Timestamp;
 use punctual::{Engine, Error, ErrorKind, Limits, Result};
@@ -142,7 +142,7 @@ impl Engine for Reduced {
         if let (Action::Cancel, Select::Targets(targets)) = (&edit.action, &edit.select) {
             let jobs = self.inner.get(namespace, targets.clone(), false).await?;
             let is_active =
-                |got: &Got| matches!(got, Got::Job(job, _) if job.state == State::Active);
+                |got: &Got| matches!(got, Got::Job(job, _) if job.state == JobState::Active);
             self.needs(
                 Capability::CancelActive,
                 jobs.iter().flatten().any(is_active),

@@ -370,7 +370,7 @@ pub(crate) async fn until_round(worker: &Worker, name: &str) {
 pub(crate) async fn active(probe: &Probe) -> u64 {
     let (namespace, all) = (Namespace::default(), StatsRequest::default());
     let stats = probe.inner.stats(&namespace, all).await.unwrap();
-    let of_queue = |queue: &QueueStats| queue.counts.of(punctual::State::Active);
+    let of_queue = |queue: &QueueStats| queue.counts.of(punctual::JobState::Active);
     stats.queues.iter().map(of_queue).sum()
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use punctual::testing::{advance, assert_enqueued, drain, refute_enqueued};
 use punctual::time::{Clock, days, hours, minutes};
 use punctual::worker::HandlerResult;
-use punctual::{Context, NewJob, Outcome, Queue, RetryPolicy, State, Worker};
+use punctual::{Context, JobState, NewJob, Outcome, Queue, RetryPolicy, Worker};
 use tokio::sync::mpsc;
 
 use crate::support::*;
@@ -81,7 +81,7 @@ async fn a_paused_queue_does_not_keep_a_drain_from_its_end() {
     soon(drain(&Worker::new(&probe).handle(plain)))
         .await
         .unwrap();
-    assert_eq!(probe.job(id).await.state, State::Ready);
+    assert_eq!(probe.job(id).await.state, JobState::Ready);
 }
 
 #[tokio::test]

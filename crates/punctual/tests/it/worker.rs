@@ -21,7 +21,7 @@ async fn a_due_job_runs_and_completes() {
     });
     worker.run_until_idle().await.unwrap();
     let job = probe.job(id).await;
-    assert_eq!(job.state, punctual::State::Completed);
+    assert_eq!(job.state, punctual::JobState::Completed);
     assert_eq!(job.result.as_deref(), Some(&b"pong 7"[..]));
     assert_eq!((job.attempt, job.failures), (1, 0));
 }
@@ -89,7 +89,7 @@ async fn any_error_is_retried_by_policy_and_kept() {
         .await
         .unwrap();
     let job = probe.job(id).await;
-    assert_eq!(job.state, punctual::State::Scheduled);
+    assert_eq!(job.state, punctual::JobState::Scheduled);
     assert_eq!(job.failures, 1);
     assert_eq!(job.last_error.as_deref(), Some("disk is on fire"));
     assert_eq!(job.due, clock.now() + seconds(9));
@@ -128,7 +128,10 @@ async fn a_panic_is_a_failure_with_its_message() {
     assert_eq!(job.failures, 1);
     let error = job.last_error.unwrap();
     assert_eq!(error, "handler panicked: cannot divide 1 by zero");
-    assert_eq!(probe.job(healthy).await.state, punctual::State::Completed);
+    assert_eq!(
+        probe.job(healthy).await.state,
+        punctual::JobState::Completed
+    );
 }
 
 #[tokio::test]
@@ -143,7 +146,10 @@ async fn a_payload_that_does_not_fit_is_a_failure() {
         .await
         .unwrap();
     let job = probe.job(id).await;
-    assert_eq!((job.state, job.failures), (punctual::State::Scheduled, 1));
+    assert_eq!(
+        (job.state, job.failures),
+        (punctual::JobState::Scheduled, 1)
+    );
     assert!(job.last_error.unwrap().contains("missing field `n`"));
 }
 
@@ -197,7 +203,7 @@ async fn a_raw_handler_gives_outcome_result_and_error_itself() {
         .unwrap();
     assert_eq!(probe.job(good).await.result.as_deref(), Some(&b"out"[..]));
     let bad = probe.job(bad).await;
-    assert_eq!(bad.state, punctual::State::Dead);
+    assert_eq!(bad.state, punctual::JobState::Dead);
     assert_eq!(bad.last_error.as_deref(), Some("exit status 1"));
 }
 
@@ -486,7 +492,7 @@ async fn the_context_shows_header_deadline_and_lease() {
         .await
         .unwrap();
     assert_eq!(
-        stats.queues[0].counts.of(punctual::State::Completed),
+        stats.queues[0].counts.of(punctual::JobState::Completed),
         0,
         "only its tombstone is left"
     );
@@ -536,12 +542,15 @@ async fn a_panic_anywhere_around_a_handler_is_a_failure_of_that_job_alone() {
         .zip(["before", "after", "at the start", "in the policy"])
     {
         let job = probe.job(*id).await;
-        assert_eq!((job.state, job.failures), (punctual::State::Scheduled, 1));
+        assert_eq!(
+            (job.state, job.failures),
+            (punctual::JobState::Scheduled, 1)
+        );
         let error = job.last_error.unwrap();
         assert!(
             error.starts_with("handler panicked: ") && error.contains(place),
             "{error}"
         );
     }
-    assert_eq!(probe.job(ids[4]).await.state, punctual::State::Completed);
+    assert_eq!(probe.job(ids[4]).await.state, punctual::JobState::Completed);
 }

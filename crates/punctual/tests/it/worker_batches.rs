@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use punctual::engine::{Claim, Engine, Namespace, WorkerId};
 use punctual::time::{millis, minutes, seconds};
 use punctual::worker::{Batch, BatchContext, HandlerResult};
-use punctual::{Context, Error, Outcome, Queue, State, Worker};
+use punctual::{Context, Error, JobState, Outcome, Queue, Worker};
 
 use crate::support::*;
 
@@ -76,7 +76,7 @@ async fn each_job_of_a_batch_has_its_own_outcome() {
     for id in &ids {
         states.push(probe.job(*id).await.state);
     }
-    use State::{Completed, Dead, Scheduled};
+    use JobState::{Completed, Dead, Scheduled};
     assert_eq!(states, [Completed, Scheduled, Dead, Completed]);
     let failed = probe.job(ids[1]).await;
     assert_eq!(failed.last_error.as_deref(), Some("locked"));
@@ -95,9 +95,9 @@ async fn an_error_of_the_whole_fails_each_job() {
     }
     let worker = Worker::new(&probe).handle_many(handler, Batch::of(2));
     soon(worker.run_until_idle()).await.unwrap();
-    assert_eq!(probe.job(ids[0]).await.state, State::Completed);
+    assert_eq!(probe.job(ids[0]).await.state, JobState::Completed);
     let failed = probe.job(ids[1]).await;
-    assert_eq!((failed.failures, failed.state), (1, State::Scheduled));
+    assert_eq!((failed.failures, failed.state), (1, JobState::Scheduled));
     assert_eq!(failed.last_error.as_deref(), Some("the index is down"));
 }
 
@@ -130,7 +130,7 @@ async fn a_suspect_is_a_batch_of_its_own() {
         send(&probe, n).await;
     }
     let (worker, sizes) = counting(&probe, Batch::of(3));
-    let worker = worker.isolated().suspect_patience(seconds(1));
+    let worker = worker.isolated().suspect_wait(seconds(1));
     soon(worker.run_until_idle()).await.unwrap();
     let mut sizes = sizes.lock().unwrap().clone();
     sizes.sort_unstable();
@@ -155,11 +155,11 @@ async fn the_handler_of_a_batch_sees_to_a_cancel() {
         .lease_duration(millis(300))
         .handle_many(handler, Batch::of(2));
     let running = background(&worker);
-    until(&probe, second, |job| job.state == State::Active).await;
+    until(&probe, second, |job| job.state == JobState::Active).await;
     Queue::new(&probe).cancel(first).await.unwrap();
     for id in [first, second] {
         // What completed stays completed.
-        assert_eq!(settled(&probe, id).await.state, State::Completed);
+        assert_eq!(settled(&probe, id).await.state, JobState::Completed);
     }
     running.stop().await;
 }

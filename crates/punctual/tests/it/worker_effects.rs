@@ -7,7 +7,7 @@ use punctual::job::PARENT_HEADER;
 use punctual::testing::{assert_enqueued, refute_enqueued};
 use punctual::time::{days, seconds};
 use punctual::worker::HandlerResult;
-use punctual::{Context, Effect, ErrorKind, Job, JobId, NewJob, Outcome, Queue, State, Worker};
+use punctual::{Context, Effect, ErrorKind, Job, JobId, JobState, NewJob, Outcome, Queue, Worker};
 use serde::{Deserialize, Serialize};
 
 use crate::support::*;
@@ -40,7 +40,7 @@ async fn effects_are_there_with_the_outcome() {
         .run_until_idle()
         .await
         .unwrap();
-    assert_eq!(probe.job(id).await.state, State::Completed);
+    assert_eq!(probe.job(id).await.state, JobState::Completed);
     assert_enqueued::<Ship>(&probe, |ship| ship.order == 1).await;
     let settles = probe.settles();
     assert_eq!(settles.len(), 1);
@@ -86,7 +86,7 @@ async fn an_effect_of_a_lost_lease_is_not_there() {
     let job = probe.job(id).await;
     assert_eq!(
         (job.state, job.attempt, job.crashes),
-        (State::Completed, 2, 1)
+        (JobState::Completed, 2, 1)
     );
     refute_enqueued::<Ship>(&probe, |_| true).await;
 }
@@ -117,8 +117,8 @@ async fn the_last_name_that_is_cleared_starts_a_held_job() {
         .run_until_idle()
         .await
         .unwrap();
-    assert_eq!(probe.job(report).await.state, State::Completed);
-    assert_eq!(probe.job(parts[1]).await.state, State::Completed);
+    assert_eq!(probe.job(report).await.state, JobState::Completed);
+    assert_eq!(probe.job(parts[1]).await.state, JobState::Completed);
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn an_effect_that_cannot_be_sent_is_refused_in_the_handler() {
         .run_until_idle()
         .await
         .unwrap();
-    assert_eq!(probe.job(id).await.state, State::Completed);
+    assert_eq!(probe.job(id).await.state, JobState::Completed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -244,7 +244,7 @@ async fn large_effects_are_settled_by_as_many_calls_as_they_need() {
         let job = settled(&probe, *id).await;
         assert_eq!(
             (job.state, job.attempt, job.failures),
-            (State::Completed, 1, 0)
+            (JobState::Completed, 1, 0)
         );
     }
     running.stop().await;
@@ -280,6 +280,6 @@ async fn the_last_note_of_an_attempt_is_there_for_the_next() {
         assert_eq!(job.progress.unwrap().len(), notes as usize);
         clock.advance(seconds(2));
     }
-    assert_eq!(probe.job(failing).await.state, State::Completed);
+    assert_eq!(probe.job(failing).await.state, JobState::Completed);
     assert_eq!(probe.calls("extend"), 6, "two per note");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual::time::{Timestamp, seconds};
-use punctual::{Context, ErrorKind, NewJob, State, Worker};
+use punctual::{Context, ErrorKind, JobState, NewJob, Worker};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::support::*;
@@ -34,10 +34,10 @@ async fn a_worker_recovers_by_itself_from_errors_of_every_call() {
     let health = worker.health();
     let running = background(&worker);
     let first = send(&probe, 1).await;
-    assert_eq!(settled(&probe, first).await.state, State::Completed);
+    assert_eq!(settled(&probe, first).await.state, JobState::Completed);
     let second = send(&probe, 2).await;
     clock.advance(seconds(5));
-    assert_eq!(settled(&probe, second).await.state, State::Completed);
+    assert_eq!(settled(&probe, second).await.state, JobState::Completed);
     assert_eq!(starts.load(Ordering::SeqCst), 2);
     soon(async {
         while !health.report().ok {
@@ -80,7 +80,7 @@ async fn a_lease_whose_answer_was_lost_is_asked_for_again() {
     let (worker, starts) = counting(&probe);
     let running = background(&worker);
     let job = settled(&probe, id).await;
-    assert_eq!((job.state, job.attempt), (State::Completed, 1));
+    assert_eq!((job.state, job.attempt), (JobState::Completed, 1));
     assert_eq!(starts.load(Ordering::SeqCst), 1);
     let claims = probe.claims();
     assert_eq!(claims[0].nonce, claims[1].nonce);
@@ -118,7 +118,7 @@ async fn a_loop_that_panics_is_started_again_and_loses_nothing() {
     let health = worker.health();
     let running = background(&worker);
     let job = settled(&probe, id).await;
-    assert_eq!((job.state, job.attempt), (State::Completed, 1));
+    assert_eq!((job.state, job.attempt), (JobState::Completed, 1));
     assert_eq!(starts.load(Ordering::SeqCst), 1);
     let restarts = |name: &str| {
         let loops = health.report().loops;
@@ -216,9 +216,9 @@ async fn one_outcome_that_the_engine_refuses_does_not_hold_up_the_others() {
     .await;
     probe.settle_gate.as_ref().unwrap().add_permits(1_000);
     for (n, id) in ids.iter().enumerate() {
-        let job = until(&probe, *id, |job| job.state != State::Active).await;
+        let job = until(&probe, *id, |job| job.state != JobState::Active).await;
         if n != 5 {
-            assert_eq!(job.state, State::Completed, "job {n}");
+            assert_eq!(job.state, JobState::Completed, "job {n}");
         } else {
             let error = job.last_error.unwrap();
             assert!(error.starts_with("engine refused how it ended"), "{error}");
@@ -236,11 +236,11 @@ async fn a_lease_whose_answer_was_lost_is_handed_back_by_a_worker_that_ends() {
     probe.fail("claim", [UNANSWERED, DOWN, DOWN]);
     let (worker, starts) = counting(&probe);
     let mut running = background(&worker);
-    until(&probe, id, |job| job.state == State::Active).await;
+    until(&probe, id, |job| job.state == JobState::Active).await;
     running.drain();
     running.ended().await;
     let job = probe.job(id).await;
-    assert_eq!((job.state, job.attempt), (State::Ready, 1));
+    assert_eq!((job.state, job.attempt), (JobState::Ready, 1));
     assert_eq!((job.failures, job.crashes), (0, 0));
     assert_eq!(starts.load(Ordering::SeqCst), 0);
 }
@@ -264,7 +264,7 @@ async fn limits_that_were_not_told_at_the_start_are_asked_for_later() {
         let running = background(&worker);
         for id in ids {
             let job = settled(&probe, id).await;
-            assert_eq!((job.state, job.failures), (State::Completed, 0));
+            assert_eq!((job.state, job.failures), (JobState::Completed, 0));
         }
         running.stop().await;
     }

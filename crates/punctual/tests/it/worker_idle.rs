@@ -2,7 +2,7 @@
 
 use punctual::engine::{Namespace, StatsRequest, WaitFor, Waited};
 use punctual::time::{Clock, ManualClock, hours, minutes, seconds};
-use punctual::{Engine, State, Worker};
+use punctual::{Engine, JobState, Worker};
 
 use crate::support::*;
 
@@ -79,8 +79,8 @@ async fn a_lost_wakeup_costs_a_second_while_another_worker_is_idle() {
     let id = send(&probe, 1).await;
     assert_eq!(deserter.await.unwrap().unwrap(), Waited::Work);
     settle_down().await;
-    assert_eq!(probe.job(id).await.state, State::Ready);
+    assert_eq!(probe.job(id).await.state, JobState::Ready);
     seconds_pass(&clock, 1).await;
-    assert_eq!(probe.job(id).await.state, State::Completed);
+    assert_eq!(probe.job(id).await.state, JobState::Completed);
     running.stop().await;
 }

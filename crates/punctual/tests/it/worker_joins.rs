@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use punctual::time::{days, hours};
-use punctual::{Context, Job, NewJob, Outcome, Queue, Result, State, Worker};
+use punctual::{Context, Job, JobState, NewJob, Outcome, Queue, Result, Worker};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -27,7 +27,7 @@ async fn part(job: Part, ctx: Context) -> Result<Outcome> {
     Ok(Outcome::Completed)
 }
 
-type Ends = Arc<Mutex<Vec<Vec<(State, Option<u64>)>>>>;
+type Ends = Arc<Mutex<Vec<Vec<(JobState, Option<u64>)>>>>;
 
 /// A worker that joins these parts, and notes what it learns of them.
 fn joining(probe: &Arc<Probe>, parts: &[u64]) -> (Worker, Ends) {
@@ -54,8 +54,8 @@ async fn a_join_ends_with_all_of_its_jobs() {
     let (worker, ends) = joining(&probe, &[1, 13, 3]);
     soon(worker.handle(part).run_until_idle()).await.unwrap();
     let job = probe.job(id).await;
-    assert_eq!((job.state, job.failures), (State::Completed, 0));
-    let (done, dead) = (State::Completed, State::Dead);
+    assert_eq!((job.state, job.failures), (JobState::Completed, 0));
+    let (done, dead) = (JobState::Completed, JobState::Dead);
     let expected = vec![(done, Some(2)), (dead, None), (done, Some(6))];
     assert_eq!(*ends.lock().unwrap(), [expected]);
 }
@@ -76,7 +76,7 @@ async fn a_join_gives_its_slot_back_and_learns_of_cancels() {
     let id = send(&probe, 1).await;
     let (worker, ends) = joining(&probe, &[1, 2]);
     soon(worker.run_until_idle()).await.unwrap();
-    assert_eq!(probe.job(id).await.state, State::Held);
+    assert_eq!(probe.job(id).await.state, JobState::Held);
     assert_eq!(active(&probe).await, 0);
     let queue = Queue::new(&probe);
     for nth in 0..2 {
@@ -85,11 +85,14 @@ async fn a_join_gives_its_slot_back_and_learns_of_cancels() {
     }
     let (worker, after) = joining(&probe, &[1, 2]);
     soon(worker.run_until_idle()).await.unwrap();
-    assert_eq!(probe.job(id).await.state, State::Completed);
+    assert_eq!(probe.job(id).await.state, JobState::Completed);
     assert!(ends.lock().unwrap().is_empty());
     assert_eq!(
         *after.lock().unwrap(),
-        [vec![(State::Cancelled, None), (State::Cancelled, None)]]
+        [vec![
+            (JobState::Cancelled, None),
+            (JobState::Cancelled, None)
+        ]]
     );
 }
 
@@ -102,8 +105,8 @@ async fn a_join_ends_at_its_limit_with_what_there_is() {
     clock.advance(days(1));
     let (worker, ends) = joining(&probe, &[1]);
     soon(worker.run_until_idle()).await.unwrap();
-    assert_eq!(probe.job(id).await.state, State::Completed);
-    assert_eq!(*ends.lock().unwrap(), [vec![(State::Ready, None)]]);
+    assert_eq!(probe.job(id).await.state, JobState::Completed);
+    assert_eq!(*ends.lock().unwrap(), [vec![(JobState::Ready, None)]]);
 }
 
 /// A worker that ends after it has sent the jobs, and before it waits, sends none of them twice.
@@ -137,9 +140,9 @@ async fn a_worker_that_is_killed_in_a_join_sends_no_job_twice() {
         part(job, ctx)
     };
     soon(worker.handle(counts).run_until_idle()).await.unwrap();
-    assert_eq!(probe.job(id).await.state, State::Completed);
+    assert_eq!(probe.job(id).await.state, JobState::Completed);
     assert_eq!(*ran.lock().unwrap(), 2);
-    let done = State::Completed;
+    let done = JobState::Completed;
     assert_eq!(
         *ends.lock().unwrap(),
         [vec![(done, Some(2)), (done, Some(4))]]
@@ -207,7 +210,7 @@ async fn a_forged_join_signals_nothing() {
         let id = sent(job).await;
         let (worker, _ends) = joining(&probe, &[]);
         soon(worker.run_until_idle()).await.unwrap();
-        assert_eq!(probe.job(id).await.state, State::Dead);
+        assert_eq!(probe.job(id).await.state, JobState::Dead);
     }
     assert_eq!(probe.job(waits).await.memos, []);
 }

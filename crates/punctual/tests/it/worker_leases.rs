@@ -6,7 +6,7 @@ use std::time::Duration;
 use punctual::job::Stop;
 use punctual::time::{millis, seconds, within};
 use punctual::worker::Interrupt;
-use punctual::{Context, Outcome, Queue, State, Worker};
+use punctual::{Context, JobState, Outcome, Queue, Worker};
 use tokio::sync::mpsc;
 
 use crate::support::*;
@@ -27,10 +27,10 @@ async fn a_handler_that_heeds_the_request_is_cancelled_by_token() {
         Outcome::Cancelled
     });
     let running = background(&worker);
-    until(&probe, id, |job| job.state == State::Active).await;
+    until(&probe, id, |job| job.state == JobState::Active).await;
     Queue::new(&probe).cancel(id).await.unwrap();
     let job = settled(&probe, id).await;
-    assert_eq!(job.state, State::Cancelled);
+    assert_eq!(job.state, JobState::Cancelled);
     assert_eq!(job.stopped, Some(Stop::Token));
     running.stop().await;
 }
@@ -50,14 +50,14 @@ async fn a_handler_that_ignores_the_request_is_aborted_and_its_slot_is_free() {
         }
     });
     let running = background(&worker);
-    until(&probe, id, |job| job.state == State::Active).await;
+    until(&probe, id, |job| job.state == JobState::Active).await;
     Queue::new(&probe).cancel(id).await.unwrap();
     let job = settled(&probe, id).await;
-    assert_eq!(job.state, State::Cancelled);
+    assert_eq!(job.state, JobState::Cancelled);
     assert_eq!(job.stopped, Some(Stop::Aborted));
 
     let next = send(&probe, 2).await;
-    assert_eq!(settled(&probe, next).await.state, State::Completed);
+    assert_eq!(settled(&probe, next).await.state, JobState::Completed);
     running.stop().await;
     drop(worker);
     assert_eq!(soon(drops.recv()).await, None, "its future was dropped");
@@ -72,9 +72,9 @@ async fn completed_before_the_request_is_heard_stays_completed() {
         Outcome::Completed
     });
     let running = background(&worker);
-    until(&probe, id, |job| job.state == State::Active).await;
+    until(&probe, id, |job| job.state == JobState::Active).await;
     Queue::new(&probe).cancel(id).await.unwrap();
-    assert_eq!(settled(&probe, id).await.state, State::Completed);
+    assert_eq!(settled(&probe, id).await.state, JobState::Completed);
     running.stop().await;
 }
 
@@ -106,13 +106,13 @@ async fn a_lost_lease_cancels_the_handler_and_nothing_is_settled() {
         }
     });
     let running = background(&worker);
-    until(&probe, id, |job| job.state == State::Active).await;
+    until(&probe, id, |job| job.state == JobState::Active).await;
     leases_run_out(&probe, &clock).await;
     assert_eq!(soon(interrupts.recv()).await, Some(Interrupt::LeaseLost));
     let job = settled(&probe, id).await;
     assert_eq!(
         (job.state, job.attempt, job.crashes),
-        (State::Completed, 2, 1)
+        (JobState::Completed, 2, 1)
     );
     running.stop().await;
     let settled: Vec<_> = probe
@@ -144,7 +144,7 @@ async fn an_outcome_under_a_lost_lease_changes_nothing() {
     let job = probe.job(id).await;
     assert_eq!(
         (job.state, job.attempt, job.crashes),
-        (State::Completed, 2, 1)
+        (JobState::Completed, 2, 1)
     );
 }
 
@@ -171,7 +171,7 @@ async fn an_engine_that_cannot_be_reached_stops_the_handler_in_time() {
     assert_eq!(soon(interrupts.recv()).await, Some(Interrupt::LeaseLost));
     // Time stands still in the engine: the lease is still ours, and is handed back.
     let job = settled(&probe, id).await;
-    assert_eq!((job.state, job.attempt), (State::Completed, 2));
+    assert_eq!((job.state, job.attempt), (JobState::Completed, 2));
     assert_eq!((job.failures, job.crashes), (0, 0));
     running.stop().await;
 }
@@ -214,7 +214,7 @@ async fn leases_of_a_part_that_is_away_take_no_others_with_them() {
     release.close();
     for id in &ids[1..] {
         let job = settled(&probe, *id).await;
-        assert_eq!((job.state, job.attempt), (State::Completed, 1));
+        assert_eq!((job.state, job.attempt), (JobState::Completed, 1));
     }
     let next = send(&probe, 3).await;
     assert_eq!(settled(&probe, next).await.attempt, 1);
@@ -252,7 +252,7 @@ async fn a_handler_that_blocks_its_thread_loses_its_slot() {
     let next = send(&probe, 2).await;
     assert_eq!(
         settled(&probe, next).await.state,
-        State::Completed,
+        JobState::Completed,
         "the slot is free"
     );
     drop(unblock);
@@ -279,15 +279,15 @@ async fn a_killed_worker_hands_nothing_back() {
     });
     let holders = Arc::strong_count(&probe);
     let running = background(&worker);
-    until(&probe, id, |job| job.state == State::Active).await;
+    until(&probe, id, |job| job.state == JobState::Active).await;
     running.kill(&probe, holders).await;
     drop(worker);
     assert_eq!(soon(drops.recv()).await, None, "its handler ended with it");
-    assert_eq!(probe.job(id).await.state, State::Active);
+    assert_eq!(probe.job(id).await.state, JobState::Active);
     assert_eq!(probe.calls("settle"), 0);
     leases_run_out(&probe, &clock).await;
     let job = probe.job(id).await;
-    assert_eq!((job.state, job.crashes), (State::Ready, 1));
+    assert_eq!((job.state, job.crashes), (JobState::Ready, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -297,16 +297,16 @@ async fn spans_without_end_are_taken() {
     let worker = quick(&probe)
         .abort_grace(Duration::MAX)
         .drain_limit(Duration::MAX)
-        .suspect_patience(Duration::MAX)
+        .suspect_wait(Duration::MAX)
         .handle(|_: Ping, ctx: Context| async move {
             ctx.cancelled().await;
             Outcome::Cancelled
         });
     let health = worker.health();
     let running = background(&worker);
-    until(&probe, id, |job| job.state == State::Active).await;
+    until(&probe, id, |job| job.state == JobState::Active).await;
     Queue::new(&probe).cancel(id).await.unwrap();
-    assert_eq!(settled(&probe, id).await.state, State::Cancelled);
+    assert_eq!(settled(&probe, id).await.state, JobState::Cancelled);
     let loops = health.report().loops;
     assert!(loops.iter().all(|of| of.restarts == 0), "{loops:?}");
     running.stop().await;
@@ -332,11 +332,11 @@ async fn an_aborted_handler_that_panics_in_its_drop_frees_its_slot() {
         }
     });
     let running = background(&worker);
-    until(&probe, id, |job| job.state == State::Active).await;
+    until(&probe, id, |job| job.state == JobState::Active).await;
     Queue::new(&probe).cancel(id).await.unwrap();
     assert_eq!(settled(&probe, id).await.stopped, Some(Stop::Aborted));
     let next = send(&probe, 2).await;
-    assert_eq!(settled(&probe, next).await.state, State::Completed);
+    assert_eq!(settled(&probe, next).await.state, JobState::Completed);
     // A slow panic may look like a blocked thread for a while.
     soon(async {
         while worker.health().leaked() > 0 {

@@ -7,7 +7,7 @@ use punctual::engine::{Engine, StatsRequest};
 use punctual::job::PARENT_HEADER;
 use punctual::topic::{DEPTH_HEADER, PUBLISHES_MAX, SUBJECT_HEADER, Subscription};
 use punctual::worker::HandlerResult;
-use punctual::{Context, Effect, Job, JobId, NewJob, Outcome, Queue, State, Worker};
+use punctual::{Context, Effect, Job, JobId, JobState, NewJob, Outcome, Queue, Worker};
 use serde::{Deserialize, Serialize};
 
 use crate::support::*;
@@ -43,7 +43,7 @@ async fn copies_are_there_with_the_outcome() {
     let id = send(&probe, 1).await;
     let worker = Worker::new(&probe).handle(publishes);
     worker.run_until_idle().await.unwrap();
-    assert_eq!(probe.job(id).await.state, State::Completed);
+    assert_eq!(probe.job(id).await.state, JobState::Completed);
     let settles = probe.settles();
     let settlement = &settles[0].leases[0].settlements[0];
     assert_eq!((settles.len(), settlement.effects.len()), (1, 2));
@@ -107,7 +107,7 @@ async fn a_settle_that_met_other_subscriptions_is_matched_again() {
     let worker = Worker::new(&probe).concurrency(1).handle(late);
     worker.run_until_idle().await.unwrap();
     for id in [first, second] {
-        assert_eq!(probe.job(id).await.state, State::Completed);
+        assert_eq!(probe.job(id).await.state, JobState::Completed);
     }
     let queues = [all_of(&probe, "audit").await, all_of(&probe, "mail").await];
     assert_eq!(queues[0], 2);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual::time::{Stopwatch, days, millis, minutes, seconds};
 use punctual::worker::Interrupt;
-use punctual::{Context, NewJob, Outcome, Queue, State, Worker};
+use punctual::{Context, JobState, NewJob, Outcome, Queue, Worker};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::support::*;
@@ -42,9 +42,9 @@ async fn the_first_signal_lets_handlers_end_and_claims_nothing_more() {
     let later = send(&probe, 2).await;
     gate.go.add_permits(9);
     running.ended().await;
-    assert_eq!(probe.job(running_job).await.state, State::Completed);
+    assert_eq!(probe.job(running_job).await.state, JobState::Completed);
     let later = probe.job(later).await;
-    assert_eq!((later.state, later.attempt), (State::Ready, 0));
+    assert_eq!((later.state, later.attempt), (JobState::Ready, 0));
 }
 
 /// A job that the engine calls active may be on its way still; a busy worker runs it.
@@ -91,7 +91,7 @@ async fn past_the_drain_limit_jobs_are_handed_back_unharmed() {
     running.ended().await;
     assert_eq!(interrupts.recv().await, Some(Interrupt::ShuttingDown));
     let job = probe.job(id).await;
-    assert_eq!(job.state, State::Ready);
+    assert_eq!(job.state, JobState::Ready);
     assert_eq!((job.failures, job.crashes), (0, 0));
 }
 
@@ -110,7 +110,7 @@ async fn the_second_signal_releases_at_once() {
     running.ended().await;
     assert!(watch.elapsed() < seconds(2), "{:?}", watch.elapsed());
     let job = probe.job(id).await;
-    assert_eq!((job.state, job.crashes), (State::Ready, 0));
+    assert_eq!((job.state, job.crashes), (JobState::Ready, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,7 +126,7 @@ async fn a_handler_that_ends_while_it_is_released_decides_itself() {
     running.drain();
     running.release();
     running.ended().await;
-    assert_eq!(probe.job(id).await.state, State::Completed);
+    assert_eq!(probe.job(id).await.state, JobState::Completed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,7 +150,7 @@ async fn what_is_claimed_ahead_is_handed_back_first() {
     running.drain();
     let mut ahead = 0;
     for id in &ids[64..] {
-        let job = until(&probe, *id, |job| job.state == State::Ready).await;
+        let job = until(&probe, *id, |job| job.state == JobState::Ready).await;
         assert_eq!((job.failures, job.crashes), (0, 0));
         ahead += job.attempt;
     }
@@ -159,7 +159,7 @@ async fn what_is_claimed_ahead_is_handed_back_first() {
     gate.go.add_permits(64);
     running.ended().await;
     for id in &ids[..64] {
-        assert_eq!(probe.job(*id).await.state, State::Completed);
+        assert_eq!(probe.job(*id).await.state, JobState::Completed);
     }
 }
 
@@ -176,7 +176,7 @@ async fn an_outcome_is_settled_before_the_worker_ends() {
     gate.go.add_permits(1);
     running.ended().await;
     assert_eq!(probe.calls("settle"), 4);
-    assert_eq!(probe.job(id).await.state, State::Completed);
+    assert_eq!(probe.job(id).await.state, JobState::Completed);
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn a_worker_may_run_again_after_it_ended() {
     for n in 0..3 {
         let id = send(&probe, n).await;
         let running = background(&worker);
-        assert_eq!(settled(&probe, id).await.state, State::Completed);
+        assert_eq!(settled(&probe, id).await.state, JobState::Completed);
         assert!(health.report().ok, "{health:?}");
         assert_eq!(health.report().loops.len(), 4);
         running.stop().await;
@@ -218,7 +218,7 @@ async fn one_signal_of_the_system_drains_and_a_second_one_releases() {
     until_draining(&worker).await;
     kill();
     soon(running).await.unwrap().unwrap();
-    assert_eq!(probe.job(id).await.state, State::Ready);
+    assert_eq!(probe.job(id).await.state, JobState::Ready);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -242,7 +242,7 @@ async fn a_worker_ends_although_the_engine_does_not_answer() {
     assert!(watch.elapsed() < seconds(10), "{:?}", watch.elapsed());
     assert_eq!(
         probe.job(id).await.state,
-        State::Active,
+        JobState::Active,
         "its lease runs out"
     );
 }

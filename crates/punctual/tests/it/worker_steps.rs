@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use punctual::engine::EditVerdict;
 use punctual::job::{MemoSource, PastOutcome};
 use punctual::time::{days, hours};
-use punctual::{Context, ErrorKind, JobId, Outcome, Queue, Result, State, Worker};
+use punctual::{Context, ErrorKind, JobId, JobState, Outcome, Queue, Result, Worker};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -75,7 +75,7 @@ async fn no_kept_step_runs_again_wherever_the_worker_is_killed() {
         leases_run_out(&probe, &clock).await;
         let (worker, _is_over) = process(&probe, &calls, End::Never);
         soon(worker.run_until_idle()).await.unwrap();
-        assert_eq!(probe.job(id).await.state, State::Completed, "{end:?}");
+        assert_eq!(probe.job(id).await.state, JobState::Completed, "{end:?}");
         let calls = calls.lock().unwrap();
         for (nth, keys) in calls.iter().enumerate() {
             let times = if end == End::Within(nth) { 2 } else { 1 };
@@ -109,7 +109,7 @@ async fn a_lost_answer_keeps_a_step_once() {
         let (worker, _is_over) = process(&probe, &calls, End::Never);
         soon(worker.run_until_idle()).await.unwrap();
         let job = probe.job(id).await;
-        assert_eq!((job.state, job.memos.len()), (State::Completed, STEPS));
+        assert_eq!((job.state, job.memos.len()), (JobState::Completed, STEPS));
         assert!(calls.lock().unwrap().iter().all(|keys| keys.len() == 1));
     }
 }
@@ -171,7 +171,7 @@ async fn a_result_that_does_not_decode_is_a_dead_letter_with_the_name() {
     let worker = Worker::new(&probe).handle(deployed);
     soon(worker.run_until_idle()).await.unwrap();
     let job = probe.job(id).await;
-    assert_eq!(job.state, State::Dead);
+    assert_eq!(job.state, JobState::Dead);
     let error = job.last_error.unwrap();
     assert!(error.contains("charge"), "{error}");
 }
@@ -213,22 +213,22 @@ async fn a_handler_sleeps_and_waits_for_a_signal() {
     let (worker, notes) = approving(&probe);
     soon(worker.run_until_idle()).await.unwrap();
     let asleep = probe.job(id).await;
-    assert_eq!((asleep.state, asleep.attempt), (State::Held, 1));
+    assert_eq!((asleep.state, asleep.attempt), (JobState::Held, 1));
     assert_eq!(asleep.attempts[0].outcome, PastOutcome::Hold);
     clock.advance(days(3));
     soon(worker.run_until_idle()).await.unwrap();
     let waits = probe.job(id).await;
-    assert_eq!((waits.state, waits.failures), (State::Held, 0));
+    assert_eq!((waits.state, waits.failures), (JobState::Held, 0));
     assert_eq!(waits.wait_for, ["approved"]);
     let by = Approval { by: "ann".into() };
     let queue = Queue::new(&probe);
     let verdict = queue.signal(id, "approved", &by).await.unwrap();
-    assert_eq!(verdict, EditVerdict::Done(State::Ready));
+    assert_eq!(verdict, EditVerdict::Done(JobState::Ready));
     soon(worker.run_until_idle()).await.unwrap();
-    assert_eq!(probe.job(id).await.state, State::Completed);
+    assert_eq!(probe.job(id).await.state, JobState::Completed);
     assert_eq!(*notes.lock().unwrap(), ["asked", "approved by ann"]);
     let settled = queue.signal(id, "approved", &by).await.unwrap();
-    assert_eq!(settled, EditVerdict::WrongState(State::Completed));
+    assert_eq!(settled, EditVerdict::WrongState(JobState::Completed));
     let unknown = queue.signal(JobId::new(), "approved", &by).await.unwrap();
     assert_eq!(unknown, EditVerdict::NotFound);
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual::job::DeadReason;
 use punctual::time::{ManualClock, millis, seconds};
-use punctual::{Context, ErrorKind, JobId, Queue, State, Worker};
+use punctual::{Context, ErrorKind, JobId, JobState, Queue, Worker};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::support::*;
@@ -55,7 +55,7 @@ async fn of_64_jobs_only_the_one_that_ends_its_process_dies() {
             assert_eq!(job.dead, Some(DeadReason::Poison));
             assert_eq!(job.crashes, 3);
         } else {
-            assert_eq!(job.state, State::Completed, "job {n} is innocent");
+            assert_eq!(job.state, JobState::Completed, "job {n} is innocent");
         }
     }
 }
@@ -148,7 +148,11 @@ async fn a_suspect_whose_claim_was_not_answered_is_asked_for_alone_again() {
         "{claims:?}"
     );
     let job = probe.job(suspect).await;
-    assert_eq!((job.state, job.crashes), (State::Ready, 2), "handed back");
+    assert_eq!(
+        (job.state, job.crashes),
+        (JobState::Ready, 2),
+        "handed back"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -259,7 +263,7 @@ async fn a_handler_that_runs_on_keeps_a_suspect_out_and_nothing_else() {
     let long = send(&probe, LONG).await;
     let end = Arc::new(Semaphore::new(0));
     let running = Arc::new(AtomicU32::new(0));
-    let worker = Worker::new(&probe).suspect_patience(millis(50)).handle({
+    let worker = Worker::new(&probe).suspect_wait(millis(50)).handle({
         let end = end.clone();
         move |job: Ping, ctx: Context| {
             let (end, running) = (end.clone(), running.clone());
@@ -276,13 +280,13 @@ async fn a_handler_that_runs_on_keeps_a_suspect_out_and_nothing_else() {
     let background = background(&worker);
     for n in 0..200 {
         let usual = send(&probe, n).await;
-        assert_eq!(settled(&probe, usual).await.state, State::Completed);
+        assert_eq!(settled(&probe, usual).await.state, JobState::Completed);
     }
-    assert_eq!(probe.job(long).await.state, State::Active);
-    assert_eq!(probe.job(suspect).await.state, State::Ready);
+    assert_eq!(probe.job(long).await.state, JobState::Active);
+    assert_eq!(probe.job(suspect).await.state, JobState::Ready);
     end.add_permits(1);
     let suspect = settled(&probe, suspect).await;
-    assert_eq!((suspect.state, suspect.failures), (State::Completed, 0));
+    assert_eq!((suspect.state, suspect.failures), (JobState::Completed, 0));
     background.stop().await;
 }
 
@@ -294,7 +298,7 @@ async fn a_suspect_does_not_run_beside_a_handler_that_blocks_its_thread() {
     let blocked = Arc::new(std::sync::Mutex::new(blocked));
     let worker = Worker::new(&probe)
         .abort_grace(millis(50))
-        .suspect_patience(millis(50))
+        .suspect_wait(millis(50))
         .handle(move |job: Ping| {
             let blocked = blocked.clone();
             async move {
@@ -310,11 +314,11 @@ async fn a_suspect_does_not_run_beside_a_handler_that_blocks_its_thread() {
         .max_attempts(1);
     let blocking = blocking.await.unwrap().id;
     let running = background(&worker);
-    assert_eq!(settled(&probe, blocking).await.state, State::Dead);
+    assert_eq!(settled(&probe, blocking).await.state, JobState::Dead);
     assert_eq!(health.leaked(), 1, "its slot is given up, its thread runs");
     for n in 0..20 {
         let usual = send(&probe, n).await;
-        assert_eq!(settled(&probe, usual).await.state, State::Completed);
+        assert_eq!(settled(&probe, usual).await.state, JobState::Completed);
     }
     let claims = probe.calls("claim");
     soon(async {
@@ -326,6 +330,6 @@ async fn a_suspect_does_not_run_beside_a_handler_that_blocks_its_thread() {
     .await;
     assert_eq!(probe.job(suspect).await.attempt, 2, "it is not claimed");
     drop(unblock);
-    assert_eq!(settled(&probe, suspect).await.state, State::Completed);
+    assert_eq!(settled(&probe, suspect).await.state, JobState::Completed);
     running.stop().await;
 }

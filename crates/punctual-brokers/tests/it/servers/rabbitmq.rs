@@ -7,7 +7,7 @@ use lapin::options::*;
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, Consumer, ExchangeKind};
 use punctual::time::{Clock, SystemClock, millis, seconds};
-use punctual::{Context, JobRecord, MemoryEngine, RetryPolicy, State, Worker};
+use punctual::{Context, JobRecord, JobState, MemoryEngine, RetryPolicy, Worker};
 
 use super::address;
 use crate::support::*;
@@ -262,7 +262,7 @@ async fn dead_letters_become_dead_jobs_with_their_past_and_go_back() {
     let running = relay(&engine, source("amqp --queue shop.dlq", &broker.address));
     until(|| running.health.numbers().enqueued > 0).await;
     let found = jobs(&engine).await;
-    assert_eq!(found[0].state, State::Dead);
+    assert_eq!(found[0].state, JobState::Dead);
     assert_eq!(found[0].payload.as_ref(), b"{\"order\":7}");
     let why = found[0].last_error.clone().unwrap_or_default();
     assert_eq!(why, "expired in queue shop.work (1 times)");
@@ -309,7 +309,7 @@ async fn what_no_queue_takes_is_dead_with_the_reason() {
         .await
         .expect("it settles");
     let found = jobs(&engine).await.remove(0);
-    assert_eq!(found.state, State::Dead);
+    assert_eq!(found.state, JobState::Dead);
     let why = found.last_error.unwrap_or_default();
     assert!(why.contains("unroutable"), "{why}");
     working.abort();
@@ -351,12 +351,16 @@ async fn malformed_delays_become_dead_jobs_and_missing_ones_are_due_now() {
     let running = relay(&engine, source("amqp --queue delays", &broker.address));
     until(|| running.health.numbers().received >= 7 && running.health.numbers().refused >= 5).await;
     let found = jobs(&engine).await;
-    let of = |state: State| found.iter().filter(|job| job.state == state).count();
+    let of = |state: JobState| found.iter().filter(|job| job.state == state).count();
     assert_eq!(
-        (of(State::Dead), of(State::Scheduled), of(State::Ready)),
+        (
+            of(JobState::Dead),
+            of(JobState::Scheduled),
+            of(JobState::Ready)
+        ),
         (5, 1, 1)
     );
-    let dead = found.iter().filter(|job| job.state == State::Dead);
+    let dead = found.iter().filter(|job| job.state == JobState::Dead);
     for job in dead {
         assert_eq!(job.queue, "relay.test.refused");
         assert!(
@@ -498,7 +502,10 @@ async fn a_job_for_an_exchange_that_is_not_allowed_is_dead() {
     broker.exchange("allowed.a", ExchangeKind::Fanout).await;
     broker.queue("allowed", FieldTable::default()).await;
     broker.bind("allowed", "allowed.a", "").await;
-    for (to, state) in [("allowed.a", State::Completed), ("secret", State::Dead)] {
+    for (to, state) in [
+        ("allowed.a", JobState::Completed),
+        ("secret", JobState::Dead),
+    ] {
         let engine = Arc::new(MemoryEngine::new());
         let queue = punctual::Queue::new(&engine);
         let mut job = punctual::NewJob::new("mail", "1");
@@ -512,7 +519,7 @@ async fn a_job_for_an_exchange_that_is_not_allowed_is_dead() {
         let why = found.last_error.unwrap_or_default();
         assert_eq!(
             why.contains("is not allowed"),
-            state == State::Dead,
+            state == JobState::Dead,
             "{why}"
         );
     }

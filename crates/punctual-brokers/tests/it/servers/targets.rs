@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Consumer, ExchangeKind};
 use punctual::time::seconds;
-use punctual::{MemoryEngine, NewJob, Queue, State, push};
+use punctual::{JobState, MemoryEngine, NewJob, Queue, push};
 
 use super::rabbitmq::{Broker, emitting};
 use crate::support::*;
@@ -91,8 +91,8 @@ async fn a_target_that_is_not_allowed_or_malformed_ends_its_job() {
         worker.run_until_idle().await.expect("it works");
         let found = jobs(&engine).await.remove(0);
         let state = match part {
-            Some(_) => State::Dead,
-            None => State::Completed,
+            Some(_) => JobState::Dead,
+            None => JobState::Completed,
         };
         assert_eq!(found.state, state, "{target}: {found:?}");
         let why = found.last_error.unwrap_or_default();

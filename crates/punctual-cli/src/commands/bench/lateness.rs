@@ -38,7 +38,7 @@ pub(crate) struct Args {
 const AHEAD: Duration = millis(1_300);
 const SLICES_PER_SECOND: u64 = 5;
 /// How long after the last due a job may still come.
-const PATIENCE: Duration = seconds(10);
+const TIME_LIMIT: Duration = seconds(10);
 
 /// What the handler saw.
 struct Seen {
@@ -98,7 +98,7 @@ impl Args {
         if seen.early == 0 && lost == 0 && duplicated == 0 {
             Ok(())
         } else {
-            Err(Failure::told(Exit::Failed))
+            Err(Failure::reported(Exit::Failed))
         }
     }
 
@@ -128,8 +128,8 @@ impl Args {
             let _ = stopped.await;
         })));
         self.produce(place).await?;
-        let patience = AHEAD + seconds(1) + PATIENCE;
-        let finished = within(patience, all.notified()).await.is_some();
+        let time_limit = AHEAD + seconds(1) + TIME_LIMIT;
+        let finished = within(time_limit, all.notified()).await.is_some();
         let _ = stop.send(());
         running
             .await

@@ -10,7 +10,7 @@ use punctual::sync::Lock;
 use punctual::time::{Clock, Stopwatch, SystemClock, format_span, millis, minutes, pause, seconds};
 use punctual::worker::Shutdown;
 use punctual::{
-    Context, Error, ErrorKind, JobId, JobRecord, Namespace, NewJob, Queue, State, Worker,
+    Context, Error, ErrorKind, JobId, JobRecord, JobState, Namespace, NewJob, Queue, Worker,
 };
 use tokio::sync::Notify;
 
@@ -214,7 +214,7 @@ impl Load {
                     };
                     let edited = engine.edit(&namespace, edit).await?;
                     let is_done = |(_, verdict): &(Option<JobId>, EditVerdict)| {
-                        *verdict == EditVerdict::Done(State::Cancelled)
+                        *verdict == EditVerdict::Done(JobState::Cancelled)
                     };
                     if !edited.verdicts.iter().all(is_done) {
                         let message = "the engine did not cancel every job of the bench";

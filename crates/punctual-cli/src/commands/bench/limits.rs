@@ -71,7 +71,7 @@ const SLOTS: usize = 256;
 /// Short, so that jobs of a killed worker come again while the others run.
 const LEASE: Duration = seconds(2);
 /// Nothing starts for so long although jobs wait: the bench gives up.
-const PATIENCE: Duration = seconds(60);
+const TIME_LIMIT: Duration = seconds(60);
 
 impl Args {
     pub(super) async fn run(self, place: &Place) -> Result<()> {
@@ -150,7 +150,9 @@ impl Args {
         let mut to_kill = self.kill;
         let (mut seen, mut quiet) = (0, Duration::ZERO);
         let step = millis(20);
-        let patience = self.rate.map_or(PATIENCE, |(_, per)| PATIENCE.max(per * 3));
+        let time_limit = self
+            .rate
+            .map_or(TIME_LIMIT, |(_, per)| TIME_LIMIT.max(per * 3));
         loop {
             pause(step).await;
             let (started, ended) = watched.counts();
@@ -170,7 +172,7 @@ impl Args {
                 Duration::ZERO
             };
             seen = started;
-            if quiet > patience {
+            if quiet > time_limit {
                 let message = format!("nothing starts any more; {started} started, {ended} ended");
                 return Err(Failure::new(Exit::Failed, "internal", message));
             }
@@ -185,7 +187,7 @@ impl Args {
         };
         let stats = session.engine.stats(&session.namespace, request).await?;
         let left = |counts: &punctual::engine::Counts| {
-            counts.pending() + counts.of(punctual::State::Active)
+            counts.pending() + counts.of(punctual::JobState::Active)
         };
         Ok(stats.queues.iter().all(|queue| left(&queue.counts) == 0))
     }
@@ -239,7 +241,7 @@ impl Args {
         let over = self.concurrency.is_some_and(|most| most_active > most);
         match early == 0 && !over {
             true => Ok(()),
-            false => Err(Failure::told(Exit::Failed)),
+            false => Err(Failure::reported(Exit::Failed)),
         }
     }
 }

@@ -176,7 +176,7 @@ impl Shop {
         }
         // Settled: by an earlier delivery of this payment, or by the cancellation that won.
         let got = self.queue.get(job_id(order)).await?;
-        Ok(got.is_some_and(|got| got.state() == punctual::State::Cancelled))
+        Ok(got.is_some_and(|got| got.state() == punctual::JobState::Cancelled))
     }
 
     fn compress(&self, span: Duration) -> Duration {

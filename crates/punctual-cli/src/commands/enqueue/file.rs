@@ -77,7 +77,7 @@ impl FromFile<'_> {
         if summary.refused.is_empty() {
             Ok(())
         } else {
-            Err(Failure::told(Exit::Refused))
+            Err(Failure::reported(Exit::Refused))
         }
     }
 

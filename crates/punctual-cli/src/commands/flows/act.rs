@@ -10,7 +10,7 @@ use crate::output::{counted, object};
 
 pub(super) async fn cancel(session: &Session, name: &str) -> Result<()> {
     let cancelled = queue(session).flows().cancel(name).await;
-    let status = cancelled.map_err(|error| told(error, name))?;
+    let status = cancelled.map_err(|error| with_flow(error, name))?;
     if session.out.is_json() {
         return session.out.json(&object_of(&status));
     }
@@ -25,7 +25,7 @@ pub(super) async fn cancel(session: &Session, name: &str) -> Result<()> {
 
 pub(super) async fn retry(session: &Session, name: &str, from: Option<&str>) -> Result<()> {
     let retried = queue(session).flows().retry(name, from).await;
-    let retried = retried.map_err(|error| told(error, name))?;
+    let retried = retried.map_err(|error| with_flow(error, name))?;
     if session.out.is_json() {
         return session
             .out
@@ -41,7 +41,7 @@ pub(super) async fn retry(session: &Session, name: &str, from: Option<&str>) -> 
 
 pub(super) async fn recount(session: &Session, name: &str) -> Result<()> {
     let recounted = queue(session).flows().recount(name).await;
-    let recounted = recounted.map_err(|error| told(error, name))?;
+    let recounted = recounted.map_err(|error| with_flow(error, name))?;
     let agrees = recounted.agrees();
     if session.out.is_json() {
         session.out.json(&object!({
@@ -65,7 +65,7 @@ pub(super) async fn recount(session: &Session, name: &str) -> Result<()> {
     }
 }
 
-fn told(error: punctual::Error, name: &str) -> Failure {
+fn with_flow(error: punctual::Error, name: &str) -> Failure {
     let is_step = error.context().any(|(what, _)| what == "step");
     match error.kind() {
         ErrorKind::NotFound if !is_step => missing(name),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual::engine::{Action, Edit, EditVerdict, Edited, Select};
 use punctual::time::Timestamp;
-use punctual::{Due, JobId, State};
+use punctual::{Due, JobId, JobState};
 
 use super::endings::IdOrEnd;
 use super::name_of;
@@ -154,7 +154,7 @@ impl Reschedule {
 impl Redrive {
     pub(super) async fn run(mut self, session: &Session) -> Result<()> {
         let filter = &mut self.which.filter;
-        filter.state.get_or_insert(State::Dead);
+        filter.state.get_or_insert(JobState::Dead);
         self.which.edit(session, &Action::Redrive, "redrive").await
     }
 }
@@ -349,7 +349,7 @@ impl Which {
                     "target": name,
                     "id": id.map(|id| id.to_string()),
                     "verdict": verdict.name(),
-                    "state": state_of(*verdict).map(State::name),
+                    "state": state_of(*verdict).map(JobState::name),
                     "dry_run": self.dry_run,
                     "durability": durability.to_string(),
                 }))?;
@@ -383,20 +383,20 @@ impl Which {
                     EditVerdict::NotFound | EditVerdict::AlreadyCancelled
                 )
         }) {
-            return Err(Failure::told(Exit::Refused));
+            return Err(Failure::reported(Exit::Refused));
         }
         if any(|verdict| matches!(verdict, EditVerdict::NotFound)) {
-            return Err(Failure::told(Exit::NotFound));
+            return Err(Failure::reported(Exit::NotFound));
         }
         Ok(())
     }
 }
 
-fn state_of(verdict: EditVerdict) -> Option<State> {
+fn state_of(verdict: EditVerdict) -> Option<JobState> {
     match verdict {
         EditVerdict::Done(state) | EditVerdict::WrongState(state) => Some(state),
-        EditVerdict::CancelRequested | EditVerdict::JobActive => Some(State::Active),
-        EditVerdict::AlreadyCancelled => Some(State::Cancelled),
+        EditVerdict::CancelRequested | EditVerdict::JobActive => Some(JobState::Active),
+        EditVerdict::AlreadyCancelled => Some(JobState::Cancelled),
         _ => None,
     }
 }

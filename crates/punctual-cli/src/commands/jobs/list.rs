@@ -2,7 +2,7 @@
 
 use punctual::engine::{Filter, List, ListBy};
 use punctual::time::Timestamp;
-use punctual::{JobRecord, State};
+use punctual::{JobRecord, JobState};
 
 use super::ends;
 use super::select::Where;
@@ -24,14 +24,14 @@ Scheduled jobs of a queue are sorted by due, settled ones newest first. A search
 reads every job.";
 
 /// The order in which a person wants to see the jobs of a queue.
-const STATES: [State; 7] = [
-    State::Active,
-    State::Ready,
-    State::Scheduled,
-    State::Held,
-    State::Dead,
-    State::Cancelled,
-    State::Completed,
+const STATES: [JobState; 7] = [
+    JobState::Active,
+    JobState::Ready,
+    JobState::Scheduled,
+    JobState::Held,
+    JobState::Dead,
+    JobState::Cancelled,
+    JobState::Completed,
 ];
 
 /// List jobs

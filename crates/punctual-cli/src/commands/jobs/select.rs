@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use punctual::State;
+use punctual::JobState;
 use punctual::engine::{Filter, Target};
 use punctual::time::Timestamp;
 
@@ -52,7 +52,7 @@ impl Named {
 pub(super) struct Where {
     /// Only jobs in this state
     #[arg(long, value_name = "STATE", value_parser = states())]
-    pub(super) state: Option<State>,
+    pub(super) state: Option<JobState>,
 
     /// Only jobs of this kind
     #[arg(long, value_name = "NAME")]
@@ -95,7 +95,7 @@ impl Where {
 }
 
 /// The states by name, which completions of a shell know too.
-fn states() -> impl TypedValueParser<Value = State> {
-    let parser = PossibleValuesParser::new(State::ALL.map(State::name));
-    parser.try_map(|name| name.parse::<State>())
+fn states() -> impl TypedValueParser<Value = JobState> {
+    let parser = PossibleValuesParser::new(JobState::ALL.map(JobState::name));
+    parser.try_map(|name| name.parse::<JobState>())
 }

@@ -2,7 +2,7 @@
 
 use punctual::job::{MemoSource, PastOutcome};
 use punctual::time::Timestamp;
-use punctual::{JobRecord, State};
+use punctual::{JobRecord, JobState};
 
 use crate::output::{ago, cut};
 
@@ -54,7 +54,7 @@ pub(super) fn shown(job: &JobRecord, now: Timestamp) -> Option<String> {
         events.push((at, 6, format!("settled: {}", job.state)));
     }
     events.sort_by_key(|(at, rank, _)| (*at, *rank));
-    if job.state == State::Held {
+    if job.state == JobState::Held {
         let waits = job.wait_for.iter().map(|name| cut(name, NAME_SHOWN));
         events.extend(waits.map(|name| (job.due, 7, format!("waits for {name} until then"))));
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use punctual::State;
+use punctual::JobState;
 use punctual::engine::{Action, Edit, Filter, Select};
 
 use crate::args::Session;
@@ -12,8 +12,8 @@ use crate::output::{counted, object};
 use crate::progress::Progress;
 
 /// Held jobs first, so that no follower starts because its holder goes.
-const WAITING: [State; 3] = [State::Held, State::Scheduled, State::Ready];
-const SETTLED: [State; 3] = [State::Completed, State::Cancelled, State::Dead];
+const WAITING: [JobState; 3] = [JobState::Held, JobState::Scheduled, JobState::Ready];
+const SETTLED: [JobState; 3] = [JobState::Completed, JobState::Cancelled, JobState::Dead];
 
 /// Cancels the waiting jobs of a queue, or deletes its settled ones; says how many.
 pub(super) async fn run(

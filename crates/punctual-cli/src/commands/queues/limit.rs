@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use punctual::engine::{ClosedLimit, LimitStats, Rate, ShareSettings};
 use punctual::queue::QueueLimits;
 use punctual::time::{Timestamp, exact_span, format_span, parse_span};
-use punctual::{Queue, State};
+use punctual::{JobState, Queue};
 
 use super::stats;
 use crate::args::Session;
@@ -212,7 +212,7 @@ impl Args {
     async fn show(&self, session: &Session) -> Result<()> {
         let stats = stats(session, vec![self.queue.clone()]).await?;
         let of_queue = stats.first();
-        let active = of_queue.map_or(0, |stats| stats.counts.of(State::Active));
+        let active = of_queue.map_or(0, |stats| stats.counts.of(JobState::Active));
         let limits = of_queue.and_then(|stats| stats.limits);
         let handle = Queue::new(&session.engine).namespace(session.namespace.clone());
         let shares = handle.limits(&self.queue).share_settings().await?;

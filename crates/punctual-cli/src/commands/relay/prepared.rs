@@ -8,7 +8,7 @@ use std::time::Duration;
 use punctual::engine::StatsRequest;
 use punctual::time::{format_span, hours, seconds, within};
 use punctual::worker::{QueueShare, shutdown_signal};
-use punctual::{Context, Engine, JobRecord, Limits, Namespace, NewJob, State, Worker, push};
+use punctual::{Context, Engine, JobRecord, JobState, Limits, Namespace, NewJob, Worker, push};
 use punctual_relay::lines::LineSink;
 use punctual_relay::{Open, Relay, RelayHealth, RelayNumbers};
 
@@ -201,7 +201,7 @@ impl Prepared {
         };
         let stats = engine.stats(namespace, request).await?;
         let first = stats.queues.first();
-        Ok(first.map_or(0, |one| one.counts.of(State::Ready)))
+        Ok(first.map_or(0, |one| one.counts.of(JobState::Ready)))
     }
 
     /// The worker that hands the jobs of these queues to its sink, if it has one.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use punctual::engine::StatsRequest;
 use punctual::time::{pause, seconds};
-use punctual::{Engine, Namespace, Result, State, push};
+use punctual::{Engine, JobState, Namespace, Result, push};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -30,7 +30,7 @@ pub(super) async fn find(
     let queues = all.filter(|one| push::is_amqp_queue(&one.queue));
     let (mut names, mut ready) = (BTreeSet::new(), 0);
     for one in queues {
-        ready += one.counts.of(State::Ready);
+        ready += one.counts.of(JobState::Ready);
         names.insert(one.queue);
     }
     Ok((names, ready))

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use punctual::engine::{StatsRequest, Target};
 use punctual::time::{Stopwatch, millis, minutes, pause, seconds, within};
 use punctual::worker::Verdict;
-use punctual::{Context, Engine, JobRecord, NewJob, State, Worker};
+use punctual::{Context, Engine, JobRecord, JobState, NewJob, Worker};
 use punctual_redis::testing::TestServer;
 use tokio::sync::watch;
 
@@ -64,7 +64,7 @@ async fn a_hundred_idle_workers_on_redis_make_few_calls_and_still_listen() {
         loop {
             let got = asker.get(&here(), vec![Target::Id(id)], false).await;
             let job = got.expect("get").remove(0).expect("it is kept");
-            if job.state() == State::Completed {
+            if job.state() == JobState::Completed {
                 return;
             }
             pause(millis(10)).await;

@@ -33,7 +33,7 @@ const BATCH: usize = 500;
 /// Dead letters stay for 30 days, everything else for less.
 const LAPSE: Duration = days(40);
 /// Within that time of the wall clock an engine comes down that has nothing to do.
-const PATIENCE: Duration = seconds(60);
+const TIME_LIMIT: Duration = seconds(60);
 
 /// What an engine takes, by kind: keys, bytes in memory by its own account, bytes that its process
 /// holds of the machine's memory, bytes on disk.
@@ -114,7 +114,7 @@ async fn comes_down(soaked: &mut impl Soaked, base: &Taken) -> Taken {
         {
             return left;
         }
-        let has_time = watch.elapsed() < PATIENCE;
+        let has_time = watch.elapsed() < TIME_LIMIT;
         assert!(
             has_time,
             "it does not come down to {base:?} any more: {left:?}"

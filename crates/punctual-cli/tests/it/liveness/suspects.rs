@@ -9,7 +9,7 @@ use punctual::engine::{StatsRequest, Target};
 use punctual::job::DeadReason;
 use punctual::time::{millis, pause, seconds};
 use punctual::worker::Verdict;
-use punctual::{Context, Engine, JobId, JobRecord, NewJob, State, Worker};
+use punctual::{Context, Engine, JobId, JobRecord, JobState, NewJob, Worker};
 use punctual_redis::testing::TestServer;
 use rustix::process::Signal;
 
@@ -61,7 +61,7 @@ async fn one_of_64_dies(address: &str) {
         if job.kind == POISON {
             assert_eq!(job.dead, Some(DeadReason::Poison), "{job:?}");
         } else {
-            assert_eq!(job.state, State::Completed, "{job:?}");
+            assert_eq!(job.state, JobState::Completed, "{job:?}");
             assert!(job.crashes >= SUSPECT, "it was under suspicion: {job:?}");
         }
     }
@@ -133,7 +133,8 @@ async fn settled(engine: Arc<dyn Engine>) {
     loop {
         let stats = engine.stats(&here(), StatsRequest::default()).await;
         let queues = stats.expect("stats").queues;
-        let open = |counts: punctual::engine::Counts| counts.pending() + counts.of(State::Active);
+        let open =
+            |counts: punctual::engine::Counts| counts.pending() + counts.of(JobState::Active);
         if queues.iter().map(|queue| open(queue.counts)).sum::<u64>() == 0 {
             return;
         }

@@ -8,7 +8,9 @@ use punctual::engine::{
     Settlement, Target, Token, WorkerId,
 };
 use punctual::time::{ManualClock, hours};
-use punctual::{Due, Effect, Engine, ErrorKind, JobId, Namespace, NewJob, Outcome, Result, State};
+use punctual::{
+    Due, Effect, Engine, ErrorKind, JobId, JobState, Namespace, NewJob, Outcome, Result,
+};
 
 /// What was met in a history, so that a test can say that it met enough.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +44,7 @@ pub(crate) struct Caller {
     random: u64,
     worker: WorkerId,
     /// Every job that was acknowledged, with the state that was: pending or settled.
-    known: BTreeMap<JobId, State>,
+    known: BTreeMap<JobId, JobState>,
     /// Jobs it holds leases of.
     held: Vec<(Token, JobId, u32)>,
     doubt: Option<Doubt>,
@@ -170,7 +172,7 @@ impl Caller {
         );
         self.doubt = None;
         self.known
-            .extend(ids.into_iter().map(|id| (id, State::Scheduled)));
+            .extend(ids.into_iter().map(|id| (id, JobState::Scheduled)));
         Ok(())
     }
 
@@ -208,8 +210,8 @@ impl Caller {
             SettleVerdict::Settled { .. }
         ));
         self.doubt = None;
-        self.known.insert(id, State::Completed);
-        self.known.insert(next, State::Scheduled);
+        self.known.insert(id, JobState::Completed);
+        self.known.insert(next, JobState::Scheduled);
         Ok(())
     }
 
@@ -231,11 +233,11 @@ impl Caller {
         let edited = engine.edit(&Namespace::default(), edit).await?;
         assert!(edited.verdicts[0].1.is_change());
         self.doubt = None;
-        self.known.insert(id, State::Cancelled);
+        self.known.insert(id, JobState::Cancelled);
         Ok(())
     }
 
-    async fn state(&self, engine: &dyn Engine, id: JobId) -> Option<State> {
+    async fn state(&self, engine: &dyn Engine, id: JobId) -> Option<JobState> {
         let got = engine
             .get(&Namespace::default(), vec![Target::Id(id)], false)
             .await;
@@ -274,7 +276,7 @@ impl Caller {
                 let mut stored = 0;
                 for id in &ids {
                     if self.state(engine, *id).await.is_some() {
-                        self.known.insert(*id, State::Scheduled);
+                        self.known.insert(*id, JobState::Scheduled);
                         stored += 1;
                     }
                 }
@@ -285,20 +287,20 @@ impl Caller {
                 );
             }
             Doubt::Settle { job, follower } => {
-                let is_settled = self.state(engine, job).await == Some(State::Completed);
+                let is_settled = self.state(engine, job).await == Some(JobState::Completed);
                 let has_effect = self.state(engine, follower).await.is_some();
                 assert_eq!(
                     is_settled, has_effect,
                     "an outcome and its effect stand or fall together"
                 );
                 if is_settled {
-                    self.known.insert(job, State::Completed);
-                    self.known.insert(follower, State::Scheduled);
+                    self.known.insert(job, JobState::Completed);
+                    self.known.insert(follower, JobState::Scheduled);
                 }
             }
             Doubt::Cancel(id) => {
-                if self.state(engine, id).await == Some(State::Cancelled) {
-                    self.known.insert(id, State::Cancelled);
+                if self.state(engine, id).await == Some(JobState::Cancelled) {
+                    self.known.insert(id, JobState::Cancelled);
                 }
             }
         }

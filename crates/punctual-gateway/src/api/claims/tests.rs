@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use http_body_util::BodyExt;
 use punctual::time::{ManualClock, Timestamp, seconds, within};
-use punctual::{Engine, JobId, MemoryEngine, Namespace, NewJob, State as JobState};
+use punctual::{Engine, JobId, JobState, MemoryEngine, Namespace, NewJob};
 
 use super::*;
 use crate::access::Tokens;

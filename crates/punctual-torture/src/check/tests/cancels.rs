@@ -1,6 +1,6 @@
 //! Tests of the checker: cancels.
 
-use punctual::State;
+use punctual::JobState;
 
 use super::scenario::{CLAIMED, DUE, ENOUGH, JOB, MS, SENT, Scenario, completed};
 use crate::event::{Event, Verdict};
@@ -51,8 +51,8 @@ fn a_cancelled_job_seen_in_another_state_is_found() {
         scenario.is_seen(JOB, state);
         cancelled(scenario, CLAIMED + 9 * MS, "done").broken()
     };
-    assert_eq!(seen(State::Dead), ["I1"]);
-    assert_eq!(seen(State::Cancelled), NOTHING);
+    assert_eq!(seen(JobState::Dead), ["I1"]);
+    assert_eq!(seen(JobState::Cancelled), NOTHING);
 }
 
 #[test]
@@ -61,10 +61,10 @@ fn an_end_that_is_accepted_after_a_cancel_is_found() {
         let mut scenario = Scenario::unsettled();
         scenario.claims("worker", CLAIMED, 1, (0, 0));
         scenario.settles("worker", at, 1, "retry", Some(answer));
-        scenario.is_seen(JOB, State::Cancelled);
+        scenario.is_seen(JOB, JobState::Cancelled);
         cancelled(scenario, CLAIMED + 9 * MS, "done").broken()
     };
-    let taken = || Verdict::Settled(State::Ready, None);
+    let taken = || Verdict::Settled(JobState::Ready, None);
     assert_eq!(retried(CLAIMED + 11 * MS, taken()), ["I1"]);
     assert_eq!(retried(CLAIMED + 11 * MS, Verdict::LeaseLost), NOTHING);
     assert_eq!(retried(CLAIMED + 5 * MS, taken()), NOTHING, "it came first");
@@ -80,9 +80,9 @@ fn a_job_that_its_handler_cancelled_is_cancelled_already() {
     let scenario = cancelled(scenario, CLAIMED + MS, "cancel_requested");
     let ended = |verdict| {
         let mut scenario = scenario.clone();
-        let taken = Some(Verdict::Settled(State::Cancelled, None));
+        let taken = Some(Verdict::Settled(JobState::Cancelled, None));
         scenario.settles("worker", CLAIMED + 5 * MS, 1, "cancelled", taken);
-        scenario.is_seen(JOB, State::Cancelled);
+        scenario.is_seen(JOB, JobState::Cancelled);
         cancelled(scenario, CLAIMED + 9 * MS, verdict).broken()
     };
     assert_eq!(ended("already_cancelled"), NOTHING);
@@ -168,7 +168,7 @@ fn a_job_that_was_not_found_and_is_back_is_found() {
     unanswered.forget(|event| matches!(event, Event::EnqueueOk { .. }));
     unanswered.claims("worker", CLAIMED, 1, (0, 0));
     unanswered.settles("worker", CLAIMED + 5 * MS, 1, "completed", completed());
-    unanswered.ends_as(State::Completed, 1);
+    unanswered.ends_as(JobState::Completed, 1);
     let early = cancelled(unanswered, SENT + 2 * MS, "not_found");
     assert!(!early.broken().contains(&"I1".to_owned()));
 }

@@ -1,6 +1,6 @@
 //! Tests of the checker: power cuts.
 
-use punctual::State;
+use punctual::JobState;
 
 use super::scenario::{
     AFTER_CRASH, CLAIMED, DUE, JOB, LEASE_DURATION, MS, OTHER, SENT, Scenario, completed, token,
@@ -59,7 +59,7 @@ fn a_claim_that_was_synced_with_an_end_or_a_cancel_is_not_forgotten() {
         scenario.settles("another", AFTER_CRASH + 5 * MS, 2, "retry", answer);
         breaks(&scenario, "I3")
     };
-    assert!(ended(Some(Verdict::Settled(State::Ready, None))));
+    assert!(ended(Some(Verdict::Settled(JobState::Ready, None))));
     assert!(!ended(None));
     let cancelled = |verdict: &str| {
         let mut scenario = overruled();
@@ -128,7 +128,7 @@ fn read_late(sent: u64) -> Scenario {
     scenario.claims("another", again, 1, (0, 0));
     scenario.runs("another", again + MS, 1);
     scenario.settles("another", again + 5 * MS, 1, "completed", completed());
-    scenario.ends_as(State::Completed, 1);
+    scenario.ends_as(JobState::Completed, 1);
     let due = DUE + 50 * MS;
     scenario.change(|event| match event {
         Event::ClaimOk { now, leases, .. } if *now > CLAIMED => {

@@ -1,6 +1,6 @@
 //! Tests of the checker: how attempts end.
 
-use punctual::State;
+use punctual::JobState;
 
 use super::scenario::{CLAIMED, LEASE_DURATION, MS, Scenario};
 use crate::event::{Event, Verdict};
@@ -41,14 +41,17 @@ fn handed_back(outcome: &str, answer: Option<Verdict>, counts: (u32, u32)) -> Sc
     scenario.claims("worker", CLAIMED, 1, (0, 0));
     scenario.settles("worker", CLAIMED + MS, 1, outcome, answer);
     scenario.claims("worker", CLAIMED + LEASE_DURATION + 3 * MS, 2, counts);
-    scenario.ends_as(State::Dead, 2);
+    scenario.ends_as(JobState::Dead, 2);
     scenario
 }
 
 #[test]
 fn what_is_handed_back_is_no_failure_and_no_crash() {
     let taken = |state| Some(Verdict::Settled(state, None));
-    for (outcome, state) in [("released", State::Ready), ("snooze", State::Scheduled)] {
+    for (outcome, state) in [
+        ("released", JobState::Ready),
+        ("snooze", JobState::Scheduled),
+    ] {
         assert_eq!(handed_back(outcome, taken(state), (0, 0)).broken(), NOTHING);
         assert_eq!(handed_back(outcome, taken(state), (1, 0)).broken(), ["I7"]);
         assert_eq!(handed_back(outcome, taken(state), (0, 1)).broken(), ["I7"]);

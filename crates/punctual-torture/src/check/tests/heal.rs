@@ -1,6 +1,6 @@
 //! Tests of the checker: recovery without help.
 
-use punctual::State;
+use punctual::JobState;
 
 use super::scenario::{CLAIMED, JOB, MS, SENT, Scenario};
 use crate::check::Verdict;
@@ -19,7 +19,7 @@ fn claimed_in_a_rest_after(span: u64) -> Scenario {
     scenario.sends(JOB, "created");
     scenario.rest(QUIET_PERIODS, QUIET_PERIODS + 6_000 * MS);
     scenario.claims("worker", QUIET_PERIODS + span, 1, (0, 0));
-    scenario.ends_as(State::Dead, 1);
+    scenario.ends_as(JobState::Dead, 1);
     scenario
 }
 
@@ -51,7 +51,7 @@ fn a_rest_in_which_no_worker_claims_any_more_is_found() {
 #[test]
 fn a_rest_in_which_only_jobs_of_long_before_are_ready_is_judged() {
     let quiet_periods = 30_000 * MS;
-    let scenario = |left: State| {
+    let scenario = |left: JobState| {
         let mut scenario = Scenario::unsettled();
         scenario.rest(quiet_periods, quiet_periods + 6_000 * MS);
         scenario.ends_as(left, 0);
@@ -66,12 +66,12 @@ fn a_rest_in_which_only_jobs_of_long_before_are_ready_is_judged() {
         let mut of_quiet_periods = examples.filter(|it| it.starts_with("nothing is broken from"));
         of_quiet_periods.next().is_some()
     };
-    assert!(found(&scenario(State::Ready)));
+    assert!(found(&scenario(JobState::Ready)));
     assert!(
-        !found(&scenario(State::Cancelled)),
+        !found(&scenario(JobState::Cancelled)),
         "no worker is to claim it"
     );
-    let mut late = scenario(State::Dead);
+    let mut late = scenario(JobState::Dead);
     late.claims("worker", quiet_periods + 7_000 * MS, 1, (0, 0));
     assert!(found(&late));
 }

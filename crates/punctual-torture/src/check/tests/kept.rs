@@ -1,6 +1,6 @@
 //! Tests of the checker: acknowledged jobs are kept.
 
-use punctual::State;
+use punctual::JobState;
 
 use super::scenario::{CLAIMED, JOB, MS, OTHER, SENT, Scenario};
 use crate::event::Event;
@@ -55,7 +55,12 @@ fn one_whose_end_was_not_answered_two_minutes_before_the_end_may_be_gone() {
 
 #[test]
 fn an_acknowledged_job_that_waits_at_the_end_is_lost() {
-    for state in [State::Held, State::Scheduled, State::Ready, State::Active] {
+    for state in [
+        JobState::Held,
+        JobState::Scheduled,
+        JobState::Ready,
+        JobState::Active,
+    ] {
         let mut scenario = Scenario::unsettled();
         scenario.ends_as(state, 1);
         assert_eq!(scenario.broken(), ["I1"], "{state}");
@@ -64,7 +69,7 @@ fn an_acknowledged_job_that_waits_at_the_end_is_lost() {
 
 #[test]
 fn an_acknowledged_job_that_was_cancelled_or_buried_is_not_lost() {
-    for state in [State::Cancelled, State::Dead] {
+    for state in [JobState::Cancelled, JobState::Dead] {
         let mut scenario = Scenario::unsettled();
         scenario.ends_as(state, 1);
         assert_eq!(scenario.broken(), NOTHING, "{state}");
@@ -73,7 +78,7 @@ fn an_acknowledged_job_that_was_cancelled_or_buried_is_not_lost() {
 
 #[test]
 fn a_job_that_died_or_was_cancelled_for_no_reason_is_found() {
-    for state in [State::Dead, State::Cancelled] {
+    for state in [JobState::Dead, JobState::Cancelled] {
         let mut scenario = Scenario::unsettled();
         scenario.is_seen(JOB, state);
         assert_eq!(scenario.broken(), ["I1"], "{state}");
@@ -225,11 +230,11 @@ fn a_job_without_an_answer_is_whole_or_not_there() {
     absent.invokes(JOB, call, SENT);
     assert_eq!(absent.broken(), NOTHING);
     let mut whole = absent.clone();
-    whole.ends_as(State::Dead, 1);
+    whole.ends_as(JobState::Dead, 1);
     assert_eq!(whole.broken(), NOTHING);
     assert_eq!(whole.judged().tally.recovered, 1);
     let mut half = absent.clone();
-    half.ends_as(State::Ready, 1);
+    half.ends_as(JobState::Ready, 1);
     assert_eq!(half.broken(), ["I1"]);
     let mut claimed = absent;
     claimed.claims("worker", CLAIMED, 1, (0, 0));
@@ -274,7 +279,7 @@ fn a_backlog_that_does_not_drain_is_found() {
     assert_eq!(scenario.broken(), ["W"]);
     let mut scenario = Scenario::unsettled();
     scenario.forget(|event| matches!(event, Event::Drained));
-    scenario.ends_as(State::Ready, 1);
+    scenario.ends_as(JobState::Ready, 1);
     assert_eq!(scenario.broken(), ["W"], "it waits, and is not lost");
 }
 
@@ -322,7 +327,7 @@ fn a_job_that_is_buried_as_poison_had_run_alone() {
                 *alone = alone_in_its_last;
             }
         });
-        let (state, poison, attempt) = (State::Dead, true, Some(1));
+        let (state, poison, attempt) = (JobState::Dead, true, Some(1));
         scenario.snapshot.jobs.insert(
             JOB,
             Seen {

@@ -1,7 +1,7 @@
 //! Tests of the checker: unique keys.
 
 use punctual::engine::Token;
-use punctual::{State, UniquePolicy};
+use punctual::{JobState, UniquePolicy};
 
 use super::scenario::{CLAIMED, JOB, MS, OTHER, SENT, Scenario, completed};
 use crate::event::{Event, Verdict};
@@ -47,7 +47,7 @@ fn a_job_that_holds_a_key_by_anothers_receipt_is_acknowledged() {
     scenario.claims("worker", CLAIMED, 1, (0, 0));
     scenario.runs("worker", CLAIMED + MS, 1);
     scenario.settles("worker", CLAIMED + 5 * MS, 1, "completed", completed());
-    scenario.ends_as(State::Completed, 1);
+    scenario.ends_as(JobState::Completed, 1);
     scenario.is_of(OTHER);
     let seen = scenario.snapshot.jobs.remove(&JOB).expect("it was seen");
     scenario.snapshot.jobs.insert(OTHER, seen);
@@ -82,7 +82,7 @@ fn a_job_that_was_merged_into_one_that_was_cancelled_is_found() {
         let mut scenario = Scenario::unsettled();
         let call = scenario.call();
         scenario.cancels(call, SENT + 20 * MS, verdict);
-        scenario.is_seen(JOB, State::Cancelled);
+        scenario.is_seen(JOB, JobState::Cancelled);
         let call = scenario.call();
         scenario.invokes(OTHER, call, at);
         scenario.answers(call, at + MS, "merged", Some(JOB));
@@ -116,8 +116,8 @@ fn beside(at: u64, answer: Option<Verdict>, share: impl FnOnce(&mut Scenario)) -
         Event::Start { token, .. } => fence(token),
         _ => {}
     });
-    scenario.ends_as(State::Completed, 1);
-    scenario.is_seen(OTHER, State::Completed);
+    scenario.ends_as(JobState::Completed, 1);
+    scenario.is_seen(OTHER, JobState::Completed);
     let rows = scenario.snapshot.rows[&JOB];
     scenario.snapshot.rows.insert(OTHER, rows);
     share(&mut scenario);
@@ -195,7 +195,7 @@ fn a_job_that_is_stored_beside_the_holder_of_its_key_is_found() {
         scenario.invokes(OTHER, call, at);
         scenario.answers(call, at + MS, verdict, Some(JOB));
         scenario.share_a_key(policy);
-        scenario.is_seen(OTHER, State::Cancelled);
+        scenario.is_seen(OTHER, JobState::Cancelled);
         let broken = scenario.broken();
         broken.contains(&"I2".to_owned())
     };

@@ -1,6 +1,6 @@
 //! Tests of the checker: the state of each job in the snapshot.
 
-use punctual::{JobId, State, UniquePolicy};
+use punctual::{JobId, JobState, UniquePolicy};
 
 use super::scenario::{AFTER_CRASH, CLAIMED, JOB, MS, OTHER, SENT, Scenario};
 use crate::event::{Event, Verdict};
@@ -30,7 +30,7 @@ fn beside(verdict: &str, named: Option<JobId>, job: UniquePolicy, other: UniqueP
             (jobs[0].unique, jobs[0].policy) = (Some("key-1".into()), Some(other));
         }
     });
-    scenario.is_seen(JOB, State::Cancelled);
+    scenario.is_seen(JOB, JobState::Cancelled);
     scenario
 }
 
@@ -61,7 +61,7 @@ fn neither_itself_nor_an_earlier_job_excuses_a_cancelled_job() {
         let call = scenario.call();
         scenario.invokes(id, call, SENT + 2 * MS);
         scenario.share_a_key(UniquePolicy::Replace);
-        scenario.is_seen(JOB, State::Cancelled);
+        scenario.is_seen(JOB, JobState::Cancelled);
         tells_of(&scenario, JOB)
     };
     assert!(unanswered(JOB), "it was sent twice");
@@ -72,7 +72,7 @@ fn neither_itself_nor_an_earlier_job_excuses_a_cancelled_job() {
     before.answers(call, 2 * MS, "duplicate", None);
     before.sends(JOB, "created");
     before.share_a_key(UniquePolicy::Replace);
-    before.is_seen(JOB, State::Cancelled);
+    before.is_seen(JOB, JobState::Cancelled);
     assert!(tells_of(&before, JOB));
 }
 
@@ -82,7 +82,7 @@ fn a_cancel_that_came_to_nothing_excuses_nothing() {
         let mut scenario = Scenario::unsettled();
         let call = scenario.call();
         scenario.cancels(call, SENT + 2 * MS, verdict);
-        scenario.is_seen(JOB, State::Cancelled);
+        scenario.is_seen(JOB, JobState::Cancelled);
         scenario.broken()
     };
     for verdict in ["done", "cancel_requested", "already_cancelled"] {
@@ -97,11 +97,11 @@ fn a_cancel_that_came_to_nothing_excuses_nothing() {
 fn a_job_may_be_dead_of_twenty_failures_and_of_no_fewer() {
     let failed = |times: u32| {
         let mut scenario = Scenario::unsettled();
-        scenario.is_seen(JOB, State::Dead);
+        scenario.is_seen(JOB, JobState::Dead);
         for attempt in 1..=times {
             let at = CLAIMED + u64::from(attempt) * 2_000 * MS;
             scenario.claims("worker", at, attempt, (attempt - 1, 0));
-            let retried = Verdict::Settled(State::Ready, None);
+            let retried = Verdict::Settled(JobState::Ready, None);
             scenario.settles("worker", at + MS, attempt, "retry", Some(retried));
         }
         scenario.broken()
@@ -148,7 +148,7 @@ fn a_job_that_is_claimed_after_another_took_its_place_is_found() {
 /// A history of one handler, that settles something else than what the job is in the snapshot.
 #[test]
 fn a_job_that_ended_otherwise_than_was_settled_is_found() {
-    use State::{Cancelled, Completed, Dead};
+    use JobState::{Cancelled, Completed, Dead};
     let ended = |outcome: &str, answer: Option<Verdict>, state| {
         let mut scenario = Scenario::one_job();
         scenario
@@ -158,7 +158,7 @@ fn a_job_that_ended_otherwise_than_was_settled_is_found() {
         tells_of(&scenario, JOB)
     };
     let taken = |state| Some(Verdict::Settled(state, None));
-    let (retried, repeated) = (taken(State::Scheduled), Some(Verdict::Repeated));
+    let (retried, repeated) = (taken(JobState::Scheduled), Some(Verdict::Repeated));
     assert!(!ended("completed", taken(Completed), Completed));
     assert!(ended("retry", retried, Completed), "it was to run again");
     assert!(ended("completed", taken(Completed), Dead));
@@ -184,7 +184,7 @@ fn an_unanswered_end_explains_nothing_after_a_new_claim() {
             ends[0].outcome = "retry".into()
         }
         Event::SettleOk { verdicts, .. } => {
-            verdicts[0] = Verdict::Settled(State::Scheduled, None);
+            verdicts[0] = Verdict::Settled(JobState::Scheduled, None);
         }
         _ => {}
     });
@@ -199,7 +199,7 @@ fn a_job_that_would_die_and_never_ran_is_not_dead_of_that() {
             jobs[0].scripted = ScriptedOutcome::Dies;
         }
     });
-    scenario.is_seen(JOB, State::Dead);
+    scenario.is_seen(JOB, JobState::Dead);
     assert_eq!(scenario.broken(), ["I1"]);
 }
 
@@ -210,7 +210,7 @@ fn a_job_that_is_claimed_after_its_cancel_was_answered_is_found() {
         let call = scenario.call();
         scenario.cancels(call, CLAIMED - 9 * MS, "done");
         scenario.claims("worker", at, 1, (0, 0));
-        scenario.is_seen(JOB, State::Cancelled);
+        scenario.is_seen(JOB, JobState::Cancelled);
         scenario.broken()
     };
     assert_eq!(claimed(CLAIMED), ["I1"]);

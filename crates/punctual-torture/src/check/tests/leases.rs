@@ -1,6 +1,6 @@
 //! Tests of the checker: leases.
 
-use punctual::State;
+use punctual::JobState;
 use punctual::engine::Token;
 
 use super::scenario::{
@@ -44,7 +44,7 @@ fn a_lease_that_was_handed_back_is_over() {
         CLAIMED + 5 * MS,
         1,
         "released",
-        Some(Verdict::Settled(State::Ready, None)),
+        Some(Verdict::Settled(JobState::Ready, None)),
     );
     assert_eq!(
         scenario.broken(),
@@ -120,7 +120,7 @@ fn a_lease_ends_with_an_engine_that_dies_with_its_holder() {
     scenario.claims("another", CLAIMED + 2 * MS, 2, (0, 1));
     scenario.runs("another", CLAIMED + 3 * MS, 2);
     scenario.settles("another", CLAIMED + 4 * MS, 2, "completed", completed());
-    scenario.ends_as(State::Completed, 2);
+    scenario.ends_as(JobState::Completed, 2);
     assert_eq!(scenario.broken(), NOTHING);
 }
 
@@ -223,7 +223,7 @@ fn a_stale_end_of_the_same_attempt_is_found_by_its_fence() {
     assert_eq!(scenario.judged().tally.stale_refused, 1);
     scenario.change(|event| {
         if let Event::SettleOk { verdicts, .. } = event {
-            verdicts[0] = Verdict::Settled(State::Ready, None);
+            verdicts[0] = Verdict::Settled(JobState::Ready, None);
         }
     });
     let broken = scenario.broken();
@@ -322,7 +322,7 @@ fn an_accepted_end_under_a_lease_that_no_claim_got_is_found() {
         });
         scenario
     };
-    let accepted = Some(Verdict::Settled(State::Ready, None));
+    let accepted = Some(Verdict::Settled(JobState::Ready, None));
     let broken = ended(accepted).broken();
     assert!(broken.contains(&"I3".to_owned()), "{broken:?}");
     let refused = ended(Some(Verdict::LeaseLost));

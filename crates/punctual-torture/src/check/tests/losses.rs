@@ -1,6 +1,6 @@
 //! Tests of the checker: claims that may be lost.
 
-use punctual::State;
+use punctual::JobState;
 
 use super::scenario::{
     AFTER_CRASH, CLAIMED, DUE, ENOUGH, LEASE_DURATION, MS, OTHER, Scenario, completed, token,
@@ -29,7 +29,7 @@ fn forgotten() -> Scenario {
             leases[0].token.nonce = SECOND;
         }
     });
-    scenario.ends_as(State::Completed, 1);
+    scenario.ends_as(JobState::Completed, 1);
     scenario
 }
 
@@ -177,7 +177,7 @@ fn a_silence_after_a_fault_is_found_where_something_may_be_lost_too() {
     scenario.sends(super::scenario::JOB, "created");
     scenario.fault("F02", CLAIMED - 10 * MS, CLAIMED);
     scenario.claims("worker", CLAIMED + 5_001 * MS, 1, (0, 0));
-    scenario.ends_as(State::Dead, 1);
+    scenario.ends_as(JobState::Dead, 1);
     assert_eq!(scenario.broken(), ["I6"]);
 }
 

@@ -1,6 +1,6 @@
 //! Tests of the checker: calls after the lease.
 
-use punctual::State;
+use punctual::JobState;
 
 use super::scenario::{CLAIMED, LEASE_DURATION, MS, Scenario, completed, token};
 use crate::check::bounded::TURN;
@@ -17,7 +17,7 @@ fn late(by: u64, answer: Option<Verdict>) -> Scenario {
     scenario.claims("worker", CLAIMED, 1, (0, 0));
     scenario.runs("worker", CLAIMED + MS, 1);
     scenario.settles("worker", OVER + by, 1, "completed", answer);
-    scenario.ends_as(State::Completed, 1);
+    scenario.ends_as(JobState::Completed, 1);
     // The engine answers others all the while.
     scenario.answers_others(CLAIMED, OVER + by + 10 * MS);
     scenario
@@ -117,7 +117,7 @@ fn an_extension_after_the_lease_has_run_out_that_is_accepted_is_found() {
 }
 
 #[test]
-fn a_lease_that_was_spared_after_a_silence_is_no_break() {
+fn a_lease_that_was_extended_after_a_silence_is_no_break() {
     let mut scenario = late(100 * MS, completed());
     let silent = CLAIMED + 200 * MS..CLAIMED + 200 * MS + LEASE_DURATION / 2 + 20 * MS;
     scenario.forget(|event| matches!(event, Event::ClaimOk { now, .. } if silent.contains(now)));

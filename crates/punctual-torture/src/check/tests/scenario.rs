@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual::engine::Token;
-use punctual::{JobId, State, UniquePolicy};
+use punctual::{JobId, JobState, UniquePolicy};
 
 use crate::check::job_timelines::Case;
 use crate::check::{Findings, judge};
@@ -73,7 +73,7 @@ impl Scenario {
         scenario.claims("worker", CLAIMED, 1, (0, 0));
         scenario.runs("worker", CLAIMED + MS, 1);
         scenario.settles("worker", CLAIMED + 5 * MS, 1, "completed", completed());
-        scenario.ends_as(State::Completed, 1);
+        scenario.ends_as(JobState::Completed, 1);
         scenario
     }
 
@@ -84,12 +84,12 @@ impl Scenario {
         scenario.sends(JOB, "created");
         scenario.claims("worker", CLAIMED, 1, (0, 0));
         scenario.runs("worker", CLAIMED + MS, 1);
-        let retried = Verdict::Settled(State::Scheduled, Some(again));
+        let retried = Verdict::Settled(JobState::Scheduled, Some(again));
         scenario.settles("worker", CLAIMED + 5 * MS, 1, "retry", Some(retried));
         scenario.claims("worker", again + MS, 2, (1, 0));
         scenario.runs("worker", again + 2 * MS, 2);
         scenario.settles("worker", again + 5 * MS, 2, "completed", completed());
-        scenario.ends_as(State::Completed, 2);
+        scenario.ends_as(JobState::Completed, 2);
         scenario
     }
 
@@ -102,7 +102,7 @@ impl Scenario {
         scenario.claims("another", AFTER_CRASH, 2, (0, 1));
         scenario.runs("another", AFTER_CRASH + MS, 2);
         scenario.settles("another", AFTER_CRASH + 5 * MS, 2, "completed", completed());
-        scenario.ends_as(State::Completed, 2);
+        scenario.ends_as(JobState::Completed, 2);
         scenario
     }
 
@@ -329,10 +329,10 @@ impl Scenario {
 
     /// The snapshot finds the job in this state, with what brings that about: an effect if it is
     /// completed, an end without an answer if it is dead, a cancel.
-    pub(super) fn ends_as(&mut self, state: State, attempt: u32) {
+    pub(super) fn ends_as(&mut self, state: JobState, attempt: u32) {
         match state {
-            State::Dead => self.settles("worker", ENOUGH, attempt, "dead", None),
-            State::Cancelled => {
+            JobState::Dead => self.settles("worker", ENOUGH, attempt, "dead", None),
+            JobState::Cancelled => {
                 let call = self.call();
                 self.cancels(call, SENT + 2 * MS, "done");
             }
@@ -344,7 +344,7 @@ impl Scenario {
             attempt: Some(attempt),
         };
         self.snapshot.jobs.insert(JOB, seen);
-        if state == State::Completed {
+        if state == JobState::Completed {
             self.snapshot.rows.insert(
                 JOB,
                 Rows {
@@ -356,7 +356,7 @@ impl Scenario {
     }
 
     /// The snapshot finds a job in this state, after one attempt and whatever brought that about.
-    pub(super) fn is_seen(&mut self, id: JobId, state: State) {
+    pub(super) fn is_seen(&mut self, id: JobId, state: JobState) {
         let (poison, attempt) = (false, Some(1));
         let seen = Seen {
             state,
@@ -463,5 +463,5 @@ pub(super) fn token(attempt: u32) -> Token {
 }
 
 pub(super) fn completed() -> Option<Verdict> {
-    Some(Verdict::Settled(State::Completed, None))
+    Some(Verdict::Settled(JobState::Completed, None))
 }

@@ -37,10 +37,10 @@ fn every_lease_is_judged_whose_span_is_in_the_history() {
     );
 }
 
-/// A claim that is sent again finds the lease that it has, or one that was spared since: that one
+/// A claim that is sent again finds the lease that it has, or one that was extended since: that one
 /// is a span from now.
 #[test]
-fn a_lease_that_is_answered_again_may_have_been_spared() {
+fn a_lease_that_is_answered_again_may_have_been_extended() {
     let again = |until: u64| {
         let mut scenario = Scenario::one_job();
         scenario.claims("worker", CLAIMED + 4 * MS, 1, (0, 0));

@@ -1,6 +1,6 @@
 //! Tests of the checker: dues and clocks.
 
-use punctual::State;
+use punctual::JobState;
 
 use super::scenario::{CLAIMED, DUE, ENOUGH, JOB, MS, SENT, Scenario, completed};
 use crate::event::{Event, Verdict};
@@ -139,7 +139,7 @@ fn unanswered(at: u64) -> Scenario {
     scenario.claims("worker", at, 1, (0, 0));
     scenario.runs("worker", at, 1);
     scenario.settles("worker", at + 5 * MS, 1, "completed", completed());
-    scenario.ends_as(State::Completed, 1);
+    scenario.ends_as(JobState::Completed, 1);
     scenario.change(|event| match event {
         Event::ClaimOk { leases, .. } => leases[0].jobs[0].due = at,
         Event::Start { due, .. } => *due = at,
@@ -292,7 +292,7 @@ fn claimed_after(heals: u64, claimed: u64) -> Scenario {
     scenario.sends(JOB, "created");
     scenario.fault("F02", heals - 10 * MS, heals);
     scenario.claims("worker", claimed, 1, (0, 0));
-    scenario.ends_as(punctual::State::Dead, 1);
+    scenario.ends_as(punctual::JobState::Dead, 1);
     scenario
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::job::{Hold, JobId, OnRetry, Outcome, State, Stop, UniquePolicy};
+use crate::job::{Hold, JobId, JobState, OnRetry, Outcome, Stop, UniquePolicy};
 use crate::retry::RetryPolicy;
 use crate::time::format_span;
 
@@ -112,7 +112,7 @@ pub(super) struct JobPlan {
 /// What has become of a job before it is imported.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PastPlan {
-    pub(super) state: State,
+    pub(super) state: JobState,
     pub(super) attempt: u8,
     pub(super) failures: u8,
     pub(super) crashes: u8,
@@ -228,7 +228,7 @@ pub(super) enum EditPlan {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct FilterPlan {
     pub(super) queue: Option<u8>,
-    pub(super) state: Option<State>,
+    pub(super) state: Option<JobState>,
     pub(super) kind: Option<u8>,
     pub(super) content: Option<u8>,
     pub(super) older_than: Option<Duration>,
@@ -236,7 +236,7 @@ pub(super) struct FilterPlan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ListPlan {
-    State(u8, State),
+    State(u8, JobState),
     Unique(u8, u8),
     Group(u8, u8),
     All,

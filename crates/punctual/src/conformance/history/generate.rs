@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::job::{Hold, OnRetry, Outcome, State, Stop, UniquePolicy};
+use crate::job::{Hold, JobState, OnRetry, Outcome, Stop, UniquePolicy};
 use crate::retry::RetryPolicy;
 use crate::time::{days, hours, millis, minutes, seconds};
 
@@ -150,7 +150,7 @@ impl Generator {
                 };
                 if edit == EditPlan::Redrive {
                     // Redis edits in several steps, each with an instant of its own as the due.
-                    filter.state = Some(State::Dead);
+                    filter.state = Some(JobState::Dead);
                 }
                 Action::EditWhere {
                     filter,
@@ -269,7 +269,7 @@ impl Generator {
         let finished = self.when();
         let random = &mut self.random;
         PastPlan {
-            state: random.one(&State::ALL),
+            state: random.one(&JobState::ALL),
             attempt: random.small(4),
             failures: random.small(2),
             crashes: random.weighted(&[(6, 0), (1, 1), (2, 2)]),
@@ -451,7 +451,7 @@ impl Generator {
     fn filter(&mut self) -> FilterPlan {
         FilterPlan {
             queue: self.random.maybe(70, |random| random.small(QUEUES)),
-            state: self.random.maybe(60, |random| random.one(&State::ALL)),
+            state: self.random.maybe(60, |random| random.one(&JobState::ALL)),
             kind: self.random.maybe(20, |random| random.small(2)),
             content: self.random.maybe(20, |random| random.small(2)),
             older_than: self.later(20, |later| later.span(&SPANS)),
@@ -512,7 +512,7 @@ impl Generator {
             0 => ListPlan::Unique(queue, self.random.small(KEYS)),
             1 => ListPlan::Group(queue, self.random.small(GROUPS)),
             2 => ListPlan::All,
-            _ => ListPlan::State(queue, self.random.one(&State::ALL)),
+            _ => ListPlan::State(queue, self.random.one(&JobState::ALL)),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::request;
 use super::verbs::broken;
 use crate::engine::{ENDS_KEPT, Filter, Got, JobEnd, List, ListBy, StatsRequest, Target};
 use crate::error::Result;
-use crate::job::{JobId, JobRecord, State};
+use crate::job::{JobId, JobRecord, JobState};
 use crate::time::{Timestamp, days, minutes};
 
 /// Compares all that can be seen of both, in the namespaces used so far.
@@ -25,7 +25,7 @@ pub(super) async fn compare(replay: &mut Replay, step: usize) -> Result<(), Diff
         let targets = targets.collect();
         get(replay, space, targets, step.is_multiple_of(2)).await?;
         for queue in 0..QUEUES {
-            for state in State::ALL {
+            for state in JobState::ALL {
                 let queue = request::queue(queue);
                 let by = ListBy::State { queue, state };
                 list(replay, space, by, Filter::default(), 1_000, true).await?;
@@ -190,14 +190,14 @@ fn same_list(
     same(what, &ids(expected), &ids(answered))?;
     same(what, &expected.len(), &answered.len())?;
     match by {
-        ListBy::State { state, .. } if *state == State::Ready => {
+        ListBy::State { state, .. } if *state == JobState::Ready => {
             same_lines(what, expected, answered)?;
         }
         ListBy::State { state, .. } if state.is_settled() => {
             let times = |jobs: &[JobRecord]| jobs.iter().map(|job| job.finished_at).collect();
             same::<Vec<_>>(what, &times(expected), &times(answered))?;
         }
-        ListBy::State { state, .. } if *state == State::Scheduled => {
+        ListBy::State { state, .. } if *state == JobState::Scheduled => {
             return same_jobs(what, expected, answered);
         }
         _ => {}

@@ -7,14 +7,14 @@ use super::differ::Difference;
 use super::observe;
 use super::replay::Replay;
 use crate::error::Result;
-use crate::job::State;
+use crate::job::JobState;
 use crate::time::Timestamp;
 
 /// Steps of one walk; a longer way is gone at once from there.
 const WALK_MAX: usize = 24;
 
 impl Replay {
-    /// Sets the clock: at once, or in steps so short that no lease is spared for a silence.
+    /// Sets the clock: at once, or in steps so short that no lease is extended for a silence.
     pub(super) async fn go_to(&mut self, to: Timestamp, walk: bool) -> Result<(), Difference> {
         let steps = if walk { WALK_MAX } else { 0 };
         for _ in 0..steps {
@@ -55,7 +55,7 @@ impl Replay {
             .filter_map(|space| self.model.space(&space.name));
         let jobs = spaces.flat_map(|space| space.known());
         let moments = jobs.filter_map(|job| match moment {
-            Moment::Due => (job.record.state == State::Scheduled).then_some(job.record.due),
+            Moment::Due => (job.record.state == JobState::Scheduled).then_some(job.record.due),
             Moment::LeaseEnd => job.record.lease_until,
             Moment::Expiry => (job.record.expires_at).filter(|_| job.record.finished_at.is_none()),
             Moment::KeyPeriodEnd => job.key_period_end(),

@@ -9,8 +9,8 @@ use crate::engine::{
     Target, WorkerId, WorkerPlace,
 };
 use crate::job::{
-    CancelReason, DeadReason, Due, Group, JobRecord, LogLine, NewJob, PastAttempt, PastOutcome,
-    State, Stop, Unique,
+    CancelReason, DeadReason, Due, Group, JobRecord, JobState, LogLine, NewJob, PastAttempt,
+    PastOutcome, Stop, Unique,
 };
 use crate::time::Timestamp;
 
@@ -101,7 +101,7 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
         timeout: job.timeout,
         retention: job.retention,
         remember: job.remember,
-        wait_for: if is(State::Held) {
+        wait_for: if is(JobState::Held) {
             job.wait_for.clone()
         } else {
             Vec::new()
@@ -120,12 +120,12 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
             .is_settled()
             .then(|| instant(past.finished, reading)),
         last_error: (past.failures > 0).then(|| "error before".into()),
-        result: is(State::Completed).then(|| "result".into()),
+        result: is(JobState::Completed).then(|| "result".into()),
         progress: tried.then(|| "half".into()),
         cancel_requested: false,
-        cancelled: is(State::Cancelled).then_some(CancelReason::Requested),
-        dead: is(State::Dead).then_some(DeadReason::Permanent),
-        stopped: is(State::Cancelled).then_some(Stop::Token),
+        cancelled: is(JobState::Cancelled).then_some(CancelReason::Requested),
+        dead: is(JobState::Dead).then_some(DeadReason::Permanent),
+        stopped: is(JobState::Cancelled).then_some(Stop::Token),
         worker: None,
         lease_until: None,
         memos: Vec::new(),

@@ -2,11 +2,11 @@
 
 use crate::engine::{Claim, ClaimOrder, Claimed, Lease, Token, WakeBy, WorkerPlace};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{JobId, State, check_name};
+use crate::job::{JobId, JobState, check_name};
 use crate::time::{Timestamp, days, millis};
 
 use super::enqueue::is_until_started;
-use super::{Holding, Space, Standing};
+use super::{Holding, Space, Turn};
 
 /// Who makes the choices that the law leaves open.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +110,7 @@ impl Space {
             match self.pick(&heads, wanted) {
                 Some(job) if fits(job) => {
                     bytes_left = bytes_left.saturating_sub(size(job));
-                    self.jobs[job].record.state = State::Active;
+                    self.jobs[job].record.state = JobState::Active;
                     self.note_start(&claim.queues[queue], now);
                     chosen.push(job);
                 }
@@ -171,7 +171,7 @@ impl Space {
     pub(super) fn may_be_claimed(&self, job: usize, queue: &str, now: Timestamp) -> bool {
         let entry = &self.jobs[job];
         entry.is_in(queue)
-            && entry.state(now) == State::Ready
+            && entry.state(now) == JobState::Ready
             && self.group_active(job).is_none()
             && self.group_held_by(job).is_none()
     }
@@ -182,7 +182,7 @@ impl Space {
         let entry = &self.jobs[job];
         let before = self.of_same_group(job, |other| {
             other.record.is_suspect() != entry.record.is_suspect()
-                && other.state(now) == State::Ready
+                && other.state(now) == JobState::Ready
                 && other.record.priority == entry.record.priority
                 && other.place() < entry.place()
         });
@@ -242,7 +242,7 @@ impl Space {
                 worker: claim.worker.id,
                 deadline: now + claim.lease_duration,
                 span: claim.lease_duration,
-                spared: false,
+                extended_after_pause: false,
                 alone,
                 with_engine: claim.place == WorkerPlace::WithEngine,
                 jobs: lease.iter().map(|job| self.jobs[*job].record.id).collect(),
@@ -262,9 +262,9 @@ impl Space {
         if is_until_started(&entry.record) {
             entry.holds_key = false;
         }
-        entry.standing = Standing::ByDue;
+        entry.turn = Turn::ByDue;
         let record = &mut entry.record;
-        record.state = State::Active;
+        record.state = JobState::Active;
         record.attempt += 1;
         record.started_at = Some(now);
         record.worker = Some(holding.worker.0);

@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use crate::engine::JobEnd;
-use crate::job::{CancelReason, DeadReason, PastOutcome, State, Stop};
+use crate::job::{CancelReason, DeadReason, JobState, PastOutcome, Stop};
 use crate::time::{Timestamp, millis};
 
 use super::holdings::Holding;
-use super::{Left, Space, Standing};
+use super::{Left, Space, Turn};
 
 impl Space {
     /// After a silence longer than half a lease, that lease lasts one more, once per extension.
     pub(super) fn spare_leases(&mut self, now: Timestamp, silence: Duration) {
-        let mut spared = Vec::new();
+        let mut extended = Vec::new();
         for holding in &mut self.holdings {
-            if silence >= millis(1) && silence * 2 > holding.span && !holding.spared {
-                holding.spared = true;
+            if silence >= millis(1) && silence * 2 > holding.span && !holding.extended_after_pause {
+                holding.extended_after_pause = true;
                 holding.deadline = holding.deadline.max(now + holding.span);
-                spared.push(holding.clone());
+                extended.push(holding.clone());
             }
         }
-        for holding in &spared {
+        for holding in &extended {
             self.show_deadline(holding);
         }
     }
@@ -80,15 +80,15 @@ impl Space {
         } else if holding.alone && record.max_crashes.is_none_or(|max| record.crashes >= max) {
             self.bury(job, now, DeadReason::Poison);
         } else {
-            self.wait_again(job, Standing::Front);
+            self.wait_again(job, Turn::Front);
         }
     }
 
     /// From active to waiting: its lease is over.
-    pub(super) fn wait_again(&mut self, job: usize, standing: Standing) {
+    pub(super) fn wait_again(&mut self, job: usize, turn: Turn) {
         self.end_attempt(job);
-        self.jobs[job].record.state = State::Scheduled;
-        self.jobs[job].standing = standing;
+        self.jobs[job].record.state = JobState::Scheduled;
+        self.jobs[job].turn = turn;
     }
 
     pub(super) fn cancel(
@@ -101,21 +101,21 @@ impl Space {
         let record = &mut self.jobs[job].record;
         record.cancelled = Some(reason);
         record.stopped = stopped;
-        self.end(job, now, State::Cancelled);
+        self.end(job, now, JobState::Cancelled);
     }
 
     pub(super) fn bury(&mut self, job: usize, now: Timestamp, reason: DeadReason) {
         self.jobs[job].record.dead = Some(reason);
-        self.end(job, now, State::Dead);
+        self.end(job, now, JobState::Dead);
     }
 
     /// Settles a job: its key is free, its follower starts.
-    pub(super) fn end(&mut self, job: usize, now: Timestamp, state: State) {
+    pub(super) fn end(&mut self, job: usize, now: Timestamp, state: JobState) {
         self.end_attempt(job);
         let entry = &mut self.jobs[job];
         entry.record.state = state;
         entry.record.finished_at = Some(now);
-        entry.standing = Standing::ByDue;
+        entry.turn = Turn::ByDue;
         let end = JobEnd {
             id: entry.record.id,
             kind: entry.record.kind.clone(),
@@ -130,7 +130,7 @@ impl Space {
     /// Of a completed job that nobody wants kept a tombstone is left, while that is worth anything.
     pub(super) fn leave_what_is_kept(&mut self, job: usize, now: Timestamp) {
         let entry = &mut self.jobs[job];
-        if entry.record.state == State::Completed && entry.record.retention.is_zero() {
+        if entry.record.state == JobState::Completed && entry.record.retention.is_zero() {
             entry.reduce(now);
         }
     }

@@ -1,7 +1,7 @@
 //! The reference model: queues and records.
 
 use crate::engine::{RecordValue, VersionedRecord};
-use crate::job::{CancelReason, JobId, State};
+use crate::job::{CancelReason, JobId, JobState};
 use crate::time::Timestamp;
 
 use super::{Entry, Space};
@@ -29,7 +29,7 @@ impl Space {
             .filter(|job| job.is_in(queue) && job.is_pending())
             .collect();
         // Held ones first, so that no follower starts because its holder goes.
-        pending.sort_by_key(|job| job.record.state != State::Held);
+        pending.sort_by_key(|job| job.record.state != JobState::Held);
         let pending: Vec<JobId> = (pending.iter().take(most))
             .map(|job| job.record.id)
             .collect();

@@ -2,11 +2,11 @@
 
 use crate::engine::{Action, EditVerdict, Filter, Target};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{CancelReason, JobId, State, Stop};
+use crate::job::{CancelReason, JobId, JobState, Stop};
 use crate::time::Timestamp;
 
 use super::enqueue::due_of;
-use super::{Left, Space, Standing};
+use super::{Left, Space, Turn};
 
 impl Space {
     /// The verdict on each target, in order; a dry run judges each as things stand.
@@ -82,29 +82,29 @@ impl Space {
             Action::Cancel if pending => {
                 let stopped = Some(Stop::BeforeStart);
                 self.cancel(job, now, CancelReason::Requested, stopped);
-                Done(State::Cancelled)
+                Done(JobState::Cancelled)
             }
-            Action::Cancel if state == State::Active => {
+            Action::Cancel if state == JobState::Active => {
                 self.jobs[job].record.cancel_requested = true;
                 CancelRequested
             }
-            Action::Cancel if state == State::Cancelled => AlreadyCancelled,
-            _ if state == State::Active => JobActive,
+            Action::Cancel if state == JobState::Cancelled => AlreadyCancelled,
+            _ if state == JobState::Active => JobActive,
             Action::Reschedule(due) if pending => {
                 let entry = &mut self.jobs[job];
                 entry.record.due = due_of(*due, now).unwrap_or(now);
-                if entry.standing == Standing::Front {
-                    entry.standing = Standing::ByDue;
+                if entry.turn == Turn::Front {
+                    entry.turn = Turn::ByDue;
                 }
                 Done(entry.state(now))
             }
-            Action::RunNow if state == State::Ready => Done(State::Ready),
+            Action::RunNow if state == JobState::Ready => Done(JobState::Ready),
             Action::RunNow if pending && self.jobs[job].follows.is_none() => {
                 let entry = &mut self.jobs[job];
                 entry.record.wait_for.clear();
                 entry.record.due = entry.record.due.min(now);
-                entry.record.state = State::Scheduled;
-                Done(State::Ready)
+                entry.record.state = JobState::Scheduled;
+                Done(JobState::Ready)
             }
             Action::Reprioritise(priority) if pending => {
                 self.jobs[job].record.priority = *priority;
@@ -135,10 +135,10 @@ impl Space {
         }
         let entry = &mut self.jobs[job];
         entry.holds_key = entry.record.unique.is_some();
-        entry.standing = Standing::ByDue;
+        entry.turn = Turn::ByDue;
         entry.follows = None;
         let record = &mut entry.record;
-        record.state = State::Scheduled;
+        record.state = JobState::Scheduled;
         record.wait_for.clear();
         record.due = now;
         record.failures = 0;
@@ -153,7 +153,7 @@ impl Space {
         if record.expires_at.is_some_and(|at| at <= now) {
             record.expires_at = None;
         }
-        EditVerdict::Done(State::Ready)
+        EditVerdict::Done(JobState::Ready)
     }
 }
 

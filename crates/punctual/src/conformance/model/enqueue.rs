@@ -5,12 +5,13 @@ use std::time::Duration;
 use crate::engine::{EnqueueVerdict, OnFull, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
-    CancelReason, DeadReason, Due, Hold, JobId, JobRecord, NewJob, PastOutcome, State, UniquePolicy,
+    CancelReason, DeadReason, Due, Hold, JobId, JobRecord, JobState, NewJob, PastOutcome,
+    UniquePolicy,
 };
 use crate::time::Timestamp;
 
 use super::entry::Content;
-use super::{Entry, Left, Space, Standing};
+use super::{Entry, Left, Space, Turn};
 
 /// What the unique key of a new job has to say.
 enum Key {
@@ -134,27 +135,27 @@ impl Space {
         self.seq += 1;
         let seq = self.seq;
         let mut record = record_of(job, due, now);
-        let mut standing = Standing::ByDue;
+        let mut turn = Turn::ByDue;
         let mut past = job.history.clone();
         if let Some(past) = &mut past {
             let last = past.attempts.last().map(|last| last.outcome);
-            if past.state == State::Held && last != Some(PastOutcome::Hold) {
+            if past.state == JobState::Held && last != Some(PastOutcome::Hold) {
                 self.use_early_clears(job.id, &mut past.wait_for, now);
             }
-            standing = take_over(&mut record, past, now);
+            turn = take_over(&mut record, past, now);
         } else {
             self.use_early_clears(job.id, &mut record.wait_for, now);
             if !record.wait_for.is_empty() {
-                record.state = State::Held;
+                record.state = JobState::Held;
             }
         }
         if follows.is_some() {
-            record.state = State::Held;
+            record.state = JobState::Held;
         }
         self.jobs.push(Entry {
             record,
             seq,
-            standing,
+            turn,
             left: Left::Whole,
             holds_key: job.unique.is_some() && follows.is_none() && !has_settled,
             follows,
@@ -282,7 +283,7 @@ impl Space {
         for job in except {
             let job = &mut others.jobs[*job];
             if job.record.group.is_none() {
-                job.record.state = State::Held;
+                job.record.state = JobState::Held;
             }
         }
         for priority in (0..10).rev() {
@@ -297,18 +298,18 @@ impl Space {
                 }
             }
         }
-        let of = |state: State| {
+        let of = |state: JobState| {
             (self.jobs.iter().enumerate()).filter(move |(at, entry)| {
                 entry.is_in(queue) && entry.state(now) == state && !except.contains(at)
             })
         };
-        let next_due = of(State::Scheduled).min_by_key(|(_, entry)| entry.place());
+        let next_due = of(JobState::Scheduled).min_by_key(|(_, entry)| entry.place());
         let in_line = |(_, entry): &(usize, &Entry)| {
             let group = entry.group_key().map(str::to_owned);
             (group, entry.record.priority, entry.place())
         };
         next_due
-            .or_else(|| of(State::Ready).min_by_key(in_line))
+            .or_else(|| of(JobState::Ready).min_by_key(in_line))
             .map(|(at, _)| at)
     }
 }
@@ -372,7 +373,7 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
         wait_for,
         schedule: None,
         flow: None,
-        state: State::Scheduled,
+        state: JobState::Scheduled,
         due,
         attempt: 0,
         failures: 0,
@@ -396,12 +397,12 @@ fn record_of(job: &NewJob, due: Timestamp, now: Timestamp) -> JobRecord {
 }
 
 /// What an import knows of a job's past; where it stands then.
-fn take_over(record: &mut JobRecord, past: &JobRecord, now: Timestamp) -> Standing {
-    let was_active = past.state == State::Active;
+fn take_over(record: &mut JobRecord, past: &JobRecord, now: Timestamp) -> Turn {
+    let was_active = past.state == JobState::Active;
     *record = JobRecord {
         state: match past.state {
-            State::Held if past.wait_for.is_empty() => State::Scheduled,
-            State::Ready | State::Active => State::Scheduled,
+            JobState::Held if past.wait_for.is_empty() => JobState::Scheduled,
+            JobState::Ready | JobState::Active => JobState::Scheduled,
             state => state,
         },
         due: if was_active {
@@ -412,11 +413,7 @@ fn take_over(record: &mut JobRecord, past: &JobRecord, now: Timestamp) -> Standi
         finished_at: (past.state.is_settled()).then(|| past.finished_at.unwrap_or(now).min(now)),
         ..past.clone()
     };
-    if was_active {
-        Standing::Front
-    } else {
-        Standing::ByDue
-    }
+    if was_active { Turn::Front } else { Turn::ByDue }
 }
 
 /// Whether a key is free once its job has started.

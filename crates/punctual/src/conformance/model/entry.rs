@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::engine::{Got, Token};
 use crate::job::{
-    Hold, JobId, JobRecord, NewJob, OnRetry, PastAttempt, PastOutcome, State, content_headers,
+    Hold, JobId, JobRecord, JobState, NewJob, OnRetry, PastAttempt, PastOutcome, content_headers,
 };
 use crate::time::{Timestamp, days, minutes};
 
@@ -23,7 +23,7 @@ pub(crate) struct Entry {
     /// Its place among all enqueues.
     pub(crate) seq: u64,
     /// What stands in the record's way.
-    pub(crate) standing: Standing,
+    pub(crate) turn: Turn,
     /// What is left of it.
     pub(crate) left: Left,
     /// Whether it holds its unique key (for a period, maybe not any more).
@@ -44,7 +44,7 @@ pub(crate) struct Entry {
 
 /// Where a waiting job stands in its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Standing {
+pub(crate) enum Turn {
     /// By its due.
     #[default]
     ByDue,
@@ -89,9 +89,9 @@ impl Content {
 
 impl Entry {
     /// Its state at an instant.
-    pub(crate) fn state(&self, now: Timestamp) -> State {
+    pub(crate) fn state(&self, now: Timestamp) -> JobState {
         match self.record.state {
-            State::Scheduled if self.record.due <= now => State::Ready,
+            JobState::Scheduled if self.record.due <= now => JobState::Ready,
             state => state,
         }
     }
@@ -156,12 +156,12 @@ impl Entry {
     }
 
     pub(crate) fn is_active(&self) -> bool {
-        self.left == Left::Whole && self.record.state == State::Active
+        self.left == Left::Whole && self.record.state == JobState::Active
     }
 
     /// Its place in its line.
     pub(crate) fn place(&self) -> (bool, Timestamp, u64) {
-        (self.standing != Standing::Front, self.record.due, self.seq)
+        (self.turn != Turn::Front, self.record.due, self.seq)
     }
 
     pub(crate) fn group_key(&self) -> Option<&str> {
@@ -172,7 +172,7 @@ impl Entry {
     pub(crate) fn holds_group_back(&self) -> bool {
         let holds = |group: &crate::job::Group| group.on_retry == OnRetry::Hold;
         self.is_pending()
-            && self.standing == Standing::Again
+            && self.turn == Turn::Again
             && self.record.group.as_ref().is_some_and(holds)
     }
 
@@ -203,9 +203,9 @@ impl Entry {
         let finished = self.record.finished_at?;
         let kept = match self.record.state {
             _ if self.left == Left::Tombstone => self.remembered(),
-            State::Completed => self.record.retention.max(SETTLED_WINDOW),
-            State::Cancelled => CANCELLED_KEPT,
-            State::Dead => DEAD_KEPT,
+            JobState::Completed => self.record.retention.max(SETTLED_WINDOW),
+            JobState::Cancelled => CANCELLED_KEPT,
+            JobState::Dead => DEAD_KEPT,
             _ => return None,
         };
         Some(finished + kept)

@@ -1,7 +1,7 @@
 //! The reference model: explain.
 
 use crate::engine::{Explanation, Reason};
-use crate::job::{CancelReason, DeadReason, JobId, State};
+use crate::job::{CancelReason, DeadReason, JobId, JobState};
 use crate::time::{Timestamp, minutes};
 
 use super::Space;
@@ -12,16 +12,16 @@ impl Space {
         let job = self.find_whole(id)?;
         let record = &self.jobs[job].record;
         let reasons = match self.jobs[job].state(now) {
-            State::Active => vec![Reason::Active {
+            JobState::Active => vec![Reason::Active {
                 worker: crate::engine::WorkerId(record.worker.unwrap_or_default()),
                 since: record.started_at.unwrap_or_default(),
                 until: record.lease_until.unwrap_or_default(),
             }],
-            State::Completed => vec![Reason::Completed],
-            State::Cancelled => vec![Reason::Cancelled {
+            JobState::Completed => vec![Reason::Completed],
+            JobState::Cancelled => vec![Reason::Cancelled {
                 reason: record.cancelled.unwrap_or(CancelReason::Requested),
             }],
-            State::Dead => vec![Reason::Dead {
+            JobState::Dead => vec![Reason::Dead {
                 reason: record.dead.unwrap_or(DeadReason::Permanent),
                 error: record.last_error.clone(),
             }],
@@ -36,7 +36,7 @@ impl Space {
         let id = |job: usize| self.jobs[job].record.id;
         let mut reasons = Vec::new();
         let state = entry.state(now);
-        if state == State::Held {
+        if state == JobState::Held {
             reasons.extend(
                 entry
                     .follows
@@ -47,7 +47,7 @@ impl Space {
                 reasons.push(Reason::WaitsForNames { names });
             }
         }
-        if state == State::Scheduled {
+        if state == JobState::Scheduled {
             let (due, failures) = (record.due, record.failures);
             reasons.push(if record.attempt > 0 {
                 Reason::WaitsForRetry { due, failures }
@@ -58,7 +58,7 @@ impl Space {
         if self.is_paused(&record.queue) {
             reasons.push(Reason::QueuePaused);
         }
-        if state != State::Ready {
+        if state != JobState::Ready {
             return reasons;
         }
         reasons.extend(self.why_limited(&record.queue, now));

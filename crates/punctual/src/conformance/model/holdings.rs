@@ -17,7 +17,7 @@ pub(crate) struct Holding {
     /// The span last asked for.
     pub(crate) span: Duration,
     /// Whether a silence has prolonged it since its last extension.
-    pub(crate) spared: bool,
+    pub(crate) extended_after_pause: bool,
     /// Whether it is the lease of one suspect.
     pub(crate) alone: bool,
     pub(crate) with_engine: bool,
@@ -55,7 +55,7 @@ impl Space {
         let holding = &mut self.holdings[at];
         holding.deadline = holding.deadline.max(now + extend.lease_duration);
         holding.span = extend.lease_duration;
-        holding.spared = false;
+        holding.extended_after_pause = false;
         let holding = holding.clone();
         self.show_deadline(&holding);
         let of_lease = |id: &JobId| holding.jobs.contains(id);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::engine::{Filter, Got, ListBy, Target};
-use crate::job::{JobRecord, State};
+use crate::job::{JobRecord, JobState};
 use crate::time::Timestamp;
 
 use super::{Entry, Left, Space};
@@ -31,7 +31,7 @@ impl Space {
             ListBy::State { state, .. } if state.is_settled() => {
                 jobs.sort_by_key(|job| std::cmp::Reverse(job.record.finished_at));
             }
-            ListBy::State { state, .. } if *state == State::Ready => jobs.sort_by_key(|job| {
+            ListBy::State { state, .. } if *state == JobState::Ready => jobs.sort_by_key(|job| {
                 let group = job.group_key().map(str::to_owned);
                 let apart = group.is_none() && job.record.is_suspect();
                 (group, apart, job.record.priority, job.place())

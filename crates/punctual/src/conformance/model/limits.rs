@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::engine::{Claim, Rate, Reason};
-use crate::job::State;
+use crate::job::JobState;
 use crate::time::Timestamp;
 
 use super::{Left, Space};
@@ -46,7 +46,7 @@ impl Space {
     fn active(&self, queue: &str) -> u64 {
         let here = self.jobs.iter().filter(|job| job.left == Left::Whole);
         let active =
-            here.filter(|job| job.record.queue == queue && job.record.state == State::Active);
+            here.filter(|job| job.record.queue == queue && job.record.state == JobState::Active);
         active.count() as u64
     }
 

@@ -3,12 +3,12 @@
 use crate::engine::{EnqueueVerdict, LeaseReport, SettleVerdict, Settlement, Token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
-    CancelReason, DeadReason, Effect, JobId, NewJob, Outcome, PastOutcome, State, Stop,
+    CancelReason, DeadReason, Effect, JobId, JobState, NewJob, Outcome, PastOutcome, Stop,
 };
 use crate::time::{Timestamp, hours};
 
 use super::enqueue::due_of;
-use super::{Space, Standing};
+use super::{Space, Turn};
 
 impl Space {
     /// Settles attempts, each with its effects.
@@ -85,7 +85,7 @@ impl Space {
         let due = self.jobs[job].record.due;
         SettleVerdict::Settled {
             state,
-            due: matches!(state, State::Scheduled | State::Ready).then_some(due),
+            due: matches!(state, JobState::Scheduled | JobState::Ready).then_some(due),
             effects,
         }
     }
@@ -115,7 +115,7 @@ impl Space {
         match settlement.outcome {
             Outcome::Completed => {
                 record.result = settlement.result.clone();
-                self.end(job, now, State::Completed);
+                self.end(job, now, JobState::Completed);
             }
             Outcome::Dead => {
                 record.failures += 1;
@@ -158,12 +158,12 @@ impl Space {
             self.cancel(job, now, CancelReason::Expired, None);
         } else {
             record.due = due.unwrap_or(record.due);
-            let standing = if due.is_some() {
-                Standing::Again
+            let turn = if due.is_some() {
+                Turn::Again
             } else {
-                Standing::Front
+                Turn::Front
             };
-            self.wait_again(job, standing);
+            self.wait_again(job, turn);
         }
     }
 
@@ -188,7 +188,7 @@ impl Space {
         }
         if let Some(job) = self.find_whole(job) {
             let entry = &mut self.jobs[job];
-            if entry.record.state == State::Held {
+            if entry.record.state == JobState::Held {
                 entry.record.wait_for.retain(|left| left != name);
                 self.start_if_nothing_holds(job);
             }

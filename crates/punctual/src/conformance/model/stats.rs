@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::engine::{Claim, Counts, DueBucket, JobEnd, WorkerRecord, WorkerSeen};
-use crate::job::State;
+use crate::job::JobState;
 use crate::time::{Timestamp, minutes};
 
 use super::{Left, Space};
@@ -11,7 +11,7 @@ use super::{Left, Space};
 impl Space {
     /// How many jobs a queue has in each state.
     pub(crate) fn counts(&self, queue: &str, now: Timestamp) -> Counts {
-        Counts(State::ALL.map(|state| self.count(queue, now, state) as u64))
+        Counts(JobState::ALL.map(|state| self.count(queue, now, state) as u64))
     }
 
     /// Whether a queue is paused.
@@ -30,7 +30,7 @@ impl Space {
     /// How many scheduled jobs of a queue fall due in a bucket.
     pub(crate) fn due_in(&self, queue: &str, bucket: &DueBucket, now: Timestamp) -> u64 {
         (self.jobs.iter())
-            .filter(|job| job.is_in(queue) && job.state(now) == State::Scheduled)
+            .filter(|job| job.is_in(queue) && job.state(now) == JobState::Scheduled)
             .filter(|job| (bucket.from..bucket.until).contains(&job.record.due))
             .count() as u64
     }

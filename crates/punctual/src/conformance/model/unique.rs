@@ -44,13 +44,13 @@ impl Space {
 
     /// A held job that waits for nothing any more stands in its line by its due.
     pub(super) fn start_if_nothing_holds(&mut self, job: usize) {
-        use crate::job::State;
+        use crate::job::JobState;
         let entry = &mut self.jobs[job];
-        if entry.record.state == State::Held
+        if entry.record.state == JobState::Held
             && entry.record.wait_for.is_empty()
             && entry.follows.is_none()
         {
-            entry.record.state = State::Scheduled;
+            entry.record.state = JobState::Scheduled;
         }
     }
 

@@ -1,6 +1,6 @@
 //! The reference model: `wake_at`.
 
-use crate::job::State;
+use crate::job::JobState;
 use crate::time::Timestamp;
 
 use super::{Choice, Entry, Space};
@@ -53,7 +53,7 @@ impl Space {
     fn chance(&self, job: usize, now: Timestamp) -> Option<Timestamp> {
         let closed = self.closed(&self.jobs[job].record.queue, now);
         let own = self.own_chance(job, now);
-        let is_lease = self.jobs[job].state(now) == State::Active;
+        let is_lease = self.jobs[job].state(now) == JobState::Active;
         let first = match closed.concurrency {
             true => own.filter(|_| is_lease),
             false => own.into_iter().chain(self.chance_of_others(job, now)).min(),
@@ -71,8 +71,8 @@ impl Space {
     fn own_chance(&self, job: usize, now: Timestamp) -> Option<Timestamp> {
         let job = &self.jobs[job];
         match job.state(now) {
-            State::Scheduled => Some(job.record.due),
-            State::Active => job.record.lease_until,
+            JobState::Scheduled => Some(job.record.due),
+            JobState::Active => job.record.lease_until,
             _ => None,
         }
     }
@@ -90,10 +90,10 @@ impl Space {
     fn keeps_its_group_back(&self, job: usize, now: Timestamp) -> bool {
         let entry = &self.jobs[job];
         let holds = entry.holds_group_back();
-        let in_front = entry.record.is_suspect() && entry.state(now) == State::Ready;
+        let in_front = entry.record.is_suspect() && entry.state(now) == JobState::Ready;
         let behind = |other: &Entry| {
             other.record.id != entry.record.id
-                && other.state(now) == State::Ready
+                && other.state(now) == JobState::Ready
                 && (holds || other.place() > entry.place())
         };
         (holds || in_front) && self.of_same_group(job, behind).is_some()

@@ -9,7 +9,7 @@ use crate::engine::{
     Action, Claim, Control, Edit, Lease, LeaseReport, RecordValue, Select, Settle, Settlement,
     Target, WorkerId,
 };
-use crate::job::{Due, Group, JobId, Limits, NewJob, OnRetry, Outcome, State};
+use crate::job::{Due, Group, JobId, JobState, Limits, NewJob, OnRetry, Outcome};
 use crate::time::{days, hours, millis, seconds};
 
 const QUEUES: [&str; 2] = ["mail", "alerts"];
@@ -95,7 +95,7 @@ impl Store {
     /// Each ready job of a queue that is in no group waits at one of its limits.
     fn check_none_is_left(&self, queue: &str) {
         let id = self.machine.queue(self.namespace(), queue).unwrap();
-        for job in self.loaded(State::Ready) {
+        for job in self.loaded(JobState::Ready) {
             if job.spec.queue != id || job.group().is_some() {
                 continue;
             }
@@ -114,7 +114,7 @@ impl Store {
         namespace.expect("it has jobs")
     }
 
-    fn loaded(&self, state: State) -> Vec<Loaded> {
+    fn loaded(&self, state: JobState) -> Vec<Loaded> {
         let Some(namespace) = self.machine.namespace(&Namespace::default()) else {
             return Vec::new();
         };
@@ -223,7 +223,7 @@ impl Store {
         let rows = &self.machine.rows;
         let all = (Bound::Unbounded, Bound::Unbounded);
         let named = rows.named.scan(all.0, all.1, false, usize::MAX).unwrap();
-        let active = self.loaded(State::Active);
+        let active = self.loaded(JobState::Active);
         let kept = rows
             .kept_back
             .scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX);
@@ -300,7 +300,7 @@ impl Store {
         }
         self.now = self.now + days(2) + hours(1);
         self.machine.maintain(self.now).unwrap();
-        let ready = self.loaded(State::Ready);
+        let ready = self.loaded(JobState::Ready);
         let grouped = |job: &Loaded| job.is_suspect();
         assert!(ready.iter().all(grouped), "{ready:?}");
         if ready.is_empty() {

@@ -13,7 +13,7 @@ use crate::engine::{
     Claim, Control, Controlled, LeaseReport, Namespace, QueueSettings, Rate, RecordValue, Settle,
     Settlement, WorkerId, WorkerPlace,
 };
-use crate::job::{Limits, NewJob, Outcome, State};
+use crate::job::{JobState, Limits, NewJob, Outcome};
 use crate::machine::table::{Base, ScanVisitor};
 use crate::time::{hours, millis, seconds};
 
@@ -246,7 +246,7 @@ fn check(machine: &Machine) {
     // A block that is over is forgotten when its share is looked at.
     blocked.blocked = expected.blocked;
     assert_eq!(sums(&blocked), sums(&expected));
-    assert!(state.row.counts[State::Active as usize] >= all.row.active);
+    assert!(state.row.counts[JobState::Active as usize] >= all.row.active);
 }
 
 #[derive(Debug, Clone)]

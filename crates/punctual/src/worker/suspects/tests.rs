@@ -79,16 +79,16 @@ fn an_outage_is_followed_by_no_rest() {
 }
 
 #[test]
-fn a_handler_that_has_run_longer_than_the_patience_is_not_waited_for() {
+fn a_handler_that_has_run_longer_than_the_wait_is_not_waited_for() {
     let mut suspects = waiting();
     assert!(!suspects.is_turn(seconds(1), Some(seconds(30))));
     assert!(suspects.is_turn(seconds(1), Some(seconds(29))));
     assert_eq!(
-        suspects.patience_left(seconds(1), Some(seconds(29))),
+        suspects.wait_left(seconds(1), Some(seconds(29))),
         seconds(1)
     );
     assert_eq!(
-        suspects.patience_left(seconds(11), None),
+        suspects.wait_left(seconds(11), None),
         seconds(20),
         "outcomes that are not settled are waited for too"
     );
@@ -142,7 +142,7 @@ fn play(spans: [Duration; 4]) -> Busy {
         let mut stands = suspects.turn_since.is_some() || suspects.is_turn(now, eldest);
         if stands && eldest.is_none() {
             busy.served = Some(now);
-        } else if stands && suspects.patience_left(now, eldest).is_zero() {
+        } else if stands && suspects.wait_left(now, eldest).is_zero() {
             suspects.gave_up(now);
             stands = false;
         }
@@ -162,7 +162,7 @@ fn play(spans: [Duration; 4]) -> Busy {
 }
 
 #[test]
-fn a_suspect_runs_within_twice_the_patience_of_its_worker() {
+fn a_suspect_runs_within_twice_the_wait_of_its_worker() {
     for longest in [
         millis(100),
         millis(700),
@@ -196,7 +196,7 @@ fn usual_work_keeps_four_fifths_of_the_time_beside_long_handlers() {
     for others in [millis(500), seconds(20), seconds(200)] {
         let busy = play([hours(9), others, others / 2, minutes(7)]);
         assert_eq!(busy.served, None);
-        assert!(busy.longest_stand <= PATIENCE_MAX);
+        assert!(busy.longest_stand <= WAIT_MAX);
         assert!(busy.stood_still <= hours(2) / 5, "{:?}", busy.stood_still);
     }
 }

@@ -2,7 +2,7 @@
 
 use punctual::job::{Memo, MemoSource, PastAttempt, PastOutcome};
 use punctual::time::{Timestamp, seconds};
-use punctual::{JobRecord, NewJob, State};
+use punctual::{JobRecord, JobState, NewJob};
 
 use super::shown;
 
@@ -34,7 +34,7 @@ fn past(attempt: u32, from: u64, to: u64, outcome: PastOutcome) -> PastAttempt {
 fn a_timeline_is_in_order_and_ends_with_what_it_waits_for() {
     let mut job = JobRecord::new(NewJob::new("orders", "{}"), at(0), at(0));
     assert_eq!(shown(&job, at(100)), None, "no durable steps");
-    job.state = State::Held;
+    job.state = JobState::Held;
     job.attempt = 2;
     job.started_at = Some(at(10));
     job.attempts = vec![

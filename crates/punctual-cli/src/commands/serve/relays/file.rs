@@ -120,7 +120,7 @@ impl Entry {
             ));
         }
         let prepared = line.command.prepare(Some(&allow.exchanges));
-        let prepared = prepared.map_err(|failure| match failure.told_hint() {
+        let prepared = prepared.map_err(|failure| match failure.shown_hint() {
             Some(hint) => format!("{}; {}", failure.message(), keys::as_words(hint)),
             None => failure.message().to_owned(),
         })?;

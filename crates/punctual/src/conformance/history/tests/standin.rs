@@ -8,7 +8,7 @@ use crate::conformance::harness::{Harness, START, Subject};
 use crate::conformance::model::{Choice, Entry, Holding, Model, Space};
 use crate::engine::*;
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{Effect, JobId, Limits, NewJob, Outcome, State};
+use crate::job::{Effect, JobId, JobState, Limits, NewJob, Outcome};
 use crate::time::{ManualClock, SteadyClock, Timestamp, millis};
 
 /// A bug to be found.
@@ -204,7 +204,7 @@ impl ModelEngine {
                 if self.has(Bug::UniqueKeyLeftBehind) && state.is_settled() {
                     job.holds_key = job.record.unique.is_some();
                 }
-                if self.has(Bug::NewIdOnRetry) && *state == State::Scheduled {
+                if self.has(Bug::NewIdOnRetry) && *state == JobState::Scheduled {
                     job.record.id = JobId::derived("another id", &settlement.id.to_string());
                 }
             }
@@ -330,7 +330,7 @@ impl Engine for ModelEngine {
             let queue = |queue: String| {
                 let mut counts = space.counts(&queue, now);
                 if self.has(Bug::CountsOff) {
-                    counts.0[State::Active as usize] += 1;
+                    counts.0[JobState::Active as usize] += 1;
                 }
                 QueueStats {
                     limits: None,

@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 
 use crate::sync::Lock;
 
-pub(super) fn sleep(span: Duration) -> AlarmSleep {
-    AlarmSleep {
+pub(super) fn sleep(span: Duration) -> PreciseSleep {
+    PreciseSleep {
         until: Instant::now() + span,
         shared: None,
     }
 }
 
-pub(super) struct AlarmSleep {
+pub(super) struct PreciseSleep {
     until: Instant,
     shared: Option<Arc<Mutex<Option<Waker>>>>,
 }
 
-impl Future for AlarmSleep {
+impl Future for PreciseSleep {
     type Output = ();
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if Instant::now() >= self.until {
@@ -37,7 +37,7 @@ impl Future for AlarmSleep {
             return Poll::Pending;
         }
         let shared = Arc::new(Mutex::new(Some(cx.waker().clone())));
-        Alarm::get().add(Entry {
+        Timer::get().add(Entry {
             until: self.until,
             waker: shared.clone(),
         });
@@ -46,7 +46,7 @@ impl Future for AlarmSleep {
     }
 }
 
-impl Drop for AlarmSleep {
+impl Drop for PreciseSleep {
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
             shared.locked().take();
@@ -90,24 +90,24 @@ impl Ord for Entry {
     }
 }
 
-struct Alarm {
+struct Timer {
     heap: Mutex<BinaryHeap<Reverse<Entry>>>,
     earlier: Condvar,
 }
 
-impl Alarm {
+impl Timer {
     fn get() -> &'static Self {
-        static ALARM: OnceLock<&'static Alarm> = OnceLock::new();
-        ALARM.get_or_init(|| {
-            let alarm: &'static Alarm = Box::leak(Box::new(Alarm {
+        static TIMER: OnceLock<&'static Timer> = OnceLock::new();
+        TIMER.get_or_init(|| {
+            let timer: &'static Timer = Box::leak(Box::new(Timer {
                 heap: Mutex::new(BinaryHeap::new()),
                 earlier: Condvar::new(),
             }));
             std::thread::Builder::new()
-                .name("punctual-alarm".into())
-                .spawn(move || alarm.run())
+                .name("punctual-timer".into())
+                .spawn(move || timer.run())
                 .expect("the system refuses to start a thread");
-            alarm
+            timer
         })
     }
 

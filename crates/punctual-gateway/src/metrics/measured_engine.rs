@@ -23,7 +23,7 @@ use crate::health;
 /// is that of this process too.
 ///
 /// Waits are not timed: they last as long as they were asked to.
-pub(crate) struct MeteredEngine {
+pub(crate) struct MeasuredEngine {
     engine: Arc<dyn Engine>,
     metrics: Arc<GatewayMetrics>,
     maintenance: MaintenanceHealth,
@@ -36,7 +36,7 @@ const VERBS: [&str; 11] = [
     "info",
 ];
 
-impl MeteredEngine {
+impl MeasuredEngine {
     /// Whose loops take no longer than that for a round.
     pub(crate) fn new(
         engine: Arc<dyn Engine>,
@@ -67,7 +67,7 @@ impl MeteredEngine {
 }
 
 #[async_trait]
-impl Engine for MeteredEngine {
+impl Engine for MeasuredEngine {
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {
         let enqueued = self.timed(0, self.engine.enqueue(namespace, jobs)).await?;
         for work in self.metrics.work(namespace) {
@@ -163,8 +163,8 @@ impl Engine for MeteredEngine {
     }
 }
 
-impl fmt::Debug for MeteredEngine {
+impl fmt::Debug for MeasuredEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MeteredEngine({:?})", self.engine)
+        write!(f, "MeasuredEngine({:?})", self.engine)
     }
 }

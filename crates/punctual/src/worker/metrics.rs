@@ -14,9 +14,9 @@ pub(super) struct Labels {
     pub(super) kind: u16,
 }
 
-/// The worker's meters. Labels are bounded: the worker's own queues and registered kinds, and
+/// The worker's metrics. Labels are bounded: the worker's own queues and registered kinds, and
 /// `other`. Handles are made once, at the first use, with the recorder installed by then.
-pub(super) struct Meters {
+pub(super) struct Metrics {
     queues: Vec<String>,
     kinds: Vec<String>,
     cells: Vec<OnceLock<Cell>>,
@@ -45,7 +45,7 @@ const OUTCOMES: [&str; 7] = [
 ];
 const OTHER: &str = "other";
 
-impl Meters {
+impl Metrics {
     /// The kinds in their order.
     pub(super) fn new(mut queues: Vec<String>, mut kinds: Vec<String>) -> Self {
         queues.push(OTHER.into());

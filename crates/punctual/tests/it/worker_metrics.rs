@@ -113,13 +113,13 @@ async fn the_metrics_facade_counts_every_step() {
     let probe = Arc::new(Probe::on(clock.clone()));
     let queue = Queue::new(&probe);
     // A queue of its own: other tests of this process count too.
-    let job = |kind: &str| NewJob::new("metered", "{}").kind(kind);
+    let job = |kind: &str| NewJob::new("measured", "{}").kind(kind);
     let jobs = [job("good"), job("good"), job("bad"), job("strange")];
     let mut jobs: Vec<NewJob> = jobs.into();
     jobs.push(jobs[0].clone());
     queue.enqueue_many(jobs).await.unwrap();
     Worker::new(&probe)
-        .queues(["metered"])
+        .queues(["measured"])
         .handle_raw("good", |_, _| async {})
         .handle_raw("bad", |_, _| async {
             HandlerResult::<Outcome>::Err("no".into())
@@ -128,17 +128,17 @@ async fn the_metrics_facade_counts_every_step() {
         .await
         .unwrap();
     for (name, expected) in [
-        ("punctual_enqueued_total metered good created", 2),
-        ("punctual_enqueued_total metered good duplicate", 1),
-        ("punctual_enqueued_total metered strange created", 1),
-        ("punctual_claimed_total metered good", 2),
-        ("punctual_claimed_total metered other", 1),
-        ("punctual_settled_total metered good completed", 2),
-        ("punctual_settled_total metered bad retry", 1),
-        ("punctual_settled_total metered other snooze", 1),
-        ("punctual_retries_total metered bad", 1),
-        ("punctual_lateness_seconds metered good", 2),
-        ("punctual_run_time_seconds metered bad", 1),
+        ("punctual_enqueued_total measured good created", 2),
+        ("punctual_enqueued_total measured good duplicate", 1),
+        ("punctual_enqueued_total measured strange created", 1),
+        ("punctual_claimed_total measured good", 2),
+        ("punctual_claimed_total measured other", 1),
+        ("punctual_settled_total measured good completed", 2),
+        ("punctual_settled_total measured bad retry", 1),
+        ("punctual_settled_total measured other snooze", 1),
+        ("punctual_retries_total measured bad", 1),
+        ("punctual_lateness_seconds measured good", 2),
+        ("punctual_run_time_seconds measured bad", 1),
     ] {
         assert_eq!(ledger.of(name), expected, "{name}: {ledger:#?}");
     }

@@ -13,7 +13,7 @@ use crate::sync::Lock;
 ///
 /// Names that users make up must not become endless series: past a bound they count as `other`.
 #[derive(Default)]
-pub(super) struct Meters(Mutex<HashMap<String, HashMap<String, Verdicts>>>);
+pub(super) struct Metrics(Mutex<HashMap<String, HashMap<String, Verdicts>>>);
 
 type Verdicts = HashMap<&'static str, Counter>;
 
@@ -27,7 +27,7 @@ pub(crate) fn published(result: &'static str, messages: u64) {
 const NAMES_MAX: usize = 100;
 const OTHER: &str = "other";
 
-impl Meters {
+impl Metrics {
     pub(super) fn enqueued(&self, jobs: &[NewJob], receipts: &[Receipt]) {
         let mut queues = self.0.locked();
         let names = |at: usize| {
