@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use punctual::lock::LockGuard;
 use punctual::testing::{TestClock, advance, drain};
-use punctual::time::{millis, seconds};
+use punctual::time::{millis, minutes, seconds};
 use punctual::worker::HandlerResult;
-use punctual::{Context, Job, MemoryEngine, Outcome, Queue, Result, RetryPolicy, Worker};
+use punctual::{
+    Context, Job, JobId, JobState, MemoryEngine, Outcome, Queue, Result, RetryPolicy, Worker,
+};
 use serde::{Deserialize, Serialize};
 
 /// What a handler does that finds the stock locked.
@@ -57,19 +59,34 @@ async fn main() -> Result<()> {
             guard.fence()
         );
         let retry = RetryPolicy::fixed(seconds(1));
-        queue.enqueue(CountStock { strategy }).retry(retry).await?;
+        let job = queue.enqueue(CountStock { strategy }).retry(retry);
+        let id = job.retention(minutes(1)).await?.id;
         drain(&worker).await?;
         guard.release().await?;
         advance(&clock, &worker, seconds(3)).await?;
+        // Both ran twice; to come again counts as no failure.
+        let failures = u32::from(matches!(strategy, Strategy::Refuse));
+        assert_eq!(attempts_of(&queue, id).await?, (2, failures));
     }
 
     let guard = queue.lock("stock:7").try_now().await?;
     println!("Wait: the lock is held under fence {}", guard.fence());
     let strategy = Strategy::Wait;
-    queue.enqueue(CountStock { strategy }).await?;
+    let job = queue.enqueue(CountStock { strategy });
+    let id = job.retention(minutes(1)).await?.id;
     let (waited, released) = tokio::join!(drain(&worker), release_soon(guard));
-    waited.and(Ok(()))?;
-    released
+    waited?;
+    released?;
+    assert_eq!(attempts_of(&queue, id).await?, (1, 0));
+    Ok(())
+}
+
+/// Attempts of a job that has completed, and how many failed.
+async fn attempts_of(queue: &Queue, id: JobId) -> Result<(u32, u32)> {
+    let got = queue.get(id).await?.expect("it is kept for a minute");
+    assert_eq!(got.state(), JobState::Completed);
+    let job = got.job().expect("with its record");
+    Ok((job.attempt, job.failures))
 }
 
 async fn release_soon(guard: LockGuard) -> Result<()> {

@@ -48,11 +48,18 @@ use crate::engine::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
     Hold, JobId, JobRecord, JobState, NewJob, Outcome, PARENT_HEADER, Unique, UniquePolicy,
-    check_name,
 };
 use crate::time::{Stopwatch, Timestamp, format_span, pause};
 use crate::worker::Context;
 use crate::{Engine, Queue};
+
+/// Checks the name of a lock: 1 to 123 of `a-z A-Z 0-9 . _ - : /`.
+///
+/// # Errors
+/// `invalid_name`, with what is wrong.
+pub fn check_name(name: &str) -> Result<()> {
+    crate::job::check_lock_name(name)
+}
 
 /// What the name of a lock's queue begins with.
 pub const LOCK_PREFIX: &str = "lock:";
@@ -238,8 +245,7 @@ impl Lock {
     }
 
     fn check(&self) -> Result<()> {
-        check_name("lock", &self.name)?;
-        check_name("lock", &self.queue_name())
+        check_name(&self.name)
     }
 
     fn queue_name(&self) -> String {

@@ -1671,7 +1671,7 @@ export interface components {
         Lock: {
             holder?: components["schemas"]["LockHolder"] | null;
             name: string;
-            /** @description Those that tried in the last three seconds. */
+            /** @description Those that tried in the last two seconds. */
             waiters: components["schemas"]["LockWaiter"][];
         };
         /** @description A lock that was taken: extend it by its token. */

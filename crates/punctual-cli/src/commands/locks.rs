@@ -16,7 +16,7 @@ Examples:
   punctual locks
   punctual locks deploy -o json
 
-A waiter tries once a second and is shown if it did so in the last three.")]
+A waiter tries once a second and is shown if it did so in the last two.")]
 pub(crate) struct Args {
     /// The lock's name [default: all that are held or waited for]
     #[arg(value_name = "NAME")]

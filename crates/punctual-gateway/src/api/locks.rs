@@ -95,7 +95,7 @@ struct LockLine {
     /// None while nothing holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<HolderLine>,
-    /// Those that tried in the last three seconds.
+    /// Those that tried in the last two seconds.
     waiters: Vec<WaiterLine>,
 }
 
@@ -194,7 +194,7 @@ pub(super) async fn release(
     Path(name): Path<String>,
     Read(request): Read<ReleaseRequest>,
 ) -> Result<axum::http::StatusCode> {
-    punctual::job::check_name("lock", &name)?;
+    punctual::lock::check_name(&name)?;
     let token = token_of(&request.token)?;
     let ticket = Target::Unique {
         queue: format!("{LOCK_PREFIX}{name}"),

@@ -113,3 +113,18 @@ async fn malformed_locks_are_refused() {
         422
     );
 }
+
+#[tokio::test]
+async fn a_lock_with_a_slash_in_its_name_is_released_by_its_escape() {
+    let under = serve().await;
+    let take = r#"{"name":"stock/7"}"#;
+    let taken = under.send("POST", "/v1/locks", take).await;
+    assert_eq!(taken.status, 200, "{taken:?}");
+    let release = json!({"token": taken.json()["token"]}).to_string();
+    let path = "/v1/locks/stock%2F7/release";
+    assert_eq!(under.send("POST", path, release).await.status, 204);
+    let long = json!({"name": "a".repeat(124)}).to_string();
+    let refused = under.send("POST", "/v1/locks", long).await;
+    let hint = refused.json()["error"]["hint"].clone();
+    assert_eq!(hint, "use 1 to 123 of a-z A-Z 0-9 . _ - : /");
+}

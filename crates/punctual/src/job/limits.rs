@@ -122,19 +122,36 @@ pub const TIMEOUT_MAX: Duration = millis(bounds::TIMEOUT_MAX_MS);
 ///
 /// Braces would move hash slots, spaces and control characters would lie in logs.
 pub fn check_name(what: &'static str, name: &str) -> Result<()> {
-    let allowed = |c: u8| matches!(c, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b':' | b'/');
-    let wrong = if name.is_empty() {
-        "is empty"
-    } else if name.len() > NAME_BYTES_MAX {
-        "is too long"
-    } else if !name.bytes().all(allowed) {
-        "has a character that is not allowed"
-    } else if name.contains('.') && name.split('/').any(|part| part == "." || part == "..") {
-        "has a path step"
-    } else {
+    let Some(wrong) = fault_of(name, NAME_BYTES_MAX) else {
         return Ok(());
     };
     let message = format!("{what} name {wrong}; {TEXT_NAME_RULE}");
+    Err(Error::new(ErrorKind::InvalidName, message).with("name", shown(name)))
+}
+
+/// What is wrong with a name of at most so many bytes.
+fn fault_of(name: &str, bytes_max: usize) -> Option<&'static str> {
+    let allowed = |c: u8| matches!(c, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b':' | b'/');
+    if name.is_empty() {
+        Some("is empty")
+    } else if name.len() > bytes_max {
+        Some("is too long")
+    } else if !name.bytes().all(allowed) {
+        Some("has a character that is not allowed")
+    } else if name.contains('.') && name.split('/').any(|part| part == "." || part == "..") {
+        Some("has a path step")
+    } else {
+        None
+    }
+}
+
+/// Checks the name of a lock: that of a queue, which `lock:` stands before.
+pub(crate) fn check_lock_name(name: &str) -> Result<()> {
+    let bytes_max = NAME_BYTES_MAX - "lock:".len();
+    let Some(wrong) = fault_of(name, bytes_max) else {
+        return Ok(());
+    };
+    let message = format!("lock name {wrong}; use 1 to {bytes_max} of a-z A-Z 0-9 . _ - : /");
     Err(Error::new(ErrorKind::InvalidName, message).with("name", shown(name)))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{LOCK_PREFIX, LOCK_UNIQUE, Lock, parent_of};
+use super::{LOCK_PREFIX, LOCK_UNIQUE, Lock, ROUND, parent_of};
 use crate::Queue;
 use crate::engine::{Got, Stats, StatsRequest, Target, WorkerId, WorkerRecord, WorkerSeen};
 use crate::error::Result;
@@ -15,7 +15,7 @@ use crate::worker::host_name;
 const KIND: &str = "lock";
 
 /// A waiter tries again every second, and is there if it did so lately.
-const SEEN: Duration = seconds(3);
+const SEEN: Duration = seconds(2);
 
 /// What is known of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct LockHolder {
     pub until: Option<Timestamp>,
 }
 
-/// Someone that waits for a lock, as seen in the last three seconds.
+/// Someone that waits for a lock, as seen in the last two seconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockWaiter {
@@ -200,14 +200,28 @@ async fn of_names(
         let got = queue.engine().get(queue.own_namespace(), tickets, false);
         for (name, got) in some.iter().zip(got.await?) {
             let job = got.as_ref().and_then(Got::job);
+            let mut waiters = waiters.remove(name).unwrap_or_default();
+            waiters.retain(|one| may_wait(one, job, stats.now));
             locks.push(LockStatus {
                 name: name.clone(),
                 holder: job.and_then(holder_of),
-                waiters: waiters.remove(name).unwrap_or_default(),
+                waiters,
             });
         }
     }
     Ok(locks)
+}
+
+/// Whether one that was seen lately may wait still. A lock without a ticket is free, and a waiter
+/// would have it. One that waits tries again soon after another has taken the lock.
+fn may_wait(waiter: &LockWaiter, ticket: Option<&JobRecord>, now: Timestamp) -> bool {
+    let Some(ticket) = ticket else {
+        return false;
+    };
+    match (ticket.state, ticket.started_at) {
+        (JobState::Active, Some(since)) => waiter.seen_at > since || now - since < ROUND,
+        _ => true,
+    }
 }
 
 fn holder_of(ticket: &JobRecord) -> Option<LockHolder> {

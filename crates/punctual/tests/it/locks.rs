@@ -362,7 +362,56 @@ async fn a_lock_shows_its_holder_and_those_who_wait() {
     // What has given up is gone after a while.
     waiting.abort();
     running.abort();
-    clock.advance(seconds(4));
+    clock.advance(millis(2_100));
     assert_eq!(queue.lock_waiters().await.unwrap(), []);
     drop(b);
+}
+
+/// Its record is two seconds old at most, but the lock has been taken and is free since.
+#[tokio::test]
+async fn a_waiter_that_had_the_lock_is_listed_no_more() {
+    let (probe, clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let first = queue.lock("a").lease(seconds(600)).try_now().await.unwrap();
+    let other = queue.clone();
+    let waiting =
+        tokio::spawn(async move { other.lock("a").lease(seconds(600)).wait(seconds(600)).await });
+    let waiters = async || queue.lock("a").status().await.unwrap().waiters.len();
+    soon(async {
+        while waiters().await == 0 {
+            clock.advance(millis(100));
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    first.release().await.unwrap();
+    let second = soon(waiting).await.unwrap().unwrap();
+    assert_eq!(waiters().await, 0);
+    second.release().await.unwrap();
+    assert_eq!(waiters().await, 0);
+    assert_eq!(queue.locks().await.unwrap(), []);
+    // Another holder: what waited before that has tried since, or is gone.
+    let third = queue.lock("a").lease(seconds(600)).try_now().await.unwrap();
+    clock.advance(millis(1_100));
+    assert_eq!(waiters().await, 0);
+    third.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_bound_of_the_name_of_a_lock_is_named() {
+    let queue = Queue::new(MemoryEngine::new());
+    let longest = "a".repeat(123);
+    let guard = queue.lock(&longest).try_now().await.unwrap();
+    guard.release().await.unwrap();
+    for name in [
+        "a".repeat(124),
+        "a".repeat(129),
+        "a b".into(),
+        String::new(),
+    ] {
+        let error = queue.lock(&name).try_now().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidName);
+        let text = error.to_string();
+        assert!(text.contains("use 1 to 123 of a-z"), "{text}");
+    }
 }
