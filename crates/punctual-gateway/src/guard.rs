@@ -81,6 +81,14 @@ fn admit(shared: &Shared, request: &Request) -> Result<()> {
         let value = request.headers().get(name);
         value.and_then(|value: &HeaderValue| value.to_str().ok())
     };
+    if !is_text(request.uri().path()) {
+        return Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_request",
+            "the path is not UTF-8 text once its % escapes are decoded",
+        )
+        .hint("escape the UTF-8 bytes of a name: %2F for a slash"));
+    }
     let host = text(header::HOST).unwrap_or_default();
     let also_names = request.uri().authority();
     let names_another = also_names.is_some_and(|also| !also.as_str().eq_ignore_ascii_case(host));
@@ -117,6 +125,30 @@ fn admit(shared: &Shared, request: &Request) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Whether a path is text without its escapes; a `%` that begins none stands for itself.
+fn is_text(path: &str) -> bool {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let escape = path_escape(rest);
+        bytes.push(escape.unwrap_or(*first));
+        rest = if escape.is_some() {
+            &behind[2..]
+        } else {
+            behind
+        };
+    }
+    std::str::from_utf8(&bytes).is_ok()
+}
+
+fn path_escape(at: &[u8]) -> Option<u8> {
+    let [b'%', high, low, ..] = at else {
+        return None;
+    };
+    let digit = |c: u8| (c as char).to_digit(16);
+    u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
 }
 
 fn is_ours(host: &str, named: &[String]) -> bool {
