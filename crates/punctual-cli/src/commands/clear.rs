@@ -13,7 +13,10 @@ use crate::failure::Result;
 Examples:
   punctual enqueue orders '{}' --id 0198c0de-0000-7000-8000-000000000007 --wait-for paid
   punctual clear paid 0198c0de-0000-7000-8000-000000000007
-  punctual clear paid --flow order-7 --step ship")]
+  punctual clear paid --flow order-7 --step ship
+
+The clear is kept where its job will come: the engine has to be there. A directory that is missing is
+not made; `punctual enqueue` and `punctual serve` make one.")]
 pub(crate) struct Args {
     /// What the job waits for
     #[arg(value_name = "NAME")]

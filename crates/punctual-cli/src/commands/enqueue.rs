@@ -9,9 +9,9 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use punctual::engine::{EnqueueVerdict, Receipt};
+use punctual::engine::{EnqueueVerdict, Got, Receipt, Target};
 use punctual::time::{Timestamp, format_local};
-use punctual::{JobId, NewJob};
+use punctual::{JobId, JobState, NewJob};
 
 use crate::args::{Global, Session};
 use crate::connect::Make;
@@ -176,6 +176,7 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
             "durability": enqueued.durability.to_string(),
         }))?;
     } else {
+        let wait_for = still_awaited(session, receipt, wait_for).await?;
         session
             .out
             .line(sentence(receipt, &queue, &wait_for, enqueued.now))?;
@@ -193,6 +194,32 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
     } else {
         Err(Failure::reported(Exit::Refused))
     }
+}
+
+/// The names that a new job still waits for: a clear that came before it has taken effect.
+async fn still_awaited(
+    session: &Session,
+    receipt: &Receipt,
+    wait_for: Vec<String>,
+) -> Result<Vec<String>> {
+    let is_new = matches!(
+        receipt.verdict,
+        EnqueueVerdict::Created | EnqueueVerdict::Replaced(_)
+    );
+    if wait_for.is_empty() || !is_new {
+        return Ok(wait_for);
+    }
+    let target = vec![Target::Id(receipt.id)];
+    let got = session
+        .engine
+        .get(&session.namespace, target, false)
+        .await?;
+    let job = got.iter().flatten().find_map(Got::job);
+    Ok(match job {
+        Some(job) if job.state == JobState::Held => job.wait_for.clone(),
+        // It runs, or has run.
+        _ => Vec::new(),
+    })
 }
 
 /// The job that a verdict names beside the one that was sent.

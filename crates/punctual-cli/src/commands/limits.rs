@@ -102,7 +102,7 @@ impl Command {
             Self::Remove { name } => {
                 let changed = queue.limit(&name).remove().await?;
                 if session.out.is_json() {
-                    let line = object!({ "limit": name, "changed": changed });
+                    let line = object!({ "name": name, "changed": changed });
                     return session.out.json(&line);
                 }
                 session.out.line(match changed {
@@ -137,7 +137,7 @@ async fn block(session: &Session, queue: &Queue, name: &str, span: Duration) -> 
     let changed = queue.limit(name).block_for(span).await?;
     if session.out.is_json() {
         return session.out.json(&object!({
-            "limit": name,
+            "name": name,
             "span": exact_span(span),
             "changed": changed,
         }));
@@ -236,7 +236,7 @@ async fn list(session: &Session, queue: &Queue) -> Result<()> {
 fn object_of(limit: &NamedLimit) -> Object {
     let settings = limit.settings.unwrap_or_default();
     object!({
-        "limit": limit.name,
+        "name": limit.name,
         "concurrency": settings.concurrency,
         "rate": settings.rate.as_ref().map(rate_object),
         "set_by": limit.set_by,

@@ -184,7 +184,7 @@ impl Args {
             &address,
             serving.address(),
             tls.is_some(),
-            access.made.as_deref(),
+            &access,
             self.no_auth,
         )?;
         let out = global.output();
@@ -329,9 +329,10 @@ fn announce(
     engine: &Address,
     address: SocketAddr,
     is_secure: bool,
-    token: Option<&str>,
+    access: &Access,
     is_open: bool,
 ) -> Result<()> {
+    let token = access.made.as_deref();
     let scheme = if is_secure { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     let dashboard = match token {
@@ -362,8 +363,13 @@ fn announce(
             usual if usual == DEFAULT => String::new(),
             other => format!(" --engine {other}"),
         };
+        // In the directory no token says whose jobs are meant.
+        let of = match &access.shown {
+            usual if *usual == Namespace::default() => String::new(),
+            other => format!(" --namespace {other}"),
+        };
         out.line(format!(
-            "  command   punctual jobs list{named}    in a second shell"
+            "  command   punctual jobs list{named}{of}    in a second shell"
         ))?;
     } else if token.is_some() {
         out.line(format!("  command   punctual jobs list --engine {url}"))?;

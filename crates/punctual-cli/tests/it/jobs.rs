@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Punctual, text};
+use crate::support::{Punctual, Ran, text};
 
 const NOBODY: &str = "01994f2e-8a51-7c3e-8000-000000000000";
 
@@ -343,4 +343,16 @@ fn dead_jobs_are_shown_in_groups_of_kind_and_error() {
     );
     assert!(shown.stderr.contains("1 more groups"), "{shown:?}");
     punctual.run(&["jobs", "dead", "--limit", "0"]).exits(2);
+
+    // At 80 columns the error is whole, and the example names a job.
+    let mut command = punctual.command(&["jobs", "dead"]);
+    let narrow = command.env("COLUMNS", "80").output().expect("it runs");
+    let narrow = Ran::from(narrow).exits(0).stdout;
+    let line = narrow.lines().find(|line| line.contains("mail"));
+    let line = line.expect("a line of the group");
+    assert!(line.contains("timeout after # ms"), "{narrow}");
+    let end = line.split_whitespace().last().expect("an example");
+    assert_eq!(end.len(), 8, "{narrow}");
+    let example = text(&punctual.one(&["jobs", "show", end])["id"]);
+    assert_eq!(example, text(&groups[0]["example"]));
 }

@@ -137,6 +137,31 @@ fn a_waiting_job_gets_another_payload() {
     assert_eq!(punctual.one(&["jobs", "redrive", &id])["state"], "ready");
 }
 
+/// A job keeps its content type, so its new payload has to be of that type.
+#[test]
+fn a_json_job_gets_no_payload_that_is_no_json() {
+    let punctual = Punctual::new();
+    let id = punctual.enqueue(&["mail", r#"{"to":"ann"}"#, "--delay", "1h"]);
+    let update = |id: &str, more: &[&str]| {
+        punctual.run(&[&["jobs", "update", id, "--payload"], more].concat())
+    };
+    for more in [&["hello"][..], &["hello", "--dry-run"], &["{}", "--text"]] {
+        let refused = update(&id, more).exits(2);
+        let said = ["text/plain", "application/json", "enqueue a new one"];
+        assert!(
+            said.iter().all(|part| refused.stderr.contains(part)),
+            "{refused:?}"
+        );
+    }
+    let shown = punctual.one(&["jobs", "show", &id]);
+    assert_eq!(shown["payload"], json!({"to": "ann"}));
+    update(&id, &["\"hello\""]).exits(0);
+    let words = punctual.enqueue(&["mail", "hello", "--delay", "1h"]);
+    update(&words, &["bye"]).exits(0);
+    update(&words, &["{}"]).exits(0);
+    update("0198c0de-0000-7000-8000-000000000007", &["bye"]).exits(3);
+}
+
 #[test]
 fn the_doctor_finds_what_waits_for_a_person() {
     let punctual = Punctual::with_data();

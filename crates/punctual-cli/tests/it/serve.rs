@@ -186,6 +186,31 @@ fn an_address_for_others_needs_a_token_of_ones_own() {
     assert!(!refused.stderr.contains("too-short"), "{refused:?}");
 }
 
+/// In the directory no token says whose jobs are meant, so the line that is printed does.
+#[test]
+fn the_printed_command_names_the_namespace_of_the_tokens() {
+    let printed = |tokens: &str, more: &[&str]| {
+        let punctual = Punctual::new();
+        let file = punctual.write("tokens", tokens);
+        let file = file.to_str().expect("a path");
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--token-file", file];
+        let mut command = punctual.command(&[&serve[..], more].concat());
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut lines = lines.map(|line| line.expect("a line"));
+        let line = lines.find(|line| line.contains("punctual jobs list"));
+        child.kill().and_then(|()| child.wait()).expect("it ends");
+        line.expect("the line of the command")
+    };
+    let shop = "a-token-of-the-shop-0123456789 shop read\n";
+    let own = "a-token-of-our-own-0123456789 default read\n";
+    assert!(printed(shop, &[]).contains("jobs list --namespace shop  "));
+    let both = printed(&format!("{shop}{own}"), &[]);
+    assert!(!both.contains("--namespace"), "{both}");
+    let named = printed(shop, &["--namespace", "shop"]);
+    assert!(named.contains("--namespace shop"), "{named}");
+}
+
 #[test]
 fn a_test_moves_the_clock_of_a_server_that_allows_it_on_this_machine_only() {
     let punctual = Punctual::new();

@@ -42,6 +42,7 @@ fn a_job_for_a_url_lies_in_the_pushed_queue_of_its_name() {
 #[test]
 fn a_job_for_a_broker_lies_in_the_queue_of_its_name() {
     for (queue, wanted, kind) in [
+        ("http:aq", "amqp:http:aq", "http:aq"),
         ("mail", "amqp:mail", "mail"),
         ("amqp:mail", "amqp:mail", "amqp:mail"),
         ("", AMQP_DEFAULT_QUEUE, "amqp"),

@@ -2,6 +2,7 @@
 
 use punctual::dead_letters::{DeadSearch, EXAMINED_MAX, dead_groups};
 
+use super::endings::CHARS_MIN;
 use crate::args::Session;
 use crate::failure::Result;
 use crate::output::{Columns, ago, cut, object};
@@ -66,7 +67,7 @@ impl Args {
                 group.kind.clone(),
                 cut(&group.error, 60),
                 ago(group.last, found.now),
-                group.example.to_string(),
+                end_of(&group.example.to_string()),
             ]
         });
         let columns = Columns {
@@ -89,4 +90,10 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// The last characters of an id, which every command accepts: a whole one leaves the error no room.
+fn end_of(id: &str) -> String {
+    let from = id.len().saturating_sub(CHARS_MIN);
+    id.get(from..).unwrap_or(id).to_owned()
 }

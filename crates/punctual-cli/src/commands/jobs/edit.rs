@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use punctual::engine::{Action, Edit, EditVerdict, Edited, Select};
+use punctual::engine::{Action, Edit, EditVerdict, Edited, Got, Select};
 use punctual::time::Timestamp;
 use punctual::{Due, JobId, JobState};
 
@@ -85,7 +85,8 @@ Examples:
   punctual jobs update --queue orders --unique order:7 --payload '{\"order\":7,\"total\":12}'
   ./make-report | punctual jobs update ID --payload -
 
-A running job is refused (job_active). A resend of the original job is still a duplicate.")]
+A running job is refused (job_active). A resend of the original job is still a duplicate. The job keeps
+its content type, so the payload of a JSON job has to be JSON.")]
 pub(crate) struct Update {
     #[command(flatten)]
     named: Named,
@@ -230,7 +231,10 @@ fn any_json(payload: bytes::Bytes) -> Result<bytes::Bytes> {
 impl Update {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
         let payload = payload(Some(self.payload))?;
-        content_type_of(&payload, self.text).map_err(not_json)?;
+        let found = content_type_of(&payload, self.text).map_err(not_json)?;
+        if found != JSON {
+            refuse_json_jobs(session, &self.named, found).await?;
+        }
         let which = Which {
             named: self.named,
             filter: Where::default(),
@@ -241,6 +245,30 @@ impl Update {
         let verdicts = which.edit_named(session, &action).await?;
         which.tell(session, &action, &verdicts).await
     }
+}
+
+const JSON: &str = "application/json";
+
+/// Refuses what is no JSON as the payload of jobs that say that theirs is. The type of a job never
+/// changes, so nothing can come between this and the edit.
+async fn refuse_json_jobs(session: &Session, named: &Named, found: &str) -> Result<()> {
+    let targets = named.targets(session).await?;
+    for batch in targets.chunks(session.engine.info().await?.limits.batch_items) {
+        let got = session
+            .engine
+            .get(&session.namespace, batch.to_vec(), false);
+        for job in got.await?.iter().flatten().filter_map(Got::job) {
+            if job.content_type == JSON {
+                let message = format!(
+                    "the payload is {found}, and job {} has the content type {JSON}, which it keeps",
+                    job.id
+                );
+                let hint = "send JSON, such as '\"hello\"'; for another type cancel the job and enqueue a new one";
+                return Err(Failure::new(Exit::Usage, "invalid_json", message).hint(hint));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Delete {

@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::output::count;
 
 /// The least characters of an id that name a job.
-const CHARS_MIN: usize = 8;
+pub(super) const CHARS_MIN: usize = 8;
 /// The most jobs that are examined.
 const EXAMINED_MAX: usize = 100_000;
 /// Ids that an error shows.

@@ -18,6 +18,8 @@ pub(super) struct Access {
     pub(super) made: Option<String>,
     /// Whose jobs there are, as far as tokens tell.
     pub(super) namespaces: Vec<Namespace>,
+    /// The namespace that a line may name which is printed: that of the server if a token is for it.
+    pub(super) shown: Namespace,
     /// Names of tokens that are easy to guess.
     weak: Vec<String>,
     /// The files and the variable that they came from; `None` where no token is needed.
@@ -38,6 +40,7 @@ impl Access {
         Self {
             tokens: Tokens::open(),
             made: None,
+            shown: namespace.clone(),
             namespaces: vec![namespace],
             weak: Vec::new(),
             sources: None,
@@ -65,6 +68,10 @@ impl Access {
             known.push(token.named("printed"));
             made = Some(text);
         }
+        let mut of_tokens = known.iter().map(Token::namespace);
+        let has_own = of_tokens.clone().any(|one| one == namespace);
+        let first = of_tokens.next().filter(|_| !has_own);
+        let shown = first.unwrap_or(namespace).clone();
         let theirs = known.iter().map(Token::namespace);
         let mut namespaces: Vec<_> = theirs.chain([namespace]).cloned().collect();
         namespaces.sort();
@@ -80,6 +87,7 @@ impl Access {
             tokens: Tokens::new(known),
             made,
             namespaces,
+            shown,
         })
     }
 
