@@ -18,8 +18,11 @@ async fn each_pattern_fails_as_it_says_and_punctual_does_not() {
             "cron scan of a table",
         ];
         match pattern.name {
-            // Redis may tell of few keys in time.
-            "key expiry" => {}
+            // It removes 200 of 50,000 keys a second, and so publishes few of these in time.
+            "key expiry" => assert!(
+                by_hand.lost > pattern.work.messages / 2 || by_hand.late_p99_ms > 5_000,
+                "{pattern:?} {by_hand:?}"
+            ),
             name if doubles.contains(&name) => {
                 assert!(by_hand.doubled > 0, "{pattern:?} {by_hand:?}")
             }
