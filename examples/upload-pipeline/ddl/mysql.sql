@@ -29,7 +29,8 @@ CREATE TABLE IF NOT EXISTS files (
     queued      bigint,
     started     bigint,
     lateness    bigint,
-    ended       bigint
+    ended       bigint,
+    KEY files_size (size, hash)
 ) ENGINE = InnoDB;
 CREATE TABLE IF NOT EXISTS file_rows (
     file       char(36) CHARACTER SET ascii NOT NULL,

@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS files (
     lateness    INTEGER,
     ended       INTEGER
 );
+CREATE INDEX IF NOT EXISTS files_size ON files (size) WHERE hash IS NOT NULL;
 CREATE TABLE IF NOT EXISTS file_rows (
     file       TEXT NOT NULL,
     generation INTEGER NOT NULL,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::time::{Clock, SystemClock};
+use punctual::time::{Clock, SystemClock, seconds, within};
 use punctual::worker::BoxError;
 use punctual::{Engine, Queue};
 use tokio::sync::{Notify, Semaphore, broadcast};
@@ -11,6 +11,7 @@ use tokio::sync::{Notify, Semaphore, broadcast};
 use crate::cache::Cache;
 use crate::db::Database;
 use crate::jobs::{self, CleanUp};
+use crate::slots::Slots;
 use crate::store::Store;
 
 /// Cheap to clone.
@@ -28,7 +29,7 @@ pub(crate) struct Inner {
     pub(crate) committed: Arc<Notify>,
     /// Ids of files that this process changed.
     pub(crate) changed: broadcast::Sender<String>,
-    pub(crate) uploads: Semaphore,
+    pub(crate) uploads: Arc<Slots>,
     pub(crate) sockets: Arc<Semaphore>,
 }
 
@@ -47,10 +48,10 @@ pub(crate) struct Settings {
     pub(crate) pace: Duration,
 }
 
-/// Uploads at the same time; each has a part of 5 MiB in memory at most.
-const UPLOADS_MAX: usize = 8;
 /// Pages that follow a file at the same time.
 const SOCKETS_MAX: usize = 256;
+/// A request waits that long for the queue, which may be away for longer.
+pub(crate) const QUEUE_ANSWERS: Duration = seconds(3);
 
 impl std::ops::Deref for App {
     type Target = Inner;
@@ -77,7 +78,7 @@ impl App {
             settings,
             committed: Arc::new(Notify::new()),
             changed: broadcast::channel(256).0,
-            uploads: Semaphore::new(UPLOADS_MAX),
+            uploads: Arc::default(),
             sockets: Arc::new(Semaphore::new(SOCKETS_MAX)),
         }))
     }
@@ -102,8 +103,12 @@ impl App {
         let key = jobs::upload_key(upload);
         let target = punctual::engine::Target::unique::<CleanUp>(key);
         let delayed = self.queue.reschedule(target, self.settings.abandon_after);
-        if let Err(error) = delayed.await {
-            eprintln!("the clean-up of upload {upload} was not delayed: {error}");
+        match within(QUEUE_ANSWERS, delayed.into_future()).await {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                eprintln!("the clean-up of upload {upload} was not delayed: {error}");
+            }
+            None => eprintln!("the clean-up of upload {upload} was not delayed: the queue is away"),
         }
     }
 

@@ -8,13 +8,22 @@ use punctual::time::{Stopwatch, millis, seconds, within};
 use punctual::worker::BoxError;
 use redis::aio::MultiplexedConnection;
 
+use crate::db::{Database, File, Version};
+
 /// A cache may be slow or away: then the database answers.
 const ANSWER: Duration = millis(500);
 /// Entries in memory; beyond that none is added until some have expired.
 const ENTRIES_MAX: usize = 10_000;
 
-/// Texts by their files, with when each was put there and for how long.
-type Entries = HashMap<String, (String, Stopwatch, Duration)>;
+/// A text in memory: of which version of its record, since when, and for how long.
+pub(crate) struct Entry {
+    text: String,
+    version: Version,
+    since: Stopwatch,
+    span: Duration,
+}
+
+type Entries = HashMap<String, Entry>;
 
 #[derive(Clone)]
 pub(crate) enum Cache {
@@ -29,6 +38,12 @@ pub(crate) enum Cache {
     ),
 }
 
+impl Entry {
+    fn is_fresh(&self) -> bool {
+        self.since.elapsed() < self.span
+    }
+}
+
 impl Cache {
     pub(crate) fn redis(address: &str) -> Result<Self, BoxError> {
         // An error of the client repeats the address, and the address may hold a password.
@@ -37,35 +52,47 @@ impl Cache {
         Ok(Self::Redis(Box::new((client, Arc::default()))))
     }
 
-    pub(crate) async fn get(&self, file: &str) -> Option<String> {
+    /// The text of a file. Other processes do not see this one's memory, so what is there counts
+    /// only while the record is still the one it was made of.
+    pub(crate) async fn get(&self, file: &str, database: &Database) -> Option<String> {
         match self {
             Self::None => None,
             Self::Memory(entries) => {
-                let entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
-                let (text, since, span) = entries.get(file)?;
-                (since.elapsed() < *span).then(|| text.clone())
+                let (text, version) = {
+                    let entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
+                    let entry = entries.get(file).filter(|entry| entry.is_fresh())?;
+                    (entry.text.clone(), entry.version.clone())
+                };
+                let present = database.version(file).await.ok().flatten();
+                (present == Some(version)).then_some(text)
             }
             Self::Redis(_) => self.ask(redis::cmd("GET").arg(key(file))).await.flatten(),
         }
     }
 
-    pub(crate) async fn put(&self, file: &str, text: &str, span: Duration) {
+    pub(crate) async fn put(&self, file: &File, text: &str, span: Duration) {
         match self {
             Self::None => {}
             Self::Memory(entries) => {
                 let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
                 if entries.len() >= ENTRIES_MAX {
-                    entries.retain(|_, (_, since, span)| since.elapsed() < *span);
+                    entries.retain(|_, entry| entry.is_fresh());
                 }
                 if entries.len() < ENTRIES_MAX {
-                    entries.insert(file.to_owned(), (text.to_owned(), Stopwatch::start(), span));
+                    let entry = Entry {
+                        text: text.to_owned(),
+                        version: file.version(),
+                        since: Stopwatch::start(),
+                        span,
+                    };
+                    entries.insert(file.id.clone(), entry);
                 }
             }
             // The span is a number of the command itself: an entry is never there without one.
             Self::Redis(_) => {
                 let ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
                 let mut set = redis::cmd("SET");
-                set.arg(key(file)).arg(text).arg("PX").arg(ms);
+                set.arg(key(&file.id)).arg(text).arg("PX").arg(ms);
                 let _: Option<String> = self.ask(&set).await;
             }
         }

@@ -10,7 +10,7 @@ use sqlx::mysql::MySqlPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{MySqlPool, SqlitePool};
 
-pub(crate) use files::{Again, Attempt, File, Taken};
+pub(crate) use files::{Again, Attempt, File, Taken, Version};
 
 use crate::jobs;
 
@@ -56,6 +56,8 @@ pub(crate) struct NewFile<'a> {
     pub(crate) now: i64,
     pub(crate) expires: i64,
     pub(crate) quota: i64,
+    /// Whether its bytes are in the store: those that did not fit are only hashed.
+    pub(crate) is_stored: bool,
 }
 
 /// A transaction that another one stood in the way of is tried again, up to this.
@@ -174,6 +176,19 @@ impl Database {
         on_any!(self, pool => sqlx::query_scalar(select).fetch_one(pool).await)
     }
 
+    /// Whether there is a file of so many bytes, at least and at most, that another upload may be
+    /// the same as.
+    pub(crate) async fn has_size(&self, sizes: (u64, u64), now: i64) -> Result<bool, sqlx::Error> {
+        let select = "SELECT 1 FROM files WHERE size >= ? AND size <= ? AND hash IS NOT NULL \
+             AND expires > ? LIMIT 1";
+        let limit = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let (least, most) = (limit(sizes.0), limit(sizes.1));
+        on_any!(self, pool => {
+            let found = sqlx::query(select).bind(least).bind(most).bind(now).fetch_optional(pool);
+            Ok(found.await?.is_some())
+        })
+    }
+
     /// Makes a file of an upload: its record and its jobs in one transaction, or none of it.
     pub(crate) async fn finish_upload(&self, new: &NewFile<'_>) -> Result<Finished, BoxError> {
         let mut tries = 1;
@@ -212,6 +227,9 @@ impl Database {
             if let Some(there) = there {
                 tx.commit().await?;
                 return Ok(Finished::Duplicate(there));
+            }
+            if !new.is_stored {
+                return Ok(Finished::OverQuota);
             }
             let reserved = sqlx::query(reserve).bind(new.size).bind(new.size).bind(new.quota);
             if reserved.execute(&mut *tx).await?.rows_affected() == 0 {

@@ -11,6 +11,7 @@ mod outbox;
 mod refusal;
 mod s3;
 mod server;
+mod slots;
 mod sniff;
 mod store;
 mod thumbnail;
@@ -127,7 +128,10 @@ async fn store(args: &Args) -> Result<Store, BoxError> {
     let key = |name: &str| std::env::var(name).map_err(|_| format!("--store s3:// needs {name}"));
     let keys = (key("AWS_ACCESS_KEY_ID")?, key("AWS_SECRET_ACCESS_KEY")?);
     let bucket = s3::Bucket::new(&args.s3_endpoint, bucket, &args.s3_region, keys)?;
-    bucket.check().await?;
+    bucket.check().await.map_err(|error| {
+        let shown = bucket.place();
+        format!("the store at {shown} cannot be used: {error}; check --s3-endpoint and --store")
+    })?;
     Ok(Store::S3(Arc::new(bucket)))
 }
 

@@ -28,6 +28,13 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
+    /// Nothing is begun without the queue: its clean-up is stored before the first byte.
+    pub(crate) fn queue_is_away(why: &str) -> Self {
+        eprintln!("a request failed: the queue is away: {why}");
+        let message = "the queue is away; nothing was stored, send it again in a moment";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "queue_is_away", message)
+    }
+
     pub(crate) fn no_such_file() -> Self {
         Self::new(
             StatusCode::NOT_FOUND,

@@ -72,6 +72,12 @@ impl Bucket {
         })
     }
 
+    /// Where it is, without what a URL may hide: an error shows it.
+    pub(crate) fn place(&self) -> String {
+        let host = &self.endpoint[url::Position::BeforeHost..url::Position::AfterPort];
+        format!("{}://{host}/{}", self.endpoint.scheme(), self.name)
+    }
+
     /// Whether the bucket is there and the keys may use it.
     pub(crate) async fn check(&self) -> Result<(), BoxError> {
         let answer = self.call(Method::HEAD, "", &[], None, Bytes::new()).await?;

@@ -3,13 +3,15 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use punctual::time::{millis, pause, seconds, within};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+
+use crate::slots::Client;
 
 /// Connections at the same time.
 const CONNECTIONS_MAX: usize = 512;
@@ -36,12 +38,13 @@ pub(crate) async fn serve(
             () = shutdown.as_mut() => break,
             accepted = accepted => accepted,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             // No file descriptors: some are free again soon.
             pause(millis(100)).await;
             continue;
         };
-        let service = TowerToHyperService::new(router.clone());
+        let client = Client::at(peer.ip());
+        let service = TowerToHyperService::new(router.clone().layer(Extension(client)));
         tokio::spawn(async move {
             let _permit = permit;
             let connection = http1::Builder::new()

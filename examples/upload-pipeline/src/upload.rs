@@ -1,12 +1,11 @@
 //! POST /upload: one file, streamed into the store.
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::{Bytes, BytesMut};
-use futures_util::{Stream, StreamExt};
+use axum::{Extension, Json};
+use bytes::BytesMut;
 use multer::{Constraints, Multipart, SizeLimit};
 use punctual::NewJob;
 use punctual::time::{Stopwatch, within};
@@ -15,19 +14,17 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::access;
-use crate::app::{App, micros_of, now};
+use crate::app::{App, QUEUE_ANSWERS, micros_of, now};
 use crate::db::{Again, Finished, NewFile};
 use crate::jobs::{self, CleanUp};
 use crate::refusal::Refusal;
 use crate::s3::hex;
+use crate::slots::Client;
 use crate::sniff::{self, HEAD_BYTES};
 use crate::web;
 
 /// What a form adds to its file.
 const FORM_BYTES_MAX: u64 = 64 * 1024;
-/// A body that is slower than this on average, after its first minute, is given up.
-const BYTES_PER_SECOND_MIN: u64 = 1_024;
-const SLOW_AFTER_SECONDS: u64 = 60;
 
 /// Options of an upload.
 #[derive(Debug, Default, Deserialize)]
@@ -56,16 +53,19 @@ impl Header {
     }
 }
 
-/// What a part was, once it is in the store.
+/// What a part was, once all of it has come.
 struct Received {
     name: String,
     kind: &'static str,
     size: u64,
     sha256: String,
+    /// It did not fit, so it is not in the store: only the same bytes may be there already.
+    is_stored: bool,
 }
 
 pub(crate) async fn post(
     State(app): State<App>,
+    Extension(client): Extension<Client>,
     options: Result<Query<Options>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
     body: Body,
@@ -73,7 +73,7 @@ pub(crate) async fn post(
     access::may_write(&app, &headers)?;
     let Query(options) =
         options.map_err(|_| Refusal::bad("bad_query", "the one option is header=yes|no|auto"))?;
-    let Ok(_permit) = app.uploads.try_acquire() else {
+    let Some(slot) = app.uploads.take(client) else {
         let message = "too many uploads at the moment; try again in a second";
         return Err(Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -98,12 +98,15 @@ pub(crate) async fn post(
     if declared.is_some_and(|bytes| bytes > app.settings.file_bytes_max + FORM_BYTES_MAX) {
         return Err(too_large(&app));
     }
-    if declared.is_some_and(|bytes| bytes > room + FORM_BYTES_MAX) {
-        return Err(over_quota());
+    if let Some(bytes) = declared.filter(|bytes| *bytes > room + FORM_BYTES_MAX) {
+        let sizes = (bytes - FORM_BYTES_MAX, bytes);
+        if !app.database.has_size(sizes, now()).await? {
+            return Err(over_quota());
+        }
     }
     let constraints = Constraints::new()
         .size_limit(SizeLimit::new().whole_stream(app.settings.file_bytes_max + FORM_BYTES_MAX));
-    let stream = paced(body, app.settings.idle);
+    let stream = slot.paced(body, app.settings.idle);
     let mut form = Multipart::with_constraints(stream, boundary, constraints);
     let upload = Open::begin(&app).await?;
     let received = receive(&app, &mut form, &upload.id, room).await?;
@@ -125,32 +128,6 @@ fn over_quota() -> Refusal {
     Refusal::new(StatusCode::INSUFFICIENT_STORAGE, "quota", message)
 }
 
-/// The chunks of a body, and an error once they come too slowly.
-fn paced(
-    body: Body,
-    idle: std::time::Duration,
-) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send {
-    let began = Stopwatch::start();
-    let stream = body.into_data_stream();
-    futures_util::stream::unfold((stream, 0_u64), move |(mut stream, mut bytes)| async move {
-        let slow = || Some(Err(std::io::Error::from(std::io::ErrorKind::TimedOut)));
-        let chunk = match within(idle, stream.next()).await {
-            None => slow(),
-            Some(Some(Ok(chunk))) => {
-                bytes += chunk.len() as u64;
-                let seconds = began.elapsed().as_secs();
-                match seconds > SLOW_AFTER_SECONDS && bytes / seconds < BYTES_PER_SECOND_MIN {
-                    true => slow(),
-                    false => Some(Ok(chunk)),
-                }
-            }
-            Some(Some(Err(error))) => Some(Err(std::io::Error::other(error))),
-            Some(None) => None,
-        };
-        chunk.map(|chunk| (chunk, (stream, bytes)))
-    })
-}
-
 /// An upload that has begun. Dropped before its end, as when its client goes away, it is cleaned
 /// up; if the process dies, the delayed job does it.
 struct Open {
@@ -166,7 +143,12 @@ impl Open {
         let clean_up = NewJob::of(&CleanUp { upload: id.clone() })?
             .delay(app.settings.abandon_after)
             .unique(jobs::upload_key(&id));
-        app.queue.enqueue_job(clean_up).await?;
+        let stored = app.queue.enqueue_job(clean_up);
+        match within(QUEUE_ANSWERS, stored.into_future()).await {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Err(Refusal::queue_is_away(&error.to_string())),
+            None => return Err(Refusal::queue_is_away("no answer")),
+        }
         let open = Self {
             app: app.clone(),
             id,
@@ -253,7 +235,8 @@ async fn pass(app: &App, field: &mut multer::Field<'_>) -> Result<u64, Refusal> 
     Ok(bytes)
 }
 
-/// Streams a part into the store, and computes its hash on the way.
+/// Streams a part into the store, and computes its hash on the way. What does not fit is only
+/// hashed, as long as it may be the bytes of a file that is there.
 async fn store(
     app: &App,
     mut field: multer::Field<'_>,
@@ -264,7 +247,7 @@ async fn store(
     let claimed = field
         .content_type()
         .map(|kind| kind.essence_str().to_owned());
-    let mut writer = app.store.create(upload).await?;
+    let mut writer = Some(app.store.create(upload).await?);
     let mut hash = digest::Context::new(&digest::SHA256);
     let mut size = 0_u64;
     // The first bytes are kept back until there are enough of them to see what the file is.
@@ -280,23 +263,31 @@ async fn store(
         if size > app.settings.file_bytes_max {
             return Err(too_large(app));
         }
-        if size > room {
-            return Err(over_quota());
+        if size > room && writer.is_some() {
+            let sizes = (size, app.settings.file_bytes_max);
+            if !app.database.has_size(sizes, now()).await? {
+                return Err(over_quota());
+            }
+            writer = None;
         }
         if renewed.elapsed() > app.settings.abandon_after / 2 {
             app.put_off_clean_up(upload).await;
             renewed = Stopwatch::start();
         }
         hash.update(&chunk);
-        match kind {
-            Some(_) => writer.write(chunk).await?,
+        let ready = match kind {
+            Some(_) => chunk,
             None => {
                 head.extend_from_slice(&chunk);
-                if head.len() >= HEAD_BYTES {
-                    kind = Some(sniff::kind_of(&head, &name, claimed.as_deref())?);
-                    writer.write(head.split().freeze()).await?;
+                if head.len() < HEAD_BYTES {
+                    continue;
                 }
+                kind = Some(sniff::kind_of(&head, &name, claimed.as_deref())?);
+                head.split().freeze()
             }
+        };
+        if let Some(writer) = &mut writer {
+            writer.write(ready).await?;
         }
     }
     if size == 0 {
@@ -306,14 +297,18 @@ async fn store(
         Some(kind) => kind,
         None => sniff::kind_of(&head, &name, claimed.as_deref())?,
     };
-    writer.write(head.freeze()).await?;
-    writer.finish().await?;
+    let is_stored = writer.is_some();
+    if let Some(mut writer) = writer {
+        writer.write(head.freeze()).await?;
+        writer.finish().await?;
+    }
     let sha256 = hex(hash.finish().as_ref());
     Ok(Received {
         name,
         kind,
         size,
         sha256,
+        is_stored,
     })
 }
 
@@ -334,7 +329,7 @@ fn form_error(app: &App, error: &multer::Error) -> Refusal {
             too_large(app)
         }
         error if is_slow(error) => {
-            let message = "the body comes too slowly; send at least 1 KiB a second";
+            let message = "the body comes too slowly; send at least 1 KiB a second, and 16 KiB while others wait";
             Refusal::new(StatusCode::REQUEST_TIMEOUT, "too_slow", message)
         }
         multer::Error::StreamReadFailed(_) => Refusal::bad(
@@ -355,7 +350,7 @@ fn form_error(app: &App, error: &multer::Error) -> Refusal {
     }
 }
 
-/// The bytes are durable: makes a file of them.
+/// The bytes are durable, or may be those of a file that is: makes a file of them.
 async fn finish(
     app: &App,
     mut upload: Open,
@@ -374,6 +369,7 @@ async fn finish(
         now,
         expires: now.saturating_add(micros_of(app.settings.keep)),
         quota: limit(app.settings.quota),
+        is_stored: received.is_stored,
     };
     let (id, is_duplicate, is_reprocessed) = match app.database.finish_upload(&file).await? {
         Finished::Stored(id) => {
@@ -437,7 +433,7 @@ async fn ask_again_if_dead(app: &App, id: &str) -> Result<(), Refusal> {
     let Some(file) = app.database.file(id).await? else {
         return Ok(());
     };
-    if web::is_dead(app, &file).await?
+    if web::is_dead(app, &file).await
         && app
             .database
             .ask_again(id, file.generation, Again::JobIsDead)

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::access;
-use crate::app::{App, micros_of, now};
+use crate::app::{App, QUEUE_ANSWERS, micros_of, now};
 use crate::db::{Again, File};
 use crate::refusal::Refusal;
 use crate::{upload, view};
@@ -22,6 +22,8 @@ const PAGE: &str = include_str!("page.html");
 /// Nothing but what the page itself brings, and this server.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
      img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// A view waits that long for what the queue knows of a job.
+const JOB_ANSWERS: std::time::Duration = seconds(1);
 /// Rows of one answer.
 const ROWS_MAX: i64 = 100;
 
@@ -64,7 +66,10 @@ async fn about(State(app): State<App>, headers: HeaderMap) -> Result<Json<Value>
 
 async fn healthz(State(app): State<App>) -> Result<Json<Value>, Refusal> {
     app.database.bytes_kept().await?;
-    app.engine.info().await?;
+    match within(QUEUE_ANSWERS, app.engine.info()).await {
+        Some(answer) => drop(answer?),
+        None => return Err(Refusal::queue_is_away("no answer")),
+    }
     Ok(Json(json!({"ok": true})))
 }
 
@@ -81,11 +86,11 @@ async fn file(
         (headers, text).into_response()
     };
     is_id(&id)?;
-    if let Some(text) = app.cache.get(&id).await {
+    if let Some(text) = app.cache.get(&id, &app.database).await {
         return Ok(answer("hit", text));
     }
     let file = found(&app, &id).await?;
-    let view = look_at(&app, &file).await?;
+    let view = look_at(&app, &file).await;
     if view["state"] == "processed" {
         renew(&app, &file).await?;
     }
@@ -101,15 +106,15 @@ async fn found(app: &App, id: &str) -> Result<File, Refusal> {
 }
 
 /// The view of a file. A job that is dead, or was cancelled, ends its file.
-async fn look_at(app: &App, file: &File) -> Result<Value, Refusal> {
-    let got = job_of(app, file).await?;
+async fn look_at(app: &App, file: &File) -> Value {
+    let got = job_of(app, file).await;
     let past = got.as_ref().and_then(Got::job).map(view::past);
     let mut view = view::of(file, &past.unwrap_or_default());
     if let Some(ended) = got.filter(|got| is_end(file, got)) {
         view["state"] = json!("failed");
         view["reason"] = json!(format!("its job is {}; send the file again", ended.state()));
     }
-    Ok(view)
+    view
 }
 
 /// What is no id names nothing, in the cache neither.
@@ -120,11 +125,11 @@ fn is_id(text: &str) -> Result<(), Refusal> {
     }
 }
 
-async fn job_of(app: &App, file: &File) -> Result<Option<Got>, Refusal> {
-    match file.job.parse::<JobId>() {
-        Ok(id) => Ok(app.queue.get(id).await?),
-        Err(_) => Ok(None),
-    }
+/// The job of a file. The record says all that matters, so a queue that is away answers nothing.
+async fn job_of(app: &App, file: &File) -> Option<Got> {
+    let id = file.job.parse::<JobId>().ok()?;
+    let got = within(JOB_ANSWERS, app.queue.get(id)).await?;
+    got.ok().flatten()
 }
 
 /// Whether the file waits for a job that will bring no result.
@@ -133,9 +138,9 @@ fn is_end(file: &File, got: &Got) -> bool {
     waits && matches!(got.state(), JobState::Dead | JobState::Cancelled)
 }
 
-pub(crate) async fn is_dead(app: &App, file: &File) -> Result<bool, Refusal> {
-    let got = job_of(app, file).await?;
-    Ok(got.is_some_and(|got| is_end(file, &got)))
+pub(crate) async fn is_dead(app: &App, file: &File) -> bool {
+    let got = job_of(app, file).await;
+    got.is_some_and(|got| is_end(file, &got))
 }
 
 /// A result that was not cached is, unless its time is over: then it is processed again, and the
@@ -147,7 +152,7 @@ async fn renew(app: &App, file: &File) -> Result<(), Refusal> {
     if left > 0 {
         let span = std::time::Duration::from_micros(left.unsigned_abs());
         app.cache
-            .put(&file.id, &view::of(file, &[]).to_string(), span)
+            .put(file, &view::of(file, &[]).to_string(), span)
             .await;
     } else if file.done == file.generation
         && app
@@ -302,9 +307,7 @@ async fn send_changes(mut socket: WebSocket, app: &App, id: &str) {
         let Ok(file) = found(app, id).await else {
             return;
         };
-        let Ok(view) = look_at(app, &file).await else {
-            return;
-        };
+        let view = look_at(app, &file).await;
         let text = view.to_string();
         if text != last {
             let sent = within(SEND, socket.send(Message::Text(text.clone().into()))).await;

@@ -150,7 +150,7 @@ async fn after(file: &File, ctx: &Context, app: &App) -> HandlerResult {
         return Ok(Outcome::Completed);
     }
     let text = view::of(&file, &[]).to_string();
-    app.cache.put(&file.id, &text, span).await;
+    app.cache.put(&file, &text, span).await;
     if span < left {
         let refresh = Refresh {
             file: file.id.clone(),

@@ -1,11 +1,12 @@
-// The page in a browser, with kills of the worker and of the web process. `scripts/dashboard` runs
-// it.
+// The page in a browser, with kills of the worker, of the web process and of the store.
+// `scripts/dashboard` runs it.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { after, before, test } from "node:test";
 import { launch } from "../../../dashboard/test/browser.mjs";
 
@@ -39,12 +40,18 @@ async function freePort() {
 }
 
 /** Starts the pipeline; done once it has printed its first line. */
-async function start(data, port, ...args) {
-  const child = spawn(PIPELINE, ["--data", data, "--listen", `127.0.0.1:${port}`, "--lease", "2s", ...args], { stdio: ["ignore", "pipe", "inherit"] });
+const start = (data, port, ...args) => run(PIPELINE, ["--data", data, "--listen", `127.0.0.1:${port}`, "--lease", "2s", ...args], port);
+
+/** The same of a store of S3, which keeps its objects when it is killed. */
+const startStore = (data, port) => run(process.execPath, [fileURLToPath(new URL("store.mjs", import.meta.url)), data, `${port}`], port);
+
+async function run(program, args, port) {
+  const keys = { AWS_ACCESS_KEY_ID: "a", AWS_SECRET_ACCESS_KEY: "b" };
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"], env: { ...process.env, ...keys } });
   running.add(child);
   await new Promise((done, failed) => {
     child.stdout.once("data", done);
-    child.once("exit", (code) => failed(new Error(`the pipeline ended with ${code}`)));
+    child.once("exit", (code) => failed(new Error(`${program} ended with ${code}`)));
   });
   return {
     url: `http://127.0.0.1:${port}/`,
@@ -131,6 +138,34 @@ test("the page says that the server is away, and shows the result once it is bac
   // The same bytes under another name.
   await drop(page, "same.csv", csv("eve", 10));
   await page.getByText("These bytes were there already").waitFor();
+  assert.deepEqual(page.complaints, []);
+  await page.evaluate(() => localStorage.clear());
+  await page.close();
+});
+
+test("a file goes on once its killed store is back, and the page says why another was refused", async () => {
+  const data = await folder();
+  const [objects, at] = [await folder(), await freePort()];
+  const store = await startStore(objects, at);
+  const place = ["--store", "s3://files", "--s3-endpoint", `http://127.0.0.1:${at}`];
+  const all = await start(data, await freePort(), ...place, "--pace", "50ms");
+  const page = await visit(all.url);
+  // Several ranges of a MiB: most of them are read after the store is back.
+  const long = csv("a name that is long enough to fill several ranges of a mebibyte", 60_000);
+  await drop(page, "long.csv", long);
+  await state(page, "long.csv", "processing");
+  await card(page, "long.csv").getByText(/rows, \d+ % read/).waitFor();
+  await store.kill();
+  await drop(page, "later.csv", csv("eve", 10));
+  await state(page, "later.csv", "refused");
+  await card(page, "later.csv").getByText("nothing was stored, try again").waitFor();
+  await card(page, "long.csv").getByText("attempt 2").first().waitFor();
+  await state(page, "long.csv", "processing");
+  await startStore(objects, at);
+  await state(page, "long.csv", "processed");
+  await card(page, "long.csv").getByText("60000 rows").waitFor();
+  await drop(page, "again.csv", csv("eve", 10));
+  await state(page, "again.csv", "processed");
   assert.deepEqual(page.complaints, []);
   await page.evaluate(() => localStorage.clear());
   await page.close();

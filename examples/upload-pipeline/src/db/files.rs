@@ -36,6 +36,16 @@ pub(crate) struct File {
     pub(crate) ended: Option<i64>,
 }
 
+/// What a reader sees of a file changes with this.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Version(i64, String);
+
+impl File {
+    pub(crate) fn version(&self) -> Version {
+        Version(self.done, self.state.clone())
+    }
+}
+
 /// Reads a [`File`] from a row of either database.
 macro_rules! file_of {
     ($row:expr) => {{
@@ -116,6 +126,14 @@ impl Database {
                 None => Ok(None),
             }
         })
+    }
+
+    pub(crate) async fn version(&self, id: &str) -> Result<Option<Version>, sqlx::Error> {
+        let select = "SELECT done, state FROM files WHERE id = ?";
+        let found: Option<(i64, String)> = on_any!(self, pool => {
+            sqlx::query_as(select).bind(id).fetch_optional(pool).await?
+        });
+        Ok(found.map(|(done, state)| Version(done, state)))
     }
 
     pub(crate) async fn thumbnail(&self, id: &str) -> Result<Option<Vec<u8>>, sqlx::Error> {

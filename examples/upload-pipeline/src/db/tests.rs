@@ -21,6 +21,7 @@ fn new<'a>(upload: &'a str, sha256: &'a str) -> NewFile<'a> {
         now: 1,
         expires: i64::MAX / 2,
         quota: 100,
+        is_stored: true,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The pipeline as processes: uploads, kills, and requests that ask for trouble.
 
 mod as_described;
+mod away;
 mod kills;
 mod lives;
 mod memory;
@@ -8,3 +9,4 @@ mod refusals;
 mod servers;
 mod stores;
 mod support;
+mod transactions;

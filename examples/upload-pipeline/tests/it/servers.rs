@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::support::*;
+use crate::transactions::a_cancel_rolls_back;
 
 #[tokio::test]
 async fn files_in_mariadb_survive_a_kill_right_after_the_answer() {
@@ -34,6 +35,18 @@ async fn files_in_mariadb_survive_a_kill_right_after_the_answer() {
         .expect("an answer");
     until_state(&all.address, &id, "expired").await;
     until(|| objects(data.path()).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_cancel_rolls_back_the_transaction_in_mariadb() {
+    let address = std::env::var("PUNCTUAL_MYSQL").expect("run scripts/test-relay");
+    let server = sqlx::MySqlPool::connect(&address).await.expect("a server");
+    let fresh = "DROP DATABASE IF EXISTS bank; CREATE DATABASE bank";
+    let made = sqlx::raw_sql(fresh).execute(&server).await;
+    made.expect("a database");
+    let (server, _) = address.rsplit_once('/').expect("an address");
+    let pool = sqlx::MySqlPool::connect(&format!("{server}/bank")).await;
+    a_cancel_rolls_back!(pool.expect("the database"), sqlx::MySqlPool);
 }
 
 /// The store is not ours, so it knows calls of S3 as others understood them.
