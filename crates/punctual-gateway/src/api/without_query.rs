@@ -12,7 +12,7 @@ use utoipa::openapi::{OpenApi, RefOr};
 use crate::decode::shown;
 use crate::http::Problem;
 
-/// The described routes of the API. Those that a monitor asks are not among them: it may add a query.
+/// The described routes of the API. A monitor may add a query: what it asks is not among them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Queries(Arc<[Route]>);
 

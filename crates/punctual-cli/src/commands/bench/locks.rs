@@ -21,7 +21,8 @@ Examples:
   punctual bench locks --takers 32 --handovers 5000
 
 Each taker waits for the lock, holds it, and releases it. A handover is from the begin of a release to
-the instant at which another taker has the lock. `free` is a lock and a release that meet nothing.
+the instant at which another taker has the lock. A wait is what a taker waits for the lock, through the
+turns of others. `free` is a lock and a release that meet nothing.
 bench/rivals/python/lock_side.py measures the lock of redis-py beside it, on the same server.")]
 pub(crate) struct Args {
     /// Takers that want the lock at the same time
@@ -48,6 +49,7 @@ struct Shared {
     /// The taker that released last, and when it began to.
     released: Mutex<Option<(u64, Stopwatch)>>,
     spans: Mutex<Vec<Duration>>,
+    waits: Mutex<Vec<Duration>>,
 }
 
 impl Args {
@@ -64,6 +66,7 @@ impl Args {
             left: AtomicU64::new(self.handovers),
             released: Mutex::default(),
             spans: Mutex::default(),
+            waits: Mutex::default(),
         });
         let (number, hold) = (AtomicU64::new(0), self.hold);
         let taken = in_tasks(self.takers, || {
@@ -72,20 +75,23 @@ impl Args {
         });
         taken.await?;
         leftovers::remove(session, &[format!("lock:{NAME}")]).await?;
-        let mut spans = std::mem::take(&mut *shared.spans.locked());
-        spans.sort_unstable();
-        let ms = |span: Duration| (span.as_secs_f64() * 1e5).round() / 100.0;
-        let part = |hundredths: usize| {
-            ms(spans
-                .get(spans.len() * hundredths / 100)
-                .copied()
-                .unwrap_or_default())
+        let sorted = |spans: &Mutex<Vec<Duration>>| {
+            let mut spans = std::mem::take(&mut *spans.locked());
+            spans.sort_unstable();
+            spans
         };
-        let (p50, p99) = (part(50), part(99));
+        let (spans, waits) = (sorted(&shared.spans), sorted(&shared.waits));
+        let ms = |span: Duration| (span.as_secs_f64() * 1e5).round() / 100.0;
+        let part = |spans: &[Duration], hundredths: usize| {
+            let at = spans.get(spans.len() * hundredths / 100);
+            ms(at.copied().unwrap_or_default())
+        };
+        let (p50, p99) = (part(&spans, 50), part(&spans, 99));
+        let wait = part(&waits, 99);
         if session.out.is_json() {
             return session.out.json(&object!({
                 "library": "punctual", "takers": self.takers, "handovers": spans.len(),
-                "handover_p50_ms": p50, "handover_p99_ms": p99, "free_ms": ms(free),
+                "handover_p50_ms": p50, "handover_p99_ms": p99, "wait_p99_ms": wait, "free_ms": ms(free),
             }));
         }
         session.out.card(&[
@@ -94,6 +100,7 @@ impl Args {
             ("handovers", count(spans.len() as u64)),
             ("handover p50", format!("{p50} ms")),
             ("handover p99", format!("{p99} ms")),
+            ("wait p99", format!("{wait} ms")),
             ("free, both calls", format!("{} ms", ms(free))),
         ])
     }
@@ -101,7 +108,9 @@ impl Args {
 
 async fn take(shared: Arc<Shared>, me: u64, hold: Duration) -> punctual::Result<()> {
     loop {
+        let began = Stopwatch::start();
         let guard = shared.queue.lock(NAME).wait(minutes(5)).await?;
+        shared.waits.locked().push(began.elapsed());
         let released = shared.released.locked().take();
         if let Some((_, watch)) = released.filter(|(other, _)| *other != me) {
             shared.spans.locked().push(watch.elapsed());

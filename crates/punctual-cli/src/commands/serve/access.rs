@@ -18,7 +18,7 @@ pub(super) struct Access {
     pub(super) made: Option<String>,
     /// Whose jobs there are, as far as tokens tell.
     pub(super) namespaces: Vec<Namespace>,
-    /// The namespace that a line may name which is printed: that of the server if a token is for it.
+    /// The namespace that the printed command names: the server's own if a token is for it.
     pub(super) shown: Namespace,
     /// Names of tokens that are easy to guess.
     weak: Vec<String>,
