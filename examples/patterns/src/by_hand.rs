@@ -214,7 +214,10 @@ impl ByHand {
 
 /// A connection that waits for as long as a blocking command does.
 async fn connect(address: &str) -> MultiplexedConnection {
-    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    // All patterns of the test start at once: the usual second is short on a busy machine.
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_connection_timeout(Some(seconds(30)));
     let client = Client::open(address).expect("an address");
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     connection.await.expect("the server answers")
