@@ -19,7 +19,7 @@ export class FakeLimits {
 }
 
 /** Settings as a request has them, or what refuses them. */
-const settings = ({ concurrency, rate }) => ({ ...(concurrency && { concurrency }), ...(rate && { rate: { kind: "window", ...rate } }) });
+const settings = ({ concurrency, rate, when_full }) => ({ ...(concurrency && { concurrency }), ...(when_full && { when_full }), ...(rate && { rate: { kind: "window", ...rate } }) });
 
 export class FakeNamedLimits {
   of = new Map();

@@ -45,6 +45,15 @@ test("named limits are set, blocked, opened again and taken off", async () => {
     assert.deepEqual(limits.get("smtp:gmail.com"), { name: "smtp:gmail.com", active: 0, waiting: 0, set_by: "smtp:gmail.com", concurrency: 4, rate: { kind: "window", starts: 100, per: "1m" } });
     assert.match(plain(await row(page, "smtp:gmail.com").innerText()), /^smtp:gmail\.com open 0 4 active at most · 100 in any 1m/);
 
+    await page.getByRole("button", { name: "Set smtp:gmail.com" }).click();
+    await page.selectOption("dialog [name=when_full]", "refuse");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForFunction(() => !document.querySelector("dialog[open]"));
+    assert.equal(limits.get("smtp:gmail.com").when_full, "refuse");
+    await page.getByRole("button", { name: "Set smtp:gmail.com" }).click();
+    assert.equal(await page.inputValue("dialog [name=when_full]"), "refuse");
+    await page.getByRole("button", { name: "Cancel" }).click();
+
     await page.getByRole("button", { name: "Block smtp:gmail.com" }).click();
     await page.fill("dialog [name=span]", "soon");
     assert.ok(await page.getByRole("button", { name: "Block", exact: true }).isDisabled());

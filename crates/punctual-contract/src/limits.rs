@@ -287,6 +287,14 @@ pub const LIMITS: &[Limit] = &[
         "named limits with settings in a namespace",
     ),
     fixed(
+        "CANCELLING_MAX",
+        "",
+        64,
+        "64",
+        Some(("CANCELLING_MAX", "64")),
+        "concurrency of a named limit that cancels running jobs",
+    ),
+    fixed(
         "BLOCKED_LIMITS_MAX",
         "",
         10_000,

@@ -261,6 +261,12 @@ local function read_jobs(args, at, k, last)
     at = last + 1
   end
   if part then part.n = places end
+  for k = 1, #batch.parts do
+    if batch.parts[k].limited then
+      Named.may_name()
+      break
+    end
+  end
   return batch
 end
 

@@ -301,7 +301,8 @@ end
 function Check.job(bytes, index)
   if #bytes < 39 then cut_short(index) end
   Enqueue.due_of(byte(bytes, 17), sub(bytes, 18, 25), u8(S.now), index)
-  Check.front(bytes, 36, #bytes, index)
+  local _, o = Check.front(bytes, 36, #bytes, index)
+  if o and o.li then Named.may_name() end
 end
 
 -- Checks `id | name to clear`.
@@ -357,6 +358,7 @@ end
 function Check.is_limit_settings(v)
   local map = read_map(sub(v, 2))
   return map and (map.lc ~= nil or map.lr ~= nil) and (map.lc == nil or is_whole(map.lc, 1, 1e6)) and (map.lr == nil or is_rate(map.lr))
+    and (map.wf == nil or is_whole(map.wf, 1, 2) and map.lc ~= nil and (map.wf == 1 or map.lc <= %CANCELLING_MAX%))
 end
 end
 
@@ -470,7 +472,7 @@ function Check.control(map)
   local c, v = map.c, map.v
   if c == nil then refuse('invalid_input', 'no such control') end
   if c < 3 or c == 7 or c == 9 then Check.name('queue', map.q) end
-  if c == 9 and not (map.sk and is_whole(map.sp, 0, %BLOCK_MAX_US%)) then refuse('invalid_input', 'a share is blocked with `sk` and `sp`, a span of at most 365 days') end
+  if c == 9 and not (map.sk and (map.sp == nil or is_whole(map.sp, 0, %BLOCK_MAX_US%))) then refuse('invalid_input', 'a share is blocked with `sk` and `sp`, a span of at most 365 days; without `sp` it is paused') end
   if c == 7 and (map.st == nil or map.cu and not find(map.cu, '^%d+$')) then
     refuse('invalid_input', 'a queue is deleted in steps: `st` of 0 to 2, and the `cu` of the last reply; see docs/wire-protocol.md')
   end

@@ -37,7 +37,7 @@ local function complete_together(p, ids, all, attempt, results)
   for _, list in ipairs(lists) do
     list.r.c[ACTIVE] = list.r.c[ACTIVE] - list.n
     if list.shares[1] then Share.freed_many(list.r, list.shares) end
-    if list.limits[1] then Named.freed_many(list.r, list.limits) end
+    if list.limits[1] then Named.freed_many(list.r, list.limits, list.limited) end
     Settled.many(list, said)
     n = n + list.n
   end

@@ -213,12 +213,16 @@ function Enqueue.one(id, due8, late, spec, bounded, sent)
     goes[1] = other.id
     goes[2] = holder.follower
   end
+  local limits_decide = bounded and verdict ~= 'follows' and Named.decides_on(j)
+  local nth = limits_decide and Named.refuses(j.opts.li)
+  if nth then return 10, due8, late, char(nth - 1) .. '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' end
   if bounded and not (past and past.st > ACTIVE) and not make_room(r, goes) then return 6, due8, late end
   local answer = 0
   if verdict == 'replaces' then
     Unique.replace(other, holder)
     answer = 3
   end
+  if limits_decide then Named.cancel_for(j.opts.li) end
   store(j, late, verdict == 'follows' and other or nil, sent)
   return answer, due8, late, answer == 3 and other.id or nil
 end

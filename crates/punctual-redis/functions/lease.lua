@@ -463,7 +463,7 @@ local function crash(j, p, ended)
   local e, r = j.ext, Row.of(j.q)
   r.c[ACTIVE] = r.c[ACTIVE] - 1
   if j.opts.sh then Share.freed(r, j.opts.sh) end
-  if j.opts.li then Named.freed(r, j.opts.li) end
+  if j.opts.li then Named.freed(r, j.opts.li, j.id) end
   e.a, e.s = (e.a or 0) + 1, p.started
   e.c = (e.c or 0) + 1
   Job.add_attempt(j, p, ended, CRASHED)

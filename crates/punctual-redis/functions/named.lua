@@ -136,6 +136,73 @@ function Named.meets(take, r, j, lane, place, group, row)
   return true
 end
 
+local REFUSES, CANCELS = 1, 2
+
+local function is_full(row) return row.limits.most > 0 and row.active >= row.limits.most end
+
+-- Whether one of these limits does more with a new job, while it is full, than make it wait.
+function Named.decides(names)
+  local rows = Named.fetch(names)
+  for i = 1, #names do if rows[names[i]].limits.full > 0 then return true end end
+  return false
+end
+
+-- Whether full limits decide on a new job: it would be in line at once, and was sent by a caller.
+function Named.decides_on(j)
+  local o = j.opts
+  return o.li and j.due <= S.now and not (o.hi or o.sc or o.fl or o.w and #o.w > 0 or Job.has_expired(j)) and Named.decides(o.li)
+end
+
+-- Which of these limits refuses a new job, if one does.
+function Named.refuses(names)
+  local rows = Named.fetch(names)
+  for i = 1, #names do
+    local row = rows[names[i]]
+    if row.limits.full == REFUSES and is_full(row) then return i end
+  end
+end
+
+-- Asks the job of a limit to stop that started first and was not asked yet; `served` are limits of
+-- such jobs.
+local function cancel_first(row, served)
+  while row.running[1] do
+    local j = Job.load(table.remove(row.running, 1))
+    local p = j and not j.ext.cr and Lease.of(j)
+    Named.changes(row)
+    if p then
+      for _, name in ipairs(j.opts.li) do served[name] = true end
+      return Edit.ask_cancel(j, p)
+    end
+  end
+end
+
+-- A new job came: each of its limits that is full, and cancels, asks a job to stop. A job that was
+-- asked for one serves for all that it has.
+function Named.cancel_for(names)
+  local rows, served = Named.fetch(names), {}
+  for i = 1, #names do
+    local row = rows[names[i]]
+    if row.limits.full == CANCELS and is_full(row) and not served[names[i]] then cancel_first(row, served) end
+  end
+end
+
+-- A job has started: a limit that asks jobs to stop knows it, in the order of their starts.
+local function note_running(row, id)
+  local running = row.running
+  if row.limits.full ~= CANCELS then
+    if running[1] then row.running = {} end
+    return
+  end
+  if #running >= %CANCELLING_MAX% then table.remove(running, 1) end
+  running[#running + 1] = id
+end
+
+local function forget_running(row, id)
+  for i, one in ipairs(row.running) do
+    if one == id then return table.remove(row.running, i) end
+  end
+end
+
 -- A job has left its place and gets a lease: it takes of each of its limits. Notes which of them
 -- have opened after its due.
 function Named.started(take, r, j)
@@ -144,6 +211,7 @@ function Named.started(take, r, j)
     local row = rows[name]
     local since = min(row.open_since, S.now)
     Named.start(row, units)
+    note_running(row, j.id)
     Named.changes(row)
     if since > j.due then
       local opened, key = take.opened_limits or {}, r.name .. '\0' .. name
@@ -154,7 +222,7 @@ function Named.started(take, r, j)
 end
 
 -- A job has left its lease: a slot that was the last one lets others start.
-function Named.freed(r, names)
+function Named.freed(r, names, id)
   local rows = Named.fetch(names)
   for i = 1, #names do
     local row = rows[names[i]]
@@ -164,19 +232,20 @@ function Named.freed(r, names)
       Named.wake(row)
     end
     row.active = max(0, row.active - 1)
+    if row.running[1] then forget_running(row, id) end
     Named.changes(row)
   end
   Named.count(r, -1)
 end
 
--- The same of jobs of one queue that ended together.
-function Named.freed_many(r, lists)
+-- The same of jobs of one queue that ended together; `ids` are theirs.
+function Named.freed_many(r, lists, ids)
   local names = {}
   for i = 1, #lists do
     for k = 1, #lists[i] do names[#names + 1] = lists[i][k] end
   end
   Named.fetch(names)
-  for i = 1, #lists do Named.freed(r, lists[i]) end
+  for i = 1, #lists do Named.freed(r, lists[i], ids[i]) end
 end
 
 -- A place leaves its line for its lane.

@@ -2,12 +2,12 @@
 -- after lost records.
 do
 
--- How a limit stands: name, its settings, whose they are, active, waiting, what is closed (0
+-- How a limit stands: name, its settings (concurrency, rate, what a full one does with a new job), whose they are, active, waiting, what is closed (0
 -- nothing, 1 concurrency, 2 rate, 3 blocked), when time opens it.
 local function stands(row)
   local by, till = Named.closed(row, 1)
   local limits = row.limits
-  return {row.name, row.set_by and {limits.most, limits.rate or {}} or {}, row.set_by or '', row.active, row.waiting, by or 0, by and till > 0 and u8(till) or ''}
+  return {row.name, row.set_by and {limits.most, limits.rate or {}, limits.full} or {}, row.set_by or '', row.active, row.waiting, by or 0, by and till > 0 and u8(till) or ''}
 end
 
 function Named.read(name) return stands(Named.row(name)) end
@@ -29,7 +29,7 @@ function Named.why(j, out)
     local row = rows[name]
     local limits = row.limits
     if row.blocked > S.now then out[#out + 1] = {25, name, u8(row.blocked)} end
-    if limits.most > 0 and row.active >= limits.most then out[#out + 1] = {26, name, limits.most, row.active} end
+    if limits.most > 0 and row.active >= limits.most then out[#out + 1] = {26, name, limits.most, row.active, limits.full} end
     local at = Named.rate_opens(row, units)
     if at then out[#out + 1] = {27, name, limits.rate, u8(at)} end
   end

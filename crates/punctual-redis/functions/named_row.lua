@@ -11,12 +11,13 @@
 --
 -- A row: version 1 | flags 1 | active 4 | waiting 4 | open since 8 | [blocked until 8] | [the rate
 -- that counted: kind 1 | starts 4 | per 8 | burst 4, and what it counted, as in a gate: length 2,
--- bytes] | [remembered until 8] | queues with a line, as many as a freed slot wakes: length 1,
+-- bytes] | [remembered until 8] | [jobs that may be asked to stop, by their starts: length 1, id 16
+-- each] | queues with a line, as many as a freed slot wakes: length 1,
 -- name each. The rules are those of `named.rs` and `named_lines.rs` in the machine.
 do
 
 local ROW_VERSION, STATE_VERSION, HEAD_BYTES = 1, 1, 18
-local HAS_BLOCK, HAS_RATE, HAS_IDLE = 1, 2, 4
+local HAS_BLOCK, HAS_RATE, HAS_IDLE, HAS_RUNNING = 1, 2, 4, 8
 -- What is closed.
 local CONCURRENCY, RATE, BLOCKED = 1, 2, 3
 -- Queues that a freed slot wakes; others read the limit once a second.
@@ -31,6 +32,14 @@ Named.NOT_BY_TIME = NOT_BY_TIME
 local function kept_key(r) return S.base .. ':nk:' .. r.name end
 local function opens_key(r) return S.base .. ':no:' .. r.name end
 Named.kept_key, Named.opens_key = kept_key, opens_key
+
+-- Refuses jobs with named limits where a namespace is cut into shards: each would let as many
+-- start. Before the call changes anything.
+function Named.may_name()
+  if (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
+    refuse('unsupported', 'a namespace that is cut into shards has no named limits, as each shard would let that many start; use one without shards for jobs with limits')
+  end
+end
 
 -- What is known of named limits in this call.
 function Named.all()
@@ -89,7 +98,7 @@ function Named.close(r)
   end
 end
 
-local NO_LIMITS = {most = 0}
+local NO_LIMITS = {most = 0, full = 0}
 
 -- Settings as they are stored, of so many that were read last.
 local parsed, parsed_count = {}, 0
@@ -99,7 +108,7 @@ local function read_settings(raw)
   if not limits then
     if byte(raw, 9) ~= %VALUE_LIMIT% then return NO_LIMITS end
     local map = mp.unpack(sub(raw, 10))
-    limits = {most = map.lc or 0, rate = map.lr}
+    limits = {most = map.lc or 0, rate = map.lr, full = map.wf or 0}
     if parsed_count > 500 then parsed, parsed_count = {}, 0 end
     parsed[raw], parsed_count = limits, parsed_count + 1
   end
@@ -123,7 +132,7 @@ local function fetch_settings(rows, names)
 end
 
 local function new_row(name)
-  return {name = name, active = 0, waiting = 0, open_since = 0, blocked = 0, queues = {}, limits = NO_LIMITS, was_there = false, was_blocked = false}
+  return {name = name, active = 0, waiting = 0, open_since = 0, blocked = 0, queues = {}, running = {}, limits = NO_LIMITS, was_there = false, was_blocked = false}
 end
 
 local function read_row(row, raw)
@@ -135,7 +144,11 @@ local function read_row(row, raw)
     local kind, starts, per, burst, length = unp('>BI4I8I4I2', raw, at)
     row.counted_by, row.counted, at = {kind, starts, per, burst}, sub(raw, at + 19, at + 18 + length), at + 19 + length
   end
-  if flags >= HAS_IDLE then row.idle, at = unp('>I8', raw, at) end
+  if flags % (2 * HAS_IDLE) >= HAS_IDLE then row.idle, at = unp('>I8', raw, at) end
+  if flags >= HAS_RUNNING then
+    for i = 1, byte(raw, at) do row.running[i] = sub(raw, at + 16 * i - 15, at + 16 * i) end
+    at = at + 1 + 16 * #row.running
+  end
   while at <= #raw do
     local length = byte(raw, at)
     row.queues[#row.queues + 1], at = sub(raw, at + 1, at + length), at + 1 + length
@@ -155,6 +168,9 @@ local function write_row(row)
   end
   if row.idle then
     flags, parts[#parts + 1] = flags + HAS_IDLE, u8(row.idle)
+  end
+  if #row.running > 0 then
+    flags, parts[#parts + 1] = flags + HAS_RUNNING, char(#row.running) .. concat(row.running)
   end
   for i = 1, #row.queues do parts[#parts + 1] = char(#row.queues[i]) .. row.queues[i] end
   parts[1] = pack('>BBI4I4I8', ROW_VERSION, flags, row.active, row.waiting, row.open_since)

@@ -73,7 +73,7 @@ local function around_due(ext)
 end
 
 -- What jobs of a queue are that wait for their next attempt.
-local function new_list(r) return {r = r, n = 0, ids = {}, kv = {}, dues = {}, records = {}, examined = {}, shares = {}, limits = {}} end
+local function new_list(r) return {r = r, n = 0, ids = {}, kv = {}, dues = {}, records = {}, examined = {}, shares = {}, limits = {}, limited = {}} end
 
 -- Lets jobs of a lease that failed wait for their next attempt: those of these items that nothing
 -- keeps from it. Their verdicts go into `out`; answers the places of these in the lease, and the
@@ -116,7 +116,7 @@ function Retry.together(p, items, raws, places, out)
         list.n, list.ids[n], list.dues[n], list.records[n], list.examined[n] = n, s.id, due, record, o.uh == 0 or e.l == 1 or share ~= nil or o.li ~= nil
         list.kv[k + 1], list.kv[k + 2] = s.id, record
         if share then list.shares[#list.shares + 1] = share end
-        if o.li then list.limits[#list.limits + 1] = o.li end
+        if o.li then list.limits[#list.limits + 1], list.limited[#list.limits + 1] = o.li, s.id end
         left[#left + 1], out[i] = place, '\0\1' .. due8 .. '\0\0'
         changed(s.id, q, SCHEDULED)
       end
@@ -128,7 +128,7 @@ function Retry.together(p, items, raws, places, out)
     Records.set_many(one.kv)
     r.c[ACTIVE] = r.c[ACTIVE] - one.n
     if one.shares[1] then Share.freed_many(r, one.shares) end
-    if one.limits[1] then Named.freed_many(r, one.limits) end
+    if one.limits[1] then Named.freed_many(r, one.limits, one.limited) end
     note(r, 4, one.n)
     Due.add_many(r, one.dues, one.ids, one.records, nil, one.examined)
   end

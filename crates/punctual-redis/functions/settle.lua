@@ -240,7 +240,7 @@ local function end_attempt(j, p, s)
   local e, r = j.ext, Row.of(j.q)
   r.c[ACTIVE] = r.c[ACTIVE] - 1
   if j.opts.sh then Share.freed(r, j.opts.sh) end
-  if j.opts.li then Named.freed(r, j.opts.li) end
+  if j.opts.li then Named.freed(r, j.opts.li, j.id) end
   e.a, e.s = s.attempt, p.started
   e.sa, e.sk = s.attempt, sub(p.token, 1, 12)
   if s.error then e.er = s.error end

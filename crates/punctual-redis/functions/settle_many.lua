@@ -8,10 +8,10 @@ local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
 
 -- Jobs of a queue that are settled together as lists: all ids; ids and cores of those that leave a
 -- tombstone like others; of those that leave one of their own, and of those that are kept; fields
--- of unique keys; who expires; groups; shares; limits; jobs of flows, or that waited for others,
+-- of unique keys; who expires; groups; shares; limits and who has them; jobs of flows, or that waited for others,
 -- and their results; runs of schedules that completed.
 local function new_list(r, state)
-  return {r = r, state = state, n = 0, ids = {}, shares = {}, limits = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
+  return {r = r, state = state, n = 0, ids = {}, shares = {}, limits = {}, limited = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
 end
 
 -- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
@@ -82,7 +82,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           list.groups[k], list.members[k] = group, id
         end
         if share then list.shares[#list.shares + 1] = share end
-        if o.li then list.limits[#list.limits + 1] = o.li end
+        if o.li then list.limits[#list.limits + 1], list.limited[#list.limits + 1] = o.li, id end
         if ex then list.expiring[#list.expiring + 1] = id end
         if flow then
           local k = #list.linked + 1

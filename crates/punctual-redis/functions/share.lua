@@ -6,7 +6,10 @@ do
 -- Shares that one claim files anew, besides those it claims from, and idle ones that it forgets.
 local LOOKED_AT, FORGOTTEN = 250, 16
 -- What is closed.
-local CONCURRENCY, RATE, BLOCKED = 1, 2, 3
+local CONCURRENCY, RATE, BLOCKED, PAUSED = 1, 2, 3, 4
+-- Until when a paused share is blocked: no block lasts that long.
+local UNTIL_RESUMED = 9007199254740991
+Share.UNTIL_RESUMED = UNTIL_RESUMED
 Share.CONCURRENCY, Share.RATE, Share.BLOCKED = CONCURRENCY, RATE, BLOCKED
 
 local EQUAL = {most = 0, weights = {}}
@@ -49,6 +52,7 @@ end
 -- What keeps jobs of a share from starting, and when time opens it; 0: only a job that ends does.
 local function closed(row, limits)
   local blocked = row.blocked > S.now and row.blocked or 0
+  if blocked == UNTIL_RESUMED then return PAUSED, 0 end
   if not limits.has_limits then
     if blocked > 0 then return BLOCKED, blocked end
     return nil
@@ -175,18 +179,19 @@ function Share.set(r, settings)
   for i = 1, #named do if rows[named[i]].was_there then Share.changes(rows[named[i]]) end end
 end
 
--- Blocks a share for a span, or ends its block; whether that changed anything.
+-- Blocks a share for a span, or pauses it without one; 0 ends both, another span ends no pause.
+-- Whether that changed anything.
 function Share.block(q, share, span)
   if span == 0 and not Row.find(q) then return false end
   local r = Row.of(q)
-  local row, sh, till = Share.row(r, share), Share.of(r), span > 0 and S.now + span or 0
+  local row, sh, till = Share.row(r, share), Share.of(r), not span and UNTIL_RESUMED or span > 0 and S.now + span or 0
   local before = row.blocked > S.now and row.blocked or 0
-  if till == before then return false end
+  if till == before or before == UNTIL_RESUMED and till > 0 then return false end
   if till > 0 and before == 0 and sh.blocked >= %BLOCKED_SHARES_MAX% then
     refuse('engine_full', 'too many shares of the queue are blocked; wait for some to open, or pause the queue queue=' .. q .. ' limit=%BLOCKED_SHARES_MAX%')
   end
   row.blocked = till
-  row.open_since = max(min(row.open_since, S.now), till > 0 and till or S.now)
+  row.open_since = max(min(row.open_since, S.now), span and till > 0 and till or S.now)
   Share.catch_up(r, row)
   return true
 end

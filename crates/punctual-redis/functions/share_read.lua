@@ -63,7 +63,11 @@ function Share.why(r, j, lane, out)
   local row = Share.row(r, share)
   if not row.was_there then return end
   local by = Share.closed(row, limits)
-  if row.blocked > S.now then out[#out + 1] = {21, share, u8(row.blocked)} end
+  if row.blocked == Share.UNTIL_RESUMED then
+    out[#out + 1] = {28, share}
+  elseif row.blocked > S.now then
+    out[#out + 1] = {21, share, u8(row.blocked)}
+  end
   if limits.most > 0 and row.active >= limits.most then out[#out + 1] = {22, share, limits.most, row.active} end
   local at = limits.rate and Gate.opens_at(Share.counter(row, limits))
   if at then out[#out + 1] = {23, share, limits.rate, u8(at)} end

@@ -24,10 +24,10 @@ local function spec_of(raw)
   return sub(raw, 20, 31) .. sub(raw, 36 + unp('>I4', raw, 32))
 end
 
--- Whether such jobs can be stored together with others: theirs are no past, no `remember`
--- and no crash limit of one.
+-- Whether such jobs can be stored together with others: theirs are no past, no `remember`,
+-- no crash limit of one, and no limit that decides on each new job.
 function Enqueue.goes_along(o)
-  return not o.hi and not o.rm and not o.sc and (o.mc == nil or type(o.mc) == 'number' and o.mc > 1)
+  return not (o.li and Named.decides(o.li)) and not o.hi and not o.rm and not o.sc and (o.mc == nil or type(o.mc) == 'number' and o.mc > 1)
 end
 
 -- Refuses a user who may not all that storing such batches takes.

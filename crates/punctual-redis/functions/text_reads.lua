@@ -78,11 +78,13 @@ local REASONS = {
   end,
   function(r) return 'limit_blocked', 'limit ' .. r[2] .. ' is blocked, and opens in ' .. span(at8(r[3]) - S.now), {'limit', Text.quote(r[2])} end,
   function(r)
-    return 'limit_concurrency_reached', fmt('%.0f jobs with limit %s are active, of at most %.0f; it goes on when one ends', r[4], r[2], r[3]), {'limit', Text.quote(r[2])}
+    local new = r[5] == 1 and '; new jobs are refused meanwhile' or r[5] == 2 and '; each new job asks the oldest of them to stop' or ''
+    return 'limit_concurrency_reached', fmt('%.0f jobs with limit %s are active, of at most %.0f; it goes on when one ends', r[4], r[2], r[3]) .. new, {'limit', Text.quote(r[2])}
   end,
   function(r)
     return 'limit_rate_reached', 'limit ' .. r[2] .. ' has used up its rate; the job may start in ' .. span(at8(r[4]) - S.now), {'limit', Text.quote(r[2])}
   end,
+  function(r) return 'share_paused', 'its share is paused until it is resumed', {'share', Text.quote(r[2])} end,
 }
 
 local function reasons_json(reasons, j, lease)

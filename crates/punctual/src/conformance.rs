@@ -59,6 +59,7 @@ mod log;
 mod memos;
 mod named;
 mod named_calls;
+mod named_full;
 mod named_histories;
 mod named_laws;
 mod names;

@@ -53,7 +53,8 @@ pub use limited::{
     RATE_STARTS_MAX, Rate,
 };
 pub use named::{
-    BLOCKED_LIMITS_MAX, LIMIT_PREFIX, LIMIT_RECORDS_MAX, LimitSettings, NamedLimit, limit_family,
+    BLOCKED_LIMITS_MAX, CANCELLING_MAX, LIMIT_PREFIX, LIMIT_RECORDS_MAX, LimitSettings, NamedLimit,
+    WhenFull, limit_family,
 };
 pub use settle::{LeaseReport, SAMPLE_US_MAX, Settle, SettleVerdict, Settled, Settlement};
 pub use share::{

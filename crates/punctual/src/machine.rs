@@ -34,6 +34,7 @@ mod lanes;
 mod lease;
 mod memos;
 mod named;
+mod named_full;
 mod named_lines;
 mod named_reads;
 mod named_rows;

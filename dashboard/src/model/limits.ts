@@ -53,3 +53,12 @@ export function limitsOf({ concurrency, starts, per, kind, burst }: LimitsForm):
     ...(starts && { rate: { kind, starts: Number(starts), per: per.replaceAll(" ", ""), ...(kind === "smooth" && burst && { burst: Number(burst) }) } }),
   };
 }
+
+/** What becomes of a new job while a named limit is full. */
+export const WHEN_FULL = ["wait", "refuse", "cancel_running"] as const;
+export type WhenFull = (typeof WHEN_FULL)[number];
+
+/** The request with it: it needs a concurrency, and waiting is the default. */
+export function withWhenFull(wanted: LimitsRequest | null, whenFull: WhenFull): (LimitsRequest & { when_full?: WhenFull }) | null {
+  return wanted?.concurrency && whenFull !== "wait" ? { ...wanted, when_full: whenFull } : wanted;
+}

@@ -55,6 +55,7 @@ function sentence(reason: Reason, job: Job, words: Words): Said {
     case "concurrency_reached": return { text: say.concurrency_reached(number("active"), number("limit")), link: { href: toQueue(job.queue), text: job.queue } };
     case "rate_reached": return { text: say.rate_reached(text("rate"), when("until")), link: { href: toQueue(job.queue), text: job.queue } };
     case "share_blocked": return { text: say.share_blocked(text("share"), when("until")) };
+    case "share_paused": return { text: say.share_paused(text("share")) };
     case "share_concurrency_reached": return { text: say.share_concurrency_reached(text("share"), number("active"), number("limit")) };
     case "share_rate_reached": return { text: say.share_rate_reached(text("share"), text("rate"), when("until")) };
     case "share_turn": return { text: say.share_turn(text("share"), number("ahead")) };

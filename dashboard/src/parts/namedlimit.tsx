@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { blockNamedLimit, removeNamedLimit, setNamedLimit } from "../api/client";
 import type { NamedLimit } from "../api/types";
-import { checkLimits, formOf, isLimitName, limitsOf } from "../model/limits";
+import { checkLimits, formOf, isLimitName, limitsOf, WHEN_FULL, type WhenFull, withWhenFull } from "../model/limits";
 import { readSpan } from "../model/time";
 import { useWords } from "../words";
 import { Dialog, tell } from "./dialog";
@@ -35,9 +35,10 @@ export function NamedLimitEdit({ of, close }: { of: NamedLimit | null; close(): 
   const say = words.namedLimits;
   const [name, setName] = useState(of?.name ?? "");
   const [form, setForm] = useState(of ? formOf(of) : NO_LIMITS);
+  const [whenFull, setWhenFull] = useState<WhenFull>(of?.when_full ?? "wait");
   const { error, busy, write } = useWrite(close);
   const wrong = checkLimits(form);
-  const wanted = limitsOf(form);
+  const wanted = withWhenFull(limitsOf(form), whenFull);
   const isGood = isLimitName(name) && wanted !== null && !Object.keys(wrong).length;
   const ownSettings = of?.set_by === of?.name ? of : null;
   const save = (event: Event) => {
@@ -56,6 +57,13 @@ export function NamedLimitEdit({ of, close }: { of: NamedLimit | null; close(): 
         )}
         {of?.set_by && !ownSettings ? <p class="note" role="status">{say.ofFamily(visible(of.set_by), visible(of.name))}</p> : null}
         <LimitFields form={form} wrong={wrong} enabled change={setForm} />
+        <label class="field">
+          <span>{say.whenFull}</span>
+          <select name="when_full" value={whenFull} disabled={!form.concurrency} onChange={(event) => setWhenFull(event.currentTarget.value as WhenFull)}>
+            {WHEN_FULL.map((one) => <option key={one} value={one}>{say.whenFullOf[one]}</option>)}
+          </select>
+          <small class="dim">{say.whenFullMeans}</small>
+        </label>
         {error ? <p class="bad-text" role="alert">{error}</p> : null}
         <footer>
           {ownSettings ? <button type="button" class="danger" data-action="remove-limit" disabled={busy} onClick={() => write(() => removeNamedLimit(ownSettings.name), `${visible(ownSettings.name)}: ${words.limits.removed}`)}>{words.limits.remove}</button> : null}

@@ -76,10 +76,12 @@ export const en = {
   namedLimits: {
     title: "Limits", text: "Limits that jobs of any queue name, such as one quota for an API", filter: "Filter limits", name: "limit", stands: "stands", active: "active", waiting: "wait for it", settings: "settings",
     none: "No limits yet. Set one:", example: "punctual limits set api --rate 100/1m", noMatch: "No limit on this page matches.", unsupported: "This engine has no named limits.", nextPage: (count: number) => `Next ${n(count)}`, previousPage: "Back",
-    open: "open", closed: { concurrency: "all slots in use", rate: "rate used up", blocked: "blocked" } as Record<string, string>, opens: (when: string) => `opens ${when}`,
+    open: "open", closed: { concurrency: "all slots in use", rate: "rate used up", blocked: "blocked", paused: "paused" } as Record<string, string>, opens: (when: string) => `opens ${when}`,
     atMost: (most: number) => `${n(most)} active at most`, noSettings: "none: it limits nothing", setBy: (name: string) => `set by ${name}`,
     make: "Set a limit", edit: "Set", nameMeans: "1 to 122 letters, digits and . _ - : /. Settings of smtp also hold for smtp:gmail.com, each key for itself.",
     ofFamily: (family: string, name: string) => `These settings are those of ${family}. What you save holds for ${name} alone.`,
+    whenFull: "When all slots are in use, a new job", whenFullOf: { wait: "waits", refuse: "is refused", cancel_running: "waits, and the oldest running one is asked to stop" } as Record<string, string>,
+    whenFullMeans: "It holds for new jobs that are due at once. To stop running ones, at most 64 may be active.",
     block: "Block", blockTitle: (name: string) => `Block ${name}`, blockMeans: "No job that names this limit starts until then. Active jobs run on; no attempt is counted.", span: "For how long", spanMeans: "A span up to 365d, such as 60s or 5m.", unblock: "End the block", blocked: (span: string) => `blocked for ${span}`, unblocked: "not blocked any more",
   },
   list: {
@@ -151,6 +153,7 @@ export const en = {
     no_worker_for_kind: (queue: string, kind: string) => `Workers claim from ${queue}, but none has a handler for ${kind}. Deploy one that has.`,
     concurrency_reached: (active: number, limit: number) => `${jobs(active)} of its queue ${active === 1 ? "is" : "are"} active, as many as may be: ${n(limit)}. It goes on when one ends:`,
     rate_reached: (rate: string, when: string) => `Its queue has used up its rate, ${rate}. The next job may start ${when}:`,
+    share_paused: (share: string) => `Its share ${share} is paused until it is resumed.`,
     share_blocked: (share: string, when: string) => `Its share ${share} is blocked; its jobs may start ${when}.`,
     share_concurrency_reached: (share: string, active: number, limit: number) => `${jobs(active)} of its share ${share} ${active === 1 ? "is" : "are"} active, as many as may be: ${n(limit)}. It goes on when one ends.`,
     share_rate_reached: (share: string, rate: string, when: string) => `Its share ${share} has used up its rate, ${rate}. The next job may start ${when}.`,

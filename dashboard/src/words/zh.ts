@@ -79,10 +79,12 @@ export const zh: Words = {
   namedLimits: {
     title: "限制", text: "任何队列的任务都可以引用的限制，例如一个接口的配额", filter: "筛选限制", name: "限制", stands: "现状", active: "执行中", waiting: "等待", settings: "设置",
     none: "还没有限制。这样设置：", example: "punctual limits set api --rate 100/1m", noMatch: "本页没有匹配的限制。", unsupported: "这个引擎没有命名限制。", nextPage: (count) => `后 ${n(count)} 个`, previousPage: "返回",
-    open: "开放", closed: { concurrency: "名额已满", rate: "速率已用完", blocked: "已封锁" }, opens: (when) => `${when}开放`,
+    open: "开放", closed: { concurrency: "名额已满", rate: "速率已用完", blocked: "已封锁", paused: "已暂停" }, opens: (when) => `${when}开放`,
     atMost: (most) => `最多同时 ${n(most)} 个`, noSettings: "没有：不限制任何任务", setBy: (name) => `来自 ${name}`,
     make: "设置限制", edit: "设置", nameMeans: "1 到 122 个字母、数字或 . _ - : /。smtp 的设置也适用于 smtp:gmail.com，每个键各自计数。",
     ofFamily: (family, name) => `这些设置来自 ${family}。保存后只对 ${name} 生效。`,
+    whenFull: "名额已满时，新任务", whenFullOf: { wait: "等待", refuse: "被拒绝", cancel_running: "等待，并请求最早开始的任务停止" },
+    whenFullMeans: "只对立即到期的新任务有效。要停止执行中的任务，最多同时 64 个。",
     block: "封锁", blockTitle: (name) => `封锁 ${name}`, blockMeans: "在此之前，引用这个限制的任务都不会开始。执行中的任务继续，不计入尝试次数。", span: "多久", spanMeans: "最长 365d 的时间跨度，例如 60s 或 5m。", unblock: "解除封锁", blocked: (span) => `已封锁 ${span}`, unblocked: "不再封锁",
   },
   list: {
@@ -154,6 +156,7 @@ export const zh: Words = {
     no_worker_for_kind: (queue, kind) => `有工作进程从 ${queue} 领取，但都不会处理 ${kind}。请部署会处理它的。`,
     concurrency_reached: (active, limit) => `队列中有 ${n(active)} 个任务在执行，已达上限 ${n(limit)}。有一个结束后继续：`,
     rate_reached: (rate, when) => `队列的速率 ${rate} 已用完，下一个任务${when}可以开始：`,
+    share_paused: (share) => `份额 ${share} 已暂停，恢复后继续。`,
     share_blocked: (share, when) => `份额 ${share} 已封锁，它的任务${when}可以开始。`,
     share_concurrency_reached: (share, active, limit) => `份额 ${share} 中有 ${n(active)} 个任务在执行，已达上限 ${n(limit)}。有一个结束后继续。`,
     share_rate_reached: (share, rate, when) => `份额 ${share} 的速率 ${rate} 已用完，下一个任务${when}可以开始。`,

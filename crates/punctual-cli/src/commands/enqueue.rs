@@ -154,7 +154,7 @@ pub(crate) fn not_json(error: serde_json::Error) -> Failure {
 
 async fn send_one(session: &Session, job: NewJob) -> Result<()> {
     let (queue, expires_at) = (job.queue.clone(), job.expires_at);
-    let wait_for = job.wait_for.clone();
+    let (wait_for, limits) = (job.wait_for.clone(), job.limits.clone());
     let enqueued = session
         .engine
         .enqueue(&session.namespace, vec![job])
@@ -171,15 +171,20 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
             "id": receipt.id.to_string(),
             "verdict": receipt.verdict.name(),
             "holder": holder(receipt).map(|id| id.to_string()),
+            "limit": match receipt.verdict {
+                EnqueueVerdict::LimitFull(nth) => limits.get(usize::from(nth)),
+                _ => None,
+            },
             "due": receipt.due.to_string(),
             "late": receipt.late,
             "durability": enqueued.durability.to_string(),
         }))?;
     } else {
         let wait_for = still_awaited(session, receipt, wait_for).await?;
-        session
-            .out
-            .line(sentence(receipt, &queue, &wait_for, enqueued.now))?;
+        session.out.line(match receipt.verdict {
+            EnqueueVerdict::LimitFull(nth) => limit_full(limits.get(usize::from(nth))),
+            _ => sentence(receipt, &queue, &wait_for, enqueued.now),
+        })?;
         if receipt.verdict.is_accepted() {
             session.tell_durability(enqueued.durability);
         }
@@ -231,6 +236,15 @@ fn holder(receipt: &Receipt) -> Option<JobId> {
         | EnqueueVerdict::UniqueActive(id) => Some(id),
         _ => None,
     }
+}
+
+/// What is said of a job that a full limit refused.
+fn limit_full(limit: Option<&String>) -> String {
+    let limit = limit.map_or("", String::as_str);
+    format!(
+        "refused (limit_full): as many jobs with the limit {limit} are active as may be; send it \
+         again when one has ended, see `punctual limits show {limit}`"
+    )
 }
 
 fn sentence(receipt: &Receipt, queue: &str, wait_for: &[String], now: Timestamp) -> String {

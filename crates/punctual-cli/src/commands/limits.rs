@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use punctual::Queue;
-use punctual::engine::{ClosedShare, NamedLimit};
+use punctual::engine::{ClosedShare, LimitSettings, NamedLimit, WhenFull};
 use punctual::time::{Timestamp, exact_span, format_span};
 
 use super::queues::limit::{Kind, rate_object, starts_of};
@@ -24,6 +24,7 @@ Examples:
   punctual limits set api --rate 10/1s --kind smooth --burst 2
   punctual enqueue mail '{}' --limit smtp:gmail.com        a job with that limit
   punctual enqueue export '{}' --limit api --cost 5        it takes five units of the rate
+  punctual limits set build --concurrency 1 --when-full cancel-running   a new build of a branch stops the one that runs
 
 The settings replace those that the limit has. A job that waits at a limit counts no attempt.")]
     Set(Set),
@@ -85,6 +86,21 @@ pub(crate) struct Set {
     /// Starts of a smooth rate that may come early; a tenth of the rate by default
     #[arg(long, value_name = "N", requires = "rate")]
     burst: Option<u64>,
+
+    /// What becomes of a new job while the concurrency is fully taken; wait by default
+    #[arg(long, value_enum, value_name = "WHAT", requires = "concurrency")]
+    when_full: Option<Full>,
+}
+
+/// What becomes of a new job while the concurrency of its limit is fully taken.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Full {
+    /// It waits
+    Wait,
+    /// It is not stored: `limit_full`
+    Refuse,
+    /// It waits, and the oldest running job is asked to stop; at most 64 may be active
+    CancelRunning,
 }
 
 impl Command {
@@ -126,6 +142,11 @@ impl Set {
             let rate = kind.rate(starts, self.burst);
             limit = limit.rate(rate.map_err(Failure::usage)?);
         }
+        limit = limit.when_full(match self.when_full {
+            None | Some(Full::Wait) => WhenFull::Wait,
+            Some(Full::Refuse) => WhenFull::Refuse,
+            Some(Full::CancelRunning) => WhenFull::CancelRunning,
+        });
         limit.set().await?;
         let durability = session.durability().await?;
         session.tell_durability(durability);
@@ -170,6 +191,9 @@ async fn show(session: &Session, queue: &Queue, name: &str) -> Result<()> {
     ));
     if let Some(rate) = settings.rate {
         card.push(("rate", rate.to_string()));
+    }
+    if let Some(when_full) = decides(&settings) {
+        card.push(("when full", when_full.to_owned()));
     }
     card.push(("waiting", count(limit.waiting)));
     card.push((
@@ -239,12 +263,18 @@ fn object_of(limit: &NamedLimit) -> Object {
         "name": limit.name,
         "concurrency": settings.concurrency,
         "rate": settings.rate.as_ref().map(rate_object),
+        "when_full": decides(&settings),
         "set_by": limit.set_by,
         "active": limit.active,
         "waiting": limit.waiting,
         "closed": limit.closed.map(|closed| closed.name()),
         "opens_at": limit.opens_at.map(|at| at.to_string()),
     })
+}
+
+/// What becomes of new jobs while the limit is full, unless they wait.
+fn decides(settings: &LimitSettings) -> Option<&'static str> {
+    (settings.when_full != WhenFull::Wait).then(|| settings.when_full.name())
 }
 
 fn closed(limit: &NamedLimit, now: Timestamp) -> String {

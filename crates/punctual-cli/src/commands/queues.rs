@@ -40,18 +40,26 @@ Examples:
     #[command(after_help = "\
 Examples:
   punctual queues pause mail
+  punctual queues pause mail --share acme    only the jobs of one share
   punctual queues resume mail")]
     Pause {
         #[arg(value_name = "QUEUE", required = true)]
         queues: Vec<String>,
+        /// Only this share of each queue
+        #[arg(long, value_name = "KEY")]
+        share: Option<String>,
     },
     /// End a pause
     #[command(after_help = "\
 Examples:
-  punctual queues resume mail")]
+  punctual queues resume mail
+  punctual queues resume mail --share acme")]
     Resume {
         #[arg(value_name = "QUEUE", required = true)]
         queues: Vec<String>,
+        /// Only this share of each queue; ends a block of it too
+        #[arg(long, value_name = "KEY")]
+        share: Option<String>,
     },
     Limit(limit::Args),
     Block(block::Args),
@@ -113,15 +121,8 @@ impl Command {
                 names: true,
             } => names(&session, queues).await,
             Self::List { queues, .. } => list(&session, queues).await,
-            Self::Pause { queues } => {
-                switch(&session, queues, "paused", |queue| Control::Pause { queue }).await
-            }
-            Self::Resume { queues } => {
-                switch(&session, queues, "resumed", |queue| Control::Resume {
-                    queue,
-                })
-                .await
-            }
+            Self::Pause { queues, share } => switch(&session, queues, share, "paused").await,
+            Self::Resume { queues, share } => switch(&session, queues, share, "resumed").await,
             Self::Limit(args) => args.run(&session).await,
             Self::Block(args) => args.run(&session).await,
             Self::Top(args) => args.run(&session).await,
@@ -240,9 +241,23 @@ async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
 async fn switch(
     session: &Session,
     queues: Vec<String>,
+    share: Option<String>,
     done: &str,
-    control: impl Fn(String) -> Control,
 ) -> Result<()> {
+    let control = |queue: String| match (done == "paused", share.clone()) {
+        (true, None) => Control::Pause { queue },
+        (false, None) => Control::Resume { queue },
+        (true, Some(share)) => Control::PauseShare { queue, share },
+        (false, Some(share)) => Control::BlockShare {
+            queue,
+            share,
+            span: Duration::ZERO,
+        },
+    };
+    let named = |queue: &str| match &share {
+        Some(share) => format!("share {} of {queue}", plain(share)),
+        None => queue.to_owned(),
+    };
     // A name that was mistyped pauses nothing that anybody waits for.
     let known = stats(session, Vec::new()).await?;
     let known: HashSet<String> = known.into_iter().map(|queue| queue.queue).collect();
@@ -257,11 +272,11 @@ async fn switch(
         any |= changed;
         if session.out.is_json() {
             session.out.json(&object!({
-                "queue": queue, "paused": done == "paused", "changed": changed,
+                "queue": queue, "share": share, "paused": done == "paused", "changed": changed,
                 "durability": durability.to_string(),
             }))?;
         } else if changed {
-            session.out.line(format!("{queue} is {done}"))?;
+            session.out.line(format!("{} is {done}", named(&queue)))?;
             if done == "paused" && !known.contains(&queue) {
                 session.out.note(format!(
                     "{queue} never had a job; `punctual queues list` shows the queues"
@@ -273,7 +288,7 @@ async fn switch(
             } else {
                 "was not paused"
             };
-            session.out.line(format!("{queue} {so}"))?;
+            session.out.line(format!("{} {so}", named(&queue)))?;
         }
     }
     if any {

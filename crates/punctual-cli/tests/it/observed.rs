@@ -64,6 +64,8 @@ source = "echo '{\"lag\":0}'; sleep 1000"
     assert!(put.starts_with("HTTP/1.1 201"), "{put}");
     let limited = server.request("PUT /v1/queues/x/limits", r#"{"concurrency":1}"#);
     assert!(limited.starts_with("HTTP/1.1 200"), "{limited}");
+    let limited = server.request("PUT /v1/limits/api", r#"{"concurrency":1}"#);
+    assert!(limited.starts_with("HTTP/1.1 200"), "{limited}");
     let published = server.request(
         "POST /v1/publish",
         r#"{"subject":"orders.paid","job":{"payload":7}}"#,

@@ -70,6 +70,7 @@ pub(super) async fn enqueue(
 }
 
 async fn enqueue_one(shared: &Shared, caller: &Caller, job: NewJob) -> Result<Response> {
+    let limits = job.limits.clone();
     let enqueued = shared.engine.enqueue(&caller.namespace, vec![job]).await?;
     let Some(receipt) = enqueued.receipts.first() else {
         return Err(Problem::new(
@@ -81,7 +82,7 @@ async fn enqueue_one(shared: &Shared, caller: &Caller, job: NewJob) -> Result<Re
     let status = match receipt.verdict {
         EnqueueVerdict::Created | EnqueueVerdict::Replaced(_) => StatusCode::CREATED,
         verdict if verdict.is_accepted() => StatusCode::OK,
-        verdict => return Err(refused(verdict)),
+        verdict => return Err(refused(verdict, &limits)),
     };
     let answer = OneEnqueued {
         receipt: receipt.into(),
@@ -91,7 +92,7 @@ async fn enqueue_one(shared: &Shared, caller: &Caller, job: NewJob) -> Result<Re
     Ok((status, Json(answer)).into_response())
 }
 
-fn refused(verdict: EnqueueVerdict) -> Problem {
+fn refused(verdict: EnqueueVerdict, limits: &[String]) -> Problem {
     let (status, message, hint) = match verdict {
         EnqueueVerdict::IdConflict => (
             StatusCode::CONFLICT,
@@ -112,6 +113,14 @@ fn refused(verdict: EnqueueVerdict) -> Problem {
             StatusCode::CONFLICT,
             format!("the job waits for {job}, which is not known"),
             "send that one first",
+        ),
+        EnqueueVerdict::LimitFull(nth) => (
+            StatusCode::CONFLICT,
+            format!(
+                "as many jobs with the limit {} are active as may be, and it refuses more",
+                limits.get(usize::from(nth)).map_or("", String::as_str)
+            ),
+            "send it again once one of them has ended",
         ),
         _ => (
             StatusCode::CONFLICT,

@@ -1,5 +1,7 @@
 //! `/v1/queues`: counts, pause, purge, settings.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -53,51 +55,76 @@ pub(super) struct QueueRequest {
     pub(super) queue: String,
 }
 
+/// A queue, or one share of it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SwitchRequest {
+    #[schema(value_type = Name)]
+    queue: String,
+    /// Only this share of it.
+    share: Option<String>,
+}
+
 /// Whether a queue is paused now.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Switched {
     queue: String,
+    /// Only this share of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<String>,
     paused: bool,
     /// Whether it was otherwise before.
     changed: bool,
 }
 
-/// Pauses a queue: nothing more of it starts
+/// Pauses a queue, or a share of it: nothing more of it starts
 #[utoipa::path(
-    post, path = "/v1/queues/pause", tag = "queues", request_body = QueueRequest,
+    post, path = "/v1/queues/pause", tag = "queues", request_body = SwitchRequest,
     responses((status = 200, body = Switched), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn pause(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Administering>,
-    Read(request): Read<QueueRequest>,
+    Read(request): Read<SwitchRequest>,
 ) -> Answer<Switched> {
-    switch(&shared, &caller, request.queue, true).await
+    switch(&shared, &caller, request, true).await
 }
 
 /// Ends a pause
 #[utoipa::path(
-    post, path = "/v1/queues/resume", tag = "queues", request_body = QueueRequest,
+    post, path = "/v1/queues/resume", tag = "queues", request_body = SwitchRequest,
     responses((status = 200, body = Switched), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn resume(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Administering>,
-    Read(request): Read<QueueRequest>,
+    Read(request): Read<SwitchRequest>,
 ) -> Answer<Switched> {
-    switch(&shared, &caller, request.queue, false).await
+    switch(&shared, &caller, request, false).await
 }
 
-async fn switch(shared: &Shared, caller: &Caller, queue: String, paused: bool) -> Answer<Switched> {
+async fn switch(
+    shared: &Shared,
+    caller: &Caller,
+    request: SwitchRequest,
+    paused: bool,
+) -> Answer<Switched> {
+    let SwitchRequest { queue, share } = request;
     let name = queue.clone();
-    let control = if paused {
-        Control::Pause { queue: name }
-    } else {
-        Control::Resume { queue: name }
+    let control = match (paused, share.clone()) {
+        (true, None) => Control::Pause { queue: name },
+        (false, None) => Control::Resume { queue: name },
+        (true, Some(share)) => Control::PauseShare { queue: name, share },
+        (false, Some(share)) => Control::BlockShare {
+            queue: name,
+            share,
+            span: Duration::ZERO,
+        },
     };
     let changed = service::control(shared, caller, control).await? == Controlled::Done(true);
     Ok(Json(Switched {
         queue,
+        share,
         paused,
         changed,
     }))

@@ -92,12 +92,15 @@ impl JobAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReceiptLine {
     pub(crate) id: String,
-    /// `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active` or
-    /// `full`.
+    /// `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active`,
+    /// `full`, `parent_unknown`, `flow_closed` or `limit_full`.
     pub(crate) verdict: &'static str,
     /// The other job that a verdict names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) holder: Option<String>,
+    /// With `limit_full`, which of the job's limits refused it, counted from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<u8>,
     pub(crate) due: String,
     /// Whether the instant asked for had passed already.
     pub(crate) late: bool,
@@ -109,6 +112,10 @@ impl From<&Receipt> for ReceiptLine {
             id: receipt.id.to_string(),
             verdict: receipt.verdict.name(),
             holder: holder(receipt.verdict),
+            limit: match receipt.verdict {
+                EnqueueVerdict::LimitFull(nth) => Some(nth),
+                _ => None,
+            },
             due: receipt.due.to_string(),
             late: receipt.late,
         }

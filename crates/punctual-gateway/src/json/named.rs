@@ -1,11 +1,50 @@
 //! Named limits as JSON.
 
-use punctual::engine::{LimitSettings, NamedLimit};
+use punctual::engine::{LimitSettings, NamedLimit, WhenFull};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::limits::{RateLine, RateRequest, object, rate_of};
 use crate::http::Result;
+
+/// What becomes of a new job while the concurrency of its limit is fully taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = WhenFull)]
+pub(crate) enum WhenFullName {
+    /// It waits.
+    #[default]
+    Wait,
+    /// It is refused with `limit_full`.
+    Refuse,
+    /// It waits, and the oldest running job is asked to stop.
+    CancelRunning,
+}
+
+impl From<WhenFull> for WhenFullName {
+    fn from(when_full: WhenFull) -> Self {
+        match when_full {
+            WhenFull::Refuse => Self::Refuse,
+            WhenFull::CancelRunning => Self::CancelRunning,
+            _ => Self::Wait,
+        }
+    }
+}
+
+impl From<WhenFullName> for WhenFull {
+    fn from(name: WhenFullName) -> Self {
+        match name {
+            WhenFullName::Wait => Self::Wait,
+            WhenFullName::Refuse => Self::Refuse,
+            WhenFullName::CancelRunning => Self::CancelRunning,
+        }
+    }
+}
+
+/// The name where it is not the default.
+fn unless_wait(when_full: WhenFull) -> Option<WhenFullName> {
+    (when_full != WhenFull::Wait).then(|| when_full.into())
+}
 
 /// Settings of a named limit; name a concurrency, a rate, or both.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -17,6 +56,10 @@ pub(crate) struct NamedLimitRequest {
     /// How many units may start in a span of time; a job takes as many as it costs.
     #[serde(default, deserialize_with = "object")]
     rate: Option<RateRequest>,
+    /// What becomes of a new job while the concurrency is fully taken; `wait` by default. It needs
+    /// a concurrency, of at most 64 for `cancel_running`.
+    #[serde(default)]
+    when_full: Option<WhenFullName>,
 }
 
 impl NamedLimitRequest {
@@ -24,6 +67,7 @@ impl NamedLimitRequest {
         let mut settings = LimitSettings::new();
         settings.concurrency = self.concurrency;
         settings.rate = self.rate.as_ref().map(RateRequest::rate).transpose()?;
+        settings.when_full = self.when_full.unwrap_or_default().into();
         settings.check()?;
         Ok(settings)
     }
@@ -37,6 +81,8 @@ pub(crate) struct LimitOf {
     concurrency: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate: Option<RateLine>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    when_full: Option<WhenFullName>,
 }
 
 impl LimitOf {
@@ -44,6 +90,7 @@ impl LimitOf {
         let mut settings = LimitSettings::new();
         settings.concurrency = self.concurrency;
         settings.rate = self.rate.as_ref().map(rate_of).transpose()?;
+        settings.when_full = self.when_full.unwrap_or_default().into();
         Ok(settings)
     }
 }
@@ -53,6 +100,7 @@ impl From<&LimitSettings> for LimitOf {
         Self {
             concurrency: settings.concurrency,
             rate: settings.rate.as_ref().map(Into::into),
+            when_full: unless_wait(settings.when_full),
         }
     }
 }
@@ -68,6 +116,9 @@ pub(crate) struct NamedLimitLine {
     /// How many units may start in a span of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<RateLine>,
+    /// What becomes of new jobs while the concurrency is fully taken; without it they wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    when_full: Option<WhenFullName>,
     /// The name that these settings are of: its own, or what comes before its first colon.
     #[serde(skip_serializing_if = "Option::is_none")]
     set_by: Option<String>,
@@ -89,6 +140,7 @@ impl From<&NamedLimit> for NamedLimitLine {
             name: limit.name.clone(),
             concurrency: settings.concurrency,
             rate: settings.rate.as_ref().map(Into::into),
+            when_full: unless_wait(settings.when_full),
             set_by: limit.set_by.clone(),
             active: limit.active,
             waiting: limit.waiting,

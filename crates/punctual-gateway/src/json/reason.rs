@@ -1,6 +1,6 @@
 //! Why a job has not run, as JSON and in words.
 
-use punctual::engine::Reason;
+use punctual::engine::{Reason, WhenFull};
 use punctual::job::DeadReason;
 use punctual::push::is_amqp_queue;
 use punctual::time::{Timestamp, format_span, seconds};
@@ -62,6 +62,9 @@ pub(crate) struct ReasonLine {
     /// The named limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    /// What becomes of new jobs while a named limit is full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    when_full: Option<&'static str>,
 }
 
 impl ReasonLine {
@@ -91,6 +94,7 @@ impl ReasonLine {
             flow: None,
             share: None,
             name: None,
+            when_full: None,
         };
         match reason {
             Reason::NotDue { due } => line.due = Some(due.to_string()),
@@ -162,7 +166,9 @@ impl ReasonLine {
                 name,
                 limit,
                 active,
+                when_full,
             } => {
+                self.when_full = Some(when_full.name());
                 self.name = Some(name.clone());
                 self.limit = Some(*limit);
                 self.active = Some(*active);
@@ -179,6 +185,7 @@ impl ReasonLine {
     /// What the share of a job says.
     fn of_share(&mut self, reason: &Reason) {
         match reason {
+            Reason::SharePaused { share } => self.share = Some(share.clone()),
             Reason::ShareBlocked { share, until } => {
                 self.share = Some(share.clone());
                 self.until = Some(until.to_string());
@@ -224,6 +231,7 @@ fn name_of(reason: &Reason) -> &'static str {
         Reason::ConcurrencyReached { .. } => "concurrency_reached",
         Reason::RateReached { .. } => "rate_reached",
         Reason::ShareBlocked { .. } => "share_blocked",
+        Reason::SharePaused { .. } => "share_paused",
         Reason::ShareConcurrencyReached { .. } => "share_concurrency_reached",
         Reason::ShareRateReached { .. } => "share_rate_reached",
         Reason::ShareTurn { .. } => "share_turn",
@@ -339,6 +347,9 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
 fn of_share_in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
     let when = |at: Timestamp| relative(at, now);
     match reason {
+        Reason::SharePaused { share } => format!(
+            "its share {share} is paused; `punctual queues resume {queue} --share {share}` lets it go on"
+        ),
         Reason::ShareBlocked { share, until } => format!(
             "its share {share} is blocked and opens {}, at {until}; \
              `punctual queues block {queue} --share {share} 0s` opens it now",
@@ -382,9 +393,15 @@ fn of_limit_in_words(reason: &Reason, now: Timestamp) -> String {
             name,
             limit,
             active,
+            when_full,
         } => format!(
             "{active} jobs with its limit {name} are active and the limit is {limit}; it goes on when \
-             one ends, `punctual limits show {name}` shows that"
+             one ends{}, `punctual limits show {name}` shows that",
+            match when_full {
+                WhenFull::Refuse => "; new jobs are refused meanwhile",
+                WhenFull::CancelRunning => "; each new job asks the oldest of them to stop",
+                _ => "",
+            }
         ),
         Reason::LimitRateReached { name, rate, until } => format!(
             "its limit {name} has used up its rate, {rate}; it may start {}, at {until}, \

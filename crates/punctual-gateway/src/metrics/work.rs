@@ -20,7 +20,7 @@ pub(super) struct Work {
 }
 
 /// Each verdict of an enqueue.
-const VERDICTS: [&str; 10] = [
+const VERDICTS: [&str; 11] = [
     "created",
     "duplicate",
     "merged",
@@ -31,6 +31,7 @@ const VERDICTS: [&str; 10] = [
     "full",
     "parent_unknown",
     "flow_closed",
+    "limit_full",
 ];
 
 const OUTCOMES: [&str; 7] = [
@@ -133,6 +134,7 @@ mod tests {
             EnqueueVerdict::Full,
             EnqueueVerdict::ParentUnknown(id),
             EnqueueVerdict::FlowClosed,
+            EnqueueVerdict::LimitFull(0),
         ];
         assert_eq!(verdicts.map(EnqueueVerdict::name), VERDICTS);
     }

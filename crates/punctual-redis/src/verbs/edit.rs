@@ -135,7 +135,10 @@ impl Calls {
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
         match asked {
-            Control::Pause { .. } | Control::Resume { .. } | Control::BlockShare { .. } => {
+            Control::Pause { .. }
+            | Control::Resume { .. }
+            | Control::BlockShare { .. }
+            | Control::PauseShare { .. } => {
                 let mut changed = false;
                 for shard in shards.iter() {
                     let told = self.control_one(shard, asked, Kind::Changes).await?;

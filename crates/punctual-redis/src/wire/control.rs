@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use punctual::engine::{
     ClosedShare, Control, Controlled, Counts, Cursor, LimitSettings, NamedLimit, OnFull,
-    QueueSettings, Rate, RecordValue, ShareSettings, VersionedRecord,
+    QueueSettings, Rate, RecordValue, ShareSettings, VersionedRecord, WhenFull,
 };
 use punctual::schedule::SCHEDULE_PREFIX;
 use punctual::{Limits, Result};
@@ -45,6 +45,7 @@ pub(crate) fn request(control: &Control) -> MapWriter {
             map.put("c", 9_u8).put("q", queue).put("sk", share);
             map.put("sp", micros(*span))
         }
+        Control::PauseShare { queue, share } => map.put("c", 9_u8).put("q", queue).put("sk", share),
         Control::BlockLimit { name, span } => {
             map.put("c", 10_u8).put("na", name).put("sp", micros(*span))
         }
@@ -164,6 +165,9 @@ pub(super) fn packed(name: &str, value: &RecordValue) -> Mp {
             let mut map = MapWriter::default();
             map.put_some("lc", settings.concurrency);
             map.put_some("lr", settings.rate.as_ref().map(packed_rate));
+            if settings.when_full != WhenFull::Wait {
+                map.put("wf", settings.when_full as u8);
+            }
             bytes.push(VALUE_LIMIT);
             bytes.extend(map.packed());
         }
@@ -244,6 +248,7 @@ pub(super) fn unpacked(bytes: &[u8]) -> Result<RecordValue> {
             let mut settings = LimitSettings::new();
             settings.concurrency = map.get("lc").some(Mp::number)?;
             settings.rate = map.get("lr").some(rate)?;
+            settings.when_full = map.get("wf").some(when_full)?.unwrap_or_default();
             Ok(RecordValue::Limit(settings))
         }
         Some((&VALUE_OPAQUE, rest)) => Ok(RecordValue::Opaque(Bytes::copy_from_slice(rest))),
@@ -256,6 +261,7 @@ pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
         Control::Pause { .. }
         | Control::Resume { .. }
         | Control::BlockShare { .. }
+        | Control::PauseShare { .. }
         | Control::BlockLimit { .. } => Controlled::Done(reply.get("d").is_set()),
         Control::Limit { .. } => Controlled::Limit(Box::new(limit(reply.get("l"))?)),
         Control::Limits { .. } => {
@@ -278,19 +284,26 @@ pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
     })
 }
 
-/// `[name, [concurrency, rate] if it has settings, whose they are, active, waiting, what is closed,
+/// What becomes of a new job while a limit is full, by its number.
+pub(crate) fn when_full(value: &Mp) -> Result<WhenFull> {
+    let number = usize::try_from(value.number()?).unwrap_or(usize::MAX);
+    WhenFull::ALL.get(number).copied().ok_or_else(damaged)
+}
+
+/// `[name, [concurrency, rate, what becomes of new jobs while it is full] if it has settings, whose they are, active, waiting, what is closed,
 /// when time opens it]`
 fn limit(value: &Mp) -> Result<NamedLimit> {
     let [name, settings, set_by, active, waiting, closed, opens_at] = value.list()? else {
         return Err(damaged());
     };
     let mut limit = NamedLimit::new(name.text()?);
-    if let [most, by] = settings.list()? {
+    if let [most, by, decides] = settings.list()? {
         let mut settings = LimitSettings::new();
         settings.concurrency = Some(most.number()?).filter(|most| *most > 0);
         if !by.list()?.is_empty() {
             settings.rate = Some(rate(by)?);
         }
+        settings.when_full = when_full(decides)?;
         limit.settings = Some(settings);
         limit.set_by = Some(set_by.text()?);
     }

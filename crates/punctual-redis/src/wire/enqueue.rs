@@ -175,6 +175,7 @@ pub(super) fn verdict_of(number: u8, other: JobId) -> Result<EnqueueVerdict> {
         9 => EnqueueVerdict::Refreshed(other),
         7 => EnqueueVerdict::ParentUnknown(other),
         8 => EnqueueVerdict::FlowClosed,
+        10 => EnqueueVerdict::LimitFull(other.as_bytes()[0]),
         _ => return Err(damaged()),
     })
 }

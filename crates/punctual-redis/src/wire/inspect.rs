@@ -6,7 +6,7 @@ use punctual::engine::{
 use punctual::job::{CancelReason, DeadReason};
 use punctual::{JobId, JobRecord, JobState, Result};
 
-use super::control::rate;
+use super::control::{rate, when_full};
 use super::mp::{MapWriter, Mp, instant, read_instant};
 use super::record::{number_32, read_job_view, read_view, state_of};
 use super::{damaged, micros};
@@ -135,6 +135,9 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
             share: at(0)?.text()?,
             ahead: at(1)?.number()? as usize,
         },
+        28 => Reason::SharePaused {
+            share: at(0)?.text()?,
+        },
         code @ 25..=27 => of_limit(code, told)?,
         15 => Reason::NeverReleased {
             by: id(at(0)?)?,
@@ -157,6 +160,7 @@ fn of_limit(code: u64, told: &[Mp]) -> Result<Reason> {
             name,
             limit: at(1)?.number()?,
             active: at(2)?.number()?,
+            when_full: when_full(at(3)?)?,
         },
         _ => Reason::LimitRateReached {
             name,

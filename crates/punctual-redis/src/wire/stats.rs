@@ -134,6 +134,7 @@ fn share_stats(value: &Mp) -> Result<ShareStats> {
         0 => None,
         1 => Some(ClosedShare::Concurrency),
         2 => Some(ClosedShare::Rate),
+        4 => Some(ClosedShare::Paused),
         _ => Some(ClosedShare::Blocked),
     };
     stats.opens_at = match part(parts, 5)? {

@@ -12,7 +12,7 @@ fn held(names: &[&str]) -> NewJob {
     NewJob { wait_for, ..job() }
 }
 
-fn enqueues(job: NewJob) -> Effect {
+pub(super) fn enqueues(job: NewJob) -> Effect {
     Effect::Enqueue(Box::new(job))
 }
 
@@ -31,7 +31,7 @@ fn completed_with(attempt: &Attempt, effects: Vec<Effect>) -> Settlement {
 }
 
 /// Settles as completed; answers the verdicts of the effects.
-async fn complete_with(
+pub(super) async fn complete_with(
     case: &Case,
     attempt: &Attempt,
     sent: Vec<Effect>,

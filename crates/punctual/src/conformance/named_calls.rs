@@ -7,14 +7,14 @@ use super::looks::at_once;
 use super::named::{at_most, at_rate, with};
 use crate::engine::{
     Action, ClosedShare, Control, Controlled, LimitSettings, NamedLimit, QueueSettings, Rate,
-    Reason, RecordValue, Waited, WorkerRecord,
+    Reason, RecordValue, Waited, WhenFull, WorkerRecord,
 };
 use crate::error::ErrorKind;
 use crate::job::{JobId, JobState, Outcome};
 use crate::time::{days, hours, minutes, seconds};
 
 impl Case {
-    async fn limit(&self, name: &str) -> NamedLimit {
+    pub(super) async fn limit(&self, name: &str) -> NamedLimit {
         let name = name.into();
         match self.control(Control::Limit { name }).await {
             Controlled::Limit(limit) => *limit,
@@ -176,6 +176,7 @@ pub(super) async fn explain_names_the_closed_named_limit(case: Case) {
         name: "smtp".into(),
         limit: 1,
         active: 1,
+        when_full: WhenFull::Wait,
     };
     assert!(reasons.contains(&full), "{reasons:?}");
     case.complete(&running).await;
@@ -336,6 +337,18 @@ pub(super) async fn settings_of_limits_out_of_range_are_refused(case: Case) {
         ("limit/a", RecordValue::Limit(new())),
         ("limit/a", RecordValue::Limit(new().concurrency(0))),
         ("limit/a", RecordValue::Limit(new().concurrency(1 << 63))),
+        (
+            "limit/a",
+            RecordValue::Limit(
+                new()
+                    .rate(Rate::window(1, seconds(1)))
+                    .when_full(WhenFull::Refuse),
+            ),
+        ),
+        (
+            "limit/a",
+            RecordValue::Limit(at_most(65).when_full(WhenFull::CancelRunning)),
+        ),
         (
             "limit/a",
             RecordValue::Limit(new().rate(Rate::window(0, seconds(1)))),

@@ -53,6 +53,17 @@ macro_rules! __named_laws {
                 hostile_limits_are_refused[NamedLimits],
                 settings_of_limits_out_of_range_are_refused[NamedLimits],
             }
+            named_full {
+                a_full_limit_refuses_new_jobs[NamedLimits],
+                a_full_limit_refuses_its_own_jobs_only[NamedLimits],
+                a_refused_job_changes_nothing[NamedLimits, UniqueReplace, MaxPending],
+                a_full_limit_refuses_only_what_is_due[NamedLimits, Delay, HeldJobs, Effects],
+                a_new_job_stops_the_oldest_running_one[NamedLimits, CancelActive],
+                only_running_jobs_are_asked_to_stop[NamedLimits, Delay, CancelActive],
+                only_a_new_job_stops_a_running_one[NamedLimits, Delay, Effects],
+                one_job_is_stopped_for_two_limits[NamedLimits],
+                explain_says_what_a_full_limit_does[NamedLimits, Explain],
+            }
             named_histories {
                 random_limits_agree_with_a_model[NamedLimits, Explain, Delay, Groups, Shares],
             }

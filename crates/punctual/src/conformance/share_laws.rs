@@ -48,6 +48,7 @@ macro_rules! __share_laws {
                 a_changed_limit_of_shares_counts_at_once[Shares],
                 a_blocked_share_starts_nothing[Shares],
                 a_block_ends_when_it_is_taken_back[Shares],
+                a_paused_share_starts_nothing_until_resumed[Shares, Explain],
                 a_limit_of_the_queue_holds_over_all_shares[Shares, QueueLimits],
                 explain_names_the_closed_share[Shares, Explain],
                 share_settings_out_of_range_are_refused[Shares],

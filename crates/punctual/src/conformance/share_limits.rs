@@ -210,6 +210,37 @@ pub(super) async fn a_blocked_share_starts_nothing(case: Case) {
     assert_eq!(case.claim_ids(10).await, [jobs[0], jobs[1], late[0]]);
 }
 
+/// A paused share starts nothing however long it lasts, and no block of a span ends the pause.
+pub(super) async fn a_paused_share_starts_nothing_until_resumed(case: Case) {
+    let jobs = case.many_of("a", 2).await;
+    let running = case.claim_one().await;
+    assert_eq!(case.pause_share("a").await, Controlled::Done(true));
+    assert_eq!(case.pause_share("a").await, Controlled::Done(false));
+    assert_eq!(case.block("a", seconds(1)).await, Controlled::Done(false));
+    case.complete(&running).await;
+    let other = case.many_of("b", 1).await;
+    let others = case.claim(10).await;
+    assert_eq!(others.len(), 1);
+    assert_eq!(others[0].id(), other[0]);
+    case.complete(&others[0]).await;
+    let paused = Reason::SharePaused { share: "a".into() };
+    let reasons = case.reasons(jobs[1]).await;
+    assert!(reasons.contains(&paused), "{reasons:?}");
+    let closed = case.top(1).await;
+    assert_eq!(closed[0].closed, Some(ClosedShare::Paused));
+    assert_eq!(closed[0].opens_at, None);
+    case.advance(days(366)).await;
+    assert_eq!(case.claim_ids(10).await, []);
+    let late = case.many_of("a", 1).await;
+    assert_eq!(case.claim_ids(10).await, []);
+    let resumed = case.block("a", seconds(0)).await;
+    assert_eq!(resumed, Controlled::Done(true));
+    assert_eq!(case.claim_ids(10).await, [jobs[1], late[0]]);
+    assert_eq!(case.pause_share("new").await, Controlled::Done(true));
+    case.many_of("new", 1).await;
+    assert_eq!(case.claim_ids(10).await, [], "a pause may come first");
+}
+
 /// A block may come before the jobs, and ends when it is taken back.
 pub(super) async fn a_block_ends_when_it_is_taken_back(case: Case) {
     assert_eq!(case.block("a", hours(1)).await, Controlled::Done(true));

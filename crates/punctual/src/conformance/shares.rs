@@ -67,6 +67,11 @@ impl Case {
             .await
     }
 
+    pub(super) async fn pause_share(&self, share: &str) -> Controlled {
+        let (queue, share) = (QUEUE.into(), share.into());
+        self.control(Control::PauseShare { queue, share }).await
+    }
+
     pub(super) async fn top(&self, shares: usize) -> Vec<ShareStats> {
         let request = StatsRequest {
             shares,

@@ -279,6 +279,10 @@ impl<'a> Checks<'a> {
                     false => Ok(()),
                 }
             }
+            Control::PauseShare { queue, share } => {
+                check_name("queue", queue)?;
+                check_key("share", share)
+            }
             Control::BlockLimit { name, span } => {
                 check_limit_name(name)?;
                 match *span > BLOCK_MAX {

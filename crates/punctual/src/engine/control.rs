@@ -89,6 +89,14 @@ pub enum Control {
         /// How long, at most 365 days.
         span: Duration,
     },
+    /// Starts no job of a share until it is resumed, by a block of zero. It counts as a blocked share,
+    /// and a block for a span does not end it.
+    PauseShare {
+        /// The queue.
+        queue: String,
+        /// The share.
+        share: String,
+    },
     /// Starts no job with a named limit for a while, without counting an attempt: the other side
     /// said that it is asked too often (429). A call replaces the one before; a span of zero ends
     /// it. The limit needs no settings.

@@ -71,6 +71,11 @@ pub enum EnqueueVerdict {
     /// Not stored: its flow takes no more steps. It has settled or was cancelled, or it is sealed
     /// and the step does not say that the flow grows.
     FlowClosed,
+    /// Not stored: as many jobs with a limit of it are active as may be, and the limit refuses more.
+    LimitFull(
+        /// Which of its limits, counted from 0.
+        u8,
+    ),
 }
 
 impl EnqueueVerdict {
@@ -87,6 +92,7 @@ impl EnqueueVerdict {
             Self::Full => "full",
             Self::ParentUnknown(_) => "parent_unknown",
             Self::FlowClosed => "flow_closed",
+            Self::LimitFull(_) => "limit_full",
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Rate;
+use crate::engine::{Rate, WhenFull};
 use crate::job::{CancelReason, DeadReason, JobId, JobRecord, JobState};
 use crate::time::Timestamp;
 
@@ -173,6 +173,11 @@ pub enum Reason {
         /// Until when.
         until: Timestamp,
     },
+    /// Its share is paused, until it is resumed.
+    SharePaused {
+        /// The share.
+        share: String,
+    },
     /// As many jobs of its share are active as may be: it goes on when one of them ends.
     ShareConcurrencyReached {
         /// The share.
@@ -207,6 +212,8 @@ pub enum Reason {
         limit: u64,
         /// How many are.
         active: u64,
+        /// What becomes of new jobs meanwhile.
+        when_full: WhenFull,
     },
     /// As many units of a named limit of it have started as may in a span of time, or too many for
     /// what it costs.

@@ -14,6 +14,50 @@ pub const LIMIT_RECORDS_MAX: usize = 10_000;
 /// The most named limits of a namespace that are blocked at one time.
 pub const BLOCKED_LIMITS_MAX: usize = 10_000;
 
+/// The most jobs that may be active at once by a limit that cancels running ones.
+pub const CANCELLING_MAX: u64 = 64;
+
+/// What becomes of a new job that is due at once while the concurrency of its limit is fully taken.
+///
+/// Only active jobs take a concurrency: jobs that are ready, and have not started, do not. What
+/// holds is the instant of the enqueue. A delayed job waits, and so does one that waits for names
+/// or other jobs, an effect, a run of a schedule, an import, and a job that is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// It waits.
+    #[default]
+    Wait,
+    /// It is not stored: [`EnqueueVerdict::LimitFull`](super::EnqueueVerdict::LimitFull).
+    Refuse,
+    /// It waits, and the job of the limit that started first, of those that started since the
+    /// settings say so and were not asked to stop yet, is asked to stop.
+    CancelRunning,
+}
+
+impl WhenFull {
+    /// Every one, in the order of their numbers on the wire.
+    pub const ALL: [Self; 3] = [Self::Wait, Self::Refuse, Self::CancelRunning];
+
+    /// The name on the wire, in the shell and on the screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Refuse => "refuse",
+            Self::CancelRunning => "cancel_running",
+        }
+    }
+
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_wait(&self) -> bool {
+        *self == Self::Wait
+    }
+}
+
 /// What a named limit lets start, over all queues of its namespace.
 ///
 /// ```
@@ -34,6 +78,9 @@ pub struct LimitSettings {
     /// number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// What becomes of a new job while the concurrency is fully taken.
+    #[serde(default, skip_serializing_if = "WhenFull::is_wait")]
+    pub when_full: WhenFull,
 }
 
 impl LimitSettings {
@@ -42,6 +89,7 @@ impl LimitSettings {
         Self {
             concurrency: None,
             rate: None,
+            when_full: WhenFull::Wait,
         }
     }
 
@@ -59,6 +107,13 @@ impl LimitSettings {
         self
     }
 
+    /// Sets what becomes of a new job while the concurrency is fully taken.
+    #[must_use]
+    pub const fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.when_full = when_full;
+        self
+    }
+
     /// Checks the bounds; every engine does.
     ///
     /// # Errors
@@ -69,6 +124,16 @@ impl LimitSettings {
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
         self.concurrency.map_or(Ok(()), check_concurrency)?;
+        let most = match self.when_full {
+            WhenFull::CancelRunning => CANCELLING_MAX,
+            WhenFull::Refuse | WhenFull::Wait => u64::MAX,
+        };
+        if !self.when_full.is_wait() && self.concurrency.is_none_or(|jobs| jobs > most) {
+            let message = "`when_full` needs a concurrency: any to refuse, at most 64 to cancel \
+                           running jobs";
+            let error = Error::new(ErrorKind::InvalidInput, message);
+            return Err(error.with("when_full", self.when_full.name()));
+        }
         self.rate.map_or(Ok(()), |rate| rate.check())
     }
 }

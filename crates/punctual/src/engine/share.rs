@@ -139,6 +139,8 @@ pub enum ClosedShare {
     Rate,
     /// A caller blocked it for a while.
     Blocked,
+    /// A caller paused it, until it is resumed.
+    Paused,
 }
 
 impl ClosedShare {
@@ -148,6 +150,7 @@ impl ClosedShare {
             Self::Concurrency => "concurrency",
             Self::Rate => "rate",
             Self::Blocked => "blocked",
+            Self::Paused => "paused",
         }
     }
 }

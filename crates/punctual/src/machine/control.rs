@@ -58,7 +58,10 @@ impl Machine {
                 effects,
             } => self.guarded(self.now, namespace, guard, value, &effects),
             Control::BlockShare { queue, share, span } => {
-                self.block_share(namespace, &queue, &share, span)
+                self.block_share(namespace, &queue, &share, Some(span))
+            }
+            Control::PauseShare { queue, share } => {
+                self.block_share(namespace, &queue, &share, None)
             }
             Control::BlockLimit { name, span } => self.block_limit(namespace, &name, span),
             Control::Limits { after, limit } => self.read_limits(namespace, &after, limit),

@@ -6,6 +6,7 @@ use super::Machine;
 use super::flows::NewLinks;
 use super::jobs::Loaded;
 use super::lanes::SUSPECT_LANE;
+use super::named_full;
 use super::rare::Rare;
 use super::rows::*;
 use super::unique::KeyVerdict;
@@ -147,6 +148,13 @@ impl Machine {
             KeyVerdict::Replaces(holder) => self.holder_and_follower(holder)?,
             _ => Vec::new(),
         };
+        let limits_decide = bounded
+            && follows.is_none()
+            && occurrence.is_none()
+            && named_full::decides(&job, due, self.now);
+        if limits_decide && let Some(nth) = self.refusing_limit(namespace, &job)? {
+            return Ok(receipt(EnqueueVerdict::LimitFull(nth)));
+        }
         if bounded && !has_settled && !self.make_room(queue, &goes)? {
             return Ok(receipt(EnqueueVerdict::Full));
         }
@@ -154,6 +162,9 @@ impl Machine {
         if let KeyVerdict::Replaces(holder) = key_verdict {
             verdict = EnqueueVerdict::Replaced(holder.key.id);
             self.replace_holder(*holder)?;
+        }
+        if limits_decide {
+            self.cancel_for(namespace, &job.limits)?;
         }
         let answer = receipt(verdict);
         let due = (due, late);

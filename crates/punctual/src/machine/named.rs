@@ -229,6 +229,7 @@ impl Machine {
             self.change_named(namespace, name, |row| {
                 since = row.open_since.min(now);
                 row.start(&limits, units, now);
+                row.note_running(&limits, job.key.id);
             })?;
             if since > job.status.due {
                 opened.push((name.clone(), since));
@@ -255,6 +256,7 @@ impl Machine {
                 if !is_injected(Bug::NamedSlotKept) {
                     row.active = row.active.saturating_sub(1);
                 }
+                row.running.retain(|id| *id != job.key.id);
             })?;
             for queue in waiting {
                 self.file_line(queue, name)?;

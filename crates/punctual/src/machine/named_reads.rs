@@ -82,6 +82,7 @@ impl Machine {
                     name: name.clone(),
                     limit,
                     active,
+                    when_full: limits.when_full,
                 });
             }
             if let Some(rate) = limits.rate

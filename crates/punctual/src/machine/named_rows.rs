@@ -24,6 +24,10 @@ row!(
         /// When it is looked at again, if none of its jobs is active or waits.
         idle: Option<Timestamp>,
     }
+    then {
+        /// Jobs that may be asked to stop, by when they started: only of a limit that does so.
+        running: Vec<JobId>
+    }
 );
 
 impl NamedRow {
@@ -37,6 +41,7 @@ impl NamedRow {
             rate: RateRow::new(),
             queues: Vec::new(),
             idle: None,
+            running: Vec::new(),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::codec::{Reader, Writer, damaged};
 use super::fields::Field;
 use super::rows::VERSION;
 use super::table::Value;
-use crate::engine::{LimitSettings, OnFull, QueueSettings, RecordValue, ShareSettings};
+use crate::engine::{LimitSettings, OnFull, QueueSettings, RecordValue, ShareSettings, WhenFull};
 use crate::error::Result;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -46,9 +46,13 @@ impl Value for RecordRow {
                 schedule.write(to);
             }
             RecordValue::Limit(settings) => {
-                to.u8(5);
+                let decides = settings.when_full != WhenFull::Wait;
+                to.u8(if decides { 6 } else { 5 });
                 settings.concurrency.write(to);
                 settings.rate.write(to);
+                if decides {
+                    to.u8(settings.when_full as u8);
+                }
             }
         }
     }
@@ -77,10 +81,14 @@ impl Value for RecordRow {
             }
             1 => RecordValue::Opaque(from.bytes()?),
             2 => RecordValue::Schedule(Box::new(Field::read(from)?)),
-            5 => {
+            form @ (5 | 6) => {
                 let mut settings = LimitSettings::new();
                 settings.concurrency = Field::read(from)?;
                 settings.rate = Field::read(from)?;
+                if form == 6 {
+                    let when_full = WhenFull::ALL.get(usize::from(from.u8()?));
+                    settings.when_full = *when_full.ok_or_else(|| damaged("record"))?;
+                }
                 RecordValue::Limit(settings)
             }
             _ => return Err(damaged("record")),

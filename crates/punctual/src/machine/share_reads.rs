@@ -54,7 +54,10 @@ impl Machine {
         let mut reasons = Vec::new();
         if let Some(until) = row.blocked_until.filter(|until| *until > self.now) {
             let share = share.clone();
-            reasons.push(Reason::ShareBlocked { share, until });
+            reasons.push(match until {
+                PAUSED => Reason::SharePaused { share },
+                until => Reason::ShareBlocked { share, until },
+            });
         }
         if let Some(limit) = limits.concurrency.filter(|limit| active >= *limit) {
             let share = share.clone();

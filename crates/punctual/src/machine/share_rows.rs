@@ -4,6 +4,10 @@ use super::fields::{key, row};
 use super::rows::{PlaceKey, RateRow};
 use crate::time::Timestamp;
 
+/// Until when a paused share is blocked: no block lasts that long. Redis has the same number, which
+/// its scripts know exactly.
+pub(crate) const PAUSED: Timestamp = Timestamp::from_micros((1 << 53) - 1);
+
 key!(
     /// A place in a lane of a job with a share, or of a group whose first job has one.
     SharePlaceKey {

@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use super::Machine;
 use super::rows::*;
+use super::share_rows::PAUSED;
 use super::shares::{LOOKED_AT, catch_up, share_key};
 use crate::engine::{BLOCKED_SHARES_MAX, Controlled, Namespace, ShareSettings};
 use crate::error::{Error, ErrorKind, Result};
@@ -56,29 +57,35 @@ impl Machine {
         Ok(())
     }
 
-    /// Blocks a share for a span; zero ends a block. Whether that changed anything.
+    /// Blocks a share for a span, or pauses it; zero ends both, another span ends no pause. Whether
+    /// that changed anything.
     pub(super) fn block_share(
         &mut self,
         namespace: &Namespace,
         queue: &str,
         share: &str,
-        span: std::time::Duration,
+        span: Option<std::time::Duration>,
     ) -> Result<Controlled> {
+        let ends = span.is_some_and(|span| span.is_zero());
         let known = self.namespace(namespace);
         let known = known.and_then(|namespace| self.queue(namespace, queue));
         let id = match known {
             Some(id) => id,
             // Nothing is blocked there, and a queue is not made to say so.
-            None if span.is_zero() => return Ok(Controlled::Done(false)),
+            None if ends => return Ok(Controlled::Done(false)),
             None => {
                 let namespace = self.namespace_or_new(namespace);
                 self.queue_or_new(namespace, queue)
             }
         };
-        let until = (!span.is_zero()).then(|| self.now + span);
+        let until = span.map_or(PAUSED, |span| self.now + span);
+        let until = (!ends).then_some(until);
         let now = self.now;
         let before = self.share_row(id, share)?.and_then(|row| row.blocked_until);
         let before = before.filter(|until| *until > now);
+        if before == Some(PAUSED) && !ends {
+            return Ok(Controlled::Done(false));
+        }
         let blocked = self.queue_state(id)?.shares.as_ref();
         let blocked = blocked.map_or(0, |all| all.row.blocked);
         if until.is_some() && before.is_none() && blocked >= BLOCKED_SHARES_MAX {
@@ -90,7 +97,8 @@ impl Machine {
         if until != before {
             self.change_share(id, share, |row, all| {
                 row.blocked_until = until;
-                row.open_since = row.open_since.min(now).max(until.unwrap_or(now));
+                let opens = until.filter(|until| *until < PAUSED);
+                row.open_since = row.open_since.min(now).max(opens.unwrap_or(now));
                 catch_up(row, all);
             })?;
         }

@@ -59,7 +59,9 @@ impl ShareRow {
         let blocked = self.blocked_until.filter(|until| *until > now);
         let until = rate.into_iter().chain(blocked).max();
         let full = limits.concurrency.is_some_and(|most| self.active >= most);
+        let paused = blocked == Some(PAUSED);
         let by = match (blocked, full, rate) {
+            (Some(PAUSED), ..) => ClosedShare::Paused,
             (Some(_), ..) => ClosedShare::Blocked,
             (_, true, _) => ClosedShare::Concurrency,
             (.., Some(_)) => ClosedShare::Rate,
@@ -67,7 +69,7 @@ impl ShareRow {
         };
         Some(Closed {
             by,
-            until: until.filter(|_| !full),
+            until: until.filter(|_| !full && !paused),
         })
     }
 

@@ -58,19 +58,19 @@ impl Enqueue {
     /// # }).unwrap();
     /// ```
     pub async fn receipt(self) -> Result<Receipt> {
-        self.send().await.map(|(receipt, _)| receipt)
+        self.send().await.map(|(receipt, ..)| receipt)
     }
 
-    async fn send(self) -> Result<(Receipt, String)> {
+    async fn send(self) -> Result<(Receipt, String, Vec<String>)> {
         let mut job = self.job.map_err(|error| error.operation("enqueue"))?;
         if let Some(span) = self.expires_in {
             let now = self.queue.engine().info().await?.now;
             job.expires_at = Some(now + span);
         }
-        let name = job.queue.clone();
+        let (name, limits) = (job.queue.clone(), job.limits.clone());
         let enqueued = self.queue.send(vec![job]).await?;
         match enqueued.receipts.first() {
-            Some(receipt) => Ok((*receipt, name)),
+            Some(receipt) => Ok((*receipt, name, limits)),
             None => Err(Error::new(
                 ErrorKind::Internal,
                 "engine answered no receipt; please report it",
@@ -92,9 +92,24 @@ impl IntoFuture for Enqueue {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async {
-            let (receipt, queue) = self.send().await?;
-            stored(receipt).map_err(|error| error.with("queue", queue).with("id", receipt.id))
+            let (receipt, queue, limits) = self.send().await?;
+            let limit = full_limit(receipt.verdict, &limits);
+            stored(receipt).map_err(|error| {
+                let error = error.with("queue", queue).with("id", receipt.id);
+                match limit {
+                    Some(limit) => error.with("limit", limit),
+                    None => error,
+                }
+            })
         })
+    }
+}
+
+/// The limit that refused a job with these limits.
+fn full_limit(verdict: EnqueueVerdict, limits: &[String]) -> Option<&String> {
+    match verdict {
+        EnqueueVerdict::LimitFull(nth) => limits.get(usize::from(nth)),
+        _ => None,
     }
 }
 
@@ -123,6 +138,11 @@ fn stored(receipt: Receipt) -> Result<Receipt> {
         EnqueueVerdict::FlowClosed => refused(
             ErrorKind::Conflict,
             "flow takes no more steps: it is sealed, cancelled or has settled",
+        ),
+        EnqueueVerdict::LimitFull(_) => refused(
+            ErrorKind::Conflict,
+            "as many jobs with this limit are active as may be, and it refuses more; send the job \
+             again when one has ended",
         ),
         verdict if verdict.is_accepted() => Ok(receipt),
         verdict => refused(ErrorKind::Conflict, "job was not stored")

@@ -105,6 +105,27 @@ impl QueueLimits {
         }
     }
 
+    /// Starts no job of a share until it is resumed; no attempt is counted, and active jobs go on. A
+    /// block for a span does not end it. Whether that changed anything.
+    ///
+    /// # Errors
+    /// As [`block_share`](Self::block_share): a paused share counts as a blocked one.
+    pub async fn pause_share(&self, share: impl Into<String>) -> Result<bool> {
+        let (queue, share) = (self.queue.clone(), share.into());
+        match self.control(Control::PauseShare { queue, share }).await? {
+            Controlled::Done(changed) => Ok(changed),
+            _ => Err(strange()),
+        }
+    }
+
+    /// Ends a pause of a share, or a block. Whether that changed anything.
+    ///
+    /// # Errors
+    /// As [`block_share`](Self::block_share).
+    pub async fn resume_share(&self, share: impl Into<String>) -> Result<bool> {
+        self.block_share(share, Duration::ZERO).await
+    }
+
     /// Settings of the shares of the queue.
     pub async fn share_settings(&self) -> Result<ShareSettings> {
         let (settings, _) = self.read().await?;

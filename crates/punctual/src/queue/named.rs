@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Queue;
 use crate::engine::{
-    Control, Controlled, LIMIT_PREFIX, LimitSettings, NamedLimit, Rate, RecordValue,
+    Control, Controlled, LIMIT_PREFIX, LimitSettings, NamedLimit, Rate, RecordValue, WhenFull,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -94,6 +94,29 @@ impl Limit {
     #[must_use = "nothing is written until it is set"]
     pub fn rate(mut self, rate: Rate) -> Self {
         self.settings.rate = Some(rate);
+        self
+    }
+
+    /// What becomes of a new job while the concurrency is fully taken: it waits by default.
+    ///
+    /// ```
+    /// use punctual::engine::WhenFull;
+    /// use punctual::{MemoryEngine, NewJob, Queue};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let queue = Queue::new(MemoryEngine::new());
+    /// let build = queue.limit("build").concurrency(1);
+    /// build.when_full(WhenFull::CancelRunning).set().await?;
+    /// // Each new build of a branch asks the one that runs to stop.
+    /// queue
+    ///     .enqueue_job(NewJob::new("ci", "{}").limit("build:main"))
+    ///     .await?;
+    /// # Ok::<(), punctual::Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use = "nothing is written until it is set"]
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.settings.when_full = when_full;
         self
     }
 

@@ -196,7 +196,10 @@ impl Engine for Reduced {
         }
         let is_named = matches!(control, BlockLimit { .. } | Limit { .. } | Limits { .. });
         self.needs(Capability::NamedLimits, is_named)?;
-        let is_block = matches!(control, Control::BlockShare { .. });
+        let is_block = matches!(
+            control,
+            Control::BlockShare { .. } | Control::PauseShare { .. }
+        );
         self.needs(Capability::Shares, is_block)?;
         self.inner.control(namespace, control).await
     }

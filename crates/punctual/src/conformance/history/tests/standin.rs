@@ -389,7 +389,7 @@ impl Engine for ModelEngine {
             Control::BlockLimit { .. } | Control::Limits { .. } | Control::Limit { .. } => Err(
                 Error::new(ErrorKind::Unsupported, "the stand-in has no named limits"),
             ),
-            Control::BlockShare { .. } => Err(Error::new(
+            Control::PauseShare { .. } | Control::BlockShare { .. } => Err(Error::new(
                 ErrorKind::Unsupported,
                 "the stand-in has no shares",
             )),
