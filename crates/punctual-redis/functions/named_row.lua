@@ -34,9 +34,9 @@ local function opens_key(r) return S.base .. ':no:' .. r.name end
 Named.kept_key, Named.opens_key = kept_key, opens_key
 
 -- Refuses jobs with named limits where a namespace is cut into shards: each would let as many
--- start. Before the call changes anything.
+-- start. Before the call changes anything. Only the first shard may know how many there are.
 function Named.may_name()
-  if (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
+  if not find(S.base, '/0}', 1, true) or (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
     refuse('unsupported', 'a namespace that is cut into shards has no named limits, as each shard would let that many start; use one without shards for jobs with limits')
   end
 end

@@ -29,6 +29,7 @@ mod flows;
 mod http;
 /// Looking at jobs and changing them.
 mod jobs;
+mod limited_lines;
 /// Innocents run, idle workers are quiet, and nothing is left behind.
 mod liveness;
 mod lock;

@@ -55,7 +55,7 @@ fn ask(server: &Server, route: &str, body: &str) -> Told {
 }
 
 /// The verdicts of `/v1/bulk`, which come in chunks.
-fn bulk(server: &Server, lines: &str) -> Vec<Value> {
+pub(crate) fn bulk(server: &Server, lines: &str) -> Vec<Value> {
     let address = server.url().trim_start_matches("http://").to_owned();
     let mut stream = std::net::TcpStream::connect(&address).expect("a connection");
     let token = text(&server.announced["token"]);

@@ -359,6 +359,19 @@ fn named_limits_are_set_listed_blocked_and_removed() {
     assert_eq!(punctual.one(&["queues", "list", "mail"])["ready"], 0);
     let exported = punctual.run(&["export", "-"]).exits(0).stdout;
     assert!(exported.contains(r#"{"record":"limit/smtp""#), "{exported}");
+    let full = ["set", "one", "--concurrency", "1", "--when-full", "refuse"];
+    let set = limits(&full).exits(0);
+    assert!(set.stdout.contains("refuse"), "{set:?}");
+    let shown = punctual.one(&["limits", "show", "one"]);
+    assert_eq!(shown["when_full"], "refuse");
+    let exported = punctual.run(&["export", "-"]).exits(0).stdout;
+    assert!(exported.contains(r#""when_full":"refuse""#), "{exported}");
+    let paused = ["queues", "pause", "mail", "--share", "acme"];
+    let told = punctual.run(&paused).exits(0).stdout;
+    assert_eq!(told, "share acme of mail is paused\n");
+    let resumed = ["queues", "resume", "mail", "--share", "acme"];
+    let told = punctual.run(&resumed).exits(0).stdout;
+    assert_eq!(told, "share acme of mail is resumed\n");
     let removed = limits(&["remove", "smtp"]).exits(0);
     assert_eq!(removed.stdout, "smtp has no settings any more\n");
     for (args, remedy) in [

@@ -9,7 +9,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
-use punctual::engine::CallSize;
+use punctual::engine::{CallSize, Capability, Receipt};
 use punctual::time::Stopwatch;
 use punctual::{JobId, Limits, NewJob};
 use serde::Serialize;
@@ -49,7 +49,11 @@ pub(super) async fn bulk(
     request: Request,
 ) -> Result<Response> {
     expect_type(request.headers(), &[NDJSON, "application/jsonl"])?;
-    let limits = shared.engine.info().await?.limits;
+    let info = shared.engine.info().await?;
+    let (limits, has_named) = (
+        info.limits,
+        info.capabilities.contains(&Capability::NamedLimits),
+    );
     let limit = shared.limits.body;
     let permit = shared.bodies.begin(caller.owner());
     let trace = RequestTrace::of(request.headers(), &shared).await;
@@ -59,6 +63,7 @@ pub(super) async fn bulk(
         context,
         trace,
         limits,
+        has_named,
         lines: Rows::new(request.into_body().into_data_stream(), limit, permit),
         accepted: 0,
         refused: 0,
@@ -78,6 +83,8 @@ struct Bulk {
     context: RequestContext,
     trace: Option<RequestTrace>,
     limits: Limits,
+    /// Whether the engine keeps named limits in all namespaces.
+    has_named: bool,
     lines: Rows,
     accepted: u64,
     refused: u64,
@@ -178,33 +185,53 @@ impl Bulk {
         Ok(job)
     }
 
-    /// Sends the good ones and writes a verdict for every line.
-    async fn send(&mut self, verdicts: Vec<(u64, Result<JobId>)>, jobs: Vec<NewJob>) -> String {
-        let mut receipts = Vec::new();
-        let mut failed = None;
+    /// What became of jobs, in their order. Where the engine may refuse named limits, jobs that have
+    /// some go by themselves: their refusal stops no other job.
+    async fn enqueue(&mut self, jobs: Vec<NewJob>) -> Vec<Result<Receipt>> {
+        let has_named = self.has_named;
+        let is_apart = |job: &NewJob| !has_named && !job.limits.is_empty();
+        let apart: Vec<bool> = jobs.iter().map(is_apart).collect();
+        let (named, plain): (Vec<_>, Vec<_>) = jobs.into_iter().partition(is_apart);
+        let mut plain = self.enqueue_part(plain).await.into_iter();
+        let mut named = self.enqueue_part(named).await.into_iter();
+        let next = |is_apart| match is_apart {
+            true => named.next(),
+            false => plain.next(),
+        };
+        apart.into_iter().filter_map(next).collect()
+    }
+
+    /// Stops at a call that fails: its problem is that of all jobs behind it, too.
+    async fn enqueue_part(&mut self, jobs: Vec<NewJob>) -> Vec<Result<Receipt>> {
+        let count = jobs.len();
+        let mut told = Vec::with_capacity(count);
         for jobs in CallSize::cut(jobs, &self.limits) {
             let sent = self.shared.engine.enqueue(&self.caller.namespace, jobs);
             match sent.await {
-                Ok(enqueued) => receipts.extend(enqueued.receipts),
+                Ok(enqueued) => told.extend(enqueued.receipts.into_iter().map(Ok)),
                 Err(error) => {
                     let problem = Problem::from(error);
                     problem.log(&self.context, &self.shared.log_throttle);
-                    failed = Some(problem);
-                    break; // the verdicts of those behind it are its problem too
+                    told.resize(count, Err(problem));
+                    break;
                 }
             }
         }
-        let mut receipts = receipts.into_iter();
+        told
+    }
+
+    /// Sends the good ones and writes a verdict for every line.
+    async fn send(&mut self, verdicts: Vec<(u64, Result<JobId>)>, jobs: Vec<NewJob>) -> String {
+        let mut sent = self.enqueue(jobs).await.into_iter();
         let mut text = String::with_capacity(verdicts.len() * 160);
         for (line, verdict) in verdicts {
-            let receipt = if verdict.is_ok() {
-                receipts.next()
-            } else {
-                None
+            let (receipt, problem) = match verdict {
+                Ok(_) => match sent.next() {
+                    Some(Ok(receipt)) => (Some(receipt), None),
+                    other => (None, other.and_then(Result::err)),
+                },
+                Err(problem) => (None, Some(problem)),
             };
-            let problem = verdict
-                .err()
-                .or_else(|| failed.clone().filter(|_| receipt.is_none()));
             let accepted = receipt.is_some_and(|receipt| receipt.verdict.is_accepted());
             *(if accepted {
                 &mut self.accepted

@@ -69,6 +69,66 @@ async fn a_named_limit_holds_over_two_queues_and_is_shown() {
 }
 
 #[tokio::test]
+async fn a_full_limit_refuses_or_stops_the_oldest() {
+    let under = serve().await;
+    let refuse = json!({"concurrency": 1, "when_full": "refuse"});
+    let set = send(&under, "PUT", "/v1/limits/api", refuse).await;
+    assert_eq!(set["when_full"], "refuse");
+    let job = json!({"queue": "mail", "payload": {}, "limits": ["free", "api"]});
+    let first = send(&under, "POST", "/v1/jobs", job.clone()).await;
+    assert_eq!(claim(&under, "mail").await, 1);
+    let refused = under.send("POST", "/v1/jobs", job.to_string()).await;
+    assert_eq!(refused.status, 409, "{refused:?}");
+    let told = refused.json();
+    assert_eq!(told["error"]["code"], "limit_full");
+    let message = told["error"]["message"].to_string();
+    assert!(message.contains("the limit api"), "{told}");
+    let many = send(&under, "POST", "/v1/jobs", json!([job])).await;
+    let receipt = &many["receipts"][0];
+    assert_eq!(
+        (&receipt["verdict"], &receipt["limit"]),
+        (&json!("limit_full"), &json!(1))
+    );
+    let cancel = json!({"concurrency": 1, "when_full": "cancel_running"});
+    send(&under, "PUT", "/v1/limits/api", cancel).await;
+    let waits = send(&under, "POST", "/v1/jobs", job).await;
+    let path = |job: &Value| format!("/v1/jobs/{}?explain=true", job["id"].as_str().unwrap());
+    let told = under.get(&path(&waits)).await.json();
+    assert_eq!(told["explain"][0]["when_full"], "cancel_running", "{told}");
+    // It started before the limit was to stop jobs.
+    let told = under.get(&path(&first)).await.json();
+    assert_ne!(told["cancel_requested"], json!(true), "{told}");
+    for wrong in [
+        json!({"when_full": "refuse", "rate": {"starts": 1, "per": "1s"}}),
+        json!({"when_full": "cancel_running", "concurrency": 65}),
+        json!({"when_full": "later", "concurrency": 1}),
+    ] {
+        let told = under.send("PUT", "/v1/limits/b", wrong.to_string()).await;
+        assert_eq!(told.status / 100, 4, "{wrong}: {told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_share_is_paused_and_resumed() {
+    let under = serve().await;
+    for share in ["a", "b"] {
+        let job = json!({"queue": "mail", "payload": {}, "share": share});
+        send(&under, "POST", "/v1/jobs", job).await;
+    }
+    let share = json!({"queue": "mail", "share": "a"});
+    let told = send(&under, "POST", "/v1/queues/pause", share.clone()).await;
+    let paused = json!({"queue": "mail", "share": "a", "paused": true, "changed": true});
+    assert_eq!(told, paused);
+    assert_eq!(claim(&under, "mail").await, 1);
+    let told = send(&under, "POST", "/v1/queues/resume", share).await;
+    assert_eq!(
+        (&told["paused"], &told["changed"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(claim(&under, "mail").await, 1);
+}
+
+#[tokio::test]
 async fn a_blocked_limit_starts_nothing() {
     let under = serve().await;
     let path = "/v1/limits/api/block";

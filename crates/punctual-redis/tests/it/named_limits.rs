@@ -160,19 +160,20 @@ async fn shards_refuse_named_limits_by_hand() {
     let engine = connect(&format!("{}?shards=3", server.address())).await;
     let plain = NewJob::new(QUEUE, "{}");
     engine.enqueue(&here(), vec![plain]).await.expect("stored");
-    let push = |words: &[&str]| {
-        let shard = "punctual:{default/1}";
+    let push = |shard: &str, words: &[&str]| {
         let mut call = vec!["FCALL", "punctual_1_push", "1", shard, "other", "{}"];
         call.extend(words);
         server.cli(&call)
     };
-    let refused = push(&["LIMIT", "api"]);
-    assert!(refused.contains("unsupported"), "{refused}");
-    assert!(refused.contains("without shards"), "{refused}");
-    let stored = push(&[]);
-    assert!(stored.contains("created"), "{stored}");
-    let list = server.cli(&["FCALL", "punctual_1_stats", "1", "punctual:{default/1}"]);
-    assert!(list.contains("\"ready\":1"), "{list}");
+    for shard in ["punctual:{default/0}", "punctual:{default/1}"] {
+        let refused = push(shard, &["LIMIT", "api"]);
+        assert!(refused.contains("unsupported"), "{refused}");
+        assert!(refused.contains("without shards"), "{refused}");
+        let stored = push(shard, &[]);
+        assert!(stored.contains("created"), "{stored}");
+        let rows = server.cli(&["HEXISTS", &format!("{shard}:nl"), "api"]);
+        assert_eq!(rows, "0");
+    }
 }
 
 /// Numbers that look random, the same in every run.

@@ -5,8 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use bytes::Bytes;
-use punctual::engine::Receipt;
-use punctual::{JobId, Limits, NewJob, Queue, push};
+use punctual::{ErrorKind, JobId, Limits, NewJob, Queue, push};
 use punctual_push::Guard;
 
 use super::content_type_of;
@@ -49,7 +48,8 @@ struct Checked {
 struct Summary {
     sent: u64,
     verdicts: BTreeMap<&'static str, u64>,
-    refused: Vec<(u64, Receipt)>,
+    /// Line, id and verdict of the first ones.
+    refused: Vec<(u64, JobId, &'static str)>,
     late: u64,
 }
 
@@ -197,9 +197,15 @@ impl FromFile<'_> {
     ) -> Result<()> {
         let of = |verdict: &str| summary.verdicts.get(verdict).copied().unwrap_or(0);
         if session.out.is_json() {
-            let refused: Vec<_> = summary.refused.iter().map(|(line, receipt)| object!({
-                "line": line, "id": receipt.id.to_string(), "verdict": receipt.verdict.name(),
-            })).collect();
+            let refused: Vec<_> = summary
+                .refused
+                .iter()
+                .map(|(line, id, verdict)| {
+                    object!({
+                        "line": line, "id": id.to_string(), "verdict": verdict,
+                    })
+                })
+                .collect();
             return session.out.json(&object!({
                 "lines": checked.good + checked.bad_count,
                 "bad": checked.bad_count,
@@ -211,6 +217,8 @@ impl FromFile<'_> {
                 "id_conflict": of("id_conflict"),
                 "unique_active": of("unique_active"),
                 "full": of("full"),
+                "limit_full": of("limit_full"),
+                "unsupported": of("unsupported"),
                 "late": summary.late,
                 "refused": refused,
                 "durability": durability,
@@ -233,12 +241,16 @@ impl FromFile<'_> {
                 count(summary.late)
             ))?;
         }
-        for (line, receipt) in summary.refused.iter().take(BAD_LINES_SHOWN) {
-            session.out.line(format!(
-                "line {line}: refused ({}) {}",
-                receipt.verdict.name(),
-                receipt.id
-            ))?;
+        for (line, id, verdict) in summary.refused.iter().take(BAD_LINES_SHOWN) {
+            session
+                .out
+                .line(format!("line {line}: refused ({verdict}) {id}"))?;
+        }
+        if of("unsupported") > 0 {
+            session.out.note(
+                "hint: lines name limits, which a namespace that is cut into shards does not keep; \
+                 use one without shards for them",
+            );
         }
         if of("id_conflict") > 0 {
             session
@@ -281,24 +293,46 @@ impl Summary {
         batch: &mut Vec<NewJob>,
         numbers: &mut Vec<u64>,
     ) -> Result<()> {
-        let receipts = queue
-            .enqueue_many(std::mem::take(batch))
-            .await
-            .map_err(|error| {
-                let sent = format!(
-                    "{} stored; run the command again; nothing is sent twice",
-                    counted(self.sent, "job")
-                );
-                Failure::from(error).hint(sent)
-            })?;
+        let jobs = std::mem::take(batch);
+        let limited = jobs.iter().any(|job| !job.limits.is_empty());
+        let again = limited.then(|| jobs.clone());
+        let mut sent = queue.enqueue_many(jobs).await;
+        if let (Err(error), Some(again)) = (&sent, again)
+            && error.kind() == ErrorKind::Unsupported
+        {
+            // The engine keeps no named limits here, and has stored nothing: the others go alone.
+            let mut kept = Vec::new();
+            for (job, number) in again.into_iter().zip(std::mem::take(numbers)) {
+                if job.limits.is_empty() {
+                    numbers.push(number);
+                    kept.push(job);
+                } else {
+                    self.sent += 1;
+                    self.count("unsupported", number, job.id, false);
+                }
+            }
+            sent = queue.enqueue_many(kept).await;
+        }
+        let receipts = sent.map_err(|error| {
+            let sent = format!(
+                "{} stored; run the command again; nothing is sent twice",
+                counted(self.sent, "job")
+            );
+            Failure::from(error).hint(sent)
+        })?;
         for (receipt, number) in receipts.into_iter().zip(numbers.drain(..)) {
             self.sent += 1;
             self.late += u64::from(receipt.late);
-            *self.verdicts.entry(receipt.verdict.name()).or_default() += 1;
-            if !receipt.verdict.is_accepted() && self.refused.len() < REFUSED_SHOWN {
-                self.refused.push((number, receipt));
-            }
+            let verdict = receipt.verdict;
+            self.count(verdict.name(), number, receipt.id, verdict.is_accepted());
         }
         Ok(())
+    }
+
+    fn count(&mut self, verdict: &'static str, line: u64, id: JobId, is_accepted: bool) {
+        *self.verdicts.entry(verdict).or_default() += 1;
+        if !is_accepted && self.refused.len() < REFUSED_SHOWN {
+            self.refused.push((line, id, verdict));
+        }
     }
 }
