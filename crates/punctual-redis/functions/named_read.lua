@@ -2,8 +2,9 @@
 -- after lost records.
 do
 
--- How a limit stands: name, its settings (concurrency, rate, what a full one does with a new job), whose they are, active, waiting, what is closed (0
--- nothing, 1 concurrency, 2 rate, 3 blocked), when time opens it.
+-- How a limit stands: name, its settings (concurrency, rate, what a full one does with a new job),
+-- whose they are, active, waiting, what is closed (0 nothing, 1 concurrency, 2 rate, 3 blocked),
+-- when time opens it.
 local function stands(row)
   local by, till = Named.closed(row, 1)
   local limits = row.limits

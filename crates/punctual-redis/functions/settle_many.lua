@@ -8,8 +8,8 @@ local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
 
 -- Jobs of a queue that are settled together as lists: all ids; ids and cores of those that leave a
 -- tombstone like others; of those that leave one of their own, and of those that are kept; fields
--- of unique keys; who expires; groups; shares; limits and who has them; jobs of flows, or that waited for others,
--- and their results; runs of schedules that completed.
+-- of unique keys; who expires; groups; shares; limits and who has them; jobs of flows, or that
+-- waited for others, and their results; runs of schedules that completed.
 local function new_list(r, state)
   return {r = r, state = state, n = 0, ids = {}, shares = {}, limits = {}, limited = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
 end

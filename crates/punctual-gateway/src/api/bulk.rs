@@ -185,8 +185,8 @@ impl Bulk {
         Ok(job)
     }
 
-    /// What became of jobs, in their order. Where the engine may refuse named limits, jobs that have
-    /// some go by themselves: their refusal stops no other job.
+    /// What became of jobs, in their order. Where the engine may refuse named limits, jobs that
+    /// have some go by themselves: their refusal stops no other job.
     async fn enqueue(&mut self, jobs: Vec<NewJob>) -> Vec<Result<Receipt>> {
         let has_named = self.has_named;
         let is_apart = |job: &NewJob| !has_named && !job.limits.is_empty();

@@ -290,8 +290,8 @@ pub(crate) fn when_full(value: &Mp) -> Result<WhenFull> {
     WhenFull::ALL.get(number).copied().ok_or_else(damaged)
 }
 
-/// `[name, [concurrency, rate, what becomes of new jobs while it is full] if it has settings, whose they are, active, waiting, what is closed,
-/// when time opens it]`
+/// `[name, [concurrency, rate, what becomes of new jobs while it is full] if it has settings, whose
+/// they are, active, waiting, what is closed, when time opens it]`
 fn limit(value: &Mp) -> Result<NamedLimit> {
     let [name, settings, set_by, active, waiting, closed, opens_at] = value.list()? else {
         return Err(damaged());

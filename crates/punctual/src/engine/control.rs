@@ -89,8 +89,8 @@ pub enum Control {
         /// How long, at most 365 days.
         span: Duration,
     },
-    /// Starts no job of a share until it is resumed, by a block of zero. It counts as a blocked share,
-    /// and a block for a span does not end it.
+    /// Starts no job of a share until it is resumed, by a block of zero. It counts as a blocked
+    /// share, and a block for a span does not end it.
     PauseShare {
         /// The queue.
         queue: String,

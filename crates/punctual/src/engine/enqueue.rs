@@ -71,7 +71,7 @@ pub enum EnqueueVerdict {
     /// Not stored: its flow takes no more steps. It has settled or was cancelled, or it is sealed
     /// and the step does not say that the flow grows.
     FlowClosed,
-    /// Not stored: as many jobs with a limit of it are active as may be, and the limit refuses more.
+    /// Not stored: as many jobs with a limit of it are active as may be, and it refuses more.
     LimitFull(
         /// Which of its limits, counted from 0.
         u8,

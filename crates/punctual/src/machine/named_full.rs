@@ -42,7 +42,8 @@ impl Machine {
     }
 
     /// A new job came: each of its limits that is full, and cancels, asks the job to stop that
-    /// started first and was not asked yet. A job that was asked for one serves for all that it has.
+    /// started first and was not asked yet. A job that was asked for one serves for all of its
+    /// limits.
     pub(super) fn cancel_for(&mut self, namespace: u32, names: &[String]) -> Result<()> {
         let mut served: Vec<String> = Vec::new();
         for name in names {
@@ -85,7 +86,7 @@ impl Machine {
     }
 }
 
-/// Whether a full limit decides on a new job: it would be in line at once, and was sent by a caller.
+/// Whether a full limit decides on a new job: it would be in line at once, and a caller sent it.
 pub(super) fn decides(job: &NewJob, due: Timestamp, now: Timestamp) -> bool {
     !job.limits.is_empty()
         && due <= now

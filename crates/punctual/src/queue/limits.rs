@@ -105,8 +105,8 @@ impl QueueLimits {
         }
     }
 
-    /// Starts no job of a share until it is resumed; no attempt is counted, and active jobs go on. A
-    /// block for a span does not end it. Whether that changed anything.
+    /// Starts no job of a share until it is resumed; no attempt is counted, and active jobs go on.
+    /// A block for a span does not end it. Whether that changed anything.
     ///
     /// # Errors
     /// As [`block_share`](Self::block_share): a paused share counts as a blocked one.
