@@ -584,7 +584,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Pauses a queue: nothing more of it starts */
+        /** Pauses a queue, or a share of it: nothing more of it starts */
         post: operations["pause"];
         delete?: never;
         options?: never;
@@ -1816,6 +1816,7 @@ export interface components {
              * @description Ready jobs that it keeps from starting; of a serial group only the first.
              */
             waiting: number;
+            when_full?: components["schemas"]["WhenFull"] | null;
         };
         /** @description Settings of a named limit; name a concurrency, a rate, or both. */
         NamedLimitRequest: {
@@ -1825,6 +1826,7 @@ export interface components {
              */
             concurrency?: number | null;
             rate?: components["schemas"]["RateRequest"] | null;
+            when_full?: components["schemas"]["WhenFull"] | null;
         };
         /** @description Named limits, by name. */
         NamedLimitsAnswer: {
@@ -2166,6 +2168,8 @@ export interface components {
              * @description Jobs that it waits for, or steps that are left of its flow.
              */
             waits?: number | null;
+            /** @description What becomes of new jobs while a named limit is full. */
+            when_full?: string | null;
             why?: string | null;
             worker?: string | null;
         };
@@ -2178,8 +2182,13 @@ export interface components {
             /** @description Whether the instant asked for had passed already. */
             late: boolean;
             /**
-             * @description `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active` or
-             *     `full`.
+             * Format: int32
+             * @description With `limit_full`, which of the job's limits refused it, counted from 0.
+             */
+            limit?: number | null;
+            /**
+             * @description `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active`,
+             *     `full`, `parent_unknown`, `flow_closed` or `limit_full`.
              */
             verdict: string;
         };
@@ -2632,12 +2641,20 @@ export interface components {
             /** @description In order of their names. */
             subscriptions: components["schemas"]["SubscriptionAnswer"][];
         };
+        /** @description A queue, or one share of it. */
+        SwitchRequest: {
+            queue: components["schemas"]["Name"];
+            /** @description Only this share of it. */
+            share?: string | null;
+        };
         /** @description Whether a queue is paused now. */
         Switched: {
             /** @description Whether it was otherwise before. */
             changed: boolean;
             paused: boolean;
             queue: string;
+            /** @description Only this share of it. */
+            share?: string | null;
         };
         /** @description A job by id, or by the unique key that it holds. */
         TargetLine: {
@@ -2663,6 +2680,11 @@ export interface components {
             name: string;
             removed: boolean;
         };
+        /**
+         * @description What becomes of a new job while the concurrency of its limit is fully taken.
+         * @enum {string}
+         */
+        WhenFull: "wait" | "refuse" | "cancel_running";
         /** @description A worker as it describes itself. */
         Worker: {
             /**
@@ -4429,7 +4451,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["QueueRequest"];
+                "application/json": components["schemas"]["SwitchRequest"];
             };
         };
         responses: {
@@ -4507,7 +4529,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["QueueRequest"];
+                "application/json": components["schemas"]["SwitchRequest"];
             };
         };
         responses: {
