@@ -353,6 +353,7 @@ const EFFECTS: &[Number] = &[
         5,
         "a cancel of the job that holds a unique key",
     ),
+    both("EFFECT_SIGNAL", 6, "a signal of a job"),
 ];
 
 const VERDICTS: &[Number] = &[

@@ -260,7 +260,7 @@ fn use_of(name: &str, expected: &str) -> Option<String> {
             "\"cancel\", \"run_now\", \"redrive\", \"delete\", {\"reschedule\": {\"delay\"}} or {\"reprioritise\": 0 to 9}"
         }
         "targets" => "an array of {\"id\"} or {\"queue\", \"unique\"}",
-        "effects" => "an array of {\"enqueue\": a job} or {\"clear\": {\"job\", \"name\"}}",
+        "effects" => "an array of objects with one of enqueue, clear, cancel, signal, publish",
         "attempt" | "slots" | "busy" => "an integer from 0 to 4294967295",
         "lateness_us" | "run_time_us" => "an array of integers in microseconds",
         _ => match expected.trim_start_matches("a ") {

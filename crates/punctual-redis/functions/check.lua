@@ -311,6 +311,14 @@ function Check.clear(bytes, index)
   Check.key('name to clear', sub(bytes, 17))
 end
 
+-- A signal as an effect: `id 16 | length 4, name | payload`.
+function Check.signal(bytes, index)
+  local length = #bytes >= 20 and unp('>I4', bytes, 17)
+  if not length or #bytes < 20 + length then refuse('invalid_input', 'an effect is cut short index=' .. index) end
+  Check.key('name of the signal', sub(bytes, 21, 20 + length))
+  if #bytes - 20 - length > %MEMO_BYTES_MAX% then refuse('payload_too_large', 'payload of the signal is over the limit; send a reference index=' .. index) end
+end
+
 -- Checks NAMESPACE/SHARD.
 function Check.shard(text)
   local namespace, number = tostring(text):match('^(.+)/(%d%d?%d?%d?)$')

@@ -71,7 +71,7 @@ function Edit.ask_cancel(j, p)
   changed(j.id, j.q, ACTIVE)
 end
 
-Edit.move = move
+Edit.move, Edit.NOT_FOUND = move, NOT_FOUND
 
 -- One job's edit; answers a verdict and a state or id.
 function Edit.one(id, action, map, dry)

@@ -101,6 +101,13 @@ function Settle.hold(j, names, limit8)
   notify(r) -- sleeping workers do not know of the limit yet
 end
 
+-- Causes the effect of a signal, `id 16 | length 4, name | payload`; whether the job is known here.
+function Settle.signal(bytes)
+  local ends = 20 + unp('>I4', bytes, 17)
+  local signal = {na = sub(bytes, 21, ends), p = sub(bytes, ends + 1)}
+  return Edit.one(sub(bytes, 1, 16), 7, signal, false) ~= Edit.NOT_FOUND
+end
+
 -- A job whose entry in `BASE:xp` has come, and that has not expired: ends its wait, if that was for
 -- so long, and watches its expiry.
 function Settle.waited(j)

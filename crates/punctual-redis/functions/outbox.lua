@@ -9,8 +9,8 @@
 do
 
 -- A bounded enqueue may meet a full queue; a clear is kept if no shard knows its job.
-local ENQUEUE, CLEAR, CANCEL, BOUNDED, KEEP = 0, 1, 2, 3, 4
-Outbox.CANCEL, Outbox.BOUNDED = CANCEL, BOUNDED
+local ENQUEUE, CLEAR, CANCEL, BOUNDED, KEEP, SIGNAL = 0, 1, 2, 3, 4, 5
+Outbox.CANCEL, Outbox.BOUNDED, Outbox.SIGNAL = CANCEL, BOUNDED, SIGNAL
 local OLD = 1e6 -- younger entries are being delivered by who posted them
 local LEASE, LEASE_BYTES = 100, 1048576
 
@@ -107,7 +107,7 @@ local function forget(source, till, before)
   call_many('ZREM', key, gone)
 end
 
-local CHECKS = {[ENQUEUE] = Check.job, [CLEAR] = Check.clear, [KEEP] = Check.clear, [BOUNDED] = Check.job,
+local CHECKS = {[ENQUEUE] = Check.job, [CLEAR] = Check.clear, [KEEP] = Check.clear, [BOUNDED] = Check.job, [SIGNAL] = Check.signal,
   [CANCEL] = function(bytes, index) return Check.cancel('\0' .. bytes, index) end}
 
 -- deliver: takes effects that were posted elsewhere, each once. `t` is the source's instant at
@@ -146,6 +146,8 @@ function Outbox.deliver(base, blob)
         other = into
       elseif kind == CANCEL then
         verdict = Settle.cancel(bytes) and %VERDICT_CLEARED% or %VERDICT_NOT_HERE%
+      elseif kind == SIGNAL then
+        verdict = Settle.signal(bytes) and %VERDICT_CLEARED% or %VERDICT_NOT_HERE%
       else
         local of, name = sub(bytes, 1, 16), sub(bytes, 17)
         local is_known = Settle.clear(of, name)

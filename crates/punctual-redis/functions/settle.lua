@@ -26,7 +26,8 @@ local function check_effect(kind, bytes, index)
   end
   if kind == 1 or kind == 3 then return Check.clear(bytes, index) end
   if kind == %EFFECT_CANCEL% then return Check.cancel(bytes, index) end
-  if kind ~= 2 then refuse('invalid_input', 'no such effect; use 0 to 5 index=' .. index) end
+  if kind == %EFFECT_SIGNAL% then return Check.signal(sub(bytes, 2), index) end
+  if kind ~= 2 then refuse('invalid_input', 'no such effect; use 0 to 6 index=' .. index) end
   local length = byte(bytes) or 0
   Check.shard(sub(bytes, 2, 1 + length))
   Check.job(sub(bytes, 2 + length), index)
@@ -225,6 +226,9 @@ local function bring_about(token, effect, bounded)
     return '\%VERDICT_POSTED%' .. Outbox.post(token, sub(bytes, 2, 1 + length), bounded and Outbox.BOUNDED or 0, sub(bytes, 2 + length))
   elseif kind == %EFFECT_CANCEL% then
     if not Settle.cancel(sub(bytes, 2)) and byte(bytes) == 1 then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', Outbox.CANCEL, sub(bytes, 2)) end
+    return Settle.CLEARED
+  elseif kind == %EFFECT_SIGNAL% then
+    if not Settle.signal(sub(bytes, 2)) and byte(bytes) == 1 then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', Outbox.SIGNAL, sub(bytes, 2)) end
     return Settle.CLEARED
   end
   local id, name = sub(bytes, 1, 16), sub(bytes, 17)

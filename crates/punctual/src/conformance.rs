@@ -74,6 +74,7 @@ mod settled;
 mod share_laws;
 mod share_limits;
 mod shares;
+mod signals;
 mod stats;
 mod step_laws;
 mod suspects;

@@ -37,6 +37,7 @@ pub use claim::{
 pub use control::{
     Control, Controlled, FlowAct, OnFull, QueueSettings, RecordValue, ScheduleAct, VersionedRecord,
 };
+pub(crate) use edit::check_signal;
 pub use edit::{Action, Edit, EditVerdict, Edited, Select};
 pub use ends::{ENDS_KEPT, JobEnd};
 pub use enqueue::{EnqueueVerdict, Enqueued, Receipt};

@@ -42,6 +42,7 @@ pub use state::{Event, JobState, TRANSITIONS, Transition};
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -123,5 +124,15 @@ pub enum Effect {
         queue: String,
         /// The unique key.
         key: String,
+    },
+    /// Signals a job, as an edit does: the payload is kept with it and ends its wait for that name.
+    /// A job that is unknown, has settled or has no room for it is left as it is.
+    Signal {
+        /// The job, in any state before its end.
+        job: JobId,
+        /// The name of the signal.
+        name: String,
+        /// What the job finds with it, at most 8 KiB.
+        payload: Bytes,
     },
 }

@@ -31,6 +31,7 @@ pub use publishing::{Matched, Messages};
 pub use schedules::{NewSchedule, Schedules};
 pub use topics::{Copy, MatchLine, Publish, Published, Topics};
 
+pub(crate) use self::jobs::signal_payload;
 use self::metrics::Metrics;
 pub(crate) use self::metrics::published;
 use crate::backoff::Backoff;

@@ -136,3 +136,39 @@ async fn a_clear_over_http_may_come_before_its_job() {
         assert_eq!(answer.status / 100, 4, "{bad}: {answer:?}");
     }
 }
+
+#[tokio::test]
+async fn a_settlement_over_http_signals_another_job() {
+    let under = serve().await;
+    let job = json!({"queue": "refunds"}).to_string();
+    let sent = under.send("POST", "/v1/jobs", job.clone()).await.json();
+    let (token, waits) = claimed(&under).await;
+    assert_eq!(waits["id"], sent["id"]);
+    let hold = json!({"id": waits["id"], "attempt": 1, "outcome": "hold",
+        "names": ["approved"], "after": "7d"});
+    settle(&under, &token, hold).await;
+    under.send("POST", "/v1/jobs", job).await;
+    let (token, sender) = claimed(&under).await;
+    let ends = |signal: Value| json!({"id": sender["id"], "attempt": 1, "outcome": "completed", "effects": [{"signal": signal}]});
+    let long = "x".repeat(8 << 10);
+    let hostile = [
+        json!({"job": waits["id"], "name": ""}),
+        json!({"job": waits["id"], "name": "approved", "payload": long}),
+        json!({"job": waits["id"], "name": "approved", "payload": 1, "payload_base64": "MQ=="}),
+        json!({"job": "7", "name": "approved"}),
+        json!({"name": "approved"}),
+    ];
+    for signal in hostile {
+        let body = json!({"leases": [{"token": token, "settlements": [ends(signal)]}]});
+        let refused = under
+            .send("POST", "/v1/settlements", body.to_string())
+            .await;
+        assert!((400..=422).contains(&refused.status), "{refused:?}");
+    }
+    let signal = json!({"job": waits["id"], "name": "approved", "payload": {"by": "ann"}});
+    let settled = settle(&under, &token, ends(signal)).await;
+    assert_eq!(settled["state"], "completed", "{settled}");
+    let (_, again) = claimed(&under).await;
+    assert_eq!((&again["id"], &again["attempt"]), (&waits["id"], &json!(2)));
+    assert_eq!(again["memos"][0]["value"], json!({"by": "ann"}));
+}

@@ -89,6 +89,8 @@ pub(crate) const HAS_GUARD: u8 = 128;
 pub(crate) const EFFECT_LINKED: u8 = 4;
 /// A cancel of the job that holds a unique key.
 pub(crate) const EFFECT_CANCEL: u8 = 5;
+/// A signal of a job.
+pub(crate) const EFFECT_SIGNAL: u8 = 6;
 /// A clear of a job that this shard does not know.
 pub(crate) const VERDICT_NOT_HERE: u8 = 253;
 /// It is in the outbox for another shard.

@@ -10,8 +10,8 @@ use punctual::{Effect, JobState, Outcome, Result};
 use super::enqueue::verdict_of;
 use super::extend::packed_lines;
 use super::numbers::{
-    EFFECT_CANCEL, EFFECT_LINKED, HAS_EFFECTS, HAS_ERROR, HAS_GUARD, HAS_LOG, HAS_NAMES,
-    HAS_RESULT, HAS_SPAN, HAS_STOPPED, VERDICT_CLEARED, VERDICT_POSTED,
+    EFFECT_CANCEL, EFFECT_LINKED, EFFECT_SIGNAL, HAS_EFFECTS, HAS_ERROR, HAS_GUARD, HAS_LOG,
+    HAS_NAMES, HAS_RESULT, HAS_SPAN, HAS_STOPPED, VERDICT_CLEARED, VERDICT_POSTED,
 };
 use super::outbox::EntryId;
 use super::record::state_of;
@@ -214,6 +214,11 @@ pub(super) fn packed_effect(effect: &Effect, whither: &Whither, index: usize) ->
             body.u8(u8::from(*whither != Whither::Here));
             body.name(queue).bytes(key.as_bytes());
             EFFECT_CANCEL
+        }
+        Effect::Signal { job, name, payload } => {
+            body.u8(u8::from(*whither != Whither::Here));
+            body.id(*job).long(name.as_bytes()).bytes(payload);
+            EFFECT_SIGNAL
         }
         // The contract and this crate are of one version.
         _ => EFFECT_CANCEL,

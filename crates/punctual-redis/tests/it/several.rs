@@ -6,7 +6,7 @@ use punctual::conformance::{LAWS, first_broken};
 use crate::harness::OnShards;
 
 /// Laws of what does not look from one job to another.
-const TOPICS: [&str; 11] = [
+const TOPICS: [&str; 12] = [
     "effects::",
     "enqueue::",
     "expiry::",
@@ -17,6 +17,7 @@ const TOPICS: [&str; 11] = [
     "schedule_runs::",
     "schedules::",
     "settle::",
+    "signals::",
     "topics::",
 ];
 

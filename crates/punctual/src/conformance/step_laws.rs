@@ -39,6 +39,14 @@ macro_rules! __step_laws {
                 explain_names_the_signal[Memos, Explain],
                 an_import_brings_memos_and_waits[Memos, Import, Delay, HeldJobs],
             }
+            signals {
+                a_signal_is_an_effect[Memos, Effects],
+                a_signal_of_an_effect_may_come_before_the_wait[Memos, Effects],
+                a_signal_of_a_lost_lease_does_not_happen[Memos, Effects],
+                a_repeated_settlement_signals_once[Memos, Effects],
+                a_signal_that_reaches_no_job_is_ignored[Memos, Effects],
+                a_hostile_signal_refuses_the_settle[Memos, Effects],
+            }
         }
     };
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Action, BLOCK_MAX, Claim, Control, Edit, Extend, FlowAct, Guard, LIMIT_PREFIX, LeaseReport,
     List, ListBy, RecordValue, STATS_PAGE_MAX, ScheduleAct, Select, Settle, Settlement,
-    StatsRequest, TOP_SHARES_MAX, Target,
+    StatsRequest, TOP_SHARES_MAX, Target, check_signal,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{EDGES_PER_CALL, check_after};
@@ -175,6 +175,7 @@ impl<'a> Checks<'a> {
             Effect::Cancel { queue, key } => {
                 check_name("queue", queue).and_then(|()| check_key("unique key", key))
             }
+            Effect::Signal { name, payload, .. } => check_signal(name, payload),
         }
     }
 
@@ -484,6 +485,7 @@ fn check_memos_of(lease: &Extend) -> Result<()> {
 fn payload_bytes(effect: &Effect) -> usize {
     match effect {
         Effect::Enqueue(job) => job.payload.len(),
+        Effect::Signal { payload, .. } => payload.len(),
         Effect::Clear { .. } | Effect::Cancel { .. } => 0,
     }
 }
@@ -491,7 +493,7 @@ fn payload_bytes(effect: &Effect) -> usize {
 fn edges_of(effect: &Effect) -> usize {
     match effect {
         Effect::Enqueue(job) => job.after.len(),
-        Effect::Clear { .. } | Effect::Cancel { .. } => 0,
+        Effect::Clear { .. } | Effect::Cancel { .. } | Effect::Signal { .. } => 0,
     }
 }
 

@@ -174,13 +174,7 @@ impl Edit {
         let Action::Signal { name, payload } = &self.action else {
             return Ok(());
         };
-        check_key("name of the signal", name)?;
-        if payload.len() > MEMO_BYTES_MAX {
-            let message = "payload of the signal is over the limit; send a reference";
-            return Err(Error::new(ErrorKind::PayloadTooLarge, message)
-                .with("bytes", payload.len())
-                .with("limit", MEMO_BYTES_MAX));
-        }
+        check_signal(name, payload)?;
         match &self.select {
             Select::Targets(_) => Ok(()),
             Select::Filter { .. } => {
@@ -189,6 +183,18 @@ impl Edit {
             }
         }
     }
+}
+
+/// Checks a signal, of an edit or an effect.
+pub(crate) fn check_signal(name: &str, payload: &Bytes) -> Result<()> {
+    check_key("name of the signal", name)?;
+    if payload.len() > MEMO_BYTES_MAX {
+        let message = "payload of the signal is over the limit; send a reference";
+        return Err(Error::new(ErrorKind::PayloadTooLarge, message)
+            .with("bytes", payload.len())
+            .with("limit", MEMO_BYTES_MAX));
+    }
+    Ok(())
 }
 
 impl EditVerdict {

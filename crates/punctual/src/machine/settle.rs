@@ -22,6 +22,7 @@ pub(super) enum CheckedEffect {
     Enqueue(Box<Checked>),
     Clear { job: JobId, name: String },
     Cancel { queue: String, key: String },
+    Signal { job: JobId, signal: Action },
 }
 
 impl Machine {
@@ -80,6 +81,13 @@ impl Machine {
             Effect::Cancel { queue, key } => CheckedEffect::Cancel {
                 queue: queue.clone(),
                 key: key.clone(),
+            },
+            Effect::Signal { job, name, payload } => CheckedEffect::Signal {
+                job: *job,
+                signal: Action::Signal {
+                    name: name.clone(),
+                    payload: payload.clone(),
+                },
             },
         };
         effects.iter().map(checked).collect()
@@ -312,6 +320,10 @@ impl Machine {
                     if let Some(id) = self.holder_of(namespace, &queue, &key)? {
                         self.edit_one(JobKey { namespace, id }, &Action::Cancel, false)?;
                     }
+                    None
+                }
+                CheckedEffect::Signal { job, signal } => {
+                    self.edit_one(JobKey { namespace, id: job }, &signal, false)?;
                     None
                 }
             });

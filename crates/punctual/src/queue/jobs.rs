@@ -110,14 +110,7 @@ impl Queue {
         name: impl Into<String>,
         payload: &(impl Serialize + ?Sized),
     ) -> Result<EditVerdict> {
-        let payload = serde_json::to_vec(payload).map_err(|cause| {
-            Error::new(
-                ErrorKind::Codec,
-                "payload of the signal cannot be written as JSON",
-            )
-            .source(cause)
-        })?;
-        let (name, payload) = (name.into(), payload.into());
+        let (name, payload) = (name.into(), signal_payload(payload)?);
         self.edit(target.into(), Action::Signal { name, payload })
             .await
     }
@@ -261,4 +254,13 @@ impl From<Timestamp> for Due {
     fn from(instant: Timestamp) -> Self {
         Self::At(instant)
     }
+}
+
+/// The payload of a signal, as JSON.
+pub(crate) fn signal_payload(payload: &(impl Serialize + ?Sized)) -> Result<Bytes> {
+    let written = serde_json::to_vec(payload).map_err(|cause| {
+        let message = "payload of the signal cannot be written as JSON";
+        Error::new(ErrorKind::Codec, message).source(cause)
+    });
+    written.map(Bytes::from)
 }

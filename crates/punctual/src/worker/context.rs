@@ -455,8 +455,10 @@ impl Attempt {
                 Error::new(ErrorKind::BatchTooLarge, message).with("limit", self.limits().effects)
             );
         }
-        if let Effect::Enqueue(job) = &effect {
-            self.add_bytes(&mut output, job.payload.len())?;
+        match &effect {
+            Effect::Enqueue(job) => self.add_bytes(&mut output, job.payload.len())?,
+            Effect::Signal { payload, .. } => self.add_bytes(&mut output, payload.len())?,
+            _ => {}
         }
         output.effects.push(effect);
         Ok(())

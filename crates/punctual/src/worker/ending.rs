@@ -1,5 +1,7 @@
 //! How an attempt's end becomes a settlement: plain decisions, no time, no engine.
 
+use bytes::Bytes;
+
 use crate::engine::Settlement;
 use crate::job::{Effect, JobRecord, Outcome, Stop};
 use crate::push;
@@ -124,6 +126,19 @@ fn cut(mut text: String, bytes_max: usize) -> String {
         text.truncate(end.unwrap_or(0));
     }
     text
+}
+
+/// Bytes that a settlement adds to its call.
+pub(super) fn size(settlement: &Settlement) -> usize {
+    let effects = settlement.effects.iter().map(|effect| match effect {
+        Effect::Enqueue(job) => job.payload.len(),
+        Effect::Clear { name, .. } => name.len(),
+        Effect::Cancel { queue, key } => queue.len() + key.len(),
+        Effect::Signal { name, payload, .. } => name.len() + payload.len(),
+    });
+    let result = settlement.result.as_ref().map_or(0, Bytes::len);
+    let log: usize = settlement.log.iter().map(String::len).sum();
+    result + settlement.error.as_ref().map_or(0, String::len) + log + effects.sum::<usize>()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 pub(super) use self::stopping::Notice;
 use super::ahead::{AHEAD_BYTES_MAX, Estimate};
 use super::context::{Context, HeldLease, Seed};
-use super::ending::{Cause, settlement};
+use super::ending::{Cause, settlement, size};
 use super::engine_time::EngineTime;
 use super::metrics::Labels;
 use crate::engine::{CALL_BYTES, Settlement};
@@ -565,18 +565,6 @@ pub(super) fn earliest(a: Option<Duration>, b: Option<Duration>) -> Option<Durat
 /// Whether anybody can look at the job after that outcome.
 fn is_kept(job: &JobRecord, outcome: &Outcome) -> bool {
     *outcome != Outcome::Completed || !job.retention.is_zero()
-}
-
-/// Bytes that a settlement adds to its call.
-fn size(settlement: &Settlement) -> usize {
-    let effects = settlement.effects.iter().map(|effect| match effect {
-        crate::job::Effect::Enqueue(job) => job.payload.len(),
-        crate::job::Effect::Clear { name, .. } => name.len(),
-        crate::job::Effect::Cancel { queue, key } => queue.len() + key.len(),
-    });
-    let result = settlement.result.as_ref().map_or(0, Bytes::len);
-    let log: usize = settlement.log.iter().map(String::len).sum();
-    result + settlement.error.as_ref().map_or(0, String::len) + log + effects.sum::<usize>()
 }
 
 /// As how many items of a call a settlement counts. One that writes the job again, or takes it out

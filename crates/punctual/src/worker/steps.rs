@@ -9,9 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
-use crate::engine::{Extend, ExtendVerdict};
+use crate::engine::{Extend, ExtendVerdict, check_signal};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{MAX_WAIT_MAX, MEMO_BYTES_MAX, Memo, MemoSource, check_key};
+use crate::job::{Effect, JobId, MAX_WAIT_MAX, MEMO_BYTES_MAX, Memo, MemoSource, check_key};
+use crate::queue::signal_payload;
 use crate::time::{millis, pause, seconds};
 use crate::worker::BoxError;
 
@@ -148,6 +149,38 @@ impl Context {
             Some(memo) => decoded(memo).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Signals another job in the same step that settles this one: both happen or neither. The
+    /// payload, written as JSON, ends its [wait](Self::wait_for) for that name, now or when it
+    /// comes to it. An attempt that ends in an error signals nothing.
+    ///
+    /// A job that is unknown or has settled by then is left as it is:
+    /// [`Queue::signal`](crate::Queue::signal) answers which.
+    ///
+    /// ```
+    /// use punctual::{Context, Job, JobId, Outcome, Result};
+    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Review { of: JobId, by: String }
+    /// # impl Job for Review { const KIND: &str = "review"; }
+    ///
+    /// async fn review(job: Review, ctx: Context) -> Result<Outcome> {
+    ///     ctx.signal(job.of, "approved", &job.by)?;
+    ///     Ok(Outcome::Completed)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// `payload_too_large` over 8 KiB, `codec` for a payload that cannot be written as JSON,
+    /// `batch_too_large` for too many effects in one attempt.
+    pub fn signal(
+        &self,
+        job: JobId,
+        name: impl Into<String>,
+        payload: &(impl Serialize + ?Sized),
+    ) -> Result<()> {
+        let (name, payload) = (name.into(), signal_payload(payload)?);
+        check_signal(&name, &payload)?;
+        self.shared().add(Effect::Signal { job, name, payload })
     }
 
     /// The key of a step for the other side: the job's id and the step's name, the same in every

@@ -171,6 +171,13 @@ impl SettlementLine {
                     queue: cancel.queue,
                     key: cancel.unique,
                 },
+                EffectLine::Signal(signal) => Effect::Signal {
+                    job: signal.job.parse()?,
+                    name: signal.name,
+                    payload: either(&signal.payload, &signal.payload_base64, "payload")
+                        .map_err(|why| Problem::invalid(format!("a signal {why}")))?
+                        .unwrap_or_default(),
+                },
                 EffectLine::Publish(line) => {
                     let (subject, mut job) = message_of(*line, guard)?;
                     name_parent(settled, &mut job, header_bytes_max);
@@ -213,6 +220,8 @@ enum EffectLine {
     Clear(ClearLine),
     /// Cancels the job that holds a unique key.
     Cancel(CancelLine),
+    /// Signals a job: ends its wait for that name.
+    Signal(SignalEffect),
     /// Publishes a message; its copies are stored with the outcome.
     Publish(Box<MessageLine>),
 }
@@ -231,4 +240,17 @@ struct ClearLine {
     #[schema(value_type = Id)]
     job: String,
     name: String,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct SignalEffect {
+    #[schema(value_type = Id)]
+    job: String,
+    name: String,
+    /// Any JSON, at most 8 KiB.
+    #[serde(default, deserialize_with = "raw")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    payload: Option<Box<RawValue>>,
+    payload_base64: Option<String>,
 }

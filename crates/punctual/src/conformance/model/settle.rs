@@ -34,7 +34,7 @@ impl Space {
         let jobs = |settlement: &Settlement| -> Vec<NewJob> {
             let job = |effect: &Effect| match effect {
                 Effect::Enqueue(job) => Some((**job).clone()),
-                Effect::Clear { .. } | Effect::Cancel { .. } => None,
+                Effect::Clear { .. } | Effect::Cancel { .. } | Effect::Signal { .. } => None,
             };
             settlement.effects.iter().filter_map(job).collect()
         };
@@ -175,7 +175,7 @@ impl Space {
                 None
             }
             // Histories have none.
-            Effect::Cancel { .. } => None,
+            Effect::Cancel { .. } | Effect::Signal { .. } => None,
         }
     }
 

@@ -188,7 +188,9 @@ impl ModelEngine {
                 if self.has(Bug::EffectsForgotten) {
                     let verdict = |effect: &Effect| match effect {
                         Effect::Enqueue(_) => Some(EnqueueVerdict::Created),
-                        Effect::Clear { .. } | Effect::Cancel { .. } => None,
+                        Effect::Clear { .. } | Effect::Cancel { .. } | Effect::Signal { .. } => {
+                            None
+                        }
                     };
                     *effects = settlement.effects.iter().map(verdict).collect();
                 }
