@@ -52,6 +52,7 @@ mod flows;
 mod groups;
 mod guards;
 mod import;
+mod joins;
 mod lease;
 mod limits;
 mod list;

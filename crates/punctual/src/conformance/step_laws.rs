@@ -47,6 +47,14 @@ macro_rules! __step_laws {
                 a_signal_that_reaches_no_job_is_ignored[Memos, Effects],
                 a_hostile_signal_refuses_the_settle[Memos, Effects],
             }
+            joins {
+                a_join_ends_with_all_of_its_jobs[Memos, Flows],
+                a_join_gives_its_slot_back_and_learns_of_cancels[Memos, Flows],
+                a_join_ends_at_its_limit_with_what_there_is[Memos, Flows],
+                a_worker_that_is_killed_in_a_join_sends_no_job_twice[Memos, Flows],
+                a_join_outlives_workers_that_are_killed_while_it_waits[Memos, Flows],
+                a_join_goes_on_without_a_job_that_is_gone[Memos, Flows],
+            }
         }
     };
 }

@@ -44,8 +44,9 @@ impl Job for Join {
 pub struct Joined {
     /// The job.
     pub id: JobId,
-    /// Its state: one that has not settled if the limit of the join passed before.
-    pub state: JobState,
+    /// Its state: one that has not settled if the limit of the join passed before. None if its
+    /// record is gone, so that its end is unknown.
+    pub state: Option<JobState>,
     /// What it gave as its result.
     pub result: Option<Bytes>,
 }
@@ -69,12 +70,15 @@ impl Joined {
 
 impl Context {
     /// Enqueues jobs and waits until all of them have ended, however they end, or the limit has
-    /// passed: then it answers each of them in the order given. The attempt ends meanwhile, as in
+    /// passed: then it answers each of them in the order given, one whose record is gone without a
+    /// state. The attempt ends meanwhile, as in
     /// [`wait_for`](Self::wait_for), and its slot is free.
     ///
     /// The jobs get ids that follow from this job and the name, so a later attempt sends none of
     /// them twice. They are kept for a day after the limit. Workers of their queues run
-    /// them; a worker of this job's queue runs the small job that waits for them. The handler must
+    /// them; a Rust worker of this job's queue runs the small job that waits for them. A worker of
+    /// another language snoozes jobs of the kind `punctual.join`: one that completes them lets the
+    /// join wait to its limit. The handler must
     /// give the same number of jobs in each attempt.
     ///
     /// ```
@@ -208,24 +212,15 @@ impl Context {
             .engine()
             .get(queue.of_namespace(), targets, false)
             .await?;
-        let gone = |id: &JobId| {
-            let message = "job of a join is not kept any more, so its end is unknown";
-            Error::new(ErrorKind::NotFound, message).with("id", id)
+        let of = |(id, got): (JobId, Option<Got>)| {
+            let (state, result) = match got {
+                Some(Got::Job(job, _)) => (Some(job.state), job.result),
+                Some(Got::Tombstone { state, result, .. }) => (Some(state), result),
+                _ => (None, None),
+            };
+            Joined { id, state, result }
         };
-        let of = |(id, got): (&JobId, Option<Got>)| match got {
-            Some(Got::Job(job, _)) => Ok(Joined {
-                id: *id,
-                state: job.state,
-                result: job.result,
-            }),
-            Some(Got::Tombstone { state, result, .. }) => Ok(Joined {
-                id: *id,
-                state,
-                result,
-            }),
-            _ => Err(gone(id)),
-        };
-        ids.iter().zip(got).map(of).collect()
+        Ok(ids.into_iter().zip(got).map(of).collect())
     }
 }
 
