@@ -94,6 +94,10 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "many")]
     few: bool,
 
+    /// Flows of random steps besides, which no cell that may lose jobs is asked for
+    #[arg(long)]
+    flows: bool,
+
     /// Calls of a producer per second, at most
     #[arg(long, default_value_t = 20)]
     rate: u32,
@@ -249,6 +253,7 @@ impl RunArgs {
                 (_, true) => Mix::FEW,
                 _ => Mix::ROUGH,
             },
+            flows: self.flows,
             batch: self.batch,
             rate: self.rate,
             ahead: self.ahead,

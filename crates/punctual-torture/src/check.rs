@@ -8,6 +8,7 @@ mod clock;
 mod effective;
 mod ends;
 mod exits;
+mod flows;
 mod gather;
 mod handed;
 mod heal;
@@ -238,6 +239,9 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     case.admit_losses(setting.may_lose);
     case.loses_at_most = setting.loses_at_most.map(|span| span.as_micros() as u64);
     let mut findings = judge(&case);
+    if setting.flows {
+        findings.verdicts.extend(flows::judge(&case));
+    }
     let mut done = something_was_done(&findings.tally);
     heal::were_judged(setting.quiet_periods, &case, &findings.tally, &mut done);
     findings.verdicts.push(done);

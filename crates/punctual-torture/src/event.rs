@@ -4,6 +4,7 @@ use punctual::engine::Token;
 use punctual::{JobId, JobState, UniquePolicy};
 use serde::{Deserialize, Serialize};
 
+use crate::flows::{FlowPlan, Place};
 use crate::scripted_outcome::ScriptedOutcome;
 
 /// One line of a history.
@@ -99,6 +100,20 @@ pub(crate) enum Event {
     },
     /// A handler ends its process.
     Abort { id: JobId, attempt: u32 },
+    /// A flow is sent.
+    FlowInvoke { plan: FlowPlan },
+    /// All of it is stored.
+    FlowOk { flow: String },
+    /// A step is asked to be cancelled.
+    StepCancel { place: Place },
+    /// An attempt of a step or callback begins.
+    StepStart { place: Place, attempt: u32 },
+    /// It ends; whether it is to complete the job.
+    StepFinish {
+        place: Place,
+        attempt: u32,
+        completes: bool,
+    },
     /// An answer does not fit its call: it has too few parts, or those of others.
     Misfit { what: String },
     /// A call was given up by its caller before its answer.

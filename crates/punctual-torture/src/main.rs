@@ -11,6 +11,7 @@ mod cell;
 mod check;
 mod content;
 mod event;
+mod flows;
 mod foreign;
 mod history;
 mod injected;

@@ -1,5 +1,6 @@
 //! The processes of a round: each is this program under another command.
 
+mod flows;
 mod handler;
 mod host;
 mod latecomer;
@@ -81,6 +82,12 @@ struct Begun {
     setting: Arc<Setting>,
     history: Arc<History>,
     engine: Arc<dyn Engine>,
+    /// The same engine without its recorder.
+    direct: Arc<dyn Engine>,
+    /// The name of the process, used once per round.
+    name: String,
+    /// Whether it has the engine to itself.
+    solo: bool,
 }
 
 impl Begun {
@@ -88,13 +95,16 @@ impl Begun {
         let setting = Setting::read(&args.setting)?;
         let history = Arc::new(History::create(&setting.round, &args.name)?);
         history.note(Event::Began { solo });
-        let engine = connect(&setting.engine).await?;
+        let direct = connect(&setting.engine).await?;
         let begins_anew = setting.may_lose;
-        let engine = Arc::new(Recorder::new(engine, history.clone(), begins_anew));
+        let engine = Arc::new(Recorder::new(direct.clone(), history.clone(), begins_anew));
         Ok(Self {
             setting: Arc::new(setting),
             history,
             engine,
+            direct,
+            name: args.name.clone(),
+            solo,
         })
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Wanted {
     /// Tracks of faults; all of them if none is named.
     pub(crate) tracks: Vec<Track>,
     pub(crate) mix: Mix,
+    /// Whether flows are sent, too.
+    pub(crate) flows: bool,
     pub(crate) batch: usize,
     pub(crate) rate: u32,
     /// Jobs that may stand ready before producers wait.
@@ -353,7 +355,7 @@ impl RoundRun<'_> {
         let engine = engine?;
         let said = |error: &dyn fmt::Display| error.to_string();
         let (mut ids, mut keys): (BTreeSet<JobId>, BTreeSet<(String, String)>) = Default::default();
-        let mut others = BTreeSet::new();
+        let (mut others, mut flows) = (BTreeSet::new(), Vec::new());
         for account in history::read(&self.folder).map_err(|error| said(&error))? {
             for line in account.lines {
                 match line.event {
@@ -364,6 +366,10 @@ impl RoundRun<'_> {
                         }
                     }
                     Event::Start { id, .. } => drop(others.insert(id)),
+                    Event::FlowInvoke { plan } => {
+                        ids.extend(plan.places().map(|place| place.id()));
+                        flows.push(plan.name);
+                    }
                     _ => {}
                 }
             }
@@ -372,7 +378,7 @@ impl RoundRun<'_> {
         let seen: Vec<_> = ids.union(&others).copied().collect();
         let (ids, keys): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), keys.into_iter().collect());
         let snapshot = again(self.time_limit(), || {
-            Snapshot::at(&*engine, sink, &seen, &keys)
+            Snapshot::at(&engine, sink, &seen, &keys, &flows)
         })
         .await;
         let mut snapshot = snapshot.map_err(|error| said(&error))?;
@@ -382,7 +388,12 @@ impl RoundRun<'_> {
             Some(cleared) => cleared.err().map(|error| said(&error)),
             None => Some("it does not end".into()),
         };
-        match self.cell.remains().await {
+        // A flow is known for a day after its end.
+        let remains = match flows.is_empty() {
+            true => self.cell.remains().await,
+            false => None,
+        };
+        match remains {
             Some(Ok(bytes)) => snapshot.remains = Some(bytes),
             Some(Err(why)) => snapshot.unmeasured = Some(why),
             None => {}
@@ -424,6 +435,7 @@ impl RoundRun<'_> {
             loses_at_most: self.cell.kind.loses_at_most(),
             may_lose: self.cell.kind.may_lose(),
             quiet_periods: self.quiet_periods.len() as u64,
+            flows: self.wanted.flows && !self.cell.kind.may_lose(),
             is_elsewhere: self
                 .wanted
                 .foreign

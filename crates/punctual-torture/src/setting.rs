@@ -48,6 +48,9 @@ pub(crate) struct Setting {
     /// Quiet periods that its plan has, in which nothing is broken and a worker is to claim.
     #[serde(default)]
     pub(crate) quiet_periods: u64,
+    /// Whether flows are sent, too.
+    #[serde(default)]
+    pub(crate) flows: bool,
     /// Whether the engine may keep the time of another machine.
     #[serde(default)]
     pub(crate) is_elsewhere: bool,

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::{fs, io};
 
 use punctual::engine::{
     Action, Edit, Filter, Got, List, ListBy, QueueStats, Select, StatsRequest, Target,
 };
-use punctual::{Engine, JobId, JobState, Namespace, Result};
+use punctual::{Engine, JobId, JobState, Namespace, Queue, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::flows::{self, SeenFlow};
 use crate::setting::QUEUES;
 use crate::sink::{Rows, Sink};
 
@@ -40,6 +42,9 @@ pub(crate) struct Snapshot {
     /// Jobs whose tombstones may be among those bytes: of this round, and of rounds shortly before.
     #[serde(default)]
     pub(crate) tombstones: Option<u64>,
+    /// Flows that were sent, by name; those that the engine does not know are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) flows: BTreeMap<String, SeenFlow>,
     /// Why the engine could not be read: it did not open, or did not answer.
     #[serde(default)]
     pub(crate) blind: Option<String>,
@@ -76,10 +81,11 @@ impl Snapshot {
 
     /// Asks the engine and the sink for all of it.
     pub(crate) async fn at(
-        engine: &dyn Engine,
+        engine: &Arc<dyn Engine>,
         sink: &dyn Sink,
         ids: &[JobId],
         keys: &[(String, String)],
+        flows: &[String],
     ) -> Result<Self> {
         let mut snapshot = Self {
             rows: sink.rows().map_err(unreadable)?,
@@ -116,7 +122,21 @@ impl Snapshot {
                 }
             }
         }
-        snapshot.compare(engine, ids).await?;
+        let of_flows = Queue::new(engine).flows();
+        for name in flows {
+            let Some(status) = of_flows.get(name).await? else {
+                continue;
+            };
+            let recounted = of_flows.recount(name).await?;
+            let differs = (!recounted.agrees()).then(|| format!("{recounted:?}"));
+            let seen = SeenFlow {
+                state: status.state.name().into(),
+                fired: status.callbacks.iter().map(|it| it.fired).collect(),
+                differs,
+            };
+            snapshot.flows.insert(name.clone(), seen);
+        }
+        snapshot.compare(&**engine, ids).await?;
         Ok(snapshot)
     }
 
@@ -151,7 +171,7 @@ impl Snapshot {
                 }
             }
         }
-        let known = |queue: &str| QUEUES.contains(&queue);
+        let known = |queue: &str| QUEUES.contains(&queue) || flows::QUEUES.contains(&queue);
         let strange = stats.queues.iter().filter(|queue| !known(&queue.queue));
         self.leftovers
             .extend(strange.map(|queue| format!("queue {} is not of this run", queue.queue)));

@@ -102,6 +102,7 @@ impl<'case> Reader<'case> {
         }
         let rest = self.call(at, line.event);
         let rest = rest.and_then(|event| self.handler(at, event));
+        let rest = rest.and_then(|event| self.case.flows.note(at, event));
         if let Some(event) = rest {
             self.round(at, event);
         }

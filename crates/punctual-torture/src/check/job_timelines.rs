@@ -7,6 +7,7 @@ use punctual::engine::Token;
 
 use super::clock::Clock;
 use super::effective::{self, Busy};
+use super::flows::Flows;
 use super::gather;
 pub(crate) use super::job_timeline::FaultSpan;
 pub(super) use super::job_timeline::{
@@ -23,6 +24,7 @@ use crate::snapshot::Snapshot;
 pub(crate) struct Case {
     pub(crate) jobs: BTreeMap<JobId, JobTimeline>,
     pub(crate) snapshot: Snapshot,
+    pub(super) flows: Flows,
     pub(crate) faults: Vec<FaultSpan>,
     /// Since when, and until when, nothing was broken on purpose.
     pub(crate) quiet_periods: Vec<(u64, u64)>,
@@ -88,6 +90,7 @@ impl Case {
     pub(crate) fn new(accounts: Vec<Account>, snapshot: Snapshot) -> Self {
         let mut case = Self {
             jobs: BTreeMap::new(),
+            flows: Flows::default(),
             snapshot,
             faults: Vec::new(),
             quiet_periods: Vec::new(),

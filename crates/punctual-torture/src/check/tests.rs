@@ -12,6 +12,8 @@ mod effective;
 mod ends;
 /// E.
 mod exits;
+/// G.
+mod flows;
 /// I6: quiet periods.
 mod heal;
 /// I1, I4, I8, I10.

@@ -11,7 +11,7 @@ use punctual::{
     Due, Group, JobId, JobState, Namespace, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy,
 };
 
-use super::{Begun, Failed};
+use super::{Begun, Failed, flows};
 use crate::event::Event;
 use crate::recorder::SCRIPTED_OUTCOME;
 use crate::scripted_outcome::ScriptedOutcome;
@@ -19,6 +19,15 @@ use crate::setting::{QUEUES, Setting};
 
 /// Sends jobs until there are enough.
 pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
+    let sends_flows = begun.setting.flows;
+    let flows = tokio::spawn({
+        let begun = begun.clone();
+        async move {
+            if sends_flows {
+                flows::produce(begun, seed).await;
+            }
+        }
+    });
     let mut producer = Producer {
         begun,
         random: Rng::with_seed(seed),
@@ -37,7 +46,7 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
         let turn = turn.max(millis(setting.mix.quiet_periods));
         pause(turn.saturating_sub(watch.elapsed())).await;
     }
-    Ok(())
+    Ok(flows.await?)
 }
 
 struct Producer {

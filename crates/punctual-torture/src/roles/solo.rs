@@ -21,6 +21,14 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
         });
         working.push(tokio::spawn(worker.run_until(shutdown)));
     }
+    if begun.setting.flows {
+        let steps = super::flows::worker(&begun);
+        let mut ended = ended.clone();
+        let shutdown = Shutdown::from(async move {
+            let _ = ended.wait_for(|end| *end).await;
+        });
+        working.push(tokio::spawn(async move { steps.run_until(shutdown).await }));
+    }
     tokio::spawn(latecomer::run(begun.clone(), seed));
     let producing = (0..producers as u64).map(|number| {
         let produce = producer::run(begun.clone(), seed ^ (number + 1) << 32);

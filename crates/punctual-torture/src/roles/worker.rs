@@ -7,14 +7,20 @@ use punctual::time::{millis, seconds};
 use punctual::{Context, JobRecord, Worker, shutdown_signal};
 
 use super::handler::{self, Stage};
-use super::{Begun, Failed, latecomer};
+use super::{Begun, Failed, flows, latecomer};
 use crate::setting::{LEASE_DURATION, QUEUES};
 
 /// Runs jobs until SIGTERM, and beside it a latecomer.
 pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
     let worker = worker(&begun, seed)?;
+    let steps = begun.setting.flows.then(|| flows::worker(&begun));
     tokio::spawn(latecomer::run(begun, seed));
+    let stepping =
+        steps.map(|steps| tokio::spawn(async move { steps.run_until(shutdown_signal()).await }));
     worker.run_until(shutdown_signal()).await?;
+    if let Some(stepping) = stepping {
+        stepping.await??;
+    }
     Ok(())
 }
 

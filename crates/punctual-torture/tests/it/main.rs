@@ -3,6 +3,8 @@
 
 /// Engines that another operator keeps.
 mod addresses;
+/// Flows come to their end under faults.
+mod flows;
 /// Settings that may lose do, the others do not.
 mod honest;
 /// Every injected bug is found within a hundred faults.

@@ -1,0 +1,80 @@
+//! Flows under faults: none stalls, callbacks run once, and steps wait for what they ask for.
+
+use crate::support::{Run, run};
+
+/// Rounds with flows. Every verdict on them checked something.
+fn with_flows(cell: &str, options: &[&str]) -> Run {
+    let always = ["--flows", "--engine", cell, "--drain", "20", "--rate", "5"];
+    run(&[&always[..], options].concat())
+}
+
+/// What the verdicts on flows checked in all.
+fn checked(run: &Run) -> [u64; 3] {
+    [
+        "G1 no flow stalls",
+        "G2 callbacks run once",
+        "G3 steps wait",
+    ]
+    .map(|name| {
+        let of_round = |round: &serde_json::Value| {
+            let verdicts = round["findings"]["verdicts"].as_array().expect("verdicts");
+            let named = verdicts.iter().find(|verdict| verdict["name"] == name);
+            named.map_or(0, |verdict| verdict["checked"].as_u64().expect("a number"))
+        };
+        run.rounds().iter().map(of_round).sum()
+    })
+}
+
+fn none_stalls(cell: &str) {
+    let run = with_flows(cell, &["--minutes", "0.1", "--seed", "3"]);
+    assert!(run.is_clean(), "{}", run.said());
+    let checked = checked(&run);
+    assert!(checked.iter().all(|count| *count > 10), "{checked:?}");
+}
+
+#[test]
+fn flows_come_to_their_end_under_kills_of_workers_and_redis() {
+    none_stalls("redis-always");
+}
+
+#[test]
+fn flows_come_to_their_end_under_kills_of_the_embedded_engine() {
+    none_stalls("embedded");
+}
+
+#[cfg(feature = "injected")]
+mod injected {
+    use super::with_flows;
+
+    /// The bug is found under one of a few seeds: whether a step is cancelled in time is chance.
+    fn is_found(bug: &str, cell: &str, invariant: &str) {
+        let seeds = ["5", "6", "7"];
+        let found = seeds.iter().any(|seed| {
+            let options = ["--inject", bug, "--minutes", "0.1", "--seed", seed];
+            let run = with_flows(cell, &options);
+            println!("{}", run.said());
+            run.breaks(invariant)
+        });
+        assert!(found, "{bug} broke no {invariant}in {cell}");
+    }
+
+    #[test]
+    fn a_count_that_only_workers_change_is_found() {
+        is_found("CountByClient", "embedded-http", "G1 ");
+    }
+
+    #[test]
+    fn a_count_that_only_workers_change_is_found_in_redis() {
+        is_found("CountByClient", "redis-always", "G1 ");
+    }
+
+    #[test]
+    fn dependants_that_learn_of_completions_only_are_found_in_redis() {
+        is_found("WatchOnlyOnCompleted", "redis-always", "G1 ");
+    }
+
+    #[test]
+    fn steps_that_start_before_the_seal_are_found_in_redis() {
+        is_found("HalfPlanRuns", "redis-always", "G2 ");
+    }
+}
