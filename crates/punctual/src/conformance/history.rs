@@ -3,6 +3,7 @@
 mod action;
 mod differ;
 mod generate;
+mod guards;
 mod observe;
 mod passing;
 mod random;

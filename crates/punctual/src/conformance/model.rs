@@ -16,6 +16,7 @@ mod inspect;
 mod limits;
 mod settle;
 mod stats;
+pub(crate) mod topics;
 mod unique;
 mod wake;
 
@@ -29,6 +30,7 @@ pub(crate) use limits::WINDOW;
 use crate::engine::{JobEnd, Namespace, QueueSettings, Token, VersionedRecord, WorkerRecord};
 use crate::job::{JobId, JobState, Limits};
 use crate::time::Timestamp;
+use crate::topic::Subscription;
 
 /// What an engine holds, and the last instant at which it answered somebody.
 #[derive(Debug, Clone)]
@@ -137,6 +139,7 @@ pub(crate) struct Space {
     limited: Vec<String>,
     /// Names that were cleared before their jobs came, and until when that counts.
     early_clears: Vec<(JobId, String, Timestamp)>,
+    subscriptions: Vec<Subscription>,
 }
 
 impl Space {
@@ -157,6 +160,7 @@ impl Space {
             starts: Vec::new(),
             limited: Vec::new(),
             early_clears: Vec::new(),
+            subscriptions: Vec::new(),
         }
     }
 

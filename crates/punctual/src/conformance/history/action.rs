@@ -63,6 +63,25 @@ pub(super) enum Action {
         off: i8,
         walk: bool,
     },
+    /// Effects that happen while a record has a version; it may be written in the same step.
+    Guarded {
+        guard: GuardPlan,
+        writes: bool,
+        effects: Vec<EffectPlan>,
+    },
+    /// A subscription comes, in the place of one of that name, or goes.
+    Subscribe {
+        name: u8,
+        pattern: u8,
+        queue: u8,
+        gone: bool,
+    },
+    /// A message is published, matched with the subscriptions as they are, or as they were once.
+    Publish {
+        job: Box<JobPlan>,
+        subject: u8,
+        stale: bool,
+    },
     Maintain,
     List {
         by: ListPlan,
@@ -73,6 +92,13 @@ pub(super) enum Action {
     GetKey(u8, u8),
     Reopen,
     Crash,
+}
+
+/// A record that is compared; with a version that it does not have if it is stale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GuardPlan {
+    pub(super) record: u8,
+    pub(super) stale: bool,
 }
 
 /// A moment at which something changes by itself.
@@ -197,6 +223,7 @@ pub(super) struct SettlePlan {
     pub(super) error: bool,
     pub(super) stopped: Option<Stop>,
     pub(super) effects: Vec<EffectPlan>,
+    pub(super) guard: Option<GuardPlan>,
 }
 
 // A history has few of them, and each lives as long as its history.
@@ -205,6 +232,7 @@ pub(super) struct SettlePlan {
 pub(super) enum EffectPlan {
     Enqueue(JobPlan),
     Clear { no: u16, name: u8 },
+    Cancel { queue: u8, key: u8 },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -346,6 +374,9 @@ impl fmt::Debug for SettlePlan {
         }
         if !self.effects.is_empty() {
             write!(f, " effects {:?}", self.effects)?;
+        }
+        if let Some(guard) = self.guard {
+            write!(f, " {guard:?}")?;
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ pub(super) fn history(seed: u64, histories: &Histories) -> Vec<Step> {
     let mut generator = Generator {
         random: Random::new(seed),
         later: has_later_kinds(seed).then(|| Random::new(!seed)),
+        guards: has_guards(seed).then(|| Random::new(seed.rotate_left(32))),
         sent: Vec::new(),
         nonces: 0,
         durable: histories.durable,
@@ -30,6 +31,10 @@ pub(super) fn history(seed: u64, histories: &Histories) -> Vec<Step> {
         } else {
             history.push(generator.step());
         }
+        if let Some(last) = history.last_mut() {
+            generator.guard(last);
+        }
+        history.extend(generator.guarded());
     }
     history.truncate(steps);
     history
@@ -41,13 +46,18 @@ fn has_later_kinds(seed: u64) -> bool {
     seed > 8 && seed % 2 == 1
 }
 
+/// Whether the history of a seed has guards and topics, for the same reason.
+fn has_guards(seed: u64) -> bool {
+    seed > 8 && seed % 5 == 4
+}
+
 /// Few queues, keys, groups and names, so that jobs meet.
 pub(super) const QUEUES: u8 = 4;
 /// The last one is for jobs that are alike: nothing else stands between them.
 pub(super) const ALIKE: u8 = 3;
-const KEYS: u8 = 3;
+pub(super) const KEYS: u8 = 3;
 const GROUPS: u8 = 3;
-const NAMES: u8 = 3;
+pub(super) const NAMES: u8 = 3;
 const WORKERS: u8 = 3;
 
 const SPANS: [Duration; 9] = [
@@ -71,7 +81,9 @@ pub(super) struct Generator {
     pub(super) random: Random,
     /// Of draws that came later: they move none of the others.
     later: Option<Random>,
-    sent: Vec<JobPlan>,
+    /// Of guards and topics, which came later still.
+    pub(super) guards: Option<Random>,
+    pub(super) sent: Vec<JobPlan>,
     nonces: u16,
     durable: bool,
     /// The most jobs of one call that are alike.
@@ -405,6 +417,7 @@ impl Generator {
             error: self.random.percent(40),
             stopped: self.random.maybe(20, |random| random.one(&Stop::ALL)),
             effects: (0..self.one_in(5, 2, 0)).map(|_| self.effect()).collect(),
+            guard: None,
         }
     }
 

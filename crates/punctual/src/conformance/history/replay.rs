@@ -171,6 +171,9 @@ impl Replay {
             Action::Advance { .. } | Action::Back(_) | Action::Next { .. } => {
                 self.move_time(&step.action).await
             }
+            Action::Guarded { .. } | Action::Subscribe { .. } | Action::Publish { .. } => {
+                self.run_guards(space, &step.action).await
+            }
             Action::Maintain => self.maintain().await,
             Action::List {
                 by,

@@ -22,7 +22,7 @@ fn kind(kind: u8) -> String {
     format!("k{kind}")
 }
 
-fn key(key: u8) -> String {
+pub(super) fn key(key: u8) -> String {
     format!("key {key}")
 }
 

@@ -114,6 +114,7 @@ impl Generator {
             error: false,
             stopped: None,
             effects: Vec::new(),
+            guard: None,
         };
         LeasePlan {
             lease: self.lease_back(),
@@ -157,6 +158,7 @@ fn all_fail() -> LeasePlan {
         error: false,
         stopped: None,
         effects: Vec::new(),
+        guard: None,
     };
     LeasePlan {
         lease: 0,

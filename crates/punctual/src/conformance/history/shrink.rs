@@ -1,6 +1,6 @@
 //! Makes a failing history small.
 
-use super::action::{Action, EffectPlan, FilterPlan, JobPlan, SettlePlan, Step};
+use super::action::{Action, EffectPlan, FilterPlan, GuardPlan, JobPlan, SettlePlan, Step};
 use super::differ::Difference;
 use super::replay::replay;
 use crate::conformance::harness::Harness;
@@ -145,6 +145,11 @@ fn simpler_actions(action: &Action) -> Vec<Action> {
             with(&|claim| claim.lease_duration = crate::time::seconds(10));
             claims
         }
+        Action::Guarded {
+            guard,
+            writes,
+            effects,
+        } => simpler_guarded(*guard, *writes, effects),
         Action::Extend(extend) if !extend.others.is_empty() => {
             vec![Action::Extend(super::action::ExtendPlan {
                 others: Vec::new(),
@@ -204,6 +209,15 @@ fn simpler_actions(action: &Action) -> Vec<Action> {
     .collect()
 }
 
+fn simpler_guarded(guard: GuardPlan, writes: bool, effects: &[EffectPlan]) -> Vec<Action> {
+    let make = |effects| Action::Guarded {
+        guard,
+        writes,
+        effects,
+    };
+    each(effects, 0, |_| Vec::new(), make)
+}
+
 /// The same with one item less (if `least` are left), and with one item simpler.
 fn each<T: Clone, S>(
     items: &[T],
@@ -236,7 +250,7 @@ fn simpler_settlements(plan: &SettlePlan) -> Vec<SettlePlan> {
                 .into_iter()
                 .map(EffectPlan::Enqueue)
                 .collect(),
-            EffectPlan::Clear { .. } => Vec::new(),
+            EffectPlan::Clear { .. } | EffectPlan::Cancel { .. } => Vec::new(),
         },
         |effects| SettlePlan {
             effects,
@@ -247,6 +261,7 @@ fn simpler_settlements(plan: &SettlePlan) -> Vec<SettlePlan> {
         result: false,
         error: false,
         stopped: None,
+        guard: None,
         ..plan.clone()
     };
     if bare != *plan {

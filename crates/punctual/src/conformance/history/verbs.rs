@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use super::action::{EffectPlan, ExtendPlan, LeasePlan, SettlePlan, id_of};
 use super::differ::{Difference, same, same_claimed, same_items};
 use super::replay::Replay;
-use super::request;
+use super::{guards, request};
 use crate::conformance::model::Choice;
 use crate::engine::{
     Action, Claim, Control, Controlled, Edit, Extend, Filter, LeaseReport, QueueSettings,
@@ -45,7 +45,7 @@ impl Replay {
     }
 
     /// The jobs that the engine dead-lettered for want of room: the law leaves it some choice.
-    async fn overflown(&mut self, space: usize) -> Result<Vec<JobId>, Difference> {
+    pub(super) async fn overflown(&mut self, space: usize) -> Result<Vec<JobId>, Difference> {
         let numbers = self.spaces[space].numbers.iter();
         let targets = numbers
             .map(|no| Target::Id(id_of(self.seed, *no)))
@@ -155,18 +155,12 @@ impl Replay {
         plan: &SettlePlan,
         (id, attempt): (JobId, u32),
     ) -> Settlement {
-        let effect = |effect: &EffectPlan| match effect {
-            EffectPlan::Enqueue(job) => {
-                self.spaces[space].numbers.insert(job.no);
-                Effect::Enqueue(Box::new(request::job(self.seed, job, self.reading)))
-            }
-            EffectPlan::Clear { no, name } => Effect::Clear {
-                job: id_of(self.seed, *no),
-                name: request::name(*name),
-            },
-        };
+        let effects = plan.effects.iter().map(|plan| self.effect(space, plan));
+        let effects = effects.collect();
+        let guard = plan.guard.map(|plan| guards::guard(self, space, plan));
         Settlement {
-            effects: plan.effects.iter().map(effect).collect(),
+            effects,
+            guard,
             result: plan.result.then(|| vec![plan.nth; 3].into()),
             error: plan.error.then(|| format!("error of attempt {attempt}")),
             stopped: plan.stopped,
@@ -175,6 +169,23 @@ impl Replay {
                 attempt + u32::from(plan.wrong_attempt),
                 plan.outcome.clone(),
             )
+        }
+    }
+
+    pub(super) fn effect(&mut self, space: usize, plan: &EffectPlan) -> Effect {
+        match plan {
+            EffectPlan::Enqueue(job) => {
+                self.spaces[space].numbers.insert(job.no);
+                Effect::Enqueue(Box::new(request::job(self.seed, job, self.reading)))
+            }
+            EffectPlan::Clear { no, name } => Effect::Clear {
+                job: id_of(self.seed, *no),
+                name: request::name(*name),
+            },
+            EffectPlan::Cancel { queue, key } => Effect::Cancel {
+                queue: request::queue(*queue),
+                key: request::key(*key),
+            },
         }
     }
 
@@ -441,14 +452,14 @@ impl Replay {
     }
 
     /// A copy of the model's namespace at the instant of a refused call, which leaves no trace.
-    fn aside(&self, space: usize) -> crate::conformance::model::Space {
+    pub(super) fn aside(&self, space: usize) -> crate::conformance::model::Space {
         let mut model = self.model.clone();
         model.at(&self.spaces[space].name, self.unsaid()).clone()
     }
 }
 
 /// The engine refused a call: the model does too, for the same reason.
-fn refused<T: Debug>(
+pub(super) fn refused<T: Debug>(
     verb: &str,
     expected: Result<T>,
     error: &crate::Error,
@@ -461,7 +472,7 @@ fn refused<T: Debug>(
     }
 }
 
-fn unrefused(verb: &str, expected: &crate::Error) -> Difference {
+pub(super) fn unrefused(verb: &str, expected: &crate::Error) -> Difference {
     format!("{verb}\n    expected to be refused: {expected}\n    answered a success")
 }
 

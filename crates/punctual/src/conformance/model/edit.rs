@@ -74,7 +74,7 @@ impl Space {
         }
     }
 
-    fn edit_one(&mut self, job: usize, now: Timestamp, action: &Action) -> EditVerdict {
+    pub(super) fn edit_one(&mut self, job: usize, now: Timestamp, action: &Action) -> EditVerdict {
         use EditVerdict::{AlreadyCancelled, CancelRequested, Done, JobActive, WrongState};
         let state = self.jobs[job].state(now);
         let pending = state.is_pending();

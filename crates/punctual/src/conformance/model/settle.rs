@@ -1,6 +1,6 @@
 //! The reference model: settle.
 
-use crate::engine::{EnqueueVerdict, LeaseReport, SettleVerdict, Settlement, Token};
+use crate::engine::{Action, EnqueueVerdict, LeaseReport, SettleVerdict, Settlement, Token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
     CancelReason, DeadReason, Effect, JobId, JobState, NewJob, Outcome, PastOutcome, Stop,
@@ -9,6 +9,13 @@ use crate::time::{Timestamp, hours};
 
 use super::enqueue::due_of;
 use super::{Space, Turn};
+
+fn job_of(effect: &Effect) -> Option<NewJob> {
+    match effect {
+        Effect::Enqueue(job) => Some((**job).clone()),
+        _ => None,
+    }
+}
 
 impl Space {
     /// Settles attempts, each with its effects.
@@ -31,14 +38,8 @@ impl Space {
 
     fn check_settle(&self, now: Timestamp, leases: &[LeaseReport]) -> Result<()> {
         let all = || leases.iter().flat_map(|lease| &lease.settlements);
-        let jobs = |settlement: &Settlement| -> Vec<NewJob> {
-            let job = |effect: &Effect| match effect {
-                Effect::Enqueue(job) => Some((**job).clone()),
-                Effect::Clear { .. } | Effect::Cancel { .. } | Effect::Signal { .. } => None,
-            };
-            settlement.effects.iter().filter_map(job).collect()
-        };
-        self.check_bytes(&all().flat_map(jobs).collect::<Vec<_>>())?;
+        let effects = all().flat_map(|settlement| &settlement.effects);
+        self.check_bytes(&effects.filter_map(job_of).collect::<Vec<_>>())?;
         for settlement in all() {
             let result = settlement.result.as_ref().map_or(0, |bytes| bytes.len());
             if result > self.limits.result_bytes {
@@ -50,10 +51,21 @@ impl Space {
             if settlement.effects.len() > self.limits.effects {
                 return Err(Error::new(ErrorKind::BatchTooLarge, "too many effects"));
             }
-            for job in jobs(settlement) {
+            for job in settlement.effects.iter().filter_map(job_of) {
                 job.check(&self.limits)?;
                 due_of(job.due, now)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Checks the jobs of guarded effects.
+    pub(super) fn check_jobs_of(&self, now: Timestamp, effects: &[Effect]) -> Result<()> {
+        let jobs: Vec<NewJob> = effects.iter().filter_map(job_of).collect();
+        self.check_bytes(&jobs)?;
+        for job in jobs {
+            job.check(&self.limits)?;
+            due_of(job.due, now)?;
         }
         Ok(())
     }
@@ -76,10 +88,16 @@ impl Space {
         if !is_leased || self.jobs[job].record.attempt != settlement.attempt {
             return SettleVerdict::LeaseLost;
         }
+        if let Some(guard) = &settlement.guard
+            && self.version_of(guard) != guard.version
+        {
+            let version = self.version_of(guard);
+            return SettleVerdict::GuardConflict { version };
+        }
         self.jobs[job].settled_under = Some(under);
         self.apply(job, now, settlement);
         let effects = (settlement.effects.iter())
-            .map(|effect| self.take_effect(now, effect))
+            .map(|effect| self.take_effect(now, effect, false))
             .collect();
         let state = self.jobs[job].state(now);
         let due = self.jobs[job].record.due;
@@ -167,15 +185,27 @@ impl Space {
         }
     }
 
-    fn take_effect(&mut self, now: Timestamp, effect: &Effect) -> Option<EnqueueVerdict> {
+    /// Causes an effect; `bounded` if `max_pending` may refuse its job.
+    pub(super) fn take_effect(
+        &mut self,
+        now: Timestamp,
+        effect: &Effect,
+        bounded: bool,
+    ) -> Option<EnqueueVerdict> {
         match effect {
-            Effect::Enqueue(job) => Some(self.enqueue_one(now, job, false).verdict),
+            Effect::Enqueue(job) => Some(self.enqueue_one(now, job, bounded).verdict),
             Effect::Clear { job, name } => {
                 self.clear(now, *job, name);
                 None
             }
+            Effect::Cancel { queue, key } => {
+                if let Some(holder) = self.holder(queue, key, now) {
+                    self.edit_one(holder, now, &Action::Cancel);
+                }
+                None
+            }
             // Histories have none.
-            Effect::Cancel { .. } | Effect::Signal { .. } => None,
+            Effect::Signal { .. } => None,
         }
     }
 

@@ -26,10 +26,13 @@ pub(super) enum Bug {
     FenceReused,
     CountsOff,
     ListForgetsOne,
+    GuardNotCompared,
+    GuardedOutsideStep,
+    CopyLost,
 }
 
 impl Bug {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::EarlyByOneMillisecond,
         Self::FailuresCountedOnRelease,
         Self::SettleWithoutToken,
@@ -42,6 +45,9 @@ impl Bug {
         Self::FenceReused,
         Self::CountsOff,
         Self::ListForgetsOne,
+        Self::GuardNotCompared,
+        Self::GuardedOutsideStep,
+        Self::CopyLost,
     ];
 
     /// Steps of the shortest history that shows it, with some to spare.
@@ -151,6 +157,42 @@ impl ModelEngine {
             (job.record.due, job.record.group) = (was.record.due, was.record.group);
         }
         claimed
+    }
+
+    fn guarded_with_bugs(
+        &self,
+        space: &mut Space,
+        now: Timestamp,
+        mut guard: Guard,
+        value: Option<RecordValue>,
+        mut effects: Vec<Effect>,
+    ) -> Result<Controlled> {
+        let version = space.record(&guard.record).map_or(0, |it| it.version);
+        if self.has(Bug::GuardNotCompared) {
+            guard.version = version;
+        }
+        if self.has(Bug::GuardedOutsideStep) && guard.version != version {
+            let jobs = effects.iter().filter_map(|effect| match effect {
+                Effect::Enqueue(job) => Some((**job).clone()),
+                _ => None,
+            });
+            space.enqueue(now, &jobs.collect::<Vec<_>>())?;
+        }
+        if self.has(Bug::CopyLost) && guard.record == crate::topic::TOPICS {
+            effects.pop();
+            let answered = space.guarded(now, &guard, value, &effects, None)?;
+            return Ok(match answered {
+                Controlled::Guarded {
+                    version,
+                    mut verdicts,
+                } => {
+                    verdicts.push(Some(EnqueueVerdict::Created));
+                    Controlled::Guarded { version, verdicts }
+                }
+                other => other,
+            });
+        }
+        space.guarded(now, &guard, value, &effects, None)
     }
 
     fn settle_with_bugs(
@@ -385,9 +427,15 @@ impl Engine for ModelEngine {
             } => (space.write(&name, expected, value, None))
                 .map(Controlled::Written)
                 .ok_or_else(|| Error::new(ErrorKind::VersionConflict, "another version")),
-            Control::Guarded { .. } | Control::Schedules { .. } | Control::Schedule { .. } => Err(
-                Error::new(ErrorKind::Unsupported, "the stand-in has no schedules"),
-            ),
+            Control::Guarded {
+                guard,
+                value,
+                effects,
+            } => self.guarded_with_bugs(space, now, guard, value, effects),
+            Control::Schedules { .. } | Control::Schedule { .. } => Err(Error::new(
+                ErrorKind::Unsupported,
+                "the stand-in has no schedules",
+            )),
             Control::BlockLimit { .. } | Control::Limits { .. } | Control::Limit { .. } => Err(
                 Error::new(ErrorKind::Unsupported, "the stand-in has no named limits"),
             ),
