@@ -219,6 +219,12 @@ const CHUNK: &[Number] = &[
         "kind: jobs that may have an ext, and need no look when they start",
     ),
     lua("CHUNK_EXT_MOVED", 5, "kind: the same, moved by a sweep"),
+    lua(
+        "CHUNK_SENT",
+        6,
+        "kind: jobs as they were sent, whose end touches no more than their key and their expiry",
+    ),
+    lua("CHUNK_SENT_MOVED", 7, "kind: the same, moved by a sweep"),
 ];
 
 const SPEC: &[Number] = &[
@@ -397,7 +403,12 @@ const LEASE: &[Number] = &[
     lua("LEASE_ALONE", 1, "its only job is a suspect"),
     lua("LEASE_PLAIN", 2, "all its jobs are plain"),
     lua("LEASE_BUNDLES", 4, "and in bundles"),
-    lua("LEASE_LATER", 8, "from here on a later version"),
+    lua(
+        "LEASE_SENT",
+        8,
+        "all its jobs were as they were sent, and their ends touch no more than keys and expiries",
+    ),
+    lua("LEASE_LATER", 16, "from here on a later version"),
 ];
 
 const SHARD: &[Number] = &[lua("SHARD_LATER", 2, "from here on a later version")];

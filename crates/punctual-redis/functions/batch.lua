@@ -19,28 +19,30 @@ end
 -- Puts the jobs of one lane and due in line: at the places `at` of the batch, or all of it. Due
 -- ones are gathered in `lanes`.
 local function line_up(batch, part, lanes)
-  local r, ids, at, kv = part.row, batch.ids, part.at, batch.kv
+  local r, ids, at, kv, looks = part.row, batch.ids, part.at, batch.kv, batch.looked and batch.looks
   local k = part.n
   note(r, 1, k)
   local waits = part.later or has_pile(r)
   if part.held then return Enqueue.hold(batch, part) end
   if part.grouped or part.shared or part.limited then return Enqueue.line_up_keyed(batch, part) end
   if waits then
-    local dues, these, records, examined = {}, at and {} or ids, {}, nil
+    local dues, these, records, manners = {}, at and {} or ids, {}, nil
     for i = 1, k do
       local place = at and at[i] or i
       if at then these[i] = ids[place] end
       dues[i], records[i] = part.due or batch.dues[place], kv[2 * place]
-      if part.kind == 0 and batch.looks[place] and batch.looks[place].uh == 0 then
-        examined = examined or {}
-        examined[i] = true
+      local o = looks and looks[place]
+      if o then
+        manners = manners or {}
+        manners[i] = Due.manner(o, batch.flows[place])
       end
     end
-    Due.add_many(r, dues, these, records, #batch.calls == 1 and u8(S.now) .. batch.sub or nil, examined)
+    Due.add_many(r, dues, these, records, #batch.calls == 1 and u8(S.now) .. batch.sub or nil, manners)
   else
     local lane = lane_of_part(lanes, r, part.prio)
     local sizes, n = lane.sizes, lane.n
-    if part.kind ~= lane.kind and part.kind and lane.kind > 0 then lane.kind = part.kind == 0 and 0 or %CHUNK_EXT% end
+    local kind = part.kind or 1
+    if kind ~= lane.kind then lane.kind = n == 0 and kind or Line.both(kind, lane.kind) end
     if n == 0 and not at then
       lane.ids, lane.is_of_batch = ids, true
       for i = 1, k do sizes[i] = #kv[2 * i] end
@@ -182,15 +184,18 @@ local function read_jobs(args, at, k, last)
   local now, now8, size = S.now, u8(S.now), #blob
   at = 12
   local stamp = now8 .. S.sub
-  local last_kind, last_given8, last_lane, due8, late, due, later, prefix, plain_prefix, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
+  local waiting, plain = '\%TAG_WAITING%' .. stamp, '\%TAG_PLAIN%' .. stamp
+  local last_kind, last_given8, last_lane, due8, late, due, later, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
   local last_opts, last_held, last_grouped, last_shared, last_limited, alike, shapes = nil, nil, nil, nil, nil, nil, 0
+  local last_kept, chunk_kind = nil, 1
+  local same, same_bytes = nil, 0 -- of the job before from its priority to its payload, if nothing of it is looked into
   for i = 1, n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length
     if length < 40 or last > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
     if given8 ~= last_given8 or kind ~= last_kind then
       due8, late, due = due_of(kind, given8, now8, i - 1)
-      last_given8, last_kind, prefix, plain_prefix = given8, kind, '\%TAG_WAITING%' .. stamp .. due8, '\%TAG_PLAIN%' .. stamp .. due8
+      last_given8, last_kind = given8, kind
       if due > now ~= later then last_lane, later = nil, due > now end
       if late then batch.plain = false end
     end
@@ -202,7 +207,7 @@ local function read_jobs(args, at, k, last)
       o = shape.opts
       if shape.name then Check.own(shape.name, value, i - 1) end
       if shape.name == 'u' then key = value elseif shape.name == 'g' then group = value elseif shape.name == 'sh' then share = value elseif shape.name then ex = value end
-    else
+    elseif not (same and lane and at + 38 + same_bytes <= last and sub(blob, at + 39, at + 38 + same_bytes) == same) then
       local ql, from = byte(blob, at + 41), nil
       local front = at + 43 + ql + (byte(blob, at + 42 + ql) or size)
       if front > last + 1 then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
@@ -216,6 +221,8 @@ local function read_jobs(args, at, k, last)
       if o and not flow and shapes < SHAPES then
         alike, shapes = Job.keep_shape(alike, Job.shape(blob, at + 39, front + 4, from - 1, key, ex, group, share), o, blob, at + 39), shapes + 1
       end
+      same = flags_of < %SPEC_EXAMINED% and sub(blob, at + 39, (from or front) - 1)
+      same_bytes = same and #same
     end
     if flags_of >= %SPEC_EXAMINED% then
       o = o or NOTHING
@@ -231,10 +238,10 @@ local function read_jobs(args, at, k, last)
       if group then groups[i] = group end
       if flow then flows[i] = flow end
       if share then shares[i] = share end
-      kv[2 * i] = held and Enqueue.held_record(prefix, sub(blob, at + 29, at + 40), o, sub(blob, at + 41, last))
-        or prefix .. sub(blob, at + 29, at + 40) .. '\0\0\0\1\128' .. sub(blob, at + 41, last)
+      kv[2 * i] = held and Enqueue.held_record(waiting .. due8, sub(blob, at + 29, at + 40), o, sub(blob, at + 41, last))
+        or waiting .. due8 .. sub(blob, at + 29, at + 40) .. '\0\0\0\1\128' .. sub(blob, at + 41, last)
     else
-      kv[2 * i] = plain_prefix .. sub(blob, at + 29, last)
+      kv[2 * i] = plain .. due8 .. sub(blob, at + 29, last)
     end
     local grouped, shared, limited = group ~= nil, share ~= nil, o ~= nil and o.li ~= nil
     if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped or shared ~= last_shared or limited ~= last_limited then
@@ -253,7 +260,10 @@ local function read_jobs(args, at, k, last)
       end
       places = part.n
     end
-    if o and part.kind > 0 then part.kind = o.uh == 0 and 0 or %CHUNK_EXT% end
+    if o ~= last_kept or flow then
+      last_kept, chunk_kind = o, o and Line.kind_of(o, flow) or 1
+    end
+    if chunk_kind ~= part.kind then part.kind = places == 0 and chunk_kind or Line.both(chunk_kind, part.kind) end
     places = places + 1
     part.at[places] = i
     ids[i], kv[2 * i - 1], dues[i], dues8[i] = id, id, due, due8

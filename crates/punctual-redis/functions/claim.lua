@@ -71,13 +71,13 @@ local function plain_lane(r, limit)
 end
 
 -- Opens a lease of jobs of one queue that were not looked at; the lease without its records. `runs`
--- if its jobs are in bundles, `exts` if some may have an ext.
-local function plain_lease(call_, r, all, n, lo, hi, runs, exts)
+-- if its jobs are in bundles, `exts` if some may have an ext, `sent` if all are as they were sent.
+local function plain_lease(call_, r, all, n, lo, hi, runs, exts, sent)
   local fence = max(M.fence + 1, S.now)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
   local packed = runs and Bundle.pack_runs(runs)
-  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, not exts, packed)
+  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, not exts, packed, sent)
   return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', bundles = runs}
 end
 
@@ -90,9 +90,9 @@ local function lease_of_plain(r, call_)
   local first = limit > 0 and plain_lane(r, limit)
   if not first then return nil end
   local in_bundles, bytes = limit >= UNSEEN_MIN and %call_.flags has CLAIM_BUNDLES%, call_.max_bytes
-  local all, n, size, lo, hi, runs, mixed, exts = Line.take_unseen(r, first, limit, bytes, in_bundles)
+  local all, n, size, lo, hi, runs, mixed, exts, sent = Line.take_unseen(r, first, limit, bytes, in_bundles)
   if not all and bytes >= ROUGH_BYTES and (n or 0) > 0 then -- so many do fit
-    all, n, size, lo, hi, runs, mixed, exts = Line.take_unseen(r, first, n, bytes, in_bundles)
+    all, n, size, lo, hi, runs, mixed, exts, sent = Line.take_unseen(r, first, n, bytes, in_bundles)
   end
   if not all then return nil end
   if limited then Gate.count(Gate.of(r), n) end
@@ -103,7 +103,7 @@ local function lease_of_plain(r, call_)
     runs = nil
   end
   local may_be_unseen = %call_.flags has CLAIM_READS% and (not exts or call_.flags >= %CLAIM_READS_EXT%)
-  local lease = plain_lease(call_, r, all, n, lo, hi, runs, exts)
+  local lease = plain_lease(call_, r, all, n, lo, hi, runs, exts, sent)
   lease.unread = not (may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES)) and n or nil
   lease.full = n >= call_.limit
   return lease, not lease.unread
@@ -303,7 +303,7 @@ local function claim_alike(calls, first, heads, leases)
     total, bytes, last = total + call_.limit, min(bytes, call_.max_bytes), k
   end
   if last <= first then return 0 end
-  local all, n, size, lo, hi, _, _, exts = Line.take_unseen(r, lane, total, bytes)
+  local all, n, size, lo, hi, _, _, exts, sent = Line.take_unseen(r, lane, total, bytes)
   if not all then return 0 end
   r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
   note(r, 2, n)
@@ -319,7 +319,7 @@ local function claim_alike(calls, first, heads, leases)
   for k = first, last do
     local call_ = calls[k]
     local m = call_.limit
-    local lease = plain_lease(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi, nil, exts)
+    local lease = plain_lease(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi, nil, exts, sent)
     lease.unread = not unseen and m or nil
     heads[k], leases[k], at = head, lease, at + 16 * m
     Workers.seen(call_.worker, call_.limit, call_.record)

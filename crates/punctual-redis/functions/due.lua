@@ -1,9 +1,10 @@
--- What is to become due. Hot: `BASE:n:QUEUE`, a sorted set by due; members are seq 12 | id | lane 1
--- | size 2: the priority (and 10 if the record has an ext) and bytes, so that a job moves to its
--- line unseen; else 255 and 0. Cold, from the end of the row's hot window on: lists of ids, one for
--- 2^32 us (72 minutes), `BASE:t:NUMBER:QUEUE`, whose numbers are in `BASE:tb:QUEUE`. A list is
--- spread into the hot window before its time comes, or when the hot window is empty: so the hot
--- window knows the earliest due. An entry of a list is a hint: the record says whether it counts.
+-- What is to become due. Hot: `BASE:n:QUEUE`, a sorted set by due; members are seq 12 | id |
+-- lane 1 | size 2: the priority (and 10 if the record has an ext, 20 if that is as it was sent)
+-- and bytes, so that a job moves to its line unseen; else 255 and 0. Cold, from the end of the
+-- row's hot window on: lists of ids, one for 2^32 us (72 minutes), `BASE:t:NUMBER:QUEUE`, whose
+-- numbers are in `BASE:tb:QUEUE`. A list is spread into the hot window before its time comes, or
+-- when the hot window is empty: so the hot window knows the earliest due. An entry of a list is
+-- a hint: the record says whether it counts.
 do
 
 local WIDTH, LEAD = 4294967296, 300e6
@@ -50,10 +51,10 @@ function Due.cold_keys(r)
   return keys
 end
 
-local EXAMINE, WITH_EXT = '\255\0\0', 10
+local EXAMINE, WITH_EXT, AS_SENT = '\255\0\0', 10, 20
 
 -- How a job moves that is not examined then: by its priority, and ten more if its record has
--- an ext.
+-- an ext, or twenty.
 local function unseen(lane, size) return size < 65536 and char(lane) .. pack('>I2', size) or EXAMINE end
 
 -- How a job moves. One whose key is free with its start is looked at when it starts.
@@ -61,7 +62,16 @@ local function manner_of(j)
   if j.tag == %TAG_PLAIN% then return unseen(j.prio, j.size) end
   local o, e = j.opts, j.ext
   if o.g or o.sh or o.li or o.sc or o.uh == 0 or e.l or e.fr or is_suspect(j) then return EXAMINE end
-  return unseen(WITH_EXT + j.prio, j.size)
+  local is_sent = next(e) == nil and Line.kind_of(o, o.fl) == %CHUNK_SENT%
+  return unseen((is_sent and AS_SENT or WITH_EXT) + j.prio, j.size)
+end
+
+-- The same of a job that was sent with these opts, to be added: true if it is looked at; nothing if
+-- it is known by its record.
+function Due.manner(o, flow)
+  local kind = Line.kind_of(o, flow)
+  if kind == 0 then return true end
+  return kind == %CHUNK_SENT% and AS_SENT or nil
 end
 
 local function member_of(j) return Job.seq(j) .. j.id .. manner_of(j) end
@@ -143,20 +153,20 @@ local function add_many(r, dues, members, ids)
 end
 
 -- Adds jobs, none of a group and none that crashed: dues, ids and records as lists of the same
--- length; `seq`, if all were enqueued then; `examined`, those of them that are looked at when they
--- are due.
-function Due.add_many(r, dues, ids, records, seq, examined)
+-- length; `seq`, if all were enqueued then; `manners`, as `Due.manner` has them.
+function Due.add_many(r, dues, ids, records, seq, manners)
   local members, size, how = {}, nil, nil
   local lane
   for i = 1, #ids do
     local record = records[i]
     local this = byte(record, %REC_PRIORITY%)
-    if byte(record) ~= %TAG_PLAIN% then this = this + WITH_EXT end
+    local manner = manners and manners[i]
+    if byte(record) ~= %TAG_PLAIN% then this = this + (manner == AS_SENT and AS_SENT or WITH_EXT) end
     if #record ~= size or this ~= lane then
       size, lane = #record, this
       how = unseen(lane, size)
     end
-    members[i] = (seq or sub(record, %REC_STAMP%)) .. sub(record, %REC_IDX%) .. ids[i] .. (examined and examined[i] and EXAMINE or how)
+    members[i] = (seq or sub(record, %REC_STAMP%)) .. sub(record, %REC_IDX%) .. ids[i] .. (manner == true and EXAMINE or how)
   end
   add_many(r, dues, members, ids)
 end
@@ -244,7 +254,7 @@ function Due.leavers() return {hot = {}, cold = {}, ids = {}, first = NEVER} end
 
 -- Adds a job that is scheduled, of no group and no suspect; whether it is known where it stands.
 -- While a list is being spread it may stand behind the hot window, in it or in the list.
-function Due.add_leaver(r, leavers, id, raw, e, o, share)
+function Due.add_leaver(r, leavers, id, raw, e, o, share, flow)
   local due = at8(raw, %REC_DUE_AT%)
   if r.cold > 0 and due >= r.hot_until then
     if leavers.spreads == nil then
@@ -259,7 +269,8 @@ function Due.add_leaver(r, leavers, id, raw, e, o, share)
     if byte(raw) == %TAG_PLAIN% then
       how = unseen(byte(raw, %REC_PRIORITY%), #raw)
     elseif o.uh ~= 0 and not share and not o.li and not e.l and not e.fr then
-      how = unseen(WITH_EXT + byte(raw, %REC_PRIORITY%), #raw)
+      local is_sent = e == Job.NOTHING and Line.kind_of(o, flow) == %CHUNK_SENT%
+      how = unseen((is_sent and AS_SENT or WITH_EXT) + byte(raw, %REC_PRIORITY%), #raw)
     end
     leavers.hot[#leavers.hot + 1] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id .. how
   end
@@ -375,7 +386,7 @@ function Due.move(r, limit)
   for i = 1, n do
     local member = found[i]
     local id, lane, size = sub(member, 13, 28), byte(member, 29), 0
-    local kind, in_order = lane < WITH_EXT and %CHUNK_MOVED% or %CHUNK_EXT_MOVED%, true
+    local kind, in_order = lane < WITH_EXT and %CHUNK_MOVED% or lane < AS_SENT and %CHUNK_EXT_MOVED% or %CHUNK_SENT_MOVED%, true
     if lane < 255 then
       lane, size = lane % 10, unp('>I2', member, 30)
     else
@@ -404,7 +415,7 @@ function Due.move(r, limit)
       end
       local k = list.n + 1
       list.n, list.ids[k], list.sizes[k] = k, id, size
-      if kind ~= list.kind then list.kind = min(kind, list.kind) == 0 and 0 or max(kind, list.kind) end
+      if kind ~= list.kind then list.kind = Line.both(kind, list.kind) end
     end
     if feeds and not (runs and runs[#runs].id == id) then changed(id, r.name, READY) end
   end

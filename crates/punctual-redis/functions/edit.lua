@@ -160,12 +160,12 @@ local function cancel_together(targets)
   local done, leavers = {}, {}
   if #ids == 0 then return done end
   local by_keys = true -- each is the holder that its key was asked for
-  local function passes(k, r, raw, e, o, key, ex, share)
+  local function passes(k, r, raw, e, o, key, ex, share, flow)
     local target = targets[at[k]]
     if at8(raw, %REC_DUE_AT%) <= S.now or e.ex or e.c or o.mc ~= nil or o.sc or ex and at8(ex) <= S.now then return false end
     if #target == 2 and (target[1] ~= r.name or target[2] ~= key) then return false end
     leavers[r] = leavers[r] or Due.leavers()
-    if not Due.add_leaver(r, leavers[r], ids[k], raw, e, o, share) then return false end
+    if not Due.add_leaver(r, leavers[r], ids[k], raw, e, o, share, flow) then return false end
     done[at[k]], by_keys = ids[k], by_keys and #target == 2
     return true
   end

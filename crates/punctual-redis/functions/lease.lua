@@ -8,7 +8,7 @@
 -- by a lower bound of the first deadline.
 do
 
-local ALONE, PLAIN, IN_BUNDLES = %LEASE_ALONE%, %LEASE_PLAIN%, %LEASE_BUNDLES%
+local ALONE, PLAIN, IN_BUNDLES, SENT = %LEASE_ALONE%, %LEASE_PLAIN%, %LEASE_BUNDLES%, %LEASE_SENT%
 
 -- Where leases of n jobs of a queue stand by deadline, and a lease there.
 local function ends_of(q, n) return S.base .. (n == 1 and ':eo:' or ':ew:') .. q end
@@ -97,9 +97,9 @@ function Lease.load(token)
   p.started, p.lease_duration = unp('>I8I8', blob, 17)
   flags, n, ql = unp('>BI2I2', blob, 49)
   if flags >= %LEASE_LATER% then refuse_later('a lease') end
-  p.alone, p.plain, p.n = %flags has LEASE_ALONE%, flags >= PLAIN, n
+  p.alone, p.plain, p.sent, p.n = %flags has LEASE_ALONE%, %flags has LEASE_PLAIN%, %flags has LEASE_SENT%, n
   p.q, p.at = sub(blob, 54, 53 + ql), 54 + ql
-  p.runs = flags >= IN_BUNDLES and sub(blob, p.at + 16 * n) or nil
+  p.runs = %flags has LEASE_BUNDLES% and sub(blob, p.at + 16 * n) or nil
   p.saved = changes and true
   p.map = changes and mp.unpack(changes) or nil
   p.lease_duration = p.map and p.map.ls or p.lease_duration
@@ -250,7 +250,7 @@ function Lease.leave(p, places) Lease.leave_runs(p, Lease.runs_at(places)) end
 
 -- Something was written to a job of the lease: its records must be looked at from now on.
 function Lease.spoil(p)
-  if not p.plain or (p.map and p.map.lo) then return end
+  if not (p.plain or p.sent) or (p.map and p.map.lo) then return end
   p.map = p.map or {}
   p.map.lo, p.spoilt = 1, true
   Lease.save(p)
@@ -298,10 +298,10 @@ function Lease.settle_all_departed()
 end
 
 -- Opens a lease over ids, a string of n of them; plain if every job is, and all of one queue;
--- `runs` if all are in bundles.
-function Lease.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, plain, runs)
+-- `runs` if all are in bundles; `sent` if all are as they were sent.
+function Lease.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, plain, runs, sent)
   local now = S.now
-  local flags = (alone and ALONE or 0) + (plain and PLAIN or 0) + (runs and IN_BUNDLES or 0)
+  local flags = (alone and ALONE or 0) + (plain and PLAIN or 0) + (runs and IN_BUNDLES or 0) + (sent and SENT or 0)
   local blob = worker .. pack('>I8I8', now, lease_duration) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids .. (runs or '')
   local opened, ends, deadline = S.opened or {}, S.opened_ends or {}, now + lease_duration
   local k, score = #opened, fmt('%d', deadline)

@@ -81,10 +81,10 @@ local function close(base, m, r, now, now8, row, worker, w)
 end
 
 -- Stores a job that is due later: its row.
-local function wait_for(m, r, now, id, record, due)
+local function wait_for(m, r, now, id, record, due, manner)
   Records.add(m.k, now, id, record)
   r.h[1] = r.h[1] + 1
-  Due.add_many(r, {due}, {id}, {record})
+  Due.add_many(r, {due}, {id}, {record}, nil, {manner})
   if S.spread > 0 then S.spread = 0 end
   if S.lost then
     S.lost = nil
@@ -128,13 +128,13 @@ local function enqueue_examined(base, blob)
   if late or kind > 0 and due <= now then return nil end
   local record = '\%TAG_WAITING%' .. now8 .. '\0\0' .. due8 .. sub(blob, 41, 52) .. '\0\0\0\1\128' .. sub(blob, 53)
   begin(base)
-  if field then call('HSET', k.u, field, id) end
+  if field then Records.set_short(k, k.u, now, {field, id}) end
   if at then
     call('ZADD', k.xp, fmt('%d', at), id)
     schedule('expiry', at)
   end
   local row
-  if kind > 0 then row = wait_for(m, r, now, id, record, due) else row = line_up(m, r, now, now8, prio, id, record, '\%CHUNK_EXT%') end
+  if kind > 0 then row = wait_for(m, r, now, id, record, due, Due.manner(o)) else row = line_up(m, r, now, now8, prio, id, record, char(Line.kind_of(o))) end
   close(base, m, r, now, now8, row)
   return now8 .. m.instance .. '\0'
 end
@@ -255,7 +255,7 @@ function Lone.claim(base, blob)
   local chunk = call('LPOP', list)
   if not chunk then return nil end
   local of, b1, b2, b3 = byte(chunk, 11, 14)
-  local moved, exts = of == %CHUNK_MOVED% or of == %CHUNK_EXT_MOVED%, of >= %CHUNK_EXT%
+  local moved, exts = of == %CHUNK_MOVED% or of == %CHUNK_EXT_MOVED% or of == %CHUNK_SENT_MOVED%, of >= %CHUNK_EXT%
   local from = moved and 31 or 15
   local id, ids = sub(chunk, from, from + 15), (#chunk - from + 1) / 16
   local bytes = (b1 * 65536 + b2 * 256 + b3) / ids

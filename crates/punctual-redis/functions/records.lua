@@ -128,21 +128,32 @@ local LONG_FROM, TABLE_FOR = 65, 10e6 -- bytes of a long value; us that a hash i
 local long
 
 -- Lets the server make a hash a table before short values come: while it has a few hundred of them
--- and no long one, each access would read it from its start.
+-- and no long one, each access would read it from its start. Whether its long value is to be
+-- deleted behind these: an empty hash would be no table any more.
 local function be_table(k, key, now)
   local since = k.tables[key]
-  if since and since <= now and now < since + TABLE_FOR or not allows('HDEL', key) then return end
+  if since and since <= now and now < since + TABLE_FOR or not allows('HDEL', key) then return false end
   long = long or rep('-', LONG_FROM)
   call('HSET', key, '', long)
-  call('HDEL', key, '')
   k.tables[key] = now
+  return true
 end
+
+-- Writes short values to a hash that is a table: fields and values by turns. How many are new.
+local function set_short(k, key, now, kv)
+  local is_padded = be_table(k, key, now)
+  local new = call_many('HSET', key, kv)
+  if is_padded then call('HDEL', key, '') end
+  return new
+end
+Records.set_short = set_short
 
 -- Writes the record of a new id to a shard whose keys are `k`.
 function Records.add(k, now, id, bytes)
   local key = Records.key(k.b, id)
-  if #bytes < LONG_FROM then be_table(k, key, now) end
+  local is_padded = #bytes < LONG_FROM and be_table(k, key, now)
   call('HSET', key, id, bytes)
+  if is_padded then call('HDEL', key, '') end
 end
 
 -- Writes records of new ids, a list of both; how many there were not.
@@ -151,13 +162,12 @@ function Records.add_many(kv, key)
   local is_short = #kv[2] < LONG_FROM
   key = key or key == nil and only_key(kv, 2)
   if key then
-    if is_short then be_table(S.k, key, S.now) end
+    if is_short then return set_short(S.k, key, S.now, kv) end
     return call_many('HSET', key, kv)
   end
   local sum = 0
   for _, one in ipairs(apart(kv, 2)) do
-    if is_short then be_table(S.k, one.key, S.now) end
-    sum = sum + call_many('HSET', one.key, one)
+    sum = sum + (is_short and set_short(S.k, one.key, S.now, one) or call_many('HSET', one.key, one))
   end
   return sum
 end

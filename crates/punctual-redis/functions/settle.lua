@@ -33,6 +33,24 @@ local function check_effect(kind, bytes, index)
   Check.job(sub(bytes, 2 + length), index)
 end
 
+-- Reads what the ends of n jobs touch: expire 1 | with keys 1 | unless that is 0, per job len 2 and
+-- its key, none if it has none. Answers whether some may expire, the keys by place, and where it
+-- ends.
+local function read_holds(blob, at, n)
+  local expire, with_keys = unp('>BB', blob, at)
+  local keys
+  at = at + 2
+  if with_keys > 0 then
+    keys = {}
+    for i = 1, n do
+      local length = unp('>I2', blob, at)
+      if length > 0 then keys[i] = sub(blob, at + 2, at + 1 + length) end
+      at = at + 2 + length
+    end
+  end
+  return expire > 0, keys, at
+end
+
 -- Reads the call before anything is changed.
 local function read_leases(blob)
   local count, at, leases, jobs, more, last_error = unp('>I2', blob, 9), 11, {}, 0, 0, nil
@@ -44,13 +62,13 @@ local function read_leases(blob)
     p.has_times = at > p.late + 4
     local form = unp('>B', blob, at)
     at = at + 1
-    if form > 5 then refuse('invalid_input', 'no such form of a settlement; use 1 to 5') end
-    if form == 1 or form >= 3 then -- 3 and 5 have cores, 4 and 5 kinds
+    if form > 6 then refuse('invalid_input', 'no such form of a settlement; use 1 to 6') end
+    if form == 1 or form >= 3 then -- 3, 5 and 6 have cores, 4 to 6 kinds, 6 keys
       p.attempt, p.n = unp('>I4I2', blob, at)
       local bytes = 16 * p.n
       p.ids = sub(blob, at + 6, at + 5 + bytes)
       at = at + 6 + bytes
-      if form == 3 or form == 5 then
+      if form == 3 or form >= 5 then
         p.cores = sub(blob, at, at + bytes - 1)
         at = at + bytes
       end
@@ -58,8 +76,9 @@ local function read_leases(blob)
         p.kinds, at = Ends.read_kinds(blob, at, p.n)
         if not at then error('kinds are of other jobs') end
       end
+      if form == 6 then p.expire, p.keys, at = read_holds(blob, at, p.n) end
     elseif form ~= 2 then
-      refuse('invalid_input', 'no such form of a settlement; use 1 to 5')
+      refuse('invalid_input', 'no such form of a settlement; use 1 to 6')
     else
       p.n = unp('>I2', blob, at)
       at = at + 2
@@ -183,7 +202,25 @@ local function completed_plain(p, ids, n, all, kinds)
   end
 end
 
--- A whole plain lease, or a part of it, completed without anything to say.
+-- Frees what jobs of a lease held that completed: the keys that the call names, as far as these
+-- jobs hold them, and their places among those that expire.
+local function let_go(p, report, ids)
+  local keys, n = report.keys, 0
+  if keys then
+    local list = {r = Row.of(p.q), fields = {}, holders = {}}
+    for i = 1, report.n do
+      if keys[i] then
+        n = n + 1
+        list.fields[n], list.holders[n] = p.q .. '\0' .. keys[i], ids[i]
+      end
+    end
+    Unique.free_many(list)
+  end
+  if report.expire then call_many('ZREM', S.k.xp, ids) end
+end
+
+-- A whole lease of jobs that are plain, or as they were sent, or a part of it, completed without
+-- anything to say.
 local function settle_plain(p, report)
   local n, sent = report.n, report.ids
   Shard.may_count(Row.of(p.q))
@@ -201,6 +238,10 @@ local function settle_plain(p, report)
     runs = Lease.runs_at(places)
   end
   local kinds = report.kinds or (p.runs or report.cores) and Ends.kinds(sent, n)
+  if p.sent then
+    Shard.may_all()
+    let_go(p, report, ids)
+  end
   if p.runs then
     Bundle.complete(p, runs)
   else
@@ -335,7 +376,7 @@ local function settle_one(p, s, raw)
   return verdict_of(j, effects)
 end
 
--- The items of a report, of which forms 1 and 3 to 5 tell only the ids.
+-- The items of a report, of which forms 1 and 3 to 6 tell only the ids.
 local function items_of(report)
   if report.items then return report.items end
   local items = {}
@@ -471,7 +512,8 @@ function Settle.run(blob)
   local out = {}
   for k, report in ipairs(reports) do
     local p, q = Lease.load(report.token), nil
-    if p and p.plain and report.ids and report.attempt == 1 and not p.spoilt and report.n > 0 and settle_plain(p, report) then
+    local is_known = p and (p.plain or p.sent and report.expire ~= nil)
+    if is_known and report.ids and report.attempt == 1 and not p.spoilt and report.n > 0 and settle_plain(p, report) then
       out[k], q = '\0', p.q
     else
       out[k], q = settle_items(p, report)

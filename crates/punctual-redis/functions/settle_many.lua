@@ -64,7 +64,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           from = from + 4 + length
         end
       end
-      if (attempt or not group and not o.li) and not o.rm and not e.wd and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex, share)) then
+      if (attempt or not group and not o.li) and not o.rm and not e.wd and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex, share, flow)) then
         local id, n = ids[i], list.n + 1
         list.n, list.ids[n], taken[i] = n, id, list
         if kind == list.kind then

@@ -92,7 +92,7 @@ function Enqueue.hold_keys(batches)
       if lowest then schedule('expiry', lowest) end
     end
   end
-  call_many('HSET', S.k.u, held)
+  if #held > 0 then Records.set_short(S.k, S.k.u, S.now, held) end
   call_many('ZADD', S.k.up, periods)
   call_many('ZADD', S.k.xp, expiring)
 end
@@ -142,7 +142,7 @@ local function nothing_yet() return {n = 0, kv = {}, keys = {}, periods = {}, en
 local function place_of(all, r)
   local place = all.places[r]
   if not place then
-    place = {n = 0, lanes = {}, ids = {}, dues = {}, records = {}, examined = {}, held = {}, grouped = {ids = {}, raws = {}, groups = {}, shares = {}}, shared = {ids = {}, raws = {}, shares = {}},
+    place = {n = 0, lanes = {}, ids = {}, dues = {}, records = {}, manners = {}, held = {}, grouped = {ids = {}, raws = {}, groups = {}, shares = {}}, shared = {ids = {}, raws = {}, shares = {}},
       limited = {ids = {}, raws = {}, groups = {}, shares = {}}}
     all.places[r] = place
     all.places[#all.places + 1] = r
@@ -150,21 +150,22 @@ local function place_of(all, r)
   return place
 end
 
-local function gather_ready(place, id, raw, o)
+local function gather_ready(place, id, raw, o, flow)
   local prio = byte(raw, %REC_PRIORITY%)
   local lane = place.lanes[prio]
   if not lane then
-    lane = {ids = {}, sizes = {}, kind = 1}
+    lane = {ids = {}, sizes = {}}
     place.lanes[prio] = lane
   end
   local n = #lane.ids + 1
   lane.ids[n], lane.sizes[n] = id, #raw
-  if o and lane.kind > 0 then lane.kind = o.uh == 0 and 0 or %CHUNK_EXT% end
+  local kind = o and Line.kind_of(o, flow) or 1
+  lane.kind = Line.both(kind, lane.kind or kind)
 end
 
 -- Adds a job that nothing stands in the way of; `field` is that of its unique key, `ex` when it
--- expires, `group` its group, `share` its share.
-local function gather(all, r, id, raw, due, o, field, ex, group, share)
+-- expires, `group` its group, `share` its share, `flow` its place in a flow.
+local function gather(all, r, id, raw, due, o, field, ex, group, share, flow)
   local n = all.n + 1
   all.n, all.kv[2 * n - 1], all.kv[2 * n] = n, id, raw
   if field then
@@ -198,11 +199,11 @@ local function gather(all, r, id, raw, due, o, field, ex, group, share)
     changed(id, r.name, READY)
   elseif due > S.now or r.head > 0 and r.head <= S.now then -- or a pile is being moved: behind it
     local k = #place.ids + 1
-    place.ids[k], place.dues[k], place.records[k], place.examined[k] = id, due, raw, o and (o.uh == 0 or group ~= nil or share ~= nil or o.li ~= nil)
+    place.ids[k], place.dues[k], place.records[k], place.manners[k] = id, due, raw, o and ((group or share or o.li) and true or Due.manner(o, flow))
     wait_in_group(r, group, id, raw)
     if due > S.now then changed(id, r.name, SCHEDULED) end
   else
-    gather_ready(place, id, raw, o)
+    gather_ready(place, id, raw, o, flow)
     changed(id, r.name, READY)
   end
 end
@@ -211,7 +212,7 @@ end
 local function store_gathered(all)
   if all.n == 0 then return end
   Records.add_many(all.kv)
-  call_many('HSET', S.k.u, all.keys)
+  if #all.keys > 0 then Records.set_short(S.k, S.k.u, S.now, all.keys) end
   call_many('ZADD', S.k.up, all.periods)
   call_many('ZADD', S.k.xp, all.ends)
   for _, r in ipairs(all.places) do
@@ -222,7 +223,7 @@ local function store_gathered(all)
       call_many('ZADD', S.base .. ':h:' .. r.name, place.held)
       r.c[HELD], r.rest = r.c[HELD] + held, nil
     end
-    if #place.ids > 0 then Due.add_many(r, place.dues, place.ids, place.records, nil, place.examined) end
+    if #place.ids > 0 then Due.add_many(r, place.dues, place.ids, place.records, nil, place.manners) end
     local grouped, shared, limited = place.grouped, place.shared, place.limited
     if #grouped.ids > 0 then Group.line_up(r, grouped.ids, grouped.raws, grouped.groups, grouped.has_shares and grouped.shares or nil) end
     if #shared.ids > 0 then Share.line_up(r, shared.ids, shared.raws, shared.shares) end
@@ -282,7 +283,7 @@ function Enqueue.each(batch)
       and (not sent or Flow.is_new(id, flow, sent)) then
       local raw = kv[2 * i]
       if sent and Flow.add(id, flow, step, due8, sent) then raw = '\%TAG_HELD%' .. sub(raw, 2) end
-      gather(all, rows[i], id, raw, batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i], groups[i], shares[i])
+      gather(all, rows[i], id, raw, batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i], groups[i], shares[i], batch.flows and batch.flows[i])
       out[i] = false
     else
       store_gathered(all)

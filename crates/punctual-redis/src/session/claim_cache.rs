@@ -7,7 +7,7 @@ use punctual::JobId;
 use punctual::engine::{ENDS_KEPT, LeaseReport, Token};
 use punctual::sync::Lock;
 
-use crate::wire::claim::{CachedLease, Kinds};
+use crate::wire::claim::{CachedLease, Holds, Kinds};
 use crate::wire::settle::Known;
 
 /// What is remembered of the leases that this process claimed, to settle them cheaply. Forgetting
@@ -32,7 +32,10 @@ impl ClaimCache {
         let mut known = self.known();
         for (token, mut lease) in leases {
             lease.cores.sort_unstable();
-            let weight = LEASE_WEIGHT + lease.cores.len() + lease.kinds.weight();
+            let weight = LEASE_WEIGHT
+                + lease.cores.len()
+                + lease.kinds.weight()
+                + lease.holds.as_ref().map_or(0, Holds::weight);
             known.weight += weight;
             known.order.push_back((token, weight));
             known.leases.insert(token, lease);
@@ -63,6 +66,11 @@ impl ClaimCache {
         Known {
             cores: ids.map(core).collect(),
             kinds: kinds_of(&lease.kinds, report),
+            holds: lease.holds.as_ref().map(|holds| {
+                let ids = report.settlements.iter().map(|one| one.id);
+                let keys = ids.map(|id| holds.keys.get(&id).cloned().unwrap_or_default());
+                (holds.expires, keys.collect())
+            }),
         }
     }
 

@@ -109,6 +109,16 @@ pub(crate) struct CachedLease {
     /// Of each job; none of a lease of bundles, where the server needs none.
     pub(crate) cores: Vec<Core>,
     pub(crate) kinds: Kinds,
+    /// Of a lease of several jobs that are as they were sent, some of them with an ext.
+    pub(crate) holds: Option<Holds>,
+}
+
+/// What the ends of jobs touch besides their records.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    /// Whether a job may expire.
+    pub(crate) expires: bool,
+    pub(crate) keys: BTreeMap<JobId, String>,
 }
 
 /// The kinds of a lease's jobs.
@@ -142,6 +152,21 @@ impl Kinds {
             Self::Each(each) => 3 * each.len(),
             _ => 0,
         }
+    }
+}
+
+impl Holds {
+    fn of(jobs: &[JobRecord]) -> Self {
+        let key = |job: &JobRecord| Some((job.id, job.unique.as_ref()?.key.clone()));
+        Self {
+            expires: jobs.iter().any(|job| job.expires_at.is_some()),
+            keys: jobs.iter().filter_map(key).collect(),
+        }
+    }
+
+    /// About how many jobs' notes take as much memory.
+    pub(crate) fn weight(&self) -> usize {
+        3 * self.keys.len()
     }
 }
 
@@ -265,10 +290,13 @@ impl Reply {
         let mut jobs = Vec::with_capacity(lease.ids.len());
         let mut cores = Vec::with_capacity(lease.ids.len());
         let told = lease.runs.is_empty();
+        let (mut untouched, mut examined) = (told, false);
         for (id, record) in lease.ids.into_iter().zip(records) {
             let Some(record) = record else { continue };
             if told {
                 cores.push(core_of(id, record)?);
+                untouched &= is_untouched(record);
+                examined |= record.first() == Some(&TAG_WAITING);
             }
             jobs.push(read_record(
                 id,
@@ -279,8 +307,13 @@ impl Reply {
         }
         if !jobs.is_empty() {
             let kinds = Kinds::of(&jobs);
-            self.cached
-                .push((lease.token, CachedLease { cores, kinds }));
+            let holds = (untouched && examined && jobs.len() > 1).then(|| Holds::of(&jobs));
+            let cached = CachedLease {
+                cores,
+                kinds,
+                holds,
+            };
+            self.cached.push((lease.token, cached));
             self.claimed.leases.push(Lease {
                 token: lease.token,
                 deadline: lease.holder.deadline,

@@ -42,6 +42,8 @@ pub(crate) struct Posted {
 pub(crate) struct Known {
     pub(crate) cores: Option<Vec<[u8; 16]>>,
     pub(crate) kinds: Option<Vec<(usize, String)>>,
+    /// Whether some may expire, and their unique keys in order, empty where there is none.
+    pub(crate) holds: Option<(bool, Vec<String>)>,
 }
 
 pub(crate) fn request(
@@ -60,14 +62,20 @@ pub(crate) fn request(
         histogram(&mut out, &lease.run_time_us);
         match plain_attempt(&lease.settlements) {
             Some(attempt) => {
-                let Known { cores, kinds } = known(lease);
+                let Known {
+                    cores,
+                    kinds,
+                    holds,
+                } = known(lease);
                 let kinds = kinds.filter(|kinds| kinds.len() <= usize::from(u8::MAX));
-                out.u8(match (&cores, &kinds) {
-                    (None, None) => 1,
-                    (Some(_), None) => 3,
-                    (None, Some(_)) => 4,
-                    (Some(_), Some(_)) => 5,
-                });
+                let form = match (&cores, &kinds, &holds) {
+                    (None, None, _) => 1,
+                    (Some(_), None, _) => 3,
+                    (None, Some(_), _) => 4,
+                    (Some(_), Some(_), None) => 5,
+                    (Some(_), Some(_), Some(_)) => 6,
+                };
+                out.u8(form);
                 out.u32(attempt as usize).u16(lease.settlements.len());
                 for settlement in &lease.settlements {
                     out.id(settlement.id);
@@ -79,6 +87,13 @@ pub(crate) fn request(
                     out.u8(kinds.len() as u8);
                     for (count, kind) in kinds {
                         out.u16(count).name(&kind);
+                    }
+                }
+                if let Some((expires, keys)) = holds.filter(|_| form == 6) {
+                    let with_keys = keys.iter().any(|key| !key.is_empty());
+                    out.u8(u8::from(expires)).u8(u8::from(with_keys));
+                    for key in keys.iter().filter(|_| with_keys) {
+                        out.u16(key.len()).bytes(key.as_bytes());
                     }
                 }
             }

@@ -101,6 +101,8 @@ mod recovery;
 mod rules;
 /// Schedules whose keys are lost, without a process, in several shards.
 mod schedules;
+/// Leases of jobs as they were sent.
+mod sent;
 /// The engine keeps the law over several shards, as far as it can.
 mod set_back;
 mod several;

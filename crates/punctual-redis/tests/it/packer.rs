@@ -166,6 +166,7 @@ fn completed() -> Vec<Vec<u8>> {
         settle_in_form(3, &cores),
         settle_in_form(4, &[&ids[..], kinds].concat()),
         settle_in_form(5, &[&cores[..], kinds].concat()),
+        settle_in_form(6, &[&cores[..], kinds, b"\x01\x01\0\x02k1"].concat()),
     ]
 }
 
