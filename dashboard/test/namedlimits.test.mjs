@@ -52,7 +52,8 @@ test("named limits are set, blocked, opened again and taken off", async () => {
     assert.equal(limits.get("smtp:gmail.com").when_full, "refuse");
     await page.getByRole("button", { name: "Set smtp:gmail.com" }).click();
     assert.equal(await page.inputValue("dialog [name=when_full]"), "refuse");
-    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !document.querySelector("dialog[open]"));
 
     await page.getByRole("button", { name: "Block smtp:gmail.com" }).click();
     await page.fill("dialog [name=span]", "soon");
