@@ -1183,6 +1183,9 @@ export interface components {
             /** @description Cancels the job that holds a unique key. */
             cancel: components["schemas"]["CancelLine"];
         } | {
+            /** @description Signals a job: ends its wait for that name. */
+            signal: components["schemas"]["SignalEffect"];
+        } | {
             /** @description Publishes a message; its copies are stored with the outcome. */
             publish: components["schemas"]["MessageLine"];
         };
@@ -2504,6 +2507,13 @@ export interface components {
             weights?: {
                 [key: string]: number;
             };
+        };
+        SignalEffect: {
+            job: components["schemas"]["Id"];
+            name: string;
+            /** @description Any JSON, at most 8 KiB. */
+            payload?: unknown;
+            payload_base64?: string | null;
         };
         /** @description A signal to one job: by its id, by the unique key that it holds, or as a step of a flow. */
         SignalRequest: {
