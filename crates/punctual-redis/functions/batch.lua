@@ -186,6 +186,7 @@ local function read_jobs(args, at, k, last)
   local stamp = now8 .. S.sub
   local waiting, plain = '\%TAG_WAITING%' .. stamp, '\%TAG_PLAIN%' .. stamp
   local last_kind, last_given8, last_lane, due8, late, due, later, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
+  local limits
   local last_opts, last_held, last_grouped, last_shared, last_limited, alike, shapes = nil, nil, nil, nil, nil, nil, 0
   local last_kept, chunk_kind = nil, 1
   local same, same_bytes = nil, 0 -- of the job before from its priority to its payload, if nothing of it is looked into
@@ -230,6 +231,10 @@ local function read_jobs(args, at, k, last)
       if o ~= last_opts then
         last_opts, batch.looked = o, true
         if not Enqueue.goes_along(o) then batch.plain = false end
+        for k = 1, o.li and #o.li or 0 do
+          limits = limits or {}
+          limits[#limits + 1] = o.li[k]
+        end
       end
       if ex and at8(ex) <= now or held and batch.plain and Enqueue.was_cleared(id, o.w) then batch.plain = false end
       looks[i] = o -- nothing is put where there is nothing: a table grows by that, too
@@ -271,11 +276,9 @@ local function read_jobs(args, at, k, last)
     at = last + 1
   end
   if part then part.n = places end
-  for k = 1, #batch.parts do
-    if batch.parts[k].limited then
-      Named.may_name()
-      break
-    end
+  if limits then
+    Named.may_name()
+    if Named.decides(limits) then batch.plain = false end
   end
   return batch
 end

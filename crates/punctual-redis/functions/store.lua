@@ -24,10 +24,10 @@ local function spec_of(raw)
   return sub(raw, 20, 31) .. sub(raw, 36 + unp('>I4', raw, 32))
 end
 
--- Whether such jobs can be stored together with others: theirs are no past, no `remember`,
--- no crash limit of one, and no limit that decides on each new job.
+-- Whether such jobs can be stored together with others: theirs are no past, no `remember`
+-- and no crash limit of one. Limits that decide on each new job are asked for all of a call.
 function Enqueue.goes_along(o)
-  return not (o.li and Named.decides(o.li)) and not o.hi and not o.rm and not o.sc and (o.mc == nil or type(o.mc) == 'number' and o.mc > 1)
+  return not o.hi and not o.rm and not o.sc and (o.mc == nil or type(o.mc) == 'number' and o.mc > 1)
 end
 
 -- Refuses a user who may not all that storing such batches takes.
@@ -279,7 +279,7 @@ function Enqueue.each(batch)
     local flow, step
     if sent then flow, step = Job.names(batch.flows[i]) end
     local due8 = batch.due8 or batch.dues8[i]
-    if rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and (not o or Enqueue.goes_along(o) and not (o.w and Enqueue.was_cleared(id, o.w))) and not (ends[i] and at8(ends[i]) <= S.now)
+    if rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and (not o or Enqueue.goes_along(o) and not (o.li and Named.decides(o.li)) and not (o.w and Enqueue.was_cleared(id, o.w))) and not (ends[i] and at8(ends[i]) <= S.now)
       and (not sent or Flow.is_new(id, flow, sent)) then
       local raw = kv[2 * i]
       if sent and Flow.add(id, flow, step, due8, sent) then raw = '\%TAG_HELD%' .. sub(raw, 2) end

@@ -9,7 +9,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
-use punctual::engine::{CallSize, Capability, Receipt};
+use punctual::engine::{CallSize, Receipt};
 use punctual::time::Stopwatch;
 use punctual::{JobId, Limits, NewJob};
 use serde::Serialize;
@@ -49,11 +49,7 @@ pub(super) async fn bulk(
     request: Request,
 ) -> Result<Response> {
     expect_type(request.headers(), &[NDJSON, "application/jsonl"])?;
-    let info = shared.engine.info().await?;
-    let (limits, has_named) = (
-        info.limits,
-        info.capabilities.contains(&Capability::NamedLimits),
-    );
+    let limits = shared.engine.info().await?.limits;
     let limit = shared.limits.body;
     let permit = shared.bodies.begin(caller.owner());
     let trace = RequestTrace::of(request.headers(), &shared).await;
@@ -63,7 +59,6 @@ pub(super) async fn bulk(
         context,
         trace,
         limits,
-        has_named,
         lines: Rows::new(request.into_body().into_data_stream(), limit, permit),
         accepted: 0,
         refused: 0,
@@ -83,8 +78,6 @@ struct Bulk {
     context: RequestContext,
     trace: Option<RequestTrace>,
     limits: Limits,
-    /// Whether the engine keeps named limits in all namespaces.
-    has_named: bool,
     lines: Rows,
     accepted: u64,
     refused: u64,
@@ -185,20 +178,23 @@ impl Bulk {
         Ok(job)
     }
 
-    /// What became of jobs, in their order. Where the engine may refuse named limits, jobs that
-    /// have some go by themselves: their refusal stops no other job.
+    /// What became of jobs, in their order. Where the engine refuses a call because some of its
+    /// jobs have named limits, the others go by themselves.
     async fn enqueue(&mut self, jobs: Vec<NewJob>) -> Vec<Result<Receipt>> {
-        let has_named = self.has_named;
-        let is_apart = |job: &NewJob| !has_named && !job.limits.is_empty();
-        let apart: Vec<bool> = jobs.iter().map(is_apart).collect();
-        let (named, plain): (Vec<_>, Vec<_>) = jobs.into_iter().partition(is_apart);
-        let mut plain = self.enqueue_part(plain).await.into_iter();
-        let mut named = self.enqueue_part(named).await.into_iter();
-        let next = |is_apart| match is_apart {
-            true => named.next(),
-            false => plain.next(),
-        };
-        apart.into_iter().filter_map(next).collect()
+        let has_limits = |job: &NewJob| !job.limits.is_empty();
+        let again = jobs.iter().any(has_limits).then(|| jobs.clone());
+        let mut told = self.enqueue_part(jobs).await;
+        let is_refused =
+            |one: &Result<Receipt>| matches!(one, Err(problem) if problem.code() == "unsupported");
+        let others = again.into_iter().flatten().zip(&mut told);
+        let (places, jobs): (Vec<_>, Vec<_>) = others
+            .filter(|(job, one)| !has_limits(job) && is_refused(one))
+            .map(|(job, one)| (one, job))
+            .unzip();
+        for (place, one) in places.into_iter().zip(self.enqueue_part(jobs).await) {
+            *place = one;
+        }
+        told
     }
 
     /// Stops at a call that fails: its problem is that of all jobs behind it, too.
