@@ -1,8 +1,10 @@
 //! Flows on servers: pages of a large hash, and no flows in a namespace that is cut into shards.
 
+use std::sync::Arc;
+
 use punctual::engine::{Control, Controlled, FlowAct};
 use punctual::flow::{FlowState, FlowStatus, On, OnFailure, Role};
-use punctual::{Engine, ErrorKind, JobId, NewJob};
+use punctual::{Context, Engine, Error, ErrorKind, JobId, JobRecord, NewJob, Worker};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
@@ -109,4 +111,24 @@ async fn a_namespace_in_shards_refuses_flows() {
         error.map_err(|error| error.kind()),
         Err(ErrorKind::Unsupported)
     );
+}
+
+/// What one claim leaves of a large flow, the next ones do: it is no reason to end.
+#[tokio::test]
+async fn a_worker_until_idle_works_off_a_large_flow() {
+    let server = TestServer::start();
+    let engine = Arc::new(connect(&server.address()).await);
+    let root = JobId::step(FLOW, "root");
+    let mut jobs = vec![step("root")];
+    jobs.extend((0..MANY).map(|n| step(&n.to_string()).after(root, On::Completed)));
+    jobs.push(job().callback(FLOW, Role::OnSettled));
+    send(&engine, jobs).await;
+    let worker = Worker::new(engine.clone())
+        .namespace(here())
+        .queues([job().queue])
+        .handle_any(|_: JobRecord, _: Context| async { Ok::<(), Error>(()) });
+    worker.run_until_idle().await.expect("it works");
+    let status = flow(&engine).await;
+    assert_eq!(status.state, FlowState::Done);
+    assert_eq!(status.counts.completed, MANY as u64 + 1);
 }

@@ -46,6 +46,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
         asked_alone: false,
         limits_at: Duration::ZERO,
         futile: 0,
+        repeated_at: None,
         rt,
     };
     claimer.rt.board().claiming = false;
@@ -75,6 +76,8 @@ struct Claimer {
     limits_at: Duration,
     /// Claims in a row that brought nothing although the engine had called.
     futile: u32,
+    /// The engine's time at the last claim that was to be repeated at once, before it ends idle.
+    repeated_at: Option<Timestamp>,
 }
 
 impl Claimer {
@@ -238,7 +241,14 @@ impl Claimer {
                 self.hold_back().await;
             }
         } else if jobs == 0 && quiet && self.rt.ends_idle() {
-            self.rt.idle(Idle { now, wake_at });
+            // An engine does a part of a large flow's work in each claim, the next one in a
+            // millisecond; where its clock stands still, this is no such part.
+            let is_soon = wake_at.is_some_and(|at| at <= now + millis(1));
+            if is_soon && self.repeated_at.replace(now) != Some(now) {
+                pause(millis(1)).await;
+            } else {
+                self.rt.idle(Idle { now, wake_at });
+            }
         } else if self.rt.board().room().is_some() {
             // Without room it does not listen: the wakeup is for a worker that can come.
             let wakes_at = wake_at.filter(|_| wake_by == WakeBy::Claimer);
