@@ -242,14 +242,15 @@ fn use_of(name: &str, expected: &str) -> Option<String> {
         "max_attempts" | "max_crashes" => "an integer from 1 to 4294967295",
         "headers" => "an object of strings, or an array of pairs of strings",
         "unique" => {
-            "a string, or {\"key\", \"policy\": \"keep\", \"replace\" or \"after\", \"hold\": \"settled\", \"started\" or a span}"
+            "a string, or {\"key\", \"policy\": \"keep\", \"replace\", \"after\" or \"refresh\" (with \"max_wait\"), \
+             \"hold\": \"settled\", \"started\" or a span}"
         }
         "group" => "a string, or {\"key\", \"on_retry\": \"hold\" or \"pass\"}",
         "retry" => {
             "{\"policy\": \"exponential\", \"base\", \"factor\", \"cap\", \"jitter\"}, {\"policy\": \"linear\", \
              \"base\", \"cap\", \"jitter\"}, {\"policy\": \"fixed\", \"span\", \"jitter\"} or {\"policy\": \"list\", \"spans\"}"
         }
-        "outcome" => "completed, retry, snooze, cancelled, dead or released",
+        "outcome" => "completed, retry, snooze, cancelled, dead, released or hold",
         "order" => "strict or turns",
         "on_full" => "refuse or dead_letter_oldest",
         "dry_run" => "true or false",
@@ -257,7 +258,8 @@ fn use_of(name: &str, expected: &str) -> Option<String> {
         "nonce" => "16 hexadecimal digits",
         "token" => "the token as it was returned",
         "action" => {
-            "\"cancel\", \"run_now\", \"redrive\", \"delete\", {\"reschedule\": {\"delay\"}} or {\"reprioritise\": 0 to 9}"
+            "\"cancel\", \"run_now\", \"redrive\", \"delete\", {\"reschedule\": {\"delay\"}}, \
+             {\"reprioritise\": 0 to 9}, {\"update_payload\": {\"payload\"}} or {\"signal\": {\"name\", \"payload\"}}"
         }
         "targets" => "an array of {\"id\"} or {\"queue\", \"unique\"}",
         "effects" => "an array of objects with one of enqueue, clear, cancel, signal, publish",

@@ -48,7 +48,7 @@ pub struct JobJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Name>)]
     pub kind: Option<String>,
-    /// Its payload, if that is JSON, byte for byte.
+    /// Its payload, if that is JSON, byte for byte; one that is missing is `null`.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

@@ -155,6 +155,22 @@ fn defaults_and_bounds_are_those_of_the_contract() {
 }
 
 #[test]
+fn a_name_is_described_as_it_is_checked() {
+    let json = open_api().to_json().expect("a description");
+    let description: Value = serde_json::from_str(&json).expect("JSON");
+    let pattern = description["components"]["schemas"]["Name"]["pattern"].as_str();
+    let inside = pattern.and_then(|it| it.strip_prefix("^[")?.strip_suffix("]{1,128}$"));
+    let ranges = inside
+        .expect("a class of characters")
+        .replace("A-Za-z0-9", "");
+    for c in (0_u8..128).map(char::from) {
+        let described = c.is_ascii_alphanumeric() || ranges.contains(c);
+        let checked = punctual::job::check_name("queue", &c.to_string()).is_ok();
+        assert_eq!(described, checked, "{c:?}");
+    }
+}
+
+#[test]
 fn each_operation_has_an_id_of_its_own() {
     let json = open_api().to_json().expect("a description");
     let description: Value = serde_json::from_str(&json).expect("JSON");

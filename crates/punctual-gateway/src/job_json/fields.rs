@@ -162,6 +162,7 @@ impl<'de> Deserialize<'de> for Headers {
 }
 
 /// A unique key: only the key, or with its policy and how long it is held.
+/// A unique key, alone or with its rules: as a text, policy `keep`, held until the job settles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(
     untagged,
@@ -320,28 +321,29 @@ impl From<&Group> for GroupLine {
     }
 }
 
-/// A retry policy, told apart by its `policy`.
+/// A retry policy, by its `policy`. Without one a job has `exponential` from 1 s, doubling up to an
+/// hour, with jitter. Jitter draws each wait evenly between zero and the whole of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "policy", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum RetryLine {
+    /// The first wait is `base`; each further one is `factor` times the one before, at most `cap`.
     Exponential {
         base: SpanLine,
+        #[schema(minimum = 1, maximum = 100)]
         factor: f64,
         cap: SpanLine,
         jitter: bool,
     },
-    Fixed {
-        span: SpanLine,
-        jitter: bool,
-    },
+    /// Each wait is `span`.
+    Fixed { span: SpanLine, jitter: bool },
+    /// The n-th wait is n times `base`, at most `cap`.
     Linear {
         base: SpanLine,
         cap: SpanLine,
         jitter: bool,
     },
-    List {
-        spans: Vec<SpanLine>,
-    },
+    /// The n-th wait is the n-th span; the last span is used again. It is never jittered.
+    List { spans: Vec<SpanLine> },
 }
 
 /// A span inside a policy.

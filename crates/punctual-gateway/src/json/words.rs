@@ -5,10 +5,10 @@ use utoipa::ToSchema;
 
 /// The name of a queue or a kind.
 #[derive(ToSchema)]
-#[schema(pattern = "^[A-Za-z0-9._:-]{1,128}$", example = "mail")]
+#[schema(pattern = "^[A-Za-z0-9._:/-]{1,128}$", example = "mail")]
 pub(crate) struct Name(String);
 
-/// The id of a job.
+/// The id of a job. Requests may write it in upper case; answers have it in lower case.
 #[derive(ToSchema)]
 #[schema(format = "uuid", example = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a")]
 pub(crate) struct Id(String);

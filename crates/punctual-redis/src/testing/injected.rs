@@ -94,7 +94,7 @@ const INJECTED: [Inject; 30] = [
     (
         "SlotLeftBehind",
         "  r.c[ACTIVE] = r.c[ACTIVE] - 1\n  if j.opts.sh then Share.freed(r, j.opts.sh) end\n  \
-         if j.opts.li then Named.freed(r, j.opts.li) end\n  \
+         if j.opts.li then Named.freed(r, j.opts.li, j.id) end\n  \
          e.a, e.s = (e.a or 0) + 1, p.started\n",
         "  e.a, e.s = (e.a or 0) + 1, p.started\n",
     ),

@@ -19,7 +19,7 @@ const SYNONYMS: [(&str, &str); 7] = [
 ];
 
 /// Words that stood here once and that no other system uses, with the word in their place.
-pub(super) const REMOVED: [(&str, &str); 15] = [
+pub(super) const REMOVED: [(&str, &str); 26] = [
     ("bell", "wakeup"),
     ("bells", "wakeups"),
     ("doorbell", "wakeup"),
@@ -35,6 +35,17 @@ pub(super) const REMOVED: [(&str, &str); 15] = [
     ("planted", "injected"),
     ("torn_end", "truncated AOF"),
     ("horizon", "hot window"),
+    ("alarm", "precise sleep, or wakeup leader"),
+    ("alarms", "wakeup coalescing"),
+    ("doors", "listener"),
+    ("ears", "listener"),
+    ("felt", "measured"),
+    ("meters", "metrics"),
+    ("pulse", "heartbeat"),
+    ("seat", "permit"),
+    ("spells", "log throttle"),
+    ("story", "call log"),
+    ("street", "test transport"),
 ];
 
 /// One word for each thing, in code and pages; where rivals are described, theirs.

@@ -25,7 +25,8 @@ struct SettledLease {
 struct SettledLine {
     id: String,
     /// `settled`, `repeated`, `lease_lost`, or `guard_conflict` if subscriptions changed all the
-    /// time.
+    /// time. A first settle is `repeated` too if its answer was lost on the way and it was sent
+    /// again.
     verdict: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
