@@ -251,7 +251,7 @@ pub const SENT: &[Field] = &[
         cli: &["--retention"],
         packed: &["rn"],
         words: &["RETENTION"],
-        default: "0: a completed job is dropped, only its tombstone stays for two minutes",
+        default: "0: a completed job is dropped, only its tombstone stays for two minutes, or its `remember`",
         default_json: Some("\"0s\""),
         bounds: "up to the year 9999",
         ..NONE
