@@ -275,7 +275,7 @@ fn each_thing_has_one_word() {
         "crates/punctual/src/queue.rs",
         "/// Dequeues a job.",
     );
-    finds(pages::words, "docs/planted.md", "the visibility\ntimeout");
+    finds(pages::words, "docs/planted.md", "the deduplication\nkey");
     let planted = pages::REMOVED
         .iter()
         .enumerate()

@@ -7,11 +7,11 @@ use punctual::job::TRANSITIONS;
 
 use super::tree::Tree;
 
-/// A word that another has the place of.
-const SYNONYMS: [(&str, &str); 7] = [
+/// Words with another word in their place. A page may name *visibility timeout*, the word of SQS for
+/// a lease: people search for it.
+const SYNONYMS: [(&str, &str); 6] = [
     ("dequeue", "claim"),
     ("requeue", "retry, release or redrive"),
-    ("visibility timeout", "lease"),
     ("dead-letter queue", "dead letter"),
     ("deduplication key", "unique key"),
     ("job type", "kind"),
