@@ -7,8 +7,8 @@ use punctual::job::TRANSITIONS;
 
 use super::tree::Tree;
 
-/// Words with another word in their place. A page may name *visibility timeout*, the word of SQS for
-/// a lease: people search for it.
+/// Words with another word in their place. A page may name *visibility timeout*, the word of SQS
+/// for a lease: people search for it.
 const SYNONYMS: [(&str, &str); 6] = [
     ("dequeue", "claim"),
     ("requeue", "retry, release or redrive"),
