@@ -1,5 +1,10 @@
 //! `punctual-relay`: clients of brokers and databases, which `punctual relay` starts and speaks
 //! with in lines of JSON. It knows no engine.
+//!
+//! # Where to start
+//! - RabbitMQ: `amqp.rs`, with its sources in `amqp/take.rs` and its sink in `amqp/emit.rs`.
+//! - SQL outboxes: `sql.rs`.
+//! - The lines that both sides exchange: `host.rs`, and `docs/relay.md` for users.
 
 mod amqp;
 mod host;

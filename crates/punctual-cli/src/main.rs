@@ -1,4 +1,9 @@
 //! `punctual`: durable delayed jobs from a shell.
+//!
+//! # Where to start
+//! - A command: its file in `commands`. The list of commands and shared options: `args.rs`.
+//! - From an address to an engine: `connect.rs`.
+//! - What a command prints: `output.rs`. How it fails, and its exit code: `failure.rs`.
 
 mod args;
 mod commands;

@@ -10,6 +10,12 @@
 //! let priority = fields::field("priority").expect("a field");
 //! assert_eq!((priority.min, priority.max), (Some(0), Some(9)));
 //! ```
+//!
+//! # Where to start
+//! - Fields of a job and their defaults: [`fields`]. Limits: [`limits`]. Errors: [`errors`] and
+//!   [`texts`].
+//! - Forms on Redis: [`numbers`] and [`keys`].
+//! - What is generated, and into which files: [`output`].
 
 pub mod errors;
 pub mod fields;

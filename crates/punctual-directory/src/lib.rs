@@ -24,6 +24,11 @@
 //! web.close().await
 //! # }
 //! ```
+//!
+//! # Where to start
+//! - Open or join a directory: [`OpenOrJoin::open_or_join`], with the durability in [`Options`].
+//! - The engine that it returns: [`SharedDirectory`]. Choose whether to serve others: [`Mode`].
+//! - A whole program: `examples/rust-directory`.
 
 mod shared;
 

@@ -1,9 +1,26 @@
-//! Inputs that nobody meant: kept ones, and as many mutated ones as there is patience for.
+//! Malformed inputs for parsers: the kept inputs of a corpus, then mutations of them.
 //!
-//! A target reads bytes and panics if it must not. Its corpus is a directory of files in git: what
-//! once broke it stays there and is tried first. Then inputs are mutated, from a fixed seed, so
-//! that a run on any machine tries the same; `PUNCTUAL_FUZZ_SEED` takes others,
-//! `PUNCTUAL_FUZZ_INPUTS` more, and `PUNCTUAL_FUZZ_SECONDS` as many as there is time for.
+//! A target is a function that reads bytes and panics on a bug. Its corpus is a directory of files
+//! in git. An input that made the target panic stays there, and every run tries it first.
+//! Mutations start from a fixed seed, so every machine tries the same inputs. `PUNCTUAL_FUZZ_SEED`
+//! sets another seed, `PUNCTUAL_FUZZ_INPUTS` the number of inputs, and `PUNCTUAL_FUZZ_SECONDS` the
+//! time of a run.
+//!
+//! ```
+//! use punctual::time::{exact_span, parse_span};
+//!
+//! let ran = punctual_fuzz::fuzz("times", vec![b"1h30m".to_vec()], 100, |input| {
+//!     let text = std::str::from_utf8(input).unwrap_or_default();
+//!     if let Ok(span) = parse_span(text) {
+//!         assert_eq!(parse_span(&exact_span(span)).ok(), Some(span));
+//!     }
+//! });
+//! assert!(ran.kept >= 1);
+//! ```
+//!
+//! # Where to start
+//! - Run a target: [`fuzz`] with the name of a corpus, seeds and a number of inputs.
+//! - The targets of this repository: `tests/it`. The mutations: `mutate.rs`.
 
 mod mutate;
 

@@ -1,11 +1,26 @@
-//! The lease protocol with two workers and two jobs, small enough to visit every state that there
-//! is.
+//! The lease protocol with two workers and two jobs, small enough for a checker to visit every
+//! state.
 //!
-//! [`Law`] says in plain words of its own what claim, extend, settle, cancel, the end of a lease,
-//! the end of a process and a failover to a replica do, one that has all that was answered or one
-//! that lacks some of it. A checker visits everything that can come of it and holds the invariants
-//! against each state; [`replay`] plays walks through the same model on an engine and compares the
-//! answers, so that what was checked is what engines do.
+//! [`Law`] defines claim, extend, settle, cancel, the end of a lease and the end of a process. It
+//! also defines a failover to a replica, which has all answered changes or lacks some of them. The
+//! checker compares each state with the invariants. [`replay`] plays walks of the model on an
+//! engine and compares the answers, so the checked model is what engines do.
+//!
+//! ```
+//! use punctual_model::{Act, Answer, Law};
+//!
+//! let law = Law::default();
+//! let (world, answer) = law.step(&law.begin(), Act::Cancel(0));
+//! assert_eq!(answer, Answer::Cancelled);
+//! let (_, answer) = law.step(&world, Act::Cancel(0));
+//! assert_eq!(answer, Answer::AlreadyCancelled);
+//! ```
+//!
+//! # Where to start
+//! - What each act does: [`Law::step`]. The state that it changes: [`World`].
+//! - Visit every state: [`Law`] is a [`stateright::Model`]; `tests/it/exhaustive.rs` checks it.
+//! - Compare an engine with the model: [`replay::walks`].
+//! - Bugs that the invariants must find: [`Bug`].
 
 mod bugs;
 mod law;

@@ -20,6 +20,13 @@
 //!
 //! A delay counts from the instant at which the relay stores the job; `Due::At` names an instant.
 //! The table is yours: [`ddl`] has it, for your migrations.
+//!
+//! # Where to start
+//! - The table for your database: [`ddl()`], with a [`Dialect`].
+//! - Enqueue in a transaction of sqlx: `enqueue`, with the feature `postgres`, `mysql` or
+//!   `sqlite`.
+//! - Any other client of SQL: [`job_json()`] returns the text of the column `job`.
+//! - Run the relay: `docs/relay.md`.
 
 mod ddl;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]

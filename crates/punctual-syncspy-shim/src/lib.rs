@@ -1,9 +1,14 @@
-//! Preloaded into a process, stands in for the functions of the C library that write and sync
-//! files.
+//! A library to preload: it replaces the functions of the C library that write and sync files.
 //!
-//! Each does what the system's does, and before that notes what a power cut would take back.
-//! Nothing is kept in the process's memory: what is known outlives `kill -9`. `punctual-syncspy`
-//! reads it.
+//! Before a write the replacement records what a power cut would take back, and after a sync that
+//! nothing of it is left. The records lie in files, outside of the memory of the process, so they
+//! survive `kill -9`. The crate `punctual-syncspy` preloads this library and reads the records.
+//!
+//! # Where to start
+//! - The replaced functions: `faults.rs`, with one file for each group of functions below
+//!   `faults/`.
+//! - What is recorded of a file: `journal.rs`. The words that control a run: `control.rs`.
+//! - Which files are watched: `watched.rs`. The layout that both crates share: `layout.rs`.
 
 mod calls;
 mod control;

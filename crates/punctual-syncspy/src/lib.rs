@@ -23,6 +23,12 @@
 //! directory was synced. Memory maps are not seen. Bytes that come by streams of the C library or
 //! by system calls without its functions are not seen as they come; those behind the end that is
 //! known count as not synced until a sync covers them. Nobody but Linux preloads so.
+//!
+//! # Where to start
+//! - Watch a process: [`SyncSpy::new`] and [`SyncSpy::arm`], then start it.
+//! - Cut the power: [`SyncSpy::power_cut`], with a [`Tear`] for what the disk loses.
+//! - Other faults: [`SyncSpy::slow_sync`], [`SyncSpy::fail_sync`] and [`SyncSpy::fill_after`].
+//! - From a shell: the program `punctual-syncspy` of this package.
 
 mod control;
 mod cut;

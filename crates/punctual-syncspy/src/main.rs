@@ -1,4 +1,7 @@
 //! `punctual-syncspy`: the spy by hand, around any server.
+//!
+//! Start with `punctual-syncspy run --watch DIR COMMAND`, cause a fault with `slow`, `fail` or
+//! `fill`, and end with `cut`. The library of this package does the work.
 
 use std::io;
 use std::path::PathBuf;

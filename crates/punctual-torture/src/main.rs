@@ -1,8 +1,14 @@
-//! `punctual-torture`: faults, histories, verdicts.
+//! `punctual-torture`: runs engines under faults and compares their histories with the promises.
 //!
-//! Producers and workers are processes of their own, which write down what they do before they act
-//! on an answer. A seeded plan of faults is carried out meanwhile; then all is left to come to
-//! rest, and the histories are held against what was promised.
+//! Producers and workers are separate processes. Each writes down what it did before it acts on an
+//! answer. Meanwhile the nemesis causes the faults of a seeded plan. Then the round drains all
+//! jobs, and the checker compares the histories with what was promised.
+//!
+//! # Where to start
+//! - The commands: `args.rs`. A run and its rounds: `run.rs`. What is tortured: `cell.rs`.
+//! - Faults: `plan.rs` derives them from a seed, `nemesis.rs` causes them.
+//! - Producers and workers: `roles.rs`. What they write down: `recorder.rs` and `history.rs`.
+//! - The verdicts: `check.rs`. How to run it: `docs/reliability.md`.
 
 mod address;
 mod again;
