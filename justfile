@@ -44,11 +44,11 @@ demo *options:
 doc:
     cargo doc --workspace --no-deps --open
 
-# The container file: built, started, asked, ended (docker or podman and their registries, or buildah)
+# Build, start, call and end the container file (docker or podman and their registries, or buildah)
 container:
     scripts/container
 
-# The systemd unit: what it may, then run by a systemd of its own, reloaded, killed, stopped (Linux, root)
+# Check, run, reload, kill and stop the systemd unit under a systemd of its own (Linux, root)
 unit:
     scripts/unit
 
@@ -97,7 +97,7 @@ bench-gateway:
     cargo run --release -p punctual-bench --bin gateway -- pages
     cargo run --release -p punctual-bench --bin gateway -- pages --engine redis
 
-# The dashboard: types, whether the committed page is what its sources build, every page in a browser
+# The dashboard: types, whether the committed page matches its sources, every page in a browser
 dashboard:
     scripts/dashboard
 
@@ -114,10 +114,10 @@ fuzz seed="1" inputs="1000000":
 torture-quick *options:
     scripts/torture {{options}}
 
-# Many small jobs under faults, added to the totals that the pages show; `just torture-totals 40 --seed N`
+# Many small jobs under faults, added to the totals of the pages; `just torture-totals 40 --seed N`
 torture-totals minutes *options:
     scripts/torture totals {{minutes}} {{options}}
 
-# Every engine under faults, an hour; another seed is --seed N; `just torture totals` adds it to the totals
+# Every engine under faults, an hour; `--seed N` sets the seed; `just torture totals` adds to totals
 torture *options:
     scripts/torture hour {{options}}

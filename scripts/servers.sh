@@ -1,4 +1,5 @@
-# What the scripts/with-* of brokers and databases share: a directory, a port, a server that ends with the command.
+# What the scripts/with-* of brokers and databases share: a directory, a port, a server that ends
+# with the command.
 work=
 port=
 server=

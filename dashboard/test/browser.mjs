@@ -21,7 +21,10 @@ export async function launch() {
   };
 }
 
-/** Takes the script and the style of the page from the disk: for a binary that was built before them. */
+/**
+ * Takes the script and the style of the page from the disk: for a binary that was built before
+ * them.
+ */
 async function fromFiles(context) {
   const assets = join(import.meta.dirname, "../../crates/punctual-gateway/assets");
   await context.route(/^http:\/\/[^/]+\/app\.(js|css)$/, async (route) => {

@@ -1,5 +1,5 @@
-// The page in a real browser, against the stand-in for the gateway: a bad night that no test could cause
-// on the real one. What is tested there, in `gateway`, is not tested here again.
+// The page in a real browser, against the stand-in for the gateway: a bad night that no test could
+// cause on the real one. What is tested there, in `gateway`, is not tested here again.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { HOSTILE } from "../dev/seed.mjs";

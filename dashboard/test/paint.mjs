@@ -1,5 +1,6 @@
-// First paint of the overview, and the bytes of the page: of a gateway that is told, or alone on one with a
-// thousand queues, `PUNCTUAL=/path/to/punctual npm run paint`. Medians, each with nothing kept.
+// First paint of the overview, and the bytes of the page: of a gateway that is told, or alone on
+// one with a thousand queues, `PUNCTUAL=/path/to/punctual npm run paint`. Medians, each with
+// nothing kept.
 import { pathToFileURL } from "node:url";
 import { launch } from "./browser.mjs";
 import { serve } from "./gateway/serve.mjs";

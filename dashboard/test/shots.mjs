@@ -1,5 +1,6 @@
-// The pictures of docs/images: every page dark, light, on a phone and in Chinese, of the stand-in's data.
-// `npm run shots [part of a name]`; with pngquant they take a third of the room. A font for Chinese is needed.
+// The pictures of docs/images: every page dark, light, on a phone and in Chinese, of the stand-in's
+// data. `npm run shots [part of a name]`; with pngquant they take a third of the room. A font for
+// Chinese is needed.
 import { spawnSync } from "node:child_process";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 // A Punctual worker with nothing but the npm package `redis`.
 //
-// It claims a lease of jobs, runs them beside each other, extends the lease meanwhile, settles each job
-// as it ends and keeps the rest, and stops at once when the lease is lost. See README.md beside this file.
+// It claims a lease of jobs, runs them beside each other, extends the lease meanwhile, settles each
+// job as it ends and keeps the rest, and stops at once when the lease is lost. See README.md beside
+// this file.
 
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
@@ -74,7 +75,8 @@ async function settle(token, job, lost, ...outcome) {
       say(`settled ${job.id} ${outcome[0]}: ${answer.verdict}`);
       return answer.verdict !== "lease_lost";
     } catch (error) {
-      if (error.message.startsWith("PUNCTUAL ")) { // the words are wrong: its lease will end, and it runs again
+      // The words are wrong: its lease will end, and it runs again.
+      if (error.message.startsWith("PUNCTUAL ")) {
         say(`settle of ${job.id} refused: ${error.message}`);
         return false;
       }

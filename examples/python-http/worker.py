@@ -80,7 +80,8 @@ def settle(token, job, lost, outcome, measured):
         try:
             answer = call("settlements", {"leases": [report]})
         except Unanswered as error:
-            if stopping.is_set():  # a worker that is asked to end waits for the gateway for one lease
+            # A worker that is asked to end waits for the gateway for one lease.
+            if stopping.is_set():
                 give_up_at = give_up_at or time.monotonic() + LEASE_MS / 1000
                 if time.monotonic() >= give_up_at:
                     say(f"settle of {job['id']} given up: {error}")
@@ -123,7 +124,7 @@ def run(lease, now, sent):
     for job in lease["jobs"]:
         started = time.monotonic()
         outcome = run_one(job, lost)
-        late = instant(now) - instant(job["due"]) + started - sent  # one clock, and what passed since
+        late = instant(now) - instant(job["due"]) + started - sent  # plus what passed since
         ran = time.monotonic() - started
         measured = {"lateness_us": [microseconds(late)], "run_time_us": [microseconds(ran)]}
         if outcome["outcome"] == "released":  # it has not run
@@ -141,7 +142,8 @@ def claim(nonce):
     wish = {"queues": [QUEUE], "limit": 10, "lease_duration": f"{LEASE_MS}ms", "worker": WORKER, "nonce": nonce}
     answer = call("claims", {**wish, "wait": "5s"}, wait_seconds=5)
     if not answer["leases"] and answer["suspects_wait"]:
-        # A job that was in two crashes is only given to who runs nothing else, as this one does now.
+        # A job that was in two crashes is only given to who runs nothing else, as this one does
+        # now.
         answer = call("claims", {**wish, "alone": True})
     return answer
 
@@ -161,7 +163,8 @@ def main():
             say(f"claim failed, trying again: {error}")
             stopping.wait(1)
             continue
-        # Lateness counts from when the gateway sent the claim: its instant `now` may be as early as that.
+        # Lateness counts from when the gateway sent the claim: its instant `now` may be as early as
+        # that.
         nonce, sent = secrets.token_hex(8), time.monotonic() - claimed["took_us"] / 1e6
         for lease in claimed["leases"]:
             run(lease, claimed["now"], sent)

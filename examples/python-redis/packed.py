@@ -98,7 +98,7 @@ def extend(token, instance, lease_duration=10_000_000):
 def complete(token, ids, instance, attempt=1):
     report = token + struct.pack(">HHBIH", 0, 0, 1, attempt, len(ids)) + b"".join(ids)
     reply = call("settle", struct.pack(">H", 1) + report, instance)
-    each = [reply[9 + 12 * n : 11 + 12 * n] for n in range(len(ids))]  # verdict and state; no effects
+    each = [reply[9 + 12 * n : 11 + 12 * n] for n in range(len(ids))]  # verdict and state
     return reply[8] == 0 or all(one == SETTLED + COMPLETED for one in each)
 
 

@@ -63,10 +63,12 @@ def settle(token, job, lost, *outcome):
         try:
             answer = call("settle", token, job["id"], *outcome)["jobs"][0]
         except redis.RedisError as error:
-            if str(error).startswith("PUNCTUAL "):  # the words are wrong: its lease will end, and it runs again
+            # The words are wrong: its lease will end, and it runs again.
+            if str(error).startswith("PUNCTUAL "):
                 say(f"settle of {job['id']} refused: {error}")
                 return False
-            if stopping.is_set():  # a worker that is asked to end waits for its server for one lease
+            # A worker that is asked to end waits for its server for one lease.
+            if stopping.is_set():
                 give_up_at = give_up_at or time.monotonic() + LEASE_MS / 1000
                 if time.monotonic() >= give_up_at:
                     say(f"settle of {job['id']} given up: {error}")

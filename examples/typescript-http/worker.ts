@@ -1,7 +1,8 @@
 // A Punctual worker over HTTP with nothing but fetch.
 //
-// It claims a lease of jobs, runs them beside each other, extends the lease meanwhile, settles each job
-// as it ends and keeps the rest, and stops at once when the lease is lost. See README.md beside this file.
+// It claims a lease of jobs, runs them beside each other, extends the lease meanwhile, settles each
+// job as it ends and keeps the rest, and stops at once when the lease is lost. See README.md beside
+// this file.
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { hostname } from "node:os";
@@ -115,7 +116,8 @@ async function settle(
       return verdict !== "lease_lost";
     } catch (error) {
       if (!(error instanceof Unanswered)) throw error;
-      if (stopping.signal.aborted) { // a worker that is asked to end waits for the gateway for one lease
+      // A worker that is asked to end waits for the gateway for one lease.
+      if (stopping.signal.aborted) {
         giveUpAt ??= performance.now() + Number(LEASE_MS);
         if (performance.now() >= giveUpAt) {
           say(`settle of ${job.id} given up: ${error.message}`);
@@ -131,7 +133,10 @@ async function settle(
 
 const microseconds = (ms: number) => Math.max(0, Math.round(ms * 1000));
 
-/** Runs a job and settles it; whether that counted. `now` is the gateway's instant of the answer whose claim it sent at `sent`. */
+/**
+ * Runs a job and settles it; whether that counted. `now` is the gateway's instant of the answer
+ * whose claim it sent at `sent`.
+ */
 async function runOne(token: string, job: Job, lost: AbortSignal, now: string, sent: number): Promise<boolean> {
   let outcome: Outcome;
   const started = performance.now();

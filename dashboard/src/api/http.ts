@@ -16,7 +16,10 @@ export class ApiError extends Error {
   }
 }
 
-/** Why the page asks for a token: ours is not good (empty), or what else the gateway said; null while it need not. */
+/**
+ * Why the page asks for a token: ours is not good (empty), or what else the gateway said; null
+ * while it need not.
+ */
 export const refused = store<string | null>(null);
 /** Since when requests fail; null while the gateway answers. */
 export const downSince = store<number | null>(null);

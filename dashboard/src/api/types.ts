@@ -1,11 +1,14 @@
-// The gateway's shapes, from its OpenAPI description; what the page knows more exactly is said here.
-// Instants are RFC 3339, spans text such as "30m".
+// The gateway's shapes, from its OpenAPI description; what the page knows more exactly is said
+// here. Instants are RFC 3339, spans text such as "30m".
 
 import type { components } from "./types.gen";
 
 type Described = components["schemas"];
 
-/** An object as an answer has it: a field is there with a value or is left out. `Always` names those that never are. */
+/**
+ * An object as an answer has it: a field is there with a value or is left out. `Always` names those
+ * that never are.
+ */
 type Answer<T, Always extends keyof T = never> = { [K in Exclude<keyof T, Always>]?: NonNullable<T[K]> } & {
   [K in Always]-?: NonNullable<T[K]>;
 };
@@ -51,7 +54,9 @@ export type Unique = Exclude<Described["UniqueLine"], string>;
 
 export type Group = Partial<Exclude<Described["GroupLine"], string>> & { key: string };
 
-/** A job, or its tombstone. Sent fields that a job to send has and an answer has not are left out. */
+/**
+ * A job, or its tombstone. Sent fields that a job to send has and an answer has not are left out.
+ */
 export type Job = With<
   Answer<
     Omit<Described["ListedJob"], "delay" | "at" | "target" | "callback">,

@@ -36,7 +36,10 @@ show();
 language.watch((value) => (keep("punctual.language", value), show()));
 theme.watch((value) => (keep("punctual.theme", value), show()));
 
-/** The token; `serve` prints an address that ends in `#token=...`, which is taken and hidden at once. */
+/**
+ * The token; `serve` prints an address that ends in `#token=...`, which is taken and hidden at
+ * once.
+ */
 export const token = store<string>(takeToken());
 token.watch((value) => sessionStorage.setItem("punctual.token", value));
 

@@ -1,4 +1,5 @@
-// Walks the lists of a plan as far as somebody scrolls; keeps what came, tells how much was looked at.
+// Walks the lists of a plan as far as somebody scrolls; keeps what came, tells how much was looked
+// at.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { list } from "../api/client";
 import { ApiError } from "../api/http";

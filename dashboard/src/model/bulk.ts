@@ -1,4 +1,5 @@
-// Edits of many jobs: count first, then do to exactly those that were counted, then undo where it can be.
+// Edits of many jobs: count first, then do to exactly those that were counted, then undo where it
+// can be.
 import { TARGETS_MAX, editFilter, editTargets, enqueueText, job as getJob, list } from "../api/client";
 import type { Action, Edited, Filter, Job, Query } from "../api/types";
 import { rawField } from "./json";

@@ -1,4 +1,5 @@
-// How the steps of a flow depend on each other: layers, a drawing, the longest chain that is left, what holds the flow.
+// How the steps of a flow depend on each other: layers, a drawing, the longest chain that is left,
+// what holds the flow.
 import { type Edge, type FlowCounts, type Step, isSettled } from "../api/types";
 
 /** A larger flow is not drawn. */
@@ -68,7 +69,9 @@ export function longestChain(steps: Step[], edges: Edge[]): string[] {
 
 const WEIGHT = { dead: 0, cancelled: 1, active: 2, ready: 3, scheduled: 4, held: 5, completed: 6 };
 
-/** What keeps a flow from its end: steps that ended badly, and those that wait for no other step. */
+/**
+ * What keeps a flow from its end: steps that ended badly, and those that wait for no other step.
+ */
 export function holdsOf(steps: Step[], edges: Edge[]): Step[] {
   const names = new Set(steps.map(({ id }) => id));
   const inside = new Set(edges.filter(({ met, from_id: from }) => !met && names.has(from)).map(({ to_id: to }) => to));

@@ -20,9 +20,10 @@ export interface Series {
 const STEPS_MIN = 10;
 
 /**
- * The last `minutes` in steps of `step` minutes; counts are per minute, p99 the worst, p50 weighted by claims.
- * The step that is not over yet counts by its full minutes, and is left out while it has none.
- * A server whose first minute runs shows that minute. Where nothing is known of the time before, the first step is the first with data.
+ * The last `minutes` in steps of `step` minutes; counts are per minute, p99 the worst, p50 weighted
+ * by claims. The step that is not over yet counts by its full minutes, and is left out while it has
+ * none. A server whose first minute runs shows that minute. Where nothing is known of the time
+ * before, the first step is the first with data.
  */
 export function series(histories: (Minute[] | undefined)[], now: number, minutes: number, step: number): Series {
   const width = step * 60_000;
@@ -62,7 +63,10 @@ const ALONE = 1_000;
 /** At most that share of the steps may be left above the axis, and one in any case. */
 const ABOVE_SHARE = 0.05;
 
-/** Where a logarithmic axis ends, so that a few false values do not press all others flat; null where it ends at the highest. */
+/**
+ * Where a logarithmic axis ends, so that a few false values do not press all others flat; null
+ * where it ends at the highest.
+ */
 export function axisTop(lines: (number | null)[][]): number | null {
   const steps = (lines[0] ?? []).map((_, index) => Math.max(...lines.map((line) => line[index] ?? 0)));
   const falling = steps.filter((value) => value > 0).sort((a, b) => b - a);
@@ -110,7 +114,8 @@ export function dueBars(buckets: DueBucket[], now: number, range: DueRange): { b
   const bars = Array.from({ length: count }, (_, index) => ({ from: now + index * bar, until: now + (index + 1) * bar, jobs: 0 }));
   let later = 0;
   for (const bucket of buckets) {
-    // A bucket counts where its middle lies: buckets are never wider than the bars of their distance.
+    // A bucket counts where its middle lies: buckets are never wider than the bars of their
+    // distance.
     const from = Date.parse(bucket.from);
     const until = bucket.until ? Date.parse(bucket.until) : NaN;
     const middle = Number.isNaN(until) ? from : (from + until) / 2;

@@ -19,7 +19,9 @@ export interface Problem {
   weight: number;
 }
 
-/** As the engine's own rule of health: the oldest due job may wait that long while workers are free. */
+/**
+ * As the engine's own rule of health: the oldest due job may wait that long while workers are free.
+ */
 const OVERDUE_MS = 5_000;
 /** With free workers that is soon as bad as it gets: something is broken. */
 const STUCK_MS = 15_000;
@@ -69,7 +71,10 @@ export function recentOf(counts: RecentCounts, now: number): Recent {
   };
 }
 
-/** Jobs that a worker has: what it says it runs, or the jobs that it holds a lease of, whichever is more. */
+/**
+ * Jobs that a worker has: what it says it runs, or the jobs that it holds a lease of, whichever is
+ * more.
+ */
 export const busyOf = (worker: WorkerNow) => Math.max(worker.busy, worker.leased);
 export const freeOf = (worker: WorkerNow) => Math.max(0, worker.slots - busyOf(worker));
 

@@ -11,7 +11,10 @@ export function patternText({ schedule: of }: Schedule): string {
 /** The patterns of which no run comes. */
 export const exceptText = ({ schedule: of }: Schedule) => [...(of.except ?? []), ...(of.except_seconds ?? []), ...(of.except_quartz ?? [])].join(" + ");
 
-/** An instant by the clock of a zone: `Mon 2026-11-30 09:00:00`. A zone that this browser does not know is not converted. */
+/**
+ * An instant by the clock of a zone: `Mon 2026-11-30 09:00:00`. A zone that this browser does not
+ * know is not converted.
+ */
 export function inZone(instant: string, zone: string): string {
   try {
     const format = new Intl.DateTimeFormat("en-CA", { timeZone: zone, hourCycle: "h23", weekday: "short", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" });

@@ -4,7 +4,9 @@ import { readInstant, readSpan } from "./time";
 
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 export const isId = (text: string) => ID.test(text.trim());
-/** The end of an id as commands take it, eight or more of its characters; null if the text is none. */
+/**
+ * The end of an id as commands take it, eight or more of its characters; null if the text is none.
+ */
 export function idEnd(text: string): string | null {
   const end = text.trim().replaceAll("-", "").toLowerCase();
   return /^[0-9a-f]{8,31}$/.test(end) ? end : null;

@@ -1,4 +1,5 @@
-// What the server is: its engine, what an answer survives, what it takes, and whether its loops run.
+// What the server is: its engine, what an answer survives, what it takes, and whether its loops
+// run.
 import { info } from "../api/client";
 import { known } from "../app/access";
 import { useKeys } from "../app/keys";

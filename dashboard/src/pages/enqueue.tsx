@@ -123,7 +123,10 @@ export function Enqueue({ params }: { params: URLSearchParams }) {
 
 const policyOf = (unique: Job["unique"]) => (typeof unique === "object" && unique.policy) || "keep";
 
-/** The body as sent: fields that were left empty stay away, the payload keeps every byte, and so does what a copy has beside. */
+/**
+ * The body as sent: fields that were left empty stay away, the payload keeps every byte, and so
+ * does what a copy has beside.
+ */
 function body(form: Form, kept: Kept): string {
   const { unique, group, payload_base64, content_type, ...others } = kept;
   const payload = form.payload.trim() || null;

@@ -106,7 +106,10 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
   );
 }
 
-/** The view that says most: what is wrong or waits before what is done; without a job, which jobs there were. */
+/**
+ * The view that says most: what is wrong or waits before what is done; without a job, which jobs
+ * there were.
+ */
 function first(queue: QueueNow): View {
   const order: State[] = ["ready", "active", "dead", "scheduled", "held", "cancelled", "completed"];
   return order.find((state) => queue[state] > 0) ?? "ends";

@@ -1,4 +1,5 @@
-// One schedule: its next runs by the clock of its zone, its last ones, and what may be done with it.
+// One schedule: its next runs by the clock of its zone, its last ones, and what may be done with
+// it.
 import { useState } from "preact/hooks";
 import { list, resumeSchedule, runSchedule, schedule as getSchedule, skipSchedule } from "../api/client";
 import type { Job, Schedule } from "../api/types";

@@ -1,4 +1,5 @@
-// How each attempt of a job ended, the latest first, and what was seen of it since the page was opened.
+// How each attempt of a job ended, the latest first, and what was seen of it since the page was
+// opened.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { stats } from "../api/client";

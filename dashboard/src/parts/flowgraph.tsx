@@ -1,4 +1,5 @@
-// The graph of a flow: its steps in layers, what each waits for, and the longest chain that is left.
+// The graph of a flow: its steps in layers, what each waits for, and the longest chain that is
+// left.
 import { useMemo } from "preact/hooks";
 import { STEPS_MAX, edges as getEdges, steps as getSteps } from "../api/client";
 import type { Edge, FlowCounts, Step, StepList } from "../api/types";

@@ -1,4 +1,5 @@
-// What holds a flow: the steps that wait for no other one, and those that ended badly, each with its reason.
+// What holds a flow: the steps that wait for no other one, and those that ended badly, each with
+// its reason.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { STEPS_MAX, job as getJob, steps as getSteps } from "../api/client";

@@ -46,7 +46,8 @@ export function JobList({ query, plan, total, withQueue }: Props) {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [all, setAll] = useState(false);
   const [current, showCurrent] = useState(-1);
-  // Two keys may come before the page is drawn again: the second goes by this, not by what is drawn.
+  // Two keys may come before the page is drawn again: the second goes by this, not by what is
+  // drawn.
   const at = useRef(-1);
   const setCurrent = (index: number) => ((at.current = index), showCurrent(index));
   const [anchor, setAnchor] = useState(0);

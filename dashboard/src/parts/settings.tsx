@@ -33,7 +33,8 @@ export function Settings({ queue, close }: { queue: string; close(): void }) {
       tell({ text: `${queue}: ${say.saved}` });
       close();
     } catch (failure) {
-      // Another person was faster: what that person wrote is shown, with what is to be written beside it.
+      // Another person was faster: what that person wrote is shown, with what is to be written
+      // beside it.
       setError((failure as Error).message);
       read.again();
       setBusy(false);

@@ -37,7 +37,10 @@ export function inView(row: HTMLElement | null) {
   if (row && chosen) row.scrollLeft = chosen.offsetLeft - row.offsetLeft - (row.clientWidth - chosen.clientWidth) / 2;
 }
 
-/** Ids begin with their time, so jobs of one minute differ only at the end: the command takes these characters. */
+/**
+ * Ids begin with their time, so jobs of one minute differ only at the end: the command takes these
+ * characters.
+ */
 export const idTail = (id: string) => id.slice(-8);
 /** Enough of an id to tell it from others by eye. */
 export const shortId = (id: string) => `${id.slice(0, 8)}…${idTail(id)}`;

@@ -1,4 +1,5 @@
-// What the overview tells of time: charts, what falls due, workers. The test moves the clock, nothing waits for it.
+// What the overview tells of time: charts, what falls due, workers. The test moves the clock,
+// nothing waits for it.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { launch } from "../browser.mjs";

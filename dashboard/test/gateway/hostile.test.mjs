@@ -1,4 +1,5 @@
-// What others sent is text and nothing else: in payloads, keys, headers, errors, results, progress and workers' names.
+// What others sent is text and nothing else: in payloads, keys, headers, errors, results, progress
+// and workers' names.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { HOSTILE } from "../../dev/seed.mjs";

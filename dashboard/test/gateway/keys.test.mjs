@@ -1,4 +1,5 @@
-// Everything by keys alone, and every control has a name for those who do not see it. On the real gateway.
+// Everything by keys alone, and every control has a name for those who do not see it. On the real
+// gateway.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { launch } from "../browser.mjs";
