@@ -66,7 +66,7 @@ pub const GROUPS_MAX: usize = 200;
 const GROUPS: usize = 50;
 /// Jobs that one call of the engine examines.
 const STEP: usize = 1_000;
-/// Characters of an error that tell groups apart.
+/// Characters of an error that distinguish groups.
 const ERROR_CHARS_MAX: usize = 200;
 /// A part of an error that is shorter finds too much.
 const SEARCH_CHARS_MIN: usize = 4;

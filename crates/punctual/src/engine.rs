@@ -159,8 +159,9 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
 
     /// Waits for work, for jobs to settle, or for changes, at most until an instant of engine time.
     ///
-    /// What it says is a hint: claim or get to learn the truth. Work whose wakeup was lost, as who
-    /// heard it has gone, is found within a second all the same; so nobody need claim just in case.
+    /// The answer is a hint: a claim or a get returns the truth. If a wakeup is lost because the
+    /// waiter that received it has gone, another one finds the work within a second. So no worker
+    /// needs to poll.
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited>;
 
     /// Answers jobs by id or unique key, in order, each with the reason why it has not run if

@@ -38,7 +38,7 @@ pub enum ErrorKind {
     /// Another job stands in the way: it has the id with other content, is active and holds the
     /// unique key, or is in the queue that is to be deleted.
     Conflict,
-    /// A versioned record was changed by somebody else since it was read.
+    /// Another caller changed a versioned record since it was read.
     VersionConflict,
     /// This engine does not have the capability that the call needs.
     Unsupported,
@@ -217,7 +217,7 @@ impl Error {
         self.0.kind
     }
 
-    /// The operation that failed; empty if nobody named it.
+    /// The operation that failed; empty if unknown.
     pub fn operation_name(&self) -> &'static str {
         self.0.operation
     }

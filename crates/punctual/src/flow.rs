@@ -142,7 +142,7 @@ pub struct FlowStep {
 }
 
 impl FlowStep {
-    /// The id that the job must have: the same for the same names, whoever computes it.
+    /// The id that the job must have: the same for the same names in every process.
     pub fn id(&self) -> JobId {
         step_id(&self.flow, &self.step, self.role)
     }

@@ -27,7 +27,7 @@ pub enum Bug {
     GroupOvertaken,
     /// A cancelled job is left in its lane and claimed.
     StaleIndexEntryClaimed,
-    /// An extend does not look who holds the lease.
+    /// An extend does not check which worker holds the lease.
     ExtendWithoutToken,
     /// A crash counts as a failure.
     CrashCountedAsFailure,
@@ -63,7 +63,7 @@ pub enum Bug {
     HalfPlanRuns,
     /// A share that has had its turn stands where it stood.
     PassNotRaised,
-    /// An extend keeps memos without looking who holds the lease.
+    /// An extend keeps memos without checking which worker holds the lease.
     MemoWithoutToken,
     /// A guard is not compared with the record that it names.
     GuardNotCompared,

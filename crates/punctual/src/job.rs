@@ -62,7 +62,7 @@ use serde::{Deserialize, Serialize};
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The stable name that picks the handler; never rename it while jobs are pending.
     const KIND: &str;
-    /// The queue it is sent to unless told otherwise.
+    /// The queue it is sent to by default.
     const QUEUE: &str = "default";
 }
 

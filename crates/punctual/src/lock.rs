@@ -155,7 +155,7 @@ impl Lock {
         self
     }
 
-    /// Takes the lock, or answers at once who holds it.
+    /// Takes the lock, or returns its holder at once.
     ///
     /// # Errors
     /// `conflict` while another one holds it; `invalid_name` for a name over 123 characters or with
@@ -170,8 +170,8 @@ impl Lock {
 
     /// Waits until the lock is free and takes it, at most for that span.
     ///
-    /// The engine wakes who waits when the holder releases; nothing is polled but the death of a
-    /// holder, once a second. Who waits longest is not first for sure. An engine that is away
+    /// The engine wakes waiters when the holder releases. They poll once a second only for the
+    /// death of a holder. The longest waiter is not always the first. An engine that is away
     /// meanwhile is tried again.
     ///
     /// # Errors

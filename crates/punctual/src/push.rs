@@ -88,8 +88,8 @@ pub fn set(job: &mut NewJob, name: &str, value: &str) {
     job.headers.push((name.to_owned(), value.to_owned()));
 }
 
-/// How long a callback is known after it was posted, so that who looks for jobs that nobody told of
-/// does not tell of it again.
+/// How long a callback is known after it was posted, so that the search for jobs without a callback
+/// does not post it again.
 const CALLBACK_KEPT: Duration = hours(1);
 
 /// The job that posts how another one ended, for an effect of the settle that ends it; `None` if

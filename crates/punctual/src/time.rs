@@ -190,7 +190,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to, for tests.
+/// A manual clock, for tests: it moves only by `advance` and `set`.
 ///
 /// ```
 /// use punctual::time::{Clock, ManualClock, days};
@@ -218,13 +218,13 @@ impl ManualClock {
         clock
     }
 
-    /// Moves the clock forward and wakes whoever slept until then.
+    /// Moves the clock forward and wakes all that slept until then.
     pub fn advance(&self, span: Duration) {
         let now = self.now() + span;
         self.set(now);
     }
 
-    /// Sets the clock, backward too, and wakes whoever slept until then.
+    /// Sets the clock, backward too, and wakes all that slept until then.
     pub fn set(&self, now: Timestamp) {
         let mut manual = self.lock();
         manual.now = now;
@@ -235,7 +235,7 @@ impl ManualClock {
         }
     }
 
-    /// The earliest instant that somebody sleeps until, if anybody does.
+    /// The earliest instant that a task sleeps until, if one sleeps.
     pub fn next_sleeper(&self) -> Option<Timestamp> {
         self.lock().sleepers.keys().next().map(|(until, _)| *until)
     }

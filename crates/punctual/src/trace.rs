@@ -18,8 +18,8 @@ pub fn parent(headers: &Headers) -> Option<&str> {
     is_parent(only).then_some(only)
 }
 
-/// The headers whose trace follow-ups go on with: under the attempt's own span, where somebody
-/// follows it.
+/// The headers whose trace follow-ups go on with: under the attempt's own span, if a subscriber
+/// records it.
 pub(crate) fn cause(headers: &Headers) -> Cow<'_, Headers> {
     #[cfg(feature = "otel")]
     if let Some(parent) = crate::otel::parent_under(&tracing::Span::current()) {

@@ -1,4 +1,4 @@
-//! The twelve verbs as bytes: what a gateway and those who call it speak with each other.
+//! The twelve verbs as bytes: what a gateway and its callers exchange.
 //!
 //! A version and MessagePack with named fields. It is for the same version on both ends; other
 //! programs speak the JSON of the gateway.
@@ -94,9 +94,8 @@ impl Call {
     }
 }
 
-/// How long, at most, a gateway is silent while somebody waits: then it answers `204` without a
-/// body, which says that it is there, and is asked again. A connection that is dead without a word
-/// is found out so.
+/// How long, at most, a gateway is silent during a wait. Then it answers `204` without a body, and
+/// the client calls again. So the client notices a dead connection.
 pub fn silence_of_wait(what: &WaitFor) -> Duration {
     match what {
         WaitFor::Work(_) => seconds(4),
@@ -104,7 +103,7 @@ pub fn silence_of_wait(what: &WaitFor) -> Duration {
     }
 }
 
-/// An error that travels: all but its source, which is told as a value.
+/// An error that travels: all but its source, which travels as a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     kind: ErrorKind,

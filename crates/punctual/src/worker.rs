@@ -297,8 +297,8 @@ impl Worker {
         self
     }
 
-    /// Claims from these queues: by names alone, an earlier one is emptied before a later one is
-    /// looked at; with weights, they take turns at being the first.
+    /// Claims from these queues: by names alone, an earlier one is emptied before the worker claims
+    /// from a later one; with weights, they take turns at being the first.
     ///
     /// ```
     /// # use punctual::{MemoryEngine, Worker};
@@ -447,7 +447,7 @@ impl Worker {
 
     /// Runs until the shutdown: a future, or [`shutdown_signal`].
     ///
-    /// An error is a mistake in its set-up, told before anything is claimed: no queue, two handlers
+    /// An error is a mistake in its set-up, returned before the first claim: no queue, two handlers
     /// of one kind, a state that was not given. Or the engine stopped itself (`engine_stopped`):
     /// handlers are aborted then, and their jobs run again once it is open again.
     pub fn run_until(&self, shutdown: impl Into<Shutdown>) -> BoxFuture<'static, Result<()>> {

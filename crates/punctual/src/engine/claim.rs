@@ -109,7 +109,7 @@ impl fmt::Debug for Token {
 /// How one claim over several queues chooses among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ClaimOrder {
-    /// An earlier queue of the list is emptied before a later one is looked at.
+    /// An earlier queue of the list is emptied before the engine reads a later one.
     #[default]
     Strict,
     /// The queues take turns within the claim, one job each, starting with the first.
@@ -151,7 +151,7 @@ pub enum WorkerPlace {
     Elsewhere,
 }
 
-/// Who claims at the instant `wake_at` of an answer.
+/// Which worker claims at the instant `wake_at` of an answer.
 ///
 /// An engine whose waiting workers are woken by its own process says [`Claimer`](Self::Claimer)
 /// always. One that many processes share may pick one worker of all that wait for an instant.
@@ -170,9 +170,9 @@ pub enum WakeBy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Claim {
-    /// Who asks.
+    /// The worker that claims.
     pub worker: WorkerRecord,
-    /// The queues to look at, 1 to 64, in this order.
+    /// The queues to claim from, 1 to 64, in this order.
     pub queues: Vec<String>,
     /// How to choose among them.
     pub order: ClaimOrder,
@@ -213,7 +213,7 @@ impl Claim {
         }
     }
 
-    /// Says who claims.
+    /// Sets the worker that claims.
     #[must_use]
     pub fn worker(mut self, worker: WorkerRecord) -> Self {
         self.worker = worker;
@@ -278,11 +278,11 @@ pub struct Claimed {
     /// Engine time.
     pub now: Timestamp,
     /// The earliest instant at which a claim of the same queues could answer more by the passing of
-    /// time alone; `now` if work was left; `None` if only a call of somebody can bring any.
+    /// time alone; `now` if work was left; `None` if only another call can bring any.
     pub wake_at: Option<Timestamp>,
     /// Whether suspects wait in these queues for a claim in [`ClaimMode::Alone`].
     pub suspects_wait: bool,
-    /// Who claims at `wake_at`.
+    /// Which worker claims at `wake_at`.
     pub wake_by: WakeBy,
     /// The queues of this claim that have limits. While there are any, a worker claims for its free
     /// slots only: a job of a limited queue that waits in a worker would use up what another could

@@ -147,7 +147,7 @@ pub enum Control {
         /// What to do.
         act: FlowAct,
     },
-    /// Reads who waits for jobs, of flows or of none.
+    /// Reads which jobs wait for these, of flows or of none.
     Dependants {
         /// The jobs that are waited for, at most a batch.
         of: Vec<JobId>,
@@ -205,7 +205,7 @@ pub enum FlowAct {
         /// Their names, at most a batch.
         steps: Vec<String>,
     },
-    /// Reads who waits for whom.
+    /// Reads which jobs wait for which.
     Edges {
         /// Only those after this one.
         after: Option<(u32, JobId)>,
@@ -236,7 +236,7 @@ pub enum ScheduleAct {
     Run,
     /// Cancels the next run, if one is to come.
     Skip,
-    /// Enqueues runs of past instants, without a look at overlaps. An instant whose run is still
+    /// Enqueues runs of past instants, without regard to overlaps. An instant whose run is still
     /// known answers `duplicate`.
     Backfill {
         /// The instants, at most a batch.
@@ -271,7 +271,7 @@ pub enum Controlled {
     ),
     /// Purged a part.
     Purged {
-        /// Jobs looked at.
+        /// Jobs examined.
         examined: usize,
         /// Jobs cancelled.
         matched: usize,
@@ -348,7 +348,7 @@ pub enum Controlled {
         /// Where to go on; `None` at the end.
         next: Option<u32>,
     },
-    /// Who waits for whom.
+    /// Which jobs wait for which.
     Edges {
         /// In the order of the jobs that are waited for.
         edges: Vec<Edge>,
@@ -444,7 +444,7 @@ pub enum RecordValue {
     ),
 }
 
-/// What a queue is told.
+/// The settings of a queue: its bounds and limits.
 ///
 /// ```
 /// use punctual::engine::{QueueSettings, Rate};

@@ -30,7 +30,7 @@ pub enum Select {
     ),
     /// Those that a filter finds, a bounded number per call; call again with the answer's cursor.
     Filter {
-        /// What to look for.
+        /// What to match.
         filter: Filter,
         /// Where the last call ended.
         cursor: Option<Cursor>,
@@ -86,7 +86,7 @@ pub enum Action {
 pub struct Edited {
     /// For `Targets`: one per target in order. For a filter: one per match, with its id.
     pub verdicts: Vec<(Option<JobId>, EditVerdict)>,
-    /// Jobs looked at.
+    /// Jobs examined.
     pub examined: usize,
     /// Jobs that the filter matched (or targets that exist).
     pub matched: usize,

@@ -191,10 +191,10 @@ pub struct Info {
     /// less while tombstones go early because they have reached [`Limits::tombstone_bytes`].
     #[serde(default)]
     pub resend_window: Duration,
-    /// How often the clock jumped since the start: back, or over a gap in which nobody was
-    /// answered.
+    /// How often the clock jumped since the start: back, or over a gap in which the engine answered
+    /// no call.
     pub clock_jumps: u64,
-    /// Bytes that the store takes in memory and on disk, where the engine can tell.
+    /// Bytes that the store takes in memory and on disk, where the engine knows.
     pub store_bytes: Option<u64>,
     /// Into how many shards it cuts a namespace, the largest number of those it serves; 1 if it
     /// cuts none.
@@ -267,7 +267,8 @@ impl Health {
         self.ok && self.problems.is_empty() && self.of_namespaces.is_empty()
     }
 
-    /// Every problem in words, those of a namespace under its name: for who may see all of them.
+    /// Every problem in words, those of a namespace under its name: for callers that may see all of
+    /// them.
     pub fn problem_texts(&self) -> impl Iterator<Item = String> {
         let of_namespaces = self.of_namespaces.iter().map(ToString::to_string);
         self.problems.iter().cloned().chain(of_namespaces)

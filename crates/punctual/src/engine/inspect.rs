@@ -287,7 +287,7 @@ pub fn job_named(name: &str) -> Option<JobId> {
 /// What to list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct List {
-    /// Where to look.
+    /// Which index to read.
     pub by: ListBy,
     /// What else must hold; what is not in `by` is a scan.
     pub filter: Filter,
@@ -328,7 +328,7 @@ pub enum ListBy {
         key: String,
     },
     /// Every job of the namespace, in an order of the engine's own: a scan. A job that comes or
-    /// goes meanwhile may be left out or told twice.
+    /// goes meanwhile may be left out or returned twice.
     All,
 }
 
@@ -447,7 +447,7 @@ pub struct Cursor(pub Bytes);
 pub struct Listing {
     /// The jobs found.
     pub jobs: Vec<JobRecord>,
-    /// Jobs looked at.
+    /// Jobs examined.
     pub examined: usize,
     /// Where to go on; `None` at the end.
     pub cursor: Option<Cursor>,

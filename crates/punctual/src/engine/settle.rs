@@ -18,7 +18,7 @@ pub struct Settle {
     pub leases: Vec<LeaseReport>,
 }
 
-/// The longest lateness or run time that engines tell apart from longer ones: an hour, in
+/// The longest lateness or run time that engines distinguish from longer ones: an hour, in
 /// microseconds. A longer sample counts as that.
 pub const SAMPLE_US_MAX: u64 = 3_600_000_000;
 

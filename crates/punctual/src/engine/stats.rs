@@ -152,7 +152,7 @@ pub struct QueueStats {
     #[serde(default)]
     pub limits: Option<LimitStats>,
     /// The shares with the most ready jobs, then the most active ones, if asked for. Of shares with
-    /// fewer than 16 jobs, the first 1,000 by key are looked at.
+    /// fewer than 16 jobs, the engine reads the first 1,000 by key.
     #[serde(default)]
     pub shares: Vec<ShareStats>,
 }

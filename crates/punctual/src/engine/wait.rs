@@ -71,7 +71,7 @@ pub enum Waited {
     },
 }
 
-/// One change of one job, for dashboards; best effort, recorded only while somebody watches.
+/// One change of one job, for dashboards; best effort, recorded only while a caller watches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The job.

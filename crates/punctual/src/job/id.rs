@@ -27,7 +27,8 @@ pub struct JobId(Uuid);
 const SHARD_SHIFT: u32 = 52;
 const SHARD_MASK: u128 = 0x3ff << SHARD_SHIFT;
 
-/// The form of an id of version 8, in its first byte: derived from a name by whoever enqueues it.
+/// The form of an id of version 8, in its first byte: derived from a name by the caller that
+/// enqueues it.
 const FORM_DERIVED: u8 = 1;
 /// The run of a schedule.
 const FORM_OCCURRENCE: u8 = 2;
@@ -81,7 +82,7 @@ impl JobId {
         Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
     }
 
-    /// The id of a schedule's run: the same for the same name and instant, whoever computes it.
+    /// The id of a schedule's run: the same for the same name and instant in every process.
     ///
     /// Version 8: 8 bits of its form, 60 of the SHA-256 of the name, 54 of the microseconds.
     ///
@@ -98,7 +99,7 @@ impl JobId {
         Self::of_form(FORM_OCCURRENCE, schedule, micros)
     }
 
-    /// The id of a step of a flow: the same for the same names, whoever computes it.
+    /// The id of a step of a flow: the same for the same names in every process.
     ///
     /// Version 8: 8 bits of its form, 60 of the SHA-256 of the flow's name, 54 of that of the
     /// step's.
@@ -118,8 +119,7 @@ impl JobId {
         Self(uuid::Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid())
     }
 
-    /// Whether ids of this form are those of runs and of steps: nobody can put another job in their
-    /// place.
+    /// Whether ids of this form are those of runs and of steps: no other job can take their place.
     pub fn is_reserved(self) -> bool {
         let [form, ..] = *self.as_bytes();
         self.0.get_version_num() == 8 && (form == FORM_OCCURRENCE || form == FORM_STEP)

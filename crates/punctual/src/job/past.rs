@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 
 /// An attempt that did not complete its job.
 ///
-/// The attempt that runs, and the one that completed the job, are told by the job itself.
+/// The record of the job itself has the attempt that runs and the one that completed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastAttempt {
     /// Its number, counted from 1.

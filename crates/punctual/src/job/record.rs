@@ -187,7 +187,7 @@ pub enum DeadReason {
     Permanent = 1,
     /// It ended its worker while it ran alone.
     Poison = 2,
-    /// Its queue was full and told to dead-letter its oldest.
+    /// Its queue was full and set to dead-letter its oldest.
     Overflow = 3,
 }
 

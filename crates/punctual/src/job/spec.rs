@@ -173,8 +173,8 @@ pub struct NewJob {
 /// The header of a follow-up that has the id of the job whose attempt caused it.
 pub const PARENT_HEADER: &str = "punctual-parent";
 
-/// The headers that must be the same when an id is sent again: all but those that say who asked and
-/// not for what, in any case: the trace context, `traceparent` and `tracestate`, and
+/// The headers that must be the same when an id is sent again: all but those that name the cause
+/// and not the work, in any case: the trace context, `traceparent` and `tracestate`, and
 /// [`PARENT_HEADER`].
 pub fn content_headers(headers: &[(String, String)]) -> impl Iterator<Item = &(String, String)> {
     let asks = ["traceparent", "tracestate", PARENT_HEADER];
@@ -284,7 +284,7 @@ impl NewJob {
     }
 
     /// An import brings runs of schedules as they were, and steps have the ids that go with them;
-    /// nobody else names one.
+    /// no other job may have one.
     fn check_id(&self) -> Result<()> {
         let is_run = self
             .history

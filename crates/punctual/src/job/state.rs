@@ -123,7 +123,7 @@ pub enum Event {
     Expire,
     /// Another job took its unique key.
     Replace,
-    /// The queue was full and told to dead-letter its oldest.
+    /// The queue was full and set to dead-letter its oldest.
     Overflow,
     /// A person or program sent it back to its queue, or a job that it waits for.
     Redrive,

@@ -216,8 +216,8 @@ impl Machine {
             && content_headers(&spec.headers).eq(content_headers(&job.headers)))
     }
 
-    /// Whether the queue may take one more pending job, after dead-lettering if it is told to;
-    /// jobs that go anyway are neither counted nor dead-lettered.
+    /// Whether the queue may take one more pending job, after dead-lettering if it is set to; jobs
+    /// that go anyway are neither counted nor dead-lettered.
     fn make_room(&mut self, queue: u32, goes: &[JobId]) -> Result<bool> {
         let state = self.queue_state(queue)?;
         let Some(max) = state.settings.max_pending else {

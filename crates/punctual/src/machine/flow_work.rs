@@ -201,8 +201,8 @@ impl Machine {
         self.derived.flows.with_tasks.range(of).next().is_some()
     }
 
-    /// Wakes workers for tasks that this step could not do: by the queues of those that a job is to
-    /// tell, and of the first and the last steps, as far as they are still there.
+    /// Wakes workers for tasks that this step could not do: by the queues of the jobs that wait for
+    /// a job, and of the first and the last steps, as far as they are still there.
     fn wake_for_tasks(&mut self) -> Result<()> {
         for flow in std::mem::take(&mut self.derived.flows.new_tasks) {
             if !self.derived.flows.with_tasks.contains(&flow) {
@@ -421,7 +421,7 @@ impl Machine {
         Ok(self.rows.todo.first(from, to)?.is_some())
     }
 
-    /// Takes back that a job is to tell those who wait for it: it runs again.
+    /// Drops the task to update the jobs that wait for a job: it runs again.
     pub(super) fn drop_fire(&mut self, flow: &RecordKey, id: JobId) {
         let key = TodoKey {
             namespace: flow.namespace,

@@ -267,8 +267,8 @@ impl Machine {
         self.rows.links.put(&mut self.journal, key.clone(), link);
     }
 
-    /// A linked or watched job has settled: its flow counts it, and those that wait hear of it
-    /// before this step ends.
+    /// A linked or watched job has settled: its flow counts it, and the jobs that wait for it are
+    /// updated before this step ends.
     pub(super) fn link_settled(&mut self, job: &Loaded, state: JobState) -> Result<()> {
         let end = end_of(job, state);
         let mut is_watched = job.status.watched;
@@ -303,8 +303,8 @@ impl Machine {
         }
     }
 
-    /// Counts a step that has ended; whether its flow is yet to be sealed, so that the seal tells
-    /// those that wait for it.
+    /// Counts a step that has ended; whether its flow is yet to be sealed, so that the seal updates
+    /// the jobs that wait for it.
     pub(super) fn count_end(&mut self, namespace: u32, link: &LinkRow, end: End) -> Result<bool> {
         let key = flow_key(namespace, link);
         let Some(mut row) = self.rows.flows.get(&key)? else {

@@ -1,7 +1,7 @@
 //! The limits of a queue: what may be claimed now, when they open, and since when they are open.
 //!
 //! Active jobs are those with a lease, so a slot is free in the step that ends one. A rate counts
-//! claims. A closed queue costs a claim one look here, whatever waits in it.
+//! claims. A closed queue costs a claim one read here, whatever waits in it.
 
 use std::ops::Bound;
 
@@ -395,7 +395,7 @@ impl Machine {
         Ok(reasons)
     }
 
-    /// The limits of a queue as statistics tell them; `oldest` is the due of its first ready job.
+    /// The limits of a queue for statistics; `oldest` is the due of its first ready job.
     pub(super) fn limit_stats(
         &self,
         id: u32,

@@ -12,12 +12,12 @@ use crate::time::{Timestamp, days, hours};
 
 /// How long a queue is kept that has nothing but its history: as long as that is.
 const IDLE: Duration = days(1);
-/// How often all queues are looked at.
+/// How often all queues are examined.
 const ROUND: Duration = hours(1);
-/// Queues that one step looks at.
+/// Queues that one step examines.
 const LOOKED_AT: usize = 20;
 
-/// The round that looks at every queue.
+/// The round that examines every queue.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     /// The queues that it has not come to.

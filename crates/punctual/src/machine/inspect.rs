@@ -104,7 +104,7 @@ impl Machine {
         })
     }
 
-    /// Looks through an index for what a filter matches, a bounded number.
+    /// Reads an index for what a filter matches, a bounded number.
     pub(super) fn find(
         &mut self,
         namespace: &Namespace,

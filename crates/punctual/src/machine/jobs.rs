@@ -102,7 +102,7 @@ impl Machine {
         self.rows.status.put(&mut self.journal, key, status);
     }
 
-    /// Tells whoever watches that a job's state is new.
+    /// Reports the new state of a job to watchers.
     pub(super) fn changed(&mut self, job: &Loaded) {
         if self.signals.watched(self.now) {
             let queue = self.derived.queues.get(&job.spec.queue);
@@ -203,7 +203,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Looks the head up again if the one that left may have been it.
+    /// Reads the head again if the one that left may have been it.
     pub(super) fn refresh_due_head(&mut self, id: u32, left: Timestamp) -> Result<()> {
         if self.derived.due_heads_wait {
             return Ok(());

@@ -39,7 +39,7 @@ pub(super) struct Named {
     blocked: FxHashMap<u32, usize>,
     /// How many rows wait only to be forgotten.
     idle: usize,
-    /// After a change of a family: its namespace and prefix, and the last limit looked at since.
+    /// After a change of a family: its namespace and prefix, and the last limit examined since.
     unchecked: Vec<(u32, String, String)>,
 }
 
@@ -403,7 +403,7 @@ impl Machine {
     }
 
     /// After recovery: which queues have jobs with named limits, and how many limits are blocked.
-    /// Settings of families may have changed just before the end: all lines are looked at again.
+    /// Settings of families may have changed just before the end: all lines are read again.
     pub(super) fn recover_limits(&mut self) -> Result<()> {
         let all =
             (self.rows.named_jobs).scan(Bound::Unbounded, Bound::Unbounded, false, usize::MAX)?;

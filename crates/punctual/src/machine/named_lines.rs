@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::job::JobId;
 use crate::time::{Timestamp, seconds};
 
-/// Queues that a freed slot of a limit looks at; others look at the limit once a second.
+/// Queues that a freed slot of a limit wakes; others read the limit once a second.
 const QUEUES_WOKEN: usize = 64;
 /// Lines of one queue that one claim reads.
 const LINES_OPENED: usize = 64;
@@ -214,8 +214,8 @@ impl Machine {
     }
 
     /// Places of a queue whose limits are open stand in their lanes again, so many of them and a
-    /// suspect of each limit. The limits whose lines were looked at; their lines are to be filed
-    /// again after the claim.
+    /// suspect of each limit. The limits whose lines were read; their lines are to be filed again
+    /// after the claim.
     pub(super) fn open_lines(&mut self, queue: u32, want: usize) -> Result<Vec<String>> {
         if !self.has_kept_back(queue) {
             return Ok(Vec::new());

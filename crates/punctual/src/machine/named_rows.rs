@@ -21,7 +21,7 @@ row!(
         rate: RateRow,
         /// Queues in which places wait, as many as a freed slot wakes.
         queues: Vec<u32>,
-        /// When it is looked at again, if none of its jobs is active or waits.
+        /// When it is examined again, if none of its jobs is active or waits.
         idle: Option<Timestamp>,
     }
     then {

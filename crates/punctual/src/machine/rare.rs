@@ -132,7 +132,7 @@ impl Rare {
     }
 }
 
-/// The bits that tell which fields follow.
+/// The bits that say which fields follow.
 const SENT: u8 = 1;
 const MAX_CRASHES: u8 = 2;
 const REMEMBER: u8 = 4;

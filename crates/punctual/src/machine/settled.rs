@@ -98,7 +98,7 @@ impl Machine {
 
     /// Lets kept jobs of a namespace go while all its queues have too many bytes of them: the
     /// oldest of the queue and state that has most. It then makes some room, so that the next ones
-    /// need not look for that queue.
+    /// need not find that queue.
     fn bound_kept_in(&mut self, namespace: u32) -> Result<()> {
         let kept = |machine: &Self| machine.derived.kept_bytes.get(&namespace).copied();
         let most = self.limits.namespace_retained_bytes as u64;

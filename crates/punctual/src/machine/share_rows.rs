@@ -68,7 +68,7 @@ impl TurnKey {
 }
 
 key!(
-    /// A share that is looked at again at an instant: ready jobs may start then, or nothing more is
+    /// A share that is examined again at an instant: ready jobs may start then, or nothing more is
     /// to be remembered of it.
     ParkKey { queue: u32, is_idle: u8, until: Timestamp, share: String }
 );
@@ -99,7 +99,7 @@ row!(
         lanes: Vec<(u8, (u64, u64))>,
         /// The round in which its turns are filed, while it may be claimed from.
         round: Option<u64>,
-        /// When it is looked at again, and whether nothing of it is ready.
+        /// When it is examined again, and whether nothing of it is ready.
         parked: Option<(u8, Timestamp)>,
         blocked_until: Option<Timestamp>,
         /// Since when its limits let its jobs start.
@@ -138,7 +138,7 @@ row!(
         active: u64,
         /// By lane in which shares have ready jobs.
         lanes: Vec<(u8, LaneShares)>,
-        /// After a change of the limits: the last share that was looked at since.
+        /// After a change of the limits: the last share that was examined since.
         checked: Option<String>,
     }
 );

@@ -1,4 +1,4 @@
-//! What a step means for those who wait: doorbells, settled jobs, the change feed.
+//! What a step means for waiting calls: wakeups, settled jobs, the change feed.
 
 mod feed;
 mod waiting;
@@ -161,7 +161,7 @@ impl WakeupState {
 }
 
 impl Wakeups {
-    /// Registers for the settling of jobs; look at them after this and before waiting.
+    /// Registers for the settling of jobs; read them after this and before waiting.
     pub fn watch_settled(self: &Arc<Self>, namespace: &Namespace, ids: &[JobId]) -> SettledWatch {
         let mut state = self.lock();
         let distinct: HashSet<JobId> = ids.iter().copied().collect();
@@ -197,7 +197,7 @@ pub struct SettledWatch {
 }
 
 impl SettledWatch {
-    /// The notices, one per job; each is heard by whoever waits on it when the job settles.
+    /// The notices, one per job; each wakes the call that waits on it when the job settles.
     pub fn notices(&self) -> impl Iterator<Item = &Arc<Notify>> {
         self.watched.iter().map(|(_, notify)| notify)
     }

@@ -16,10 +16,10 @@ use crate::time::{Timestamp, days, format_span, hours, minutes, seconds};
 /// Health is red when the oldest due job of a queue waits longer while workers are free.
 const WAITS_MAX: Duration = seconds(5);
 
-/// Shares of a lane among which the oldest job is looked for: those whose turn is next.
+/// Shares of a lane among which statistics find the oldest job: those whose turn is next.
 const SHARES_MAX: usize = 64;
 
-/// Jobs that one due histogram looks at, per queue.
+/// Jobs that one due histogram reads, per queue.
 const DUE_JOBS_MAX: usize = 10_000;
 
 impl Machine {

@@ -55,7 +55,7 @@ impl Machine {
         })
     }
 
-    /// Nobody could extend while the engine answered nobody: each such lease lasts once more as
+    /// No worker could extend while the engine answered no call: each such lease lasts once more as
     /// long, once.
     fn spare_leases_after_silence(&mut self, since: Timestamp) {
         let gap = self.now - since;
@@ -317,7 +317,7 @@ impl Machine {
         Ok(found.len())
     }
 
-    /// Whether the first instant of an order has come; an order never looked at is looked at.
+    /// Whether the first instant of an order has come; an order that was never read is read.
     fn is_reached(&self, low: Option<Timestamp>) -> bool {
         low.is_none_or(|at| at <= self.now)
     }

@@ -1,7 +1,7 @@
 //! A hierarchical timing wheel in plain integers: no clock, no async, no lock.
 //!
-//! It answers one question, what is due next, several times faster than a heap or a tree. Whoever
-//! owns it passes the time in, so a test moves a month in a microsecond.
+//! It answers one question, what is due next, several times faster than a heap or a tree. Its owner
+//! passes the time in, so a test moves a month in a microsecond.
 //!
 //! # Units and bounds
 //!
@@ -258,7 +258,7 @@ impl<T: Copy> Wheel<T> {
 
     /// The first `limit` timers after the due and order `after`, in order, for listing.
     ///
-    /// Holds no more than `limit` entries at a time, but looks at every timer of each slot that it
+    /// Holds no more than `limit` entries at a time, but reads every timer of each slot that it
     /// touches: a page may read the whole wheel.
     ///
     /// ```

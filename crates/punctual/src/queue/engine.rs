@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::Engine;
 
 /// What a [`Queue`](crate::Queue), a [`Worker`](crate::Worker) and the test helpers take for an
-/// engine: one by value, shared, or borrowed from somebody who shares it.
+/// engine: one by value, shared, or borrowed from its owner, who shares it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no engine that can be shared",
     note = "wrap it in `Arc`: `let engine = std::sync::Arc::new(engine);`, then pass `&engine`"

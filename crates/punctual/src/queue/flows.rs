@@ -379,7 +379,7 @@ impl Flows {
         }
     }
 
-    /// Who waits for whom.
+    /// Which jobs wait for which.
     pub async fn edges(&self, name: &str) -> Result<Vec<Edge>> {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
@@ -395,7 +395,7 @@ impl Flows {
         }
     }
 
-    /// Who waits for these jobs, of flows or of none.
+    /// Which jobs wait for these, of flows or of none.
     pub async fn dependants(&self, of: &[JobId]) -> Result<Vec<Edge>> {
         let mut found = Vec::new();
         for part in of.chunks(PAGE) {

@@ -180,8 +180,8 @@ impl QueueLimits {
         Ok(stats.queues.into_iter().next().and_then(|one| one.limits))
     }
 
-    /// Writes the settings with other limits, again if somebody else wrote in between; whether that
-    /// changed anything.
+    /// Writes the settings with other limits, again if another caller wrote in between; whether
+    /// that changed anything.
     async fn write(&self) -> Result<bool> {
         let name = format!("{SETTINGS_PREFIX}{}", self.queue);
         let mut tries = 1;

@@ -291,7 +291,7 @@ impl Schedules {
         spec.between(from, until.min(now), BACKFILL_MAX)
     }
 
-    /// Enqueues the runs of past instants from one on and before another, without a look at
+    /// Enqueues the runs of past instants from one on and before another, without regard to
     /// overlaps. A run that is still known is a `duplicate`; one that settled and is forgotten runs
     /// again.
     pub async fn backfill(
@@ -330,7 +330,7 @@ impl Schedules {
         written.ok_or_else(|| missing(name))
     }
 
-    /// Reads a schedule and writes what becomes of it, again if somebody else wrote in between.
+    /// Reads a schedule and writes what becomes of it, again if another caller wrote in between.
     async fn write(
         &self,
         name: &str,

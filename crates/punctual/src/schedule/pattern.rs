@@ -326,7 +326,7 @@ fn wrong_number(form: Form, fields: usize) -> String {
     format!("cron: the pattern has {fields}; {needed}")
 }
 
-/// Quartz wants to hear in which of the two fields days are named.
+/// A Quartz pattern must say in which of the two fields it names days.
 fn check_question_marks(day: &str, weekday: &str) -> Result<()> {
     match (day, weekday) {
         ("?", "?") => {

@@ -59,7 +59,7 @@ struct Entry {
     waker: Arc<Mutex<Option<Waker>>>,
 }
 
-/// Sleeps that nobody waits for any more go that much before their time, many at once: most are
+/// Sleeps that no task waits for any more go that much before their time, many at once: most are
 /// deadlines of calls that were answered, and each would wake the thread for nothing.
 const GONE_EARLY: Duration = Duration::from_millis(10);
 

@@ -22,8 +22,8 @@ use crate::job::{JobRecord, Outcome};
 use crate::sync::Lock;
 use crate::time::{Timestamp, millis, minutes, pause, seconds};
 
-/// Who has nothing to do claims once in that span of engine time, to be seen; or somewhat earlier,
-/// so that many do not claim in step. The engine's wait finds work whose wakeup was lost.
+/// An idle worker claims once in that span of engine time, to be seen; or somewhat earlier, so that
+/// many do not claim in step. The engine's wait finds work whose wakeup was lost.
 const SEEN_AGAIN: Duration = seconds(25);
 /// An engine that does not come back from a wait is claimed from after that many seconds of real
 /// time.
@@ -306,8 +306,8 @@ impl Claimer {
         self.rt.pause(pause, Phase::Draining).await;
     }
 
-    /// Waits until nothing runs and every outcome is settled: what ends the process now must be
-    /// nobody's crash but the suspect's own. The turn, if it came to that in time.
+    /// Waits until nothing runs and every outcome is settled: if the process ends now, only the
+    /// suspect has crashed. The turn, if it came to that in time.
     async fn run_dry(&mut self) -> Option<Turn> {
         let rt = self.rt.clone();
         while rt.phase() == Phase::Claiming {

@@ -86,13 +86,13 @@ impl Context {
     }
 
     /// The name of the lease. Its `fence` only grows from lease to lease: a store that keeps the
-    /// largest one seen can refuse whoever comes late.
+    /// largest one seen can refuse a late writer.
     pub fn token(&self) -> Token {
         self.0.held.token
     }
 
-    /// The instant of engine time at which the lease ends, as last heard of; the worker prolongs
-    /// it.
+    /// The instant of engine time at which the lease ends, as the engine last answered; the worker
+    /// prolongs it.
     pub fn lease_until(&self) -> Timestamp {
         self.0.held.until()
     }
@@ -159,7 +159,7 @@ impl Context {
         Ok(())
     }
 
-    /// Logs a line to the job, for those who look at it later; more lines if it holds line breaks.
+    /// Logs a line to the job, for people who read it later; more lines if it holds line breaks.
     ///
     /// Lines go to the engine with the next heartbeat, or with the settlement. The job keeps the
     /// last [`LOG_LINES_KEPT`](crate::job::LOG_LINES_KEPT) lines and
@@ -263,7 +263,7 @@ impl fmt::Debug for Context {
     }
 }
 
-/// The lease, shared by its attempts and whoever prolongs it.
+/// The lease, shared by its attempts and the heartbeat that prolongs it.
 pub(super) struct HeldLease {
     pub(super) token: Token,
     until_us: AtomicU64,

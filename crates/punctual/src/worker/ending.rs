@@ -18,7 +18,7 @@ pub(super) enum Cause {
     TimedOut,
     /// Its lease could not be prolonged in time; the engine may still hold it for us.
     Unsure,
-    /// Its lease is another's or nobody's: nothing is settled.
+    /// Its lease has ended, and another worker may have the job: nothing is settled.
     Lost,
     /// The worker shuts down.
     Shutdown,

@@ -12,7 +12,7 @@ use crate::worker::{Context, FromContext, IntoVerdict, States, Verdict};
 /// An async function that runs jobs of one kind: the payload first, then up to four of
 /// [`Context`] and [`State`](crate::worker::State) in any order; what it returns is the verdict.
 ///
-/// Implemented for every such function and closure; `Args` is only there to tell them apart.
+/// Implemented for every such function and closure; `Args` only distinguishes them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no handler",
     note = "a handler is an `async fn(payload: impl Job, ..)` whose other arguments are `Context` or `State<T>`",

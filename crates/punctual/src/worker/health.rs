@@ -33,7 +33,7 @@ impl WorkerHealth {
         self.0.busy.load(Ordering::Relaxed)
     }
 
-    /// Whether it was told to end: it claims nothing more, and lets running handlers end.
+    /// Whether its shutdown has begun: it claims nothing more, and lets running handlers end.
     pub fn is_draining(&self) -> bool {
         self.0.lock().draining
     }

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::check_name;
 
-/// A queue that a worker claims from, with the share of its claims that look there first.
+/// A queue that a worker claims from, with the share of its claims that read that queue first.
 ///
 /// Made from a name, or from a name and a weight of 1 to 1,000.
 #[derive(Debug, Clone, PartialEq, Eq)]

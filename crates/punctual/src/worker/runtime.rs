@@ -83,7 +83,7 @@ pub(super) struct Runtime {
     started: Stopwatch,
 }
 
-/// Runs a worker until it is told to end.
+/// Runs a worker until its shutdown.
 pub(super) async fn run(setup: Arc<Setup>, shutdown: Shutdown) -> Result<()> {
     let running = Running::start(setup, false).await?;
     let rt = &running.0;
@@ -296,7 +296,7 @@ impl Runtime {
         }
     }
 
-    /// The board may be in a state that somebody waits for.
+    /// The board may be in a state that a task waits for.
     pub(super) fn changed(&self) {
         self.changed.notify_waiters();
     }

@@ -202,7 +202,7 @@ fn note(rt: &Runtime, ended: &[Ended], verdicts: &[SettleVerdict]) {
     }
 }
 
-/// What was not put in although it was sent: the handler is over, and cannot be told.
+/// Logs the effects that the engine refused: the handler has ended, so it cannot get the error.
 fn warn_of_effects(settlement: &Settlement, verdict: &SettleVerdict) {
     let SettleVerdict::Settled { effects, .. } = verdict else {
         return;

@@ -32,7 +32,7 @@ pub(super) struct Board {
     slots: usize,
     grace: Duration,
     seed: Arc<Seed>,
-    /// Whether the engine told the limits; else they are the defaults.
+    /// Whether the engine returned its limits; else they are the defaults.
     knows_limits: bool,
     pub(super) leases: BTreeMap<u64, Leased>,
     pub(super) ahead: VecDeque<Ahead>,
@@ -520,7 +520,7 @@ impl Board {
         self.seed.clone()
     }
 
-    /// Whether something is to be settled that nobody has taken.
+    /// Whether an outcome waits for the settler.
     pub(super) fn has_ended(&self) -> bool {
         !self.ended.is_empty()
     }
@@ -562,7 +562,7 @@ pub(super) fn earliest(a: Option<Duration>, b: Option<Duration>) -> Option<Durat
     }
 }
 
-/// Whether anybody can look at the job after that outcome.
+/// Whether the engine keeps the record of the job after that outcome.
 fn is_kept(job: &JobRecord, outcome: &Outcome) -> bool {
     *outcome != Outcome::Completed || !job.retention.is_zero()
 }

@@ -15,8 +15,8 @@ use crate::time::{minutes, seconds};
 ///   does its usual work four times as long as that took, waiting included.
 /// - It waits for handlers that have run less long than `suspect_wait`. One that has run longer may
 ///   never end: as long as it runs, there is no turn.
-/// - Its first turn comes after a part of that wait that is each worker's own: workers that hear
-///   of a suspect together do not all stand still for it together.
+/// - Its first turn comes after a part of that wait that is each worker's own: workers that learn
+///   of a suspect together do not all stop for it together.
 /// - While a suspect waits in vain `suspect_wait` grows to a quarter of that wait, up to five
 ///   minutes, so that handlers of any shorter span do not keep it out for ever.
 ///

@@ -1,4 +1,4 @@
-//! Waiting for what a step causes: look, await a notice, look again.
+//! Waiting for what a step causes: read, await a notice, read again.
 
 use std::future::Future;
 use std::sync::Arc;
