@@ -48,7 +48,7 @@ impl Activity {
     }
 }
 
-/// A stream that tells its activity of every byte.
+/// A stream that reports every byte to its activity.
 pub(crate) struct ActivityStream<S> {
     pub(crate) stream: S,
     pub(crate) activity: Activity,

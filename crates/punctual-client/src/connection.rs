@@ -30,7 +30,7 @@ const SELF_SIGNED: &str = "the gateway uses a CA certificate as its own, which i
     openssl req -x509 -newkey rsa:2048 -nodes -days 365 -keyout key.pem -out chain.pem -subj /CN=HOST \
     -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:HOST (or IP:ADDRESS)";
 
-/// Connections that are kept while nobody calls.
+/// Idle connections that are kept.
 const IDLE_MAX: usize = 64;
 
 /// Where a gateway is.
@@ -115,8 +115,8 @@ impl Connections {
         self.send(request, namespace, body, silence).await
     }
 
-    /// Given up once no byte has moved for `silence`, in either direction, or nobody was reached in
-    /// it. A call whose future is dropped takes its connection with it.
+    /// Given up once no byte has moved for `silence`, in either direction, or no server was reached
+    /// in it. A call whose future is dropped takes its connection with it.
     async fn send(
         &self,
         request: request::Builder,
@@ -310,14 +310,15 @@ impl Connections {
 pub enum Transport {
     /// In the clear, to this machine only.
     Plain,
-    /// In the clear to wherever: whoever is on the way reads the token and every job.
+    /// In the clear to any host: everyone on the way can read the token and every job.
     PlainAnywhere,
     /// By TLS, to who is vouched for by the authorities in this PEM file, or by those of the
     /// system.
     Tls(Option<PathBuf>),
 }
 
-/// Refuses to send a token in the clear to another machine, unless told so; greets by TLS if told.
+/// Refuses to send a token in the clear to another machine, unless the transport allows it. Greets
+/// by TLS if the transport asks for it.
 pub(crate) fn greeting(authority: &str, transport: &Transport) -> Result<Option<Greeting>> {
     let refuse = |message: &'static str| {
         Error::new(ErrorKind::InvalidInput, message).with("gateway", authority)

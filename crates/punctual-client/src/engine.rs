@@ -28,7 +28,7 @@ pub struct HttpEngine {
     deadline: Duration,
 }
 
-/// How long a call waits for its answer unless told otherwise.
+/// How long a call waits for its answer by default.
 const DEADLINE: Duration = seconds(30);
 
 impl HttpEngine {
@@ -61,10 +61,10 @@ impl HttpEngine {
         }
     }
 
-    /// How long a call may hear nothing, 30 s unless told: then it fails as `engine_unavailable`,
+    /// How long a call may receive nothing, 30 s by default: then it fails as `engine_unavailable`,
     /// and may have taken effect or not. Counted from the last byte that moved, so that a large
-    /// call may take its time to be sent. A [`wait`](Engine::wait) lasts as long as it is told, as
-    /// long as the gateway says now and then that it is there.
+    /// call may take its time to be sent. A [`wait`](Engine::wait) lasts until its own end, while
+    /// the gateway reports now and then that it is there.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
@@ -205,8 +205,8 @@ fn strange() -> Error {
     Error::new(ErrorKind::Internal, message)
 }
 
-/// A connection on which a wait hears nothing for that much longer than the gateway keeps silent is
-/// left.
+/// A connection on which a wait receives nothing for that much longer than the gateway keeps silent
+/// is closed.
 const ON_THE_WAY: Duration = seconds(1);
 
 /// Makes a call and takes its own answer out.

@@ -113,7 +113,7 @@ pub const KEYS: &[Key] = &[
         "wk",
         Shard,
         Sorted,
-        "workers, by when they were last looked at",
+        "workers, by when they were last examined",
         &["workers"],
     ),
     key(

@@ -30,7 +30,7 @@ struct Loop {
 
 /// A loop that is at work for longer than this is stuck.
 const STUCK_AFTER: Duration = seconds(30);
-/// One step of tidying a large store up takes minutes, and keeps nobody waiting.
+/// One step of tidying a large store up takes minutes, and delays no call.
 const TIDYING_IS_STUCK_AFTER: Duration = minutes(30);
 
 fn stuck_after(name: &str) -> Duration {

@@ -1,8 +1,9 @@
 //! Backup of a directory, in use or not, and back.
 //!
-//! Nobody has to be asked: what a backup needs is opened, which keeps it alive, in an order in
-//! which nothing can be missing. The log first, then the store: what the store has taken meanwhile
-//! is simply in both. Tables never change; the log's end is cut after its last whole record.
+//! It needs no call to the engine: what a backup needs is opened, which keeps it alive, in an order
+//! in which nothing can be missing. The log first, then the store: what the store has taken
+//! meanwhile is simply in both. Tables never change; the log's end is cut after its last whole
+//! record.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -29,7 +30,7 @@ pub struct Copied {
 /// Copies a data directory to a new one; everything that was acknowledged before is in it.
 ///
 /// The directory may be in use, by this process or another. The copy is read back; one that fails
-/// is removed again, so that none is left that only looks good.
+/// is removed again, so that no unreadable copy is left.
 ///
 /// ```
 /// # async fn example() -> punctual::Result<()> {
@@ -122,7 +123,7 @@ struct Opened {
     store: Vec<(String, File)>,
 }
 
-/// Opens everything at one moment: nothing may go while it is looked up.
+/// Opens everything at one moment: no file may go meanwhile.
 fn open_all(from: &Path) -> io::Result<Opened> {
     let mut attempt = 0;
     loop {

@@ -194,7 +194,7 @@ impl Calls {
         }
     }
 
-    /// Tells the committer that a checkpoint has ended.
+    /// Notifies the committer that a checkpoint has ended.
     pub(crate) fn applied(&self, commit: u64) {
         self.lock().applied = Some(commit);
         self.arrived.notify_one();

@@ -41,7 +41,7 @@ enum Order {
 enum Tidy {
     /// A checkpoint was taken.
     Compact,
-    /// Nobody calls: now is the time.
+    /// No call waits: now is the time.
     Shrink,
     Close,
 }
@@ -141,7 +141,7 @@ impl Checkpoints {
     }
 }
 
-/// The store is released only after this, so that nobody else writes beside its threads.
+/// The store is released only after this, so that no other process writes beside its threads.
 impl Drop for Checkpoints {
     fn drop(&mut self) {
         self.close();

@@ -115,7 +115,7 @@ impl Committer {
         }
     }
 
-    /// How long nothing is to be done unless somebody calls.
+    /// How long the committer may sleep without a call.
     fn nap(&self) -> Duration {
         if self.pace.is_unwritten {
             return RETRY;
@@ -166,7 +166,7 @@ impl Committer {
         }
     }
 
-    /// Tells how large the store is; not the log, which is as long as it is allowed to be.
+    /// Reports the size of the store; not the log, which is as long as it is allowed to be.
     fn measure(&self) {
         self.activity
             .takes(self.store.disk_bytes(), self.store.memory_bytes());

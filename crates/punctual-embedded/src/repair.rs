@@ -1,4 +1,4 @@
-//! Repair of a damaged directory: what can be read is kept, what cannot is set aside and told.
+//! Repair of a damaged directory: what can be read is kept, what cannot is set aside and reported.
 
 use std::fs;
 use std::io;
@@ -49,7 +49,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// damage. The original is kept in a directory of its own beside the data. A directory without
 /// damage stays as it is.
 ///
-/// Damage in the store itself is not mended but told: restore a backup.
+/// Damage in the store itself is reported, not mended: restore a backup.
 pub fn repair(directory: impl AsRef<Path>) -> Result<Repaired> {
     let path = directory.as_ref();
     repair_in(path).map_err(|error| error.operation("repair").with("directory", path.display()))

@@ -45,7 +45,7 @@ impl Space {
         self.is_short
     }
 
-    /// Looks how much is free; keeps the reserve back again where there is room for it.
+    /// Measures how much is free; keeps the reserve back again where there is room for it.
     pub(crate) fn look(&mut self) {
         let Ok(mut free) = self.disk.free_bytes() else {
             return;

@@ -113,7 +113,7 @@ impl RedisEngine {
         Self::connect_with(options, Library::numbered(version)).await
     }
 
-    /// Tells the servers of a test what their time is, before its clock is moved there.
+    /// Sets the time of the servers of a test, before its clock moves there.
     ///
     /// A shard remembers the instants of its writes only, within a millisecond; so that a test need
     /// not know of that, what a look was answered is written before time goes on.
@@ -213,9 +213,9 @@ impl RedisEngine {
     /// Sets engine time of each shard that is ahead by a second or more back to its server's clock,
     /// so that dues and leases go on: for after a clock that was ahead for a call.
     ///
-    /// It leaves a shard as it is while workers were seen or leases are open, unless told to
-    /// `force` it: then these leases end as those of dead workers do. Stop all workers before.
-    /// Engine time that stands still does not tell a worker that runs from one that does not.
+    /// It leaves a shard as it is while workers were seen or leases are open, unless `force` is
+    /// set: then these leases end as those of dead workers do. Stop all workers before. While
+    /// engine time stands still, a running worker cannot be distinguished from a dead one.
     pub async fn set_clock_back(
         &self,
         namespace: &Namespace,

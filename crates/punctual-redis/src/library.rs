@@ -200,7 +200,7 @@ impl Library {
         }
     }
 
-    /// The library under another version number: another release, as far as a server can tell.
+    /// The library under another version number: another release to a server.
     #[cfg(feature = "testing")]
     pub(crate) fn numbered(version: i64) -> Self {
         let library = Self::production();

@@ -114,8 +114,8 @@ impl Options {
     /// Whether the data must be there: where a namespace or a shard of it was never begun, calls
     /// then answer [`DataMissing`](punctual::ErrorKind::DataMissing) and begin nothing. Without it
     /// a process that starts after the data were lost begins with an empty queue, as it has nothing
-    /// to compare. Whoever asks for its [`stats`](punctual::Engine::stats) without it begins all of
-    /// one.
+    /// to compare. A call of [`stats`](punctual::Engine::stats) without it begins all shards of a
+    /// namespace.
     pub fn data_required(self, data_required: bool) -> Self {
         Self {
             data_required,

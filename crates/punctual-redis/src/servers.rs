@@ -30,7 +30,7 @@ use crate::transport::topology::{Slot, Topology};
 ///
 /// A call goes on over broken connections, redirects, failovers and a missing library until its
 /// deadline: every call carries ids or a nonce that make a second sending harmless, for as long as
-/// somebody waits for it: after what its caller does next it would not be.
+/// its caller waits for it; after the next call of that caller it would not be.
 #[derive(Debug)]
 pub(crate) struct Servers {
     dialer: Dialer,
@@ -386,8 +386,8 @@ impl Servers {
         Error::new(ErrorKind::EngineUnavailable, error.message())
     }
 
-    /// It passes: somebody gives the right, sets the server up, or there is memory for a fork
-    /// again.
+    /// Its failure passes: an operator grants the right or sets the server up, or there is memory
+    /// for a fork again.
     async fn check_durability(&self, node: &Node, live: &Live, has_left: bool) -> Result<()> {
         let level = match self.promised.get() {
             None => return Ok(()),
@@ -433,8 +433,8 @@ impl Servers {
         self.topology().doubt(host);
     }
 
-    /// Pauses after a failure of a call to a slot; whoever runs out of time behind it is told of
-    /// it.
+    /// Pauses after a failure of a call to a slot. Calls that time out behind it report that
+    /// failure.
     async fn wait_for(
         &self,
         slot: Slot,

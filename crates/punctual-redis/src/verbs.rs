@@ -80,7 +80,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// The walk that a cursor goes on with; `request` tells one walk from another.
+    /// The walk that a cursor goes on with; `request` distinguishes walks.
     fn from(cursor: Option<&Cursor>, request: &str, count: usize) -> Result<Self> {
         let check = request.bytes().fold(0x811c_9dc5, |hash: u32, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
@@ -105,7 +105,7 @@ impl Walk {
         })
     }
 
-    /// Whether a call that has looked at so many ends behind this step: at its limit, or with a
+    /// Whether a call that has examined so many ends behind this step: at its limit, or with a
     /// shard.
     fn is_enough(&self, inner: &Option<Cursor>, examined: usize, limit: usize) -> bool {
         examined >= limit || inner.is_none() && examined > 0

@@ -20,7 +20,8 @@ struct FailStopFile {
     content: Gate,
 }
 
-/// Lets one sync pass at a time, for only one of two may be told of a failure; and none after that.
+/// Lets one sync pass at a time, as the system may report a failure to only one of two; and none
+/// after that.
 #[derive(Debug, Default)]
 struct Gate {
     is_shut: Mutex<bool>,

@@ -101,7 +101,7 @@ impl DiskFile for File {
     }
 }
 
-/// Makes a directory that only its owner may enter: payloads are nobody else's business.
+/// Makes a directory that only its owner may enter: payloads are private.
 pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(path)
 }

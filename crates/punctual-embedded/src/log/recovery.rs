@@ -215,7 +215,7 @@ impl Recovery {
         self.behind_the_flaw(name, bytes, 0);
     }
 
-    /// Looks for what is whole behind the flaw, and for what it proves.
+    /// Finds what is whole behind the flaw, and what it proves.
     fn behind_the_flaw(&mut self, name: &str, bytes: &[u8], from: usize) {
         let Some(flaw) = &mut self.flaw else { return };
         if flaw.segment != name {

@@ -27,8 +27,8 @@ use crate::disk::create_directory;
 pub struct TreeStore {
     tree: AnyTree,
     path: PathBuf,
-    /// Reads see everything before it. Locked for reading while a version is looked up, and for
-    /// writing while one is chosen to be forgotten: a reader never looks for a forgotten one.
+    /// Reads see everything before it. Locked for reading while a version is read, and for writing
+    /// while one is chosen to be forgotten: a reader never reads a forgotten one.
     visible: RwLock<SequenceNumberCounter>,
     strategy: Arc<Leveled>,
 }
@@ -104,13 +104,13 @@ impl TreeStore {
         Ok(())
     }
 
-    /// Looks something up in the newest version.
+    /// Reads the newest version.
     fn read<T>(&self, look: impl FnOnce(u64) -> T) -> T {
         let visible = self.visible.read().unwrap_or_else(PoisonError::into_inner);
         look(visible.get())
     }
 
-    /// The version before which no reader looks any more.
+    /// The version before which no reader reads any more.
     fn watermark(&self) -> u64 {
         let visible = self.visible.write();
         visible.unwrap_or_else(PoisonError::into_inner).get()

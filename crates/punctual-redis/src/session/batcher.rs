@@ -54,7 +54,7 @@ impl CallClass {
         }
     }
 
-    /// Whether that function must be told which verb each call is.
+    /// Whether that function needs the verb of each call.
     pub(crate) fn names_verbs(self) -> bool {
         self == Self::Leases
     }
@@ -125,7 +125,7 @@ pub(crate) struct InFlight<'a> {
 
 impl InFlight<'_> {
     /// What it carries next: in the order of arrival, as much as may leave together, at least one
-    /// call. Nothing, and then it is over, if nobody waits any more.
+    /// call. Nothing, and then it is over, if no call waits any more.
     pub(crate) fn next(&mut self) -> Option<Vec<Call>> {
         let mut state = self.of.state();
         let calls = state.load();

@@ -80,8 +80,8 @@ impl Calls {
         Deadline::within(self.options.deadline)
     }
 
-    /// A packed call that changes something, and keeps the server about so long; `pack` is told the
-    /// shard's instance.
+    /// A packed call that changes something, and keeps the server about so long; `pack` receives
+    /// the shard's instance.
     pub(crate) async fn write<P: Into<Packed>>(
         &self,
         shard: &Arc<Shard>,
@@ -93,7 +93,7 @@ impl Calls {
         answer.await.map(|answer| answer.bytes)
     }
 
-    /// The same; also tells whether it was sent before, and may have been done.
+    /// The same; also returns whether it was sent before, and may have been done.
     pub(crate) async fn write_noting<P: Into<Packed>>(
         &self,
         shard: &Arc<Shard>,
@@ -173,7 +173,7 @@ impl Calls {
             .await
     }
 
-    /// One shard's part of a `maintain`: its reply, and effects that nobody has delivered.
+    /// One shard's part of a `maintain`: its reply, and undelivered effects.
     pub(crate) async fn maintain(&self, shard: &Arc<Shard>) -> Result<Maintained> {
         self.maintained(shard).await.map(|reply| reply.done)
     }
@@ -218,7 +218,7 @@ impl Calls {
         })
     }
 
-    /// The namespaces that were ever written to, by anybody.
+    /// The namespaces that any client ever wrote to.
     pub(crate) async fn namespaces(&self) -> Result<Vec<String>> {
         let slot = Slot::of_tag(NAMESPACES);
         let answer = self.command(slot, cmd("SMEMBERS").arg(NAMESPACES)).await?;
@@ -236,7 +236,7 @@ impl Calls {
         shards.ok_or_else(crate::wire::damaged)
     }
 
-    /// The first contact with a shard: its bounds are told, its instance is learned.
+    /// The first contact with a shard: sends its bounds, reads its instance.
     async fn contact(&self, shard: &Arc<Shard>, deadline: Deadline) -> Result<()> {
         let contact = shard
             .contacted
@@ -300,7 +300,7 @@ impl Calls {
         }
     }
 
-    /// What `health` says of shards that calls were refused for, looked at again.
+    /// What `health` says of shards that refused calls, checked again.
     pub(crate) async fn uninitialised(&self) -> Vec<NamespaceProblem> {
         let (known, deadline) = (self.uninitialised.known(), self.deadline());
         let reads =
@@ -318,7 +318,7 @@ impl Calls {
         problems
     }
 
-    /// Tells a shard of a test what its time is; the functions that serve know of no such key.
+    /// Sets the time of a shard of a test; the functions that serve know of no such key.
     pub(crate) async fn set_clock(&self, shard: &Shard, now: Timestamp) -> Result<()> {
         self.write_clock(shard, &now.as_micros().to_string()).await
     }
@@ -379,7 +379,7 @@ fn is_touch(error: &Error) -> bool {
 #[derive(Debug)]
 pub(crate) struct MaintainReply {
     pub(crate) done: Maintained,
-    /// Cold jobs that it has looked up, so that they can be moved when they are due.
+    /// Cold jobs that it has read, so that they can be moved when they are due.
     pub(crate) spread: u64,
     /// The shard's time.
     pub(crate) at: Timestamp,

@@ -23,7 +23,7 @@ use crate::transport::link::Deadline;
 use crate::transport::node::Kind;
 use crate::wire::Packed;
 
-/// Sends calls, and hears what time it is there.
+/// Sends calls, and reads the server's time from the replies.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     pub(crate) servers: Arc<Servers>,

@@ -94,8 +94,8 @@ async fn clock_offset(node: &Node, live: &Live, deadline: Deadline) -> Option<i6
         .checked_sub(i64::try_from(here).ok()?)
 }
 
-/// What the replicas of a master say of themselves, each once. Who cannot be asked is told with the
-/// reason: they may be known to each other by names that nobody else knows.
+/// What the replicas of a master say of themselves, each once. One that cannot be reached is listed
+/// with the reason: replicas may know each other by names that no other host knows.
 pub(crate) async fn replicas_of(master: &ServerInfo, calls: &Calls) -> Vec<ServerInfo> {
     let mut server_infos = Vec::new();
     for host in &master.followers {

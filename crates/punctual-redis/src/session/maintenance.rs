@@ -220,9 +220,9 @@ impl Slices {
     }
 }
 
-/// Whether a shard can do without this process's round. Whoever called it has seen that the data
-/// are there, and among many workers some claim has done its reply; what was posted for other
-/// shards by who is gone is left to rounds.
+/// Whether a shard can do without this process's round. A call to it has seen that the data are
+/// there, and among many workers some claim has done its reply; rounds deliver what a dead process
+/// posted for other shards.
 fn can_skip(
     since_answer: Option<Duration>,
     since_maintained: Option<Duration>,
@@ -235,7 +235,7 @@ fn can_skip(
         })
 }
 
-/// A call that is no older has seen that the data are there; who waits alone looks that often. The
+/// A call that is no older has seen that the data are there; a single waiter polls that often. The
 /// next round is another `INTERVAL` away.
 const FRESH: Duration = millis(1_100);
 /// The since_answer that the round of one of many workers allows, for each of them.
@@ -247,7 +247,7 @@ const MAINTAIN_WITHIN: Duration = minutes(1);
 
 /// Slices of work in one round and shard.
 const SLICES_MAX: u32 = 100;
-/// Of these, one after the other that tell of nothing done.
+/// Of these, one after the other that report no work.
 const IDLE_SLICES_MAX: u32 = 60;
 
 /// A uniform random number from 0 to 1.
@@ -256,8 +256,8 @@ pub(crate) fn draw() -> f64 {
     f64::from(bits) / f64::from(u32::MAX)
 }
 
-/// The maintenance's rounds find lost data in time: within 5 s when nobody calls, whenever the last
-/// call was.
+/// The maintenance's rounds find lost data in time: within 5 s without a call, whenever the last
+/// one was.
 const _: () = assert!(FRESH.as_millis() + INTERVAL.as_millis() < seconds(5).as_millis());
 
 #[cfg(test)]

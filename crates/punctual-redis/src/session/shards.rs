@@ -35,9 +35,9 @@ pub(crate) struct Shard {
     repaired: Mutex<Option<Stopwatch>>,
     /// Whether maintenance that was due was left when this process last ran some.
     behind: AtomicBool,
-    /// Whether its server is unavailable, and somebody here looks when it is back.
+    /// Whether its server is unavailable, and a task here polls until it is back.
     unavailable: AtomicBool,
-    /// How often somebody here was told that its jobs are gone.
+    /// How often a call here learned that its jobs are gone.
     losses: watch::Sender<u64>,
     /// About how many workers of its namespace there are, as far as this process has asked.
     pub(crate) workers: AtomicU32,
@@ -100,7 +100,7 @@ impl Shard {
         self.answered().as_ref().map(|last| last.since.elapsed())
     }
 
-    /// Notes a refusal: one that tells that its jobs are gone concerns whoever waits for them too.
+    /// Notes a refusal: one that reports that its jobs are gone wakes all that wait for them.
     pub(crate) fn has_refused(&self, error: &Error) {
         if error.kind() == ErrorKind::DataMissing {
             self.losses.send_modify(|times| *times += 1);
@@ -117,7 +117,7 @@ impl Shard {
         self.unavailable.swap(unavailable, Ordering::Relaxed)
     }
 
-    /// Hears when its jobs are found to be gone.
+    /// Receives a notice when a call finds its jobs gone.
     pub(crate) fn losses(&self) -> watch::Receiver<u64> {
         self.losses.subscribe()
     }

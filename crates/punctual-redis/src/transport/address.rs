@@ -53,7 +53,7 @@ impl Host {
 pub(crate) enum Place {
     /// One server.
     Standalone(Host),
-    /// The master of that name, as the sentinels tell it.
+    /// The master of that name, as the sentinels report it.
     Sentinel {
         sentinels: Vec<Host>,
         master: String,

@@ -100,7 +100,7 @@ const MAY_NOT: &str = "The user executing the script can't";
 const DENIES: &str = "redis refuses ";
 
 /// A user that could call a shard before, and may not any more or is known no more, says nothing of
-/// what was called: to its sender the engine is away until somebody mends that.
+/// what was called: to its sender the engine is away until an operator mends that.
 pub(crate) fn temporary_if_denied(error: Error) -> Error {
     let is_denied = error.kind() == ErrorKind::InvalidInput && error.message().starts_with(DENIES);
     if !is_denied {

@@ -34,8 +34,8 @@ pub(crate) enum Reached {
     Unknown,
 }
 
-/// A master that has become a replica lets nobody wait any more: who has the changes is known to
-/// the new one only.
+/// A master that has become a replica ends and refuses `WAIT`: only the new master knows which
+/// replicas have the changes.
 fn is_of_no_master(error: &RedisError) -> bool {
     let said = error.detail().unwrap_or("");
     error.code() == Some("UNBLOCKED") || said.contains("WAIT cannot be used with replica")

@@ -97,7 +97,7 @@ impl Topology {
         }
     }
 
-    /// A node failed: somebody else may answer for its slots by now.
+    /// A node failed: another node may serve its slots by now.
     pub(crate) fn doubt(&mut self, host: &Host) {
         if !self.fixed && self.names(host) {
             self.doubted.insert(host.clone());

@@ -11,8 +11,8 @@ use crate::transport::node::Kind;
 use crate::wire::control::{self, DeleteStep};
 
 impl Calls {
-    /// Looks in every shard, then deletes in each. The first shard has the settings and comes last:
-    /// if a job arrives meanwhile, the call is refused and can be made again.
+    /// Reads every shard, then deletes in each. The first shard has the settings and comes last: if
+    /// a job arrives meanwhile, the call is refused and can be made again.
     pub(super) async fn delete_queue(
         &self,
         namespace: &Namespace,

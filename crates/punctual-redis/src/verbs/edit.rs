@@ -116,7 +116,7 @@ impl Calls {
         Ok(edited)
     }
 
-    /// Queues are told in every shard; records lie in the first.
+    /// Changes of queues go to every shard; records lie in the first.
     pub(crate) async fn control(
         self: &Arc<Self>,
         namespace: &Namespace,

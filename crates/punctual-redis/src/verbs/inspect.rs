@@ -15,7 +15,7 @@ use crate::session::calls::Calls;
 use crate::session::shards::of_target;
 use crate::wire::{inspect, stats};
 
-/// Jobs of which one call says why they wait: it looks at those before each.
+/// Jobs of which one call says why they wait: it reads those before each.
 const EXPLAINED: usize = 10;
 
 impl Calls {

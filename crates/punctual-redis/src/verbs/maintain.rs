@@ -9,8 +9,8 @@ use punctual::engine::Maintained;
 use crate::session::calls::Calls;
 
 impl Calls {
-    /// Every shard of every namespace that was ever written to, or looked at from here, one after
-    /// the other.
+    /// Every shard of every namespace that was ever written to, or read from here, one after the
+    /// other.
     pub(crate) async fn maintain_all(&self) -> Result<Maintained> {
         let mut sum = Maintained::default();
         let written = self.namespaces().await?.into_iter().map(Namespace::new);

@@ -87,7 +87,7 @@ impl Calls {
         Ok(found)
     }
 
-    /// Where a schedule is, and how it stands: it is looked for at its name's shard first.
+    /// Where a schedule is, and how it stands: the search begins at its name's shard.
     async fn find_schedule(
         &self,
         namespace: &Namespace,
@@ -236,7 +236,7 @@ impl Calls {
         Ok(try_join_all(counts).await?.iter().sum())
     }
 
-    /// Refills the lists that a `maintain` told of, as far as one round goes; whether it has
+    /// Refills the lists that a `maintain` reported, as far as one round goes; whether it has
     /// refilled any.
     pub(crate) async fn refill_schedules(
         &self,

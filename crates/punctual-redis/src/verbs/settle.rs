@@ -82,7 +82,7 @@ impl Calls {
         Ok(reply)
     }
 
-    /// Waits a little for the verdicts of effects elsewhere; the delivery goes on without anybody.
+    /// Waits a little for the verdicts of effects elsewhere; the delivery goes on after that.
     async fn deliver_now(
         self: &Arc<Self>,
         shard: &Arc<Shard>,

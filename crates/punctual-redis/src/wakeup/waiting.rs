@@ -386,8 +386,8 @@ impl Waiting {
     }
 }
 
-/// How many workers may wait. One that does claims within 25 s to be seen; who has not done so for
-/// longer is gone, however many of them there were, and who runs all that it can looks for nothing.
+/// How many workers may wait. A waiting worker claims every 25 s to be seen; one that has not done
+/// so for longer is gone. A worker without a free slot does not poll.
 fn free_workers(stats: &Stats) -> u32 {
     let is_there = |worker: &WorkerSeen| stats.now - worker.seen_at <= SEEN_WITHIN;
     let is_free = |seen: &WorkerSeen| seen.worker.slots == 0 || seen.free() > 0;
@@ -397,8 +397,8 @@ fn free_workers(stats: &Stats) -> u32 {
 
 const SEEN_WITHIN: Duration = seconds(30);
 
-/// Hears when somebody in this process is told that the jobs of one of these shards are gone: who
-/// only waits is told by a call of its own then.
+/// Receives a notice when a call of this process learns that the jobs of one of these shards are
+/// gone. The waiter then makes a call of its own, which returns the error.
 fn losses_of(shards: &[Arc<Shard>]) -> Vec<watch::Receiver<u64>> {
     shards.iter().map(|shard| shard.losses()).collect()
 }

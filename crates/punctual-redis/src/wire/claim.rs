@@ -325,7 +325,7 @@ impl Reply {
 }
 
 /// Whether a record is as it was when its lease was opened: nothing was ever written to a job whose
-/// record has no ext, or nothing in it, and nobody takes out what was written.
+/// record has no ext, or nothing in it, and no call takes out what was written.
 pub(crate) fn is_untouched(record: &[u8]) -> bool {
     match record.first() {
         Some(&TAG_PLAIN) => true,
@@ -334,8 +334,8 @@ pub(crate) fn is_untouched(record: &[u8]) -> bool {
     }
 }
 
-/// Due and hash of a claimed job as they stand in its record: a settle that tells them saves the
-/// server a look at it.
+/// Due and hash of a claimed job as they stand in its record: a settle that sends them saves the
+/// server a read of it.
 pub(crate) type Core = (JobId, [u8; 16]);
 
 fn core_of(id: JobId, record: &[u8]) -> Result<Core> {

@@ -66,7 +66,7 @@ pub(super) fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
     out.bytes(&job.payload);
 }
 
-/// What is told of a job between its index and its payload.
+/// What stands of a job between its index and its payload.
 pub(super) fn write_front(out: &mut Writer, job: &NewJob) {
     let mut options = MapWriter::default();
     own(&mut options, job);
@@ -307,7 +307,7 @@ fn past_attempt(past: &PastAttempt) -> Mp {
     Mp::List(one)
 }
 
-/// What tells two jobs of one id apart: queue, kind, payload, content type and headers but trace
+/// What distinguishes two jobs of one id: queue, kind, payload, content type and headers but trace
 /// context, in 64 bits.
 ///
 /// FNV-1a over words of eight bytes, little-endian, each multiplication followed by a rotation by

@@ -295,7 +295,7 @@ fn outbox_problem(waiting: &Mp, shard: &Shard) -> Result<Option<String>> {
     }))
 }
 
-/// How long an effect may be on its way before somebody should look.
+/// How long an effect may be on its way before it is a problem.
 const OUTBOX_WAITS: Duration = seconds(15);
 
 /// `[queue, span, workers that say they are free]`

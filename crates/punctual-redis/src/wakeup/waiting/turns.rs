@@ -8,7 +8,7 @@ use punctual::Namespace;
 use punctual::sync::Lock;
 use punctual::time::{Stopwatch, millis, seconds};
 
-/// Those who wait in this process: of all who wait for the same queues one looks for the rest.
+/// The waiters of this process: of all that wait for the same queues, one polls for the rest.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Turns(Arc<Mutex<BTreeMap<Queues, Waiters>>>);
 
@@ -48,7 +48,7 @@ impl Turns {
 }
 
 impl Turn {
-    /// Takes the turn; if somebody has within that span, answers how much of it is left.
+    /// Takes the turn; if another waiter has within that span, returns how much of it is left.
     pub(super) fn take(&self, span: Duration) -> Option<Duration> {
         let mut all = self.all.waiters();
         let waiters = all.get_mut(&self.of)?;
@@ -73,13 +73,13 @@ impl Drop for Turn {
     }
 }
 
-/// How often one of so many looks: together they look no less often than one alone, and however
+/// How often one of so many polls: together they poll no less often than one alone, and however
 /// many they are, no more often than some.
 pub(super) fn poll_interval(crowd: u32) -> Duration {
     (POLL_SHARE * crowd).max(POLL_ALONE)
 }
 
-/// How often one who waits alone looks for himself.
+/// How often a single waiter polls.
 const POLL_ALONE: Duration = seconds(1);
-/// How often somebody looks where many wait.
+/// How often one of many waiters polls.
 const POLL_SHARE: Duration = millis(45);
