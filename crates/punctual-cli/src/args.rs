@@ -163,7 +163,7 @@ impl Session {
         Ok(self.engine.info().await?.durability)
     }
 
-    /// Tells a person how safe a stored change is, and warns where nothing is kept.
+    /// Prints how safe a stored change is, and warns where nothing is kept.
     pub(crate) fn tell_durability(&self, durability: Durability) {
         let ends_here = self.connection.ends_with_process();
         self.out.note(stored(durability, ends_here));
@@ -216,7 +216,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// What is told of the engine's and worker's doings, unless somebody asks for more or less.
+    /// The level of the log of engine and worker, unless an option sets another.
     pub(crate) fn usual_log(&self) -> LevelFilter {
         match self {
             // It draws over its own lines, and leases that ran out are what its kills are for.

@@ -22,7 +22,7 @@ use punctual_redis::RedisEngine;
 use self::kept::Kept;
 use crate::failure::{Failure, Result};
 
-/// Where jobs are kept unless told otherwise.
+/// Where jobs are kept by default.
 pub(crate) const DEFAULT: &str = "file:./punctual-data";
 
 /// The environment's variable with the token that a gateway wants, or that it is to want.
@@ -211,7 +211,8 @@ impl Connection {
         }
     }
 
-    /// Ends the engine in good order, whoever still has it. Dropping does so too, once nobody has.
+    /// Ends the engine in good order, also while others still hold it. Dropping the last handle
+    /// does so too.
     pub(crate) async fn close(&self) -> Result<()> {
         match &self.directory {
             Some(directory) => Ok(directory.close().await?),
@@ -317,7 +318,7 @@ impl Address {
         }
     }
 
-    /// An engine whose clock moves only when told to, for tests; only in memory.
+    /// An engine with a manual clock, for tests; only in memory.
     pub(crate) fn open_timed(&self, clock: ManualClock) -> Result<Connection> {
         match self {
             Self::Memory(kept) => {
@@ -330,7 +331,7 @@ impl Address {
         }
     }
 
-    /// The directory in which other commands find the engine without being told more.
+    /// The directory in which other commands find the engine without an address.
     pub(crate) fn of_files(&self) -> Option<&Path> {
         match self {
             Self::File { dir, .. } => Some(dir),

@@ -20,7 +20,7 @@ use tracing_subscriber::registry;
 
 use crate::failure::{Failure, Result};
 
-/// Where collectors are told, as OpenTelemetry has it; the first counts more.
+/// Variables with the address of a collector, as OpenTelemetry names them; the first counts more.
 const ENDPOINTS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_ENDPOINT",

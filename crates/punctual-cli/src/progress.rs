@@ -1,4 +1,4 @@
-//! A progress bar on standard error, only where a person looks at it.
+//! A progress bar on standard error, only on a terminal.
 
 use std::fmt;
 use std::io::{self, IsTerminal};

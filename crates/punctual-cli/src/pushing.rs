@@ -65,7 +65,7 @@ impl Pushing {
 }
 
 impl Secrets {
-    /// Those of one namespace: nobody's jobs are signed by the secret of somebody else.
+    /// Those of one namespace: the secret of one namespace never signs jobs of another.
     pub(crate) fn of(&self, namespace: &Namespace) -> Vec<Secret> {
         let owned = self.0.iter().filter(|(owner, _)| owner == namespace);
         owned.map(|(_, secret)| secret.clone()).collect()

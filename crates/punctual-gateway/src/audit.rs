@@ -17,7 +17,7 @@ use crate::http::Caller;
 
 /// Entries of one namespace.
 const ENTRIES_MAX: usize = 1_000;
-/// Those of all: whoever needs no token may name any namespace.
+/// Those of all: callers without a token may name any namespace.
 const ALL_ENTRIES_MAX: usize = 16_000;
 
 /// The record of what was changed, and by whom: the last thousand changes of each namespace, and a

@@ -150,7 +150,7 @@ impl Socket {
         }
     }
 
-    /// Asks whether somebody is there, who must have answered by the next time.
+    /// Sends a ping, which the client must answer before the next one.
     async fn ping(&mut self) -> SocketResult<()> {
         if std::mem::replace(&mut self.is_asked, true) {
             return Err(End(close_code::AWAY, "gone"));
@@ -220,8 +220,7 @@ impl Socket {
         }
     }
 
-    /// Says why, and hears the other end out: to hang up on what still comes could lose the last
-    /// replies.
+    /// Sends the reason, and reads what still comes: to close earlier could lose the last replies.
     async fn close(&mut self, code: u16, reason: &'static str) {
         let frame = CloseFrame {
             code,

@@ -90,7 +90,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StrictFraming<S> {
 
 const CONTENT_LENGTH: &[u8] = b"content-length";
 const TRANSFER_ENCODING: &[u8] = b"transfer-encoding";
-/// Bytes of a header's name that are kept: one more than those that are looked for.
+/// Bytes of a header's name that are kept: one more than the longest known name.
 const NAME_BYTES: usize = TRANSFER_ENCODING.len() + 1;
 
 /// Follows requests byte by byte, as far as it takes to know where heads are. What is no HTTP it

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use punctual::time::seconds;
 
-/// Bounds of a gateway that are worth setting; the rest is fixed and told by `docs/http-api.md`.
+/// Bounds of a gateway that are worth setting; the rest is fixed and listed in `docs/http-api.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GatewayLimits {
     /// Connections at the same time at one address; more wait in the system's queue. 16,384.
     pub connections: usize,
-    /// Those of one address among them; more are closed at once. Half of them unless told. Of IPv6
-    /// the addresses of one network (/64) are one; this machine is not counted, nor who comes by a
-    /// socket in a directory.
+    /// Those of one address among them; more are closed at once. Half of them by default. Of IPv6
+    /// the addresses of one network (/64) are one; this machine is not counted, nor are clients of
+    /// a socket in a directory.
     pub connections_per_address: Option<usize>,
     /// How long a head may take to arrive before its connection is closed, and a connection be
     /// silent that waits for one, at least 1 ms. 10 s.
@@ -29,13 +29,12 @@ pub struct GatewayLimits {
     /// How long the reader of an answer may take nothing of it, and that of a socket take for one
     /// frame, before it is dropped. 10 s.
     pub reader: Duration,
-    /// How often a socket is asked whether somebody is there; who has not answered
-    /// by the next time is dropped. 30 s.
+    /// How often a socket gets a ping; it is dropped if it has not answered by the next one. 30 s.
     pub(crate) ping: Duration,
     /// How long a loop of the engine or of this process may be at the same work before health is
     /// red. 60 s.
     pub round: Duration,
-    /// Wrong tokens from one address within a minute that are told so; then it is `429`. 20.
+    /// Wrong tokens from one address within a minute that get `401`; then it is `429`. 20.
     pub failures: u32,
 }
 

@@ -11,7 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::http::Peer;
 use crate::listener::Listener;
 
-/// A socket that lets in whoever has the user of this process.
+/// A socket that accepts processes of the user of this process.
 pub(crate) struct LocalListener {
     listener: UnixListener,
     file: SocketFile,
@@ -29,7 +29,7 @@ struct SocketFile {
 const ROOT: u32 = 0;
 
 impl LocalListener {
-    /// Makes the socket; one that nobody can be listening on any more gives way.
+    /// Makes the socket; it replaces one without a listener.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         let path = dir.join(NAME);
         if let Ok(there) = fs::symlink_metadata(&path) {

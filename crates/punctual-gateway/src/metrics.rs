@@ -23,7 +23,7 @@ pub use self::registry::Registry;
 
 /// Queues whose claims are counted by name; those that come later count as `other`.
 const QUEUES_MAX: usize = 100;
-/// What is not told apart by name any more.
+/// The name of all that is not counted by its own name.
 pub(crate) const OTHER: &str = "other";
 
 /// Handles to what the gateway counts.

@@ -27,8 +27,8 @@ impl Proxies {
         self.0.iter().any(|proxy| proxy.has(address))
     }
 
-    /// Who asks, if `peer` is the other end of the connection: the last in line that is none of
-    /// ours. What stands before that was written by nobody whom we know.
+    /// The address of the client, if `peer` is the other end of the connection: the last in line
+    /// that is none of ours. What stands before that, any client may have written.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let lines = headers.get_all(FORWARDED).into_iter().rev();
         let mut hops = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));

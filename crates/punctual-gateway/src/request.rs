@@ -138,7 +138,7 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
 /// What is kept of a list: one more than any call may carry, so that the engine refuses it.
 const ITEMS_KEPT: usize = 1_001;
 
-/// A list of which no more is kept than tells that it is too long.
+/// A list of which no more is kept than shows that it is too long.
 pub(crate) struct Bounded<T>(pub(crate) Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
@@ -231,7 +231,7 @@ impl Pairs {
         }
     }
 
-    /// Whether a name is told to be true; it may be told once.
+    /// Whether a parameter is `true`; it may appear once.
     pub(crate) fn is_true(&self, name: &str) -> Result<bool> {
         match self.all(name).as_slice() {
             [] => Ok(false),

@@ -171,12 +171,12 @@ impl Gateway {
         Ok(Serving { listeners, address })
     }
 
-    /// Serves processes of this user through a socket in a directory, until told to end. They need
-    /// no token and may do everything: they could as well read the directory.
+    /// Serves processes of this user through a socket in a directory, until its drain. They need no
+    /// token and may do everything: they could as well read the directory.
     ///
-    /// For whoever holds a data directory, such as an application with an embedded engine: the
-    /// command `punctual` then works in that directory while the application runs. A socket that a
-    /// killed process left there is replaced.
+    /// For a process that holds a data directory, such as an application with an embedded engine:
+    /// the command `punctual` then works in that directory while the application runs. A socket
+    /// that a killed process left there is replaced.
     pub fn share_in(self, dir: &Path) -> Result<Sharing> {
         Sharer(self.shared()).share_in(dir)
     }
@@ -222,8 +222,8 @@ impl Serving {
 
     /// Ends so that no request fails, at most that long; whether all of them ended.
     ///
-    /// First nobody can connect any more; then those who wait are answered at once, and each
-    /// connection is told with its next answer that it was the last one.
+    /// First it accepts no new connection. Then it answers waiting calls at once, and marks the
+    /// next answer of each connection as the last one.
     pub async fn drain(self, limit: Duration) -> bool {
         self.listeners.drain(limit).await
     }

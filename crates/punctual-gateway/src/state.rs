@@ -28,7 +28,7 @@ pub(crate) struct Shared(Arc<Inner>);
 pub(crate) struct Inner {
     /// MeasuredEngine.
     pub(crate) engine: Arc<dyn Engine>,
-    /// The engine's, once somebody needed it.
+    /// The engine's, after the first use.
     pub(crate) header_bytes: OnceCell<usize>,
     pub(crate) tokens: Tokens,
     /// What claims that wait know of dues.
@@ -64,7 +64,7 @@ impl Shared {
         Self(Arc::new(inner))
     }
 
-    /// Tells whoever posts jobs that there is one, as its queue may be new.
+    /// Wakes the posting of jobs for a new one, as its queue may be new.
     pub(crate) fn notify(&self, namespace: &Namespace, job: &NewJob) {
         if push::is_queue(&job.queue) {
             self.push_wakeup.notify(namespace, &job.queue);
@@ -90,7 +90,7 @@ impl Shared {
         *self.ending.borrow()
     }
 
-    /// What the future answers, unless the gateway ends before: for waits that nobody would miss.
+    /// What the future answers, unless the gateway ends before: for waits that may end early.
     pub(crate) async fn unless_ending<T, E: Into<Problem>>(
         &self,
         future: impl Future<Output = Result<T, E>>,

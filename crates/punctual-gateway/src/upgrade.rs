@@ -11,8 +11,8 @@ use punctual::time::Stopwatch;
 use crate::bodies::BodyPermit;
 
 /// Whether one connection was upgraded. From then on so many bytes may come as its owner allowed:
-/// the library of WebSockets has one bound of frames for whoever sends them, and puts a frame
-/// together first.
+/// the library of WebSockets has one bound of frames for all senders, and puts a frame together
+/// first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Upgrade(Arc<Upgraded>);
 

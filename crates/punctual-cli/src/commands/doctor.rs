@@ -240,7 +240,7 @@ fn disk(address: &Address) -> Option<Check> {
     })
 }
 
-/// A directory that was made by an older version, or by somebody else, may be open to all.
+/// A directory that was made by an older version, or by another program, may be open to all.
 fn readers(address: &Address) -> Option<Check> {
     let dir = address.of_files()?;
     let mode = std::fs::metadata(dir).ok()?.permissions().mode() & 0o777;

@@ -49,7 +49,7 @@ docs/http-api.md describes every route.";
 
 /// Where it listens unless told otherwise.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4180);
-/// How long running requests may take to end unless told otherwise.
+/// How long running requests may take to end by default.
 const DRAIN: Duration = seconds(25);
 /// How long requests may take to be answered that the engine has stopped.
 const LAST_ANSWERS: Duration = seconds(1);
@@ -281,8 +281,8 @@ fn check_tokens(access: &Access, listen: SocketAddr, has_tls: bool) -> Result<()
 }
 
 impl Args {
-    /// Names that it answers to. The one that it listens by is not among them where nobody needs a
-    /// token: whoever else may say where that leads could have browsers here ask by it.
+    /// Names that it answers to. Without tokens, the name that it listens by is not among them:
+    /// the owner of that name in DNS could send browsers here by it.
     fn names(&self, config: &Config, listened: Option<String>) -> Vec<String> {
         let mut names = [&*self.host, &*config.hosts].concat();
         names.extend(listened.filter(|_| !self.no_auth));

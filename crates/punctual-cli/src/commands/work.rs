@@ -214,8 +214,8 @@ impl Args {
         }))
     }
 
-    /// Says which of the queues are paused or at a limit with work in them, as their rest looks
-    /// like idleness.
+    /// Says which of the queues are paused or at a limit with work in them, as their pause
+    /// resembles idleness.
     async fn tell_paused(&self, session: &Session) -> Result<()> {
         let name = |queue: &String| queue.split('=').next().unwrap_or_default().to_owned();
         let request = StatsRequest {

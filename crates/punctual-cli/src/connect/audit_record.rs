@@ -31,7 +31,7 @@ impl Address {
         }
     }
 
-    /// What whoever serves the engine has on record of a namespace; if nobody does, what is in its
+    /// What the server of the engine has on record of a namespace; without a server, what is in its
     /// directory. The latest first.
     pub(crate) async fn record(&self, namespace: &Namespace) -> Result<Vec<AuditEntry>> {
         match self {

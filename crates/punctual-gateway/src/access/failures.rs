@@ -17,11 +17,11 @@ use crate::limits::GatewayLimits;
 #[derive(Debug)]
 pub(super) struct Failures {
     clock: Arc<dyn Clock>,
-    /// Wrong tokens of one address in a minute that are told to be wrong.
+    /// Wrong tokens of one address in a minute that get `401`.
     max: AtomicU32,
     minute: Mutex<Minute>,
-    /// Tokens, by their hash, and addresses from which they were shown: whoever guesses there too
-    /// is no reason to lock these out.
+    /// Tokens, by their hash, and addresses from which they were shown: another client that guesses
+    /// there does not lock these out.
     at_home: Mutex<HashSet<(IpAddr, [u8; 32])>>,
 }
 
@@ -83,10 +83,11 @@ impl Failures {
             .is_some_and(|address| at_home.contains(&(site(address), token.hash())))
     }
 
-    /// The answer to whoever has shown so many wrong tokens that no new one of his is looked at.
+    /// The answer to an address that sent so many wrong tokens that the gateway checks no new one
+    /// of it.
     ///
-    /// This machine is let pass: a proxy on it that nobody has named is one address for everybody,
-    /// and anyone could lock all others out.
+    /// This machine is never blocked: an unlisted proxy on it is one address for all clients, and
+    /// any of them could lock all others out.
     pub(super) fn block(&self, peer: Peer) -> Option<Problem> {
         let address = peer.address().map(site);
         let address = address.filter(|address| !address.is_loopback())?;

@@ -294,7 +294,7 @@ impl Rows {
         }
     }
 
-    /// The next line that is not empty; waits for one only if told to.
+    /// The next line that is not empty; waits for one only if `wait` is set.
     async fn next(&mut self, wait: bool) -> Result<Found> {
         loop {
             let feed = self.buffer[self.searched..]

@@ -67,7 +67,7 @@ const JOBS_MAX: usize = 200;
 const BARE_JOBS_MAX: usize = 1_000;
 /// Characters of a payload that a list shows.
 const PREVIEW_MAX: usize = 400;
-/// Jobs that one answer looks at, and a call of the engine while it searches.
+/// Jobs that one answer examines, and a call of the engine while it searches.
 const SCAN: usize = 1_000;
 const SCAN_STEP: usize = 200;
 /// How long a search goes on for one answer: who waits for it wants to see that it moves.

@@ -25,7 +25,7 @@ use crate::state::Shared;
 /// A queue is late if its oldest due job waits longer although a worker has a free slot.
 const LATE: Duration = seconds(5);
 
-/// Queues that are told apart by name, those with most jobs; the rest are added up.
+/// Queues that have rows by name, those with most jobs; the rest are added up.
 const QUEUES_TOLD_APART: usize = 100;
 
 /// Flows that are counted, and how many one call reads.

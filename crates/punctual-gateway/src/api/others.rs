@@ -170,7 +170,7 @@ pub(super) async fn info(
     }))
 }
 
-/// What a caller may know of the engine, whoever else shares it: of queues what is wrong in its own
+/// What a caller may know of an engine that it shares: of queues what is wrong in its own
 /// namespace, of the whole what its token has the scope for; and that there is something else.
 pub(super) fn seen_by(caller: &Caller, mut info: Info) -> Info {
     if caller.sees_all() {
@@ -355,8 +355,8 @@ pub(super) async fn calls(
     Ok((content_type, wire::encode(&answer)?).into_response())
 }
 
-/// A failure as a route of JSON tells it: what is for whoever runs the gateway goes to the log,
-/// whoever asked.
+/// A failure as a route of JSON reports it: what only operators may read goes to the log, for every
+/// caller.
 fn told_failure(
     shared: &Shared,
     caller: &Caller,

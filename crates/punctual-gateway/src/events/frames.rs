@@ -115,12 +115,12 @@ impl Frame {
     }
 }
 
-/// What a socket wants to be told of; empty lists mean all.
+/// What a socket subscribes to; empty lists mean all.
 #[derive(Default)]
 pub(super) struct Wish {
     pub(super) queues: Vec<String>,
     pub(super) states: Vec<String>,
-    /// How often to tell counts, if they changed.
+    /// How often to send counts, if they changed.
     pub(super) stats: Option<SpanText>,
 }
 

@@ -18,7 +18,7 @@ use crate::state::Shared;
 
 /// Changes within that span go in one frame.
 const GATHER: Duration = millis(50);
-/// Counts are told no more often.
+/// The shortest span between two frames of counts.
 const STATS_SPAN_MIN: Duration = millis(250);
 /// Queues that one socket may name.
 const QUEUES_MAX: usize = 1_000;

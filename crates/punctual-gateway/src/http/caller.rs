@@ -11,7 +11,7 @@ use super::{Problem, Result, Scope, Token};
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) namespace: Namespace,
-    /// Of a process of the same user, and where nobody needs one, there is none.
+    /// A process of the same user has none, nor has a caller of an open gateway.
     token: Option<Token>,
     is_local: bool,
 }

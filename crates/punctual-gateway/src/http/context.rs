@@ -15,9 +15,9 @@ pub(crate) struct RequestContext {
     pub(crate) id: Arc<str>,
     pub(crate) method: Method,
     pub(crate) path: Arc<str>,
-    /// Whether who asks may know what the engine says; not before its token was looked at.
+    /// Whether the caller may know what the engine says; set once its token is checked.
     is_operators: Arc<AtomicBool>,
-    /// Whose bytes its body are; not before its token was looked at.
+    /// Whose bytes its body are; set once its token is checked.
     owner: Arc<OnceLock<BodyOwner>>,
     /// What its body takes until it is answered.
     body: Arc<Mutex<Option<Box<dyn Any + Send>>>>,

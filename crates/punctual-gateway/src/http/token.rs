@@ -72,7 +72,7 @@ pub struct Token {
     is_weak: bool,
 }
 
-/// The least characters of a token that somebody chose.
+/// The least characters of a token that a person chose.
 const TOKEN_CHARS_MIN: usize = 16;
 /// One with fewer characters, or with fewer different ones, can be guessed over a network in time.
 const STRONG_CHARS_MIN: usize = 24;
@@ -178,7 +178,7 @@ impl Token {
         })
     }
 
-    /// A fresh text for a token, with more bits than anybody can try.
+    /// A fresh text for a token, with more bits than can be tried.
     pub fn generate() -> String {
         let random = || uuid::Uuid::new_v4().simple().to_string();
         format!("pct_{}{}", random(), &random()[..16])

@@ -92,7 +92,7 @@ schema!(
     "settled"
 );
 
-/// Reads a text through a function whose error is told as it is.
+/// Reads a text through a function whose error is reported as it is.
 fn text<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     expected: &'static str,

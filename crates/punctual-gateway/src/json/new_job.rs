@@ -9,8 +9,8 @@ use crate::decode::shown;
 use crate::http::{Problem, Result};
 use crate::job_json::JobJson;
 
-/// The job that a line describes, with an id of its own unless it brings one; refused if it is to
-/// be posted to where the guard lets nobody.
+/// The job that a line describes, with an id of its own unless it brings one; refused if the guard
+/// forbids its target.
 pub(crate) fn new_job(line: JobJson, guard: &Guard) -> Result<NewJob> {
     if line.queue.is_none() && line.target.is_none() {
         let hint = "send queue, 1 to 128 of a-z A-Z 0-9 . _ - : /, or a target";

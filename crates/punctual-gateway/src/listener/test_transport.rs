@@ -18,7 +18,7 @@ use crate::{Gateway, GatewayLimits, Tokens};
 /// The listener itself.
 struct ScriptedListener(tokio::sync::Mutex<mpsc::UnboundedReceiver<(DuplexStream, Peer)>>);
 
-/// Whoever reads a byte makes room for one, and that is told at once.
+/// A read of a byte makes room for one, and the writer learns that at once.
 impl Transport for DuplexStream {
     fn write_now(&self, _: &[u8]) -> io::Result<usize> {
         Err(io::ErrorKind::WouldBlock.into())

@@ -19,11 +19,11 @@ use crate::wakeup_coalescing::Key;
 /// A lost wakeup is missed no longer than that.
 const LISTEN_SECONDS_MAX: u64 = 5;
 
-/// How soon a claim tells that suspects wait, instead of waiting for other jobs.
+/// How soon a claim reports that suspects wait, instead of waiting for other jobs.
 const SUSPECTS_HEARD_WITHIN: std::time::Duration = seconds(1);
 
-/// Claims until there is something, the wait is over, or the gateway ends. Whoever writes the
-/// answer says when it is delivered; else its jobs are handed back.
+/// Claims until there is something, the wait is over, or the gateway ends. The writer of the answer
+/// says when it is delivered; else its jobs are handed back.
 pub(crate) async fn claim_for(
     shared: &Shared,
     caller: &Caller,
@@ -65,8 +65,8 @@ pub(crate) async fn claim_for(
     Ok((ClaimAnswer::new(&claimed, sent.elapsed()), undelivered))
 }
 
-/// Claims, in a task of its own: whoever asked may be gone before the answer, or before he looks at
-/// it. A claim that may come again gets its lease then, so that one is never handed back.
+/// Claims, in a task of its own: the caller may be gone before the answer, or before it reads it. A
+/// claim that may come again gets its lease then, so that one is never handed back.
 async fn claim_once(
     shared: &Shared,
     key: &Key,
@@ -155,7 +155,7 @@ fn may_follow(one: &&Settlement) -> bool {
     !matches!(one.outcome, Outcome::Snooze { .. }) || !one.effects.is_empty()
 }
 
-/// Jobs that are looked up at once.
+/// Jobs that one call reads.
 const TARGETS_MAX: usize = 1_000;
 
 pub(crate) async fn settle_for(

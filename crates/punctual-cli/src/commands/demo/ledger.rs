@@ -200,7 +200,7 @@ impl Ledger {
     }
 
     /// Puts an entry on disk, unless its key is there. A payment is refused, as a transaction of
-    /// the shop would, if the order is cancelled; a cancellation asks nobody.
+    /// the shop would, if the order is cancelled; a cancellation is always taken.
     pub(super) async fn write(&self, entry: Entry) -> punctual::Result<Written> {
         let (answer, answered) = oneshot::channel();
         let stopped = || punctual::Error::new(punctual::ErrorKind::Io, "the ledger has stopped");

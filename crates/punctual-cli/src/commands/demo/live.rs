@@ -12,8 +12,8 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Serves the demo's namespace to whoever has the token in [`url`](Self::url), also by the name
-    /// that was said instead of the address.
+    /// Serves the demo's namespace to clients with the token in [`url`](Self::url), also by the
+    /// name that was said instead of the address.
     pub(super) async fn open(session: &Session, listen: &Listen) -> Result<Self> {
         let token = Token::generate();
         let known = Token::new(&token, session.namespace.clone(), &Scope::ALL)?;

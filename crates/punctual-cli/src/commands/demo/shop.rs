@@ -3,7 +3,7 @@
 //! Each order has one job, its cancellation, with the order as unique key. A payment cancels that
 //! job by the key; whether payment or cancellation came first is what the queue says, not a clock
 //! of the shop. The ledger lies outside of the queue, so a kill can fall between the two: every
-//! step can be taken again and looks at the ledger first.
+//! step can be taken again and reads the ledger first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -56,8 +56,8 @@ pub(super) async fn checks(address: &Address) -> Result<Vec<Check>> {
 /// Clocks that are further apart are worth a warning.
 const CLOCKS_APART_US: u64 = 500_000;
 
-/// Whether the clocks of all servers agree: engine time goes by that of the master, whoever becomes
-/// it.
+/// Whether the clocks of all servers agree: engine time goes by that of the master, and any server
+/// may become it.
 fn clocks(server_infos: &[ServerInfo]) -> Option<Check> {
     let clocks = server_infos
         .iter()

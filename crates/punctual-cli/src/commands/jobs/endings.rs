@@ -58,7 +58,7 @@ pub(super) async fn resolve(session: &Session, named: &[IdOrEnd]) -> Result<Vec<
     named.iter().map(id).collect()
 }
 
-/// Looks through the namespace; answers whether it saw every job.
+/// Searches the namespace; returns whether it saw every job.
 async fn search(session: &Session, found: &mut BTreeMap<&str, BTreeSet<JobId>>) -> Result<bool> {
     let mut cursor = None;
     let mut examined = 0;

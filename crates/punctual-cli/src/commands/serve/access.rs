@@ -16,7 +16,7 @@ pub(super) struct Access {
     pub(super) tokens: Tokens,
     /// Made just now: the only time that it is shown.
     pub(super) made: Option<String>,
-    /// Whose jobs there are, as far as tokens tell.
+    /// Whose jobs there are, as far as tokens name them.
     pub(super) namespaces: Vec<Namespace>,
     /// The namespace that the printed command names: the server's own if a token is for it.
     pub(super) shown: Namespace,
@@ -91,7 +91,7 @@ impl Access {
         })
     }
 
-    /// Names of tokens that anybody may guess who reaches that address.
+    /// Names of tokens that a client of that address may guess.
     pub(super) fn weak_at(&self, address: IpAddr, is_secure: bool) -> &[String] {
         match address.is_loopback() || is_secure {
             true => &[],

@@ -11,7 +11,7 @@ use crate::output::{Output, cut, object, plain};
 /// Characters of an error in the line that is printed.
 const ERROR_SHOWN: usize = 200;
 
-/// Prints how an attempt ended, if anybody wants to know.
+/// Prints how an attempt ended, if output is asked for.
 pub(super) fn attempt(out: Option<Output>, job: &JobRecord, verdict: &Verdict, took: Duration) {
     let Some(out) = out else { return };
     let outcome = match &verdict.outcome {
