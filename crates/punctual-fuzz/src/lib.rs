@@ -47,13 +47,13 @@ pub struct Ran {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bounds {
     inputs: u64,
-    /// How long they may take in all; looked at before each of them.
+    /// How long they may take in all; checked before each of them.
     span: Option<Duration>,
 }
 
 impl Bounds {
-    /// So many inputs as a target asks for, or as are told; if only seconds are told, as many as
-    /// these allow.
+    /// As many inputs as a target asks for, or as the environment sets; if it sets only seconds, as
+    /// many as these allow.
     fn given(of_target: u64, inputs: Option<u64>, within: Option<u64>) -> Self {
         let otherwise = within.map_or(of_target, |_| u64::MAX);
         Self {

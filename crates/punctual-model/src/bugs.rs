@@ -1,11 +1,11 @@
 /// A bug that can be put into the model, to see that the invariants find it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
-    /// A settle is taken from whoever sends it while the job is active.
+    /// A settle under any token is taken while the job is active.
     SettleIgnoresToken,
-    /// A lease is extended by whoever asks while the job is active.
+    /// An extend under any token counts while the job is active.
     ExtendIgnoresToken,
-    /// A claim takes jobs that somebody has.
+    /// A claim takes jobs that another worker has.
     ClaimTakesActive,
     /// A lease that ran out returns its job, whatever has become of that meanwhile.
     RescueDoesNotLook,
@@ -19,7 +19,7 @@ pub enum Bug {
     EffectsOutsideStep,
     /// The end of the process takes what was settled in it.
     FailoverForgets,
-    /// A settle is taken from whoever names the attempt, which a loss lets be counted anew.
+    /// A settle that names the attempt is taken, although a loss lets attempts be counted anew.
     SettleComparesAttempt,
     /// A claim takes jobs that are not due.
     ClaimTakesWaiting,

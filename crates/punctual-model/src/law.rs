@@ -28,9 +28,9 @@ pub struct Law {
 pub enum Replication {
     /// There is none.
     None,
-    /// All that was answered so that somebody heard it: it is waited for.
+    /// All answered changes whose answers arrived: the engine waits for the replica.
     Awaited,
-    /// What there was at the last tick, or later: nobody waits for it.
+    /// What there was at the last tick, or later: the engine does not wait for it.
     Unawaited,
 }
 
@@ -360,8 +360,8 @@ impl Law {
         }
     }
 
-    /// A nonce that nobody has: the least, so that states that differ in nothing else are one.
-    /// Where no claim is ever lost attempts are not counted anew, and tell leases apart.
+    /// A nonce that no lease has: the least, so that states that differ in nothing else are one.
+    /// Where no claim is ever lost attempts are not counted anew, and distinguish leases.
     fn nonce(&self, world: &World, at: usize) -> u8 {
         let Some(replica) = &world.replica else {
             return 0;

@@ -370,7 +370,7 @@ fn small(number: u32) -> u8 {
     u8::try_from(number).unwrap_or(u8::MAX)
 }
 
-/// The first word of what something looks like.
+/// The first word of the debug form of a value.
 fn kind(of: &impl std::fmt::Debug) -> String {
     let text = format!("{of:?}");
     let end = text.find(|letter: char| !letter.is_alphabetic());

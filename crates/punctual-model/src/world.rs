@@ -7,7 +7,7 @@ pub struct World {
     pub jobs: [JobTruth; 2],
     /// For each worker, the attempt of each job that it believes to hold. It may be long over.
     pub workers: [[Option<Holding>; 2]; 2],
-    /// What really happened to each job, told from outside of the engine.
+    /// What really happened to each job, as seen from outside of the engine.
     pub truth: [Truth; 2],
     /// What a replica has, where there is one.
     pub replica: Option<Replica>,
@@ -93,9 +93,9 @@ pub struct Truth {
     pub wait: u8,
     /// It is completed.
     pub completed: bool,
-    /// A worker heard that it is; looked at where there is a replica.
+    /// A worker received that answer; checked where there is a replica.
     pub told: bool,
-    /// Somebody was told that the job is, or is to be, cancelled.
+    /// A caller got the answer that the job is, or is to be, cancelled.
     pub cancelled: bool,
     /// Leases that ran out.
     pub crashes: u8,
@@ -110,7 +110,7 @@ pub struct Truth {
 pub enum Act {
     /// A worker that holds nothing claims one job or both, alone or not.
     Claim {
-        /// Who claims.
+        /// The worker.
         worker: u8,
         /// Which jobs it asks for, one bit each.
         jobs: u8,
@@ -121,7 +121,7 @@ pub enum Act {
     Extend(u8),
     /// A worker settles a job that it believes to hold.
     Settle {
-        /// Who settles.
+        /// The worker.
         worker: u8,
         /// Which job.
         job: u8,
@@ -130,7 +130,7 @@ pub enum Act {
         /// Whether the answer reaches the worker; if not, it may settle again.
         heard: bool,
     },
-    /// Somebody cancels a job.
+    /// A caller cancels a job.
     Cancel(u8),
     /// Half a lease passes, in which the engine is awake.
     Tick,
@@ -160,7 +160,7 @@ pub enum Answer {
     Settled(Ending),
     /// To a settle that was taken before.
     Repeated,
-    /// To who has no lease.
+    /// To a worker without a lease.
     LeaseLost,
     /// To a cancel: it is cancelled.
     Cancelled,
@@ -170,7 +170,7 @@ pub enum Answer {
     AlreadyCancelled,
     /// To a cancel: it has ended otherwise.
     WrongState,
-    /// Nobody asked anything.
+    /// There was no call.
     Silence,
 }
 

@@ -75,7 +75,7 @@ pub struct RelayNumbers {
     pub emitted: u64,
     /// How often it started again after a failure.
     pub restarts: u64,
-    /// Messages that wait in the source, if it can tell.
+    /// Messages that wait in the source, if it knows.
     pub lag: Option<u64>,
     /// The text of the last failure.
     pub last_error: Option<String>,

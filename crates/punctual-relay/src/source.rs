@@ -35,7 +35,7 @@ pub trait Source: Send {
     /// Every message of the last batch is stored, or among the refused: removes them over there.
     async fn accept(&mut self, refused: &[Refused]) -> Result<()>;
 
-    /// How many messages wait over there, those of unfinished batches included, if it can tell.
+    /// How many messages wait over there, those of unfinished batches included, if it knows.
     async fn waiting(&mut self) -> Result<Option<u64>> {
         Ok(None)
     }

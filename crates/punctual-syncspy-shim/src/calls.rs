@@ -80,7 +80,7 @@ pub(crate) fn rename(from: &CStr, to: &CStr) -> bool {
     done == 0
 }
 
-/// What a path or descriptor leads to; None if that cannot be told.
+/// What a path or descriptor leads to; None if that is unknown.
 pub(crate) fn about(fd: c_int, path: &CStr, flags: c_int) -> Option<libc::statx> {
     let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
     let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();

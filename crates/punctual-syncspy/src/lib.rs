@@ -22,7 +22,7 @@
 //! Names are durable at once: a file that was made, renamed or removed stays so, whether or not its
 //! directory was synced. Memory maps are not seen. Bytes that come by streams of the C library or
 //! by system calls without its functions are not seen as they come; those behind the end that is
-//! known count as not synced until a sync covers them. Nobody but Linux preloads so.
+//! known count as not synced until a sync covers them. Only Linux preloads so.
 //!
 //! # Where to start
 //! - Watch a process: [`SyncSpy::new`] and [`SyncSpy::arm`], then start it.
@@ -67,7 +67,7 @@ pub struct Counts {
     pub refused_writes: u64,
     /// Syncs of watched files and directories, failed ones too.
     pub syncs: u64,
-    /// Syncs that failed because they were told to.
+    /// Syncs that failed because the spy made them fail.
     pub failed_syncs: u64,
 }
 
@@ -177,7 +177,7 @@ impl SyncSpy {
         Ok(self.page.get(word::CLOCK_MICROS)?.cast_signed())
     }
 
-    /// Ends what was told to be slow, to fail or to be full. The clock stays as it is.
+    /// Ends slow syncs, failing syncs and the full disk. The clock stays as it is.
     ///
     /// # Errors
     /// If the control directory cannot be written.

@@ -28,7 +28,7 @@ pub(crate) fn kill_all(control: &Path) -> io::Result<Vec<u32>> {
     }
 }
 
-/// Their process ids. One that is dead and waited for by nobody has no memory any more.
+/// Their process ids. A dead one that no parent has waited for has no memory any more.
 pub(crate) fn running(control: &Path) -> io::Result<Vec<u32>> {
     let page = format!("{}\n", control.join(CONTROL).display());
     let mut running = Vec::new();

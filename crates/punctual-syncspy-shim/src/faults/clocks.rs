@@ -1,4 +1,4 @@
-//! The wall clock: it may be told to be wrong. The monotonic one is left alone.
+//! The wall clock: a test may shift it. The monotonic one is left alone.
 
 use std::os::raw::{c_int, c_void};
 

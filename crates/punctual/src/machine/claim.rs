@@ -34,7 +34,7 @@ struct Take {
     slots: usize,
     /// Shares of jobs that were due before their limits opened, and when these did.
     opened: Opened,
-    /// Lines of named limits that were looked at, by queue and limit.
+    /// Lines of named limits that were read, by queue and limit.
     lines: Vec<(u32, String)>,
     /// Places that named limits keep back since this claim.
     kept_back: usize,
@@ -193,7 +193,7 @@ impl Machine {
         Ok((Some(lease), opened))
     }
 
-    /// Files the lines again whose limits a claim looked at: it may have closed them.
+    /// Files the lines again whose limits a claim read: it may have closed them.
     fn file_lines(&mut self, take: &mut Take) -> Result<()> {
         take.lines.sort_unstable();
         take.lines.dedup();

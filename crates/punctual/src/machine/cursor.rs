@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) struct Request([u8; 8]);
 
 impl Request {
-    /// A request by everything that tells it from another one.
+    /// A request by everything that distinguishes it from another one.
     pub(super) fn of(request: fmt::Arguments<'_>) -> Self {
         let text = request.to_string();
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

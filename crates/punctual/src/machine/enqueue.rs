@@ -523,8 +523,7 @@ fn content(
     RandomBits(hash.0)
 }
 
-/// FNV-1a over eight bytes at a time, with a final mix: recognises a repetition, defends against
-/// nobody.
+/// FNV-1a over eight bytes at a time, with a final mix: recognises a repetition, and is no defence.
 struct Fnv(u64);
 
 impl Default for Fnv {

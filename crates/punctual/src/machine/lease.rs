@@ -219,7 +219,7 @@ impl Machine {
         self.return_to_front(job)
     }
 
-    /// Keeps how an attempt ended, while its lease still tells who ran it.
+    /// Keeps how an attempt ended, while its lease still names its worker.
     pub(super) fn remember_attempt(
         &self,
         job: &mut Loaded,

@@ -191,7 +191,7 @@ impl Machine {
         Ok(pending.is_some_and(|(id, _)| id == job.key.id))
     }
 
-    /// A run was put off by an edit: it goes its own way, and its schedule goes on.
+    /// An edit delayed a run: it keeps its new instant, and its schedule goes on.
     pub(super) fn run_put_off(&mut self, job: &Loaded) -> Result<()> {
         self.leave_schedule(job, |row, instant, id| {
             row.fired += 1;

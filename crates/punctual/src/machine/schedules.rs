@@ -284,7 +284,7 @@ impl Machine {
         (!row.next.is_empty()).then(|| row.next.remove(0))
     }
 
-    /// Looks up one more instant for the list; whether it has one more.
+    /// Computes one more instant for the list; whether it has one more.
     fn more(&mut self, row: &mut ScheduleRow, series: &Series<'_>) -> bool {
         if row.is_complete || self.derived.instants_left == 0 {
             return false;

@@ -57,7 +57,7 @@ pub(crate) trait Value: Clone + Send + Sync + 'static {
 /// The mutations of one step, in the form that the log keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    /// Whether anybody keeps them.
+    /// Whether an engine keeps them.
     pub(crate) on: bool,
     pub(crate) rows: Writer,
     scratch: Writer,

@@ -14,11 +14,11 @@ use crate::time::Timestamp;
 const NIL: JobId = JobId::from_bytes([0; 16]);
 
 /// What keeps other jobs of its queue back, and ends at an instant of its own. These are hints:
-/// each is looked up again before it is told, and goes with its job or its period.
+/// each is read again before it counts, and goes with its job or its period.
 #[derive(Debug, Default)]
 pub(super) struct Obstacles {
     ends: BTreeSet<(u32, Timestamp, Obstacle)>,
-    /// How far what the last process left in these orders has been looked at.
+    /// How far what the last process left in these orders has been read.
     unseen_expiry: Option<ExpiryKey>,
     unseen_period: Option<PeriodKey>,
 }
@@ -32,7 +32,7 @@ enum Obstacle {
 }
 
 impl Obstacles {
-    /// After recovery: everything that the last process left is still to be looked at.
+    /// After recovery: everything that the last process left is still to be read.
     pub(super) fn unseen() -> Self {
         Self {
             ends: BTreeSet::new(),
@@ -199,7 +199,7 @@ impl Machine {
         self.derived.obstacles.ends.insert((queue, at, what));
     }
 
-    /// A job has settled: it keeps nobody back.
+    /// A job has settled: it keeps no job back.
     pub(super) fn forget_obstacle(&mut self, job: &Loaded) {
         if let Some(at) = job.status.expires_at {
             let end = (job.spec.queue, at, Obstacle::Job(job.key.id));
@@ -207,7 +207,7 @@ impl Machine {
         }
     }
 
-    /// A period is over, or nobody waits for its end.
+    /// A period is over, or no job waits for its end.
     pub(super) fn forget_period(&mut self, period: &PeriodKey) {
         let what = Obstacle::Period(period.key.clone());
         let end = (period.queue, period.until, what);
@@ -215,8 +215,8 @@ impl Machine {
         self.rows.periods.remove(&mut self.journal, period);
     }
 
-    /// Looks at what the last process left, before an instant and a bounded part of it; answers
-    /// where it stopped short of that instant, as something may end there.
+    /// Reads what the last process left, before an instant and a bounded part of it; answers where
+    /// it stopped short of that instant, as something may end there.
     fn see_obstacles(&mut self, until: Option<Timestamp>) -> Result<Option<Timestamp>> {
         let expiry = self.see_expiries(until)?;
         let period = self.see_periods(until)?;

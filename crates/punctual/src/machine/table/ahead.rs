@@ -4,11 +4,11 @@ use super::{Base, Key, Value, bytes_of};
 use crate::error::Result;
 use crate::machine::codec::Reader;
 
-/// Fewer keys are looked up one by one.
+/// Fewer keys are read one by one.
 pub(super) const KEYS_MIN: usize = 8;
-/// Bytes of values read ahead; what comes after them is looked up one by one.
+/// Bytes of values read ahead; what comes after them is read one by one.
 const BYTES_MAX: usize = 4 << 20;
-/// Rows nobody asked for that a pass may step over, beside as many as it was asked for.
+/// Rows of other keys that a pass may step over, beside as many as it was asked for.
 const STRANGERS_MAX: usize = 16;
 
 /// What the base was found to have, or not to have, of some keys, in their order.
@@ -22,7 +22,7 @@ impl<K, V> Default for Ahead<K, V> {
 }
 
 impl<K: Key, V: Value> Ahead<K, V> {
-    /// Looks for sorted keys in the base, as far as they lie close enough for it to pay.
+    /// Reads sorted keys of the base, as far as they lie close enough for it to pay.
     pub(super) fn read(base: &dyn Base, table: u8, keys: Vec<K>) -> Result<Self> {
         debug_assert!(keys.is_sorted(), "one pass meets the keys in order");
         let (Some(first), Some(last)) = (keys.first(), keys.last()) else {
@@ -53,7 +53,7 @@ impl<K: Key, V: Value> Ahead<K, V> {
         Ok(Self(found))
     }
 
-    /// What the base has of a key, if it was looked for.
+    /// What the base has of a key, if it was read.
     pub(super) fn get(&self, key: &K) -> Option<&Option<V>> {
         let at = self.0.binary_search_by(|(known, _)| known.cmp(key)).ok()?;
         Some(&self.0[at].1)
