@@ -312,8 +312,8 @@ pub enum Transport {
     Plain,
     /// In the clear to any host: everyone on the way can read the token and every job.
     PlainAnywhere,
-    /// By TLS, to who is vouched for by the authorities in this PEM file, or by those of the
-    /// system.
+    /// By TLS, to a server whose certificate is of the authorities in this PEM file, or of those of
+    /// the system.
     Tls(Option<PathBuf>),
 }
 

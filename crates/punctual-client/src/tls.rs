@@ -18,8 +18,8 @@ pub(crate) struct Greeting {
 }
 
 impl Greeting {
-    /// Believes who is vouched for by the authorities in this PEM file, or those of the system.
-    /// There is no way to believe everybody.
+    /// Trusts servers whose certificates are of the authorities in this PEM file, or those of the
+    /// system. There is no way to trust every server.
     pub(crate) fn new(host: &str, authorities: Option<&Path>) -> Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(|error| {
             let message = "the gateway's host name cannot appear in a certificate";

@@ -19,7 +19,7 @@ pub(crate) struct Lock {
 const NAME: &str = "lock";
 
 impl Lock {
-    /// Takes the directory, or says who has it.
+    /// Takes the directory, or reports which process has it.
     pub(crate) fn take(path: &Path) -> Result<Self> {
         let failed = |error: io::Error| {
             let message = match error.kind() {

@@ -103,9 +103,9 @@ impl Options {
         self.durability
     }
 
-    /// Into how many shards a namespace is cut, 1 to 1,024. The first who uses a namespace decides,
-    /// for one if it says nothing; who says nothing later follows, who says another number is
-    /// refused.
+    /// Into how many shards a namespace is cut, 1 to 1,024. The first process that uses a namespace
+    /// decides, for one if it says nothing. A later one that says nothing follows, one that says
+    /// another number is refused.
     pub fn shards(self, shards: u16) -> Self {
         let shards = Some(shards.clamp(1, SHARDS_MAX));
         Self { shards, ..self }

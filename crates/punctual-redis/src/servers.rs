@@ -26,7 +26,7 @@ use crate::transport::refresh::Refresh;
 use crate::transport::replicas::Reached;
 use crate::transport::topology::{Slot, Topology};
 
-/// The servers of an engine: who answers for a slot, with one connection to each.
+/// The servers of an engine: which one serves a slot, with one connection to each.
 ///
 /// A call goes on over broken connections, redirects, failovers and a missing library until its
 /// deadline: every call carries ids or a nonce that make a second sending harmless, for as long as
@@ -106,7 +106,7 @@ impl Servers {
         })
     }
 
-    /// Sends a command to who answers for a slot.
+    /// Sends a command to the server of a slot.
     pub(crate) async fn call(
         &self,
         slot: Slot,
@@ -274,9 +274,9 @@ impl Servers {
         (since.elapsed() < FAILURE_FRESH).then(|| what.clone())
     }
 
-    /// Whether who answers for a slot has older functions than these, which may refuse what they do
-    /// not know; they are replaced before the next call then. Who does not say by the deadline is
-    /// taken not to have.
+    /// Whether the server of a slot has older functions than these, which may refuse what they do
+    /// not know; they are replaced before the next call then. One that does not answer by the
+    /// deadline is taken not to have.
     pub(crate) async fn has_older(&self, slot: Slot, deadline: Deadline) -> bool {
         let asked = async {
             let node = self.owner(slot).await.ok()?;
@@ -309,7 +309,7 @@ impl Servers {
         Ok(masters.iter().map(|host| self.node(host)).collect())
     }
 
-    /// Who answers for a slot.
+    /// The server of a slot.
     pub(crate) async fn owner(&self, slot: Slot) -> Result<Arc<Node>> {
         let known = self.topology().owner(slot);
         if let Some(host) = known {
@@ -325,8 +325,8 @@ impl Servers {
         Ok(self.node(&owner))
     }
 
-    /// Time is over before it was known who answers: because of what was last_failure before, or of
-    /// who was asked.
+    /// Time is over before the server was found: because of the last failure, or of the servers
+    /// that were asked.
     fn nobody_said(&self, slot: Option<Slot>) -> Error {
         let message = slot
             .and_then(|slot| self.last_failure(slot))
@@ -413,7 +413,7 @@ impl Servers {
         }
     }
 
-    /// A connection of its own to who answers for a slot, for commands that block.
+    /// A connection of its own to the server of a slot, for commands that block.
     pub(crate) async fn private_link(&self, slot: Slot) -> Result<Link> {
         let owner = self.owner(slot).await?;
         Ok(Link::new(owner.host().clone(), self.dialer.clone()))
@@ -428,7 +428,7 @@ impl Servers {
         self.doubt(node.host());
     }
 
-    /// After a failure of a server, who answers for its slots is to be asked anew.
+    /// After a failure of a server, its slots need a topology refresh.
     pub(crate) fn doubt(&self, host: &Host) {
         self.topology().doubt(host);
     }

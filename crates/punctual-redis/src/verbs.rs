@@ -118,7 +118,7 @@ impl Walk {
         self.index < count
     }
 
-    /// For who goes on later.
+    /// For a call that goes on later.
     fn cursor(&self) -> Cursor {
         let inner = self.inner.as_deref().unwrap_or_default();
         let mut bytes = self.check.to_be_bytes().to_vec();

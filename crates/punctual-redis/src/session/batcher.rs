@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::transport::link::Deadline;
 use crate::wire::Packed;
 
-/// A packed call and who waits for its answer.
+/// A packed call and the waiter for its answer.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) verb: &'static str,

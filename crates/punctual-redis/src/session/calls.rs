@@ -206,7 +206,7 @@ impl Calls {
             .await
     }
 
-    /// A command that is no function, to who answers for a shard.
+    /// A command that is no function, to the server of a shard.
     pub(crate) async fn command(&self, slot: Slot, command: &redis::Cmd) -> Result<Value> {
         let asked = self
             .servers

@@ -67,7 +67,7 @@ impl Node {
     }
 
     /// A call met no functions, or older ones: the next one makes the server ready anew, once for
-    /// all who met the same.
+    /// all calls that met the same.
     pub(crate) async fn lacks_functions(&self, met: &Ready) {
         let mut prepared = self.prepared.lock().await;
         if prepared.times == met.times {

@@ -30,7 +30,7 @@ pub(crate) enum Reached {
     Answer(RedisResult<Value>),
     /// It is on that many only, by now.
     TooFew(u64),
-    /// Nothing is known: who sent it has gone.
+    /// Nothing is known: its sender has gone.
     Unknown,
 }
 

@@ -33,8 +33,8 @@ impl Slot {
 #[derive(Debug)]
 pub(crate) struct Topology {
     ranges: Vec<Range>,
-    /// Nodes that failed: who answers for their slots is asked, though all slots are covered.
-    /// Others go on.
+    /// Nodes that failed: a refresh reads the servers of their slots anew, though all slots are
+    /// covered. Others go on.
     doubted: BTreeSet<Host>,
     fixed: bool,
 }
@@ -63,12 +63,12 @@ impl Topology {
         }
     }
 
-    /// Who answers, unless that must be asked first.
+    /// The server of a slot; `None` if a refresh must find it first.
     pub(crate) fn owner(&self, slot: Slot) -> Option<Host> {
         self.named(slot).filter(|host| !self.doubted.contains(host))
     }
 
-    /// Who answered when that was last asked.
+    /// The server at the last refresh.
     pub(crate) fn named(&self, slot: Slot) -> Option<Host> {
         let holds = |range: &&Range| (range.first..=range.last).contains(&slot.0);
         // The latest word comes last.
@@ -109,7 +109,7 @@ impl Topology {
         self.ranges = ranges;
     }
 
-    /// Whom to ask: those who are known first, then those of the address.
+    /// The nodes to ask: the known ones first, then those of the address.
     fn sources(&self, of_address: &[Host]) -> Vec<Host> {
         let mut hosts = self.masters();
         hosts.extend(of_address.iter().filter(|host| !self.names(host)).cloned());
@@ -120,7 +120,7 @@ impl Topology {
         self.ranges.iter().any(|range| range.host == *host)
     }
 
-    /// Asks who answers for what; the first who knows is believed.
+    /// Asks which server serves which slots; the first answer counts.
     pub(crate) fn fetch(
         &self,
         place: &Place,

@@ -16,7 +16,7 @@ pub(crate) type Delivered = BTreeMap<EntryId, Option<EnqueueVerdict>>;
 
 /// Entries that one round delivers for others.
 const ROUND: usize = 100;
-/// Rounds of one who delivers for others, at a time.
+/// Rounds of one process that delivers for others, at a time.
 const ROUNDS_MAX: u32 = 100;
 /// Readings that may turn out too old at their target.
 const READINGS: u32 = 3;

@@ -23,7 +23,7 @@ use crate::wire::mp::{MapWriter, Mp, read_instant};
 use crate::wire::{damaged, inspect};
 use turns::{Turn, Turns, poll_interval};
 
-/// What those who wait need.
+/// What waiters need.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     calls: Arc<Calls>,

@@ -20,7 +20,7 @@ use super::numbers::{SPEC_OPTS, TAG_DEAD, TAG_PLAIN, TAG_TOMBSTONE};
 use super::spec::run_instant;
 use super::{Reader, damaged};
 
-/// Who holds a job, and until when.
+/// The holder of a job, and until when.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Holder {
     pub(crate) worker: WorkerId,

@@ -1,4 +1,4 @@
-//! Who holds a lock, and who waits for it.
+//! The holder of a lock, and its waiters.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,9 +23,9 @@ const SEEN: Duration = seconds(2);
 pub struct LockStatus {
     /// Its name.
     pub name: String,
-    /// Who holds it, if it is held.
+    /// Its holder, if it is held.
     pub holder: Option<LockHolder>,
-    /// Who waits for it, those seen last first.
+    /// Its waiters, those seen last first.
     pub waiters: Vec<LockWaiter>,
 }
 
@@ -58,8 +58,8 @@ pub struct LockWaiter {
 }
 
 impl LockWaiter {
-    /// Whether a record among the workers is that of someone who waits, or has waited, for a lock:
-    /// it runs no jobs.
+    /// Whether a record among the workers is that of a waiter for a lock, present or past: it runs
+    /// no jobs.
     pub fn is(seen: &WorkerSeen) -> bool {
         lock_of(&seen.worker).is_some()
     }
@@ -105,7 +105,7 @@ impl Lock {
         }
     }
 
-    /// Who holds it, and who waits for it.
+    /// Its holder and its waiters.
     ///
     /// ```
     /// use punctual::{MemoryEngine, Queue};

@@ -71,8 +71,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Forgets a flow that has settled: its steps, who waited for whom, and what is kept of its
-    /// jobs.
+    /// Forgets a flow that has settled: its steps, which jobs waited for which, and what is kept of
+    /// its jobs.
     pub(super) fn forget_some(
         &mut self,
         flow: &RecordKey,

@@ -1,4 +1,4 @@
-//! What flows answer: how they stand, their steps, who waits for whom, and a recount.
+//! What flows answer: how they stand, their steps, which jobs wait for which, and a recount.
 
 use std::ops::Bound;
 
@@ -116,7 +116,7 @@ impl Machine {
         self.edges_among(key.namespace, found, after, limit, is_last)
     }
 
-    /// Who waits for jobs, of flows or of none.
+    /// Which jobs wait for these, of flows or of none.
     pub(super) fn dependants(
         &self,
         namespace: &Namespace,
@@ -134,7 +134,7 @@ impl Machine {
         self.edges_among(namespace, found, after, limit, true)
     }
 
-    /// Who waits for jobs that have numbers; whether no others come behind these.
+    /// Which jobs wait for jobs that have numbers; whether no others come behind these.
     fn edges_among(
         &self,
         namespace: u32,

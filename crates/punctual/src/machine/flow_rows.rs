@@ -1,5 +1,5 @@
-//! The rows of flows: how each stands, the links of jobs that wait, who waits for whom, and what is
-//! left to do.
+//! The rows of flows: how each stands, the links of jobs that wait, which jobs wait for which, and
+//! what is left to do.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Lanes: who may be claimed next. A lane is one priority of one queue (and, ten further on, the
-//! suspects of that priority). In it stand ready jobs without a group, and groups that may be
+//! Lanes: which jobs may be claimed next. A lane is one priority of one queue (and, ten further on,
+//! the suspects of that priority). In it stand ready jobs without a group, and groups that may be
 //! claimed from: groups of one lane take turns.
 
 use std::ops::Bound;

@@ -1,4 +1,4 @@
-//! Leases: extend, rescue, and who holds what.
+//! Leases: extend, rescue, and which lease has which jobs.
 
 use super::jobs::Loaded;
 use super::rows::*;

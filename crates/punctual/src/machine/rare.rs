@@ -112,7 +112,7 @@ impl Rare {
         self.0.as_ref().map_or(&[], |fields| &fields.refreshed)
     }
 
-    /// Remembers who refreshed the job, so that a resend changes nothing.
+    /// Remembers which jobs refreshed the job, so that a resend changes nothing.
     pub(crate) fn add_refreshed(&mut self, id: JobId) {
         let refreshed = &mut self.0.get_or_insert_default().refreshed;
         if refreshed.len() >= REFRESHED_KEPT {

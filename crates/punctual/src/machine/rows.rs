@@ -285,7 +285,7 @@ impl LineKey {
 }
 
 row!(
-    /// Who stands in a line.
+    /// What stands in a line.
     LineEntry { id: JobId, suspect: bool }
     then {
         /// Its share, if it has one.
@@ -328,7 +328,7 @@ key!(
 );
 
 row!(
-    /// Who holds a unique key.
+    /// The holder of a unique key.
     Holder {
         id: JobId,
         /// The end of a period, for `Hold::For`.
@@ -433,7 +433,7 @@ key!(
 );
 
 row!(
-    /// Who it is, and when it goes.
+    /// The job, and when it is removed.
     Kept { id: JobId, until: Timestamp, bytes: u64 }
 );
 

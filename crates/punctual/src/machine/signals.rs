@@ -61,8 +61,8 @@ impl Signals {
 }
 
 impl Machine {
-    /// Whether a claim of these queues could answer something, alone or not: for one who waits, in
-    /// case that the waiter which took the wakeup has ended.
+    /// Whether a claim of these queues could answer something, alone or not: for a waiter, in case
+    /// that the waiter which took the wakeup has ended.
     pub fn listen(
         &mut self,
         now: Timestamp,

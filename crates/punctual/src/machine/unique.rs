@@ -28,7 +28,7 @@ pub(super) enum KeyVerdict {
 }
 
 impl Machine {
-    /// Who holds a key now; one whose period or job has expired does not.
+    /// The holder of a key now; one whose period or job has expired is none.
     pub(super) fn holder(&mut self, queue: u32, key: &str) -> Result<Option<Holder>> {
         let text = QueueText {
             queue,

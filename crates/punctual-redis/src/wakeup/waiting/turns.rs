@@ -20,7 +20,7 @@ struct Waiters {
     polled: Option<Stopwatch>,
 }
 
-/// A place among those who wait for the same; dropping it gives it up.
+/// A place among the waiters for the same queues; dropping it gives it up.
 #[derive(Debug)]
 pub(super) struct Turn {
     all: Turns,

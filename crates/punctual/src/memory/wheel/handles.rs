@@ -1,4 +1,4 @@
-//! The table behind [`Handle`]: who is still alive, and whose handle is still the right one.
+//! The table behind [`Handle`]: which timers are alive, and which handles are still theirs.
 //!
 //! Cancelling touches only this table. The cancelled entry stays where it lies until its slot is
 //! emptied or swept, and only then is its index given to another timer. So an entry needs no
