@@ -288,7 +288,7 @@ impl Address {
         }
     }
 
-    /// The same engine, for who works in a namespace of his own, which is new.
+    /// The same engine, for work in a namespace of its own, which is new.
     pub(crate) fn that_may_begin(self) -> Self {
         match self {
             Self::Redis(address) => Self::Redis(address.that_may_begin()),

@@ -19,7 +19,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Only who shows one of these may ask.
+    /// Only callers with one of these may call.
     pub fn new(known: Vec<Token>) -> Self {
         Self {
             known: Arc::new(RwLock::new(known)),

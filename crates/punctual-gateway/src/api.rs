@@ -170,8 +170,8 @@ pub(crate) fn router(shared: &Shared) -> Router {
         .with_state(shared.clone())
 }
 
-/// Files of the page and long lists, for who takes gzip. What is streamed line by line is not held
-/// up for it, nor what is for `punctual-client`.
+/// Files of the page and long lists, for clients that accept gzip. What is streamed line by line is
+/// not held up for it, nor what is for `punctual-client`.
 fn compressed() -> CompressionLayer<impl Predicate> {
     let worth_it = SizeAbove::new(1_024)
         .and(NotForContentType::new(bulk::NDJSON))

@@ -55,8 +55,8 @@ impl Audit {
         Ok(Self(Mutex::new(kept)))
     }
 
-    /// Makes an edit as `local`, on the record unless it is a dry run: for who changes jobs in a
-    /// directory without a gateway.
+    /// Makes an edit as `local`, on the record unless it is a dry run: for a process that changes
+    /// jobs in a directory without a gateway.
     pub async fn edit(
         &self,
         engine: &dyn Engine,

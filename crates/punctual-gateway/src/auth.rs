@@ -74,7 +74,7 @@ needs!(
     Administering: [Scope::Admin]
 );
 
-/// A caller who may do what the route needs; refused before the body is read.
+/// A caller with a scope that the route needs; refused before the body is read.
 #[derive(Debug)]
 pub(crate) struct Allowed<N>(pub(crate) Caller, pub(crate) PhantomData<N>);
 

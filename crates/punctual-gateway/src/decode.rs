@@ -315,7 +315,7 @@ fn shown_path(path: &Path) -> String {
 /// shown.
 const LOOKED_INTO_MAX: usize = 64 << 10;
 
-/// What stands at a path; nothing if that cannot be told.
+/// What stands at a path; nothing if that is unknown.
 fn lookup(bytes: &[u8], path: &Path) -> Option<Value> {
     if bytes.len() > LOOKED_INTO_MAX {
         return None;

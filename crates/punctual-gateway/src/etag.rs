@@ -16,7 +16,8 @@ const NOW: &[u8] = b"\"now\":\"";
 /// `"now":"2026-11-21T10:00:00.123456Z"}`
 const NOW_BYTES_MAX: usize = 40;
 
-/// Marks an answer by what is in it, but for `now`, and leaves it out for who shows that mark.
+/// Marks an answer by what is in it, but for `now`, and leaves it out for a caller that sends that
+/// mark.
 pub(crate) async fn unless_known(request: Request, next: Next) -> Response {
     let is_marked = request.method() == Method::GET && ROUTES.contains(&request.uri().path());
     if !is_marked {

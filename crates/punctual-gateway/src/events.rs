@@ -27,12 +27,12 @@ use crate::service::{Undelivered, claim_for, extend_for, settle_for};
 use crate::state::Shared;
 use crate::upgrade::{TOO_MANY, TOO_SLOW, Upgrade};
 
-/// How long a socket may take to say who it is.
+/// How long a socket may take to authenticate.
 const HELLO_SECONDS_MAX: u64 = 5;
 /// Tokens are short.
 const HELLO_BYTES_MAX: usize = 16 << 10;
-/// Of who may not work: a thousand names are half of that, what is settled can be as much as a
-/// body.
+/// Of a caller without the scope `work`: a thousand names are half of that, what is settled can be
+/// as much as a body.
 const WATCH_BYTES_MAX: usize = 256 << 10;
 /// The head of a ping, a pong or a close.
 const CONTROL_HEAD_BYTES: usize = 6;
@@ -347,7 +347,7 @@ async fn deliver(
     Ok(())
 }
 
-/// Who it is, and the cursor of the change that it saw last.
+/// Its caller, and the cursor of the change that it saw last.
 async fn hello(
     shared: &Shared,
     socket: &mut Socket,

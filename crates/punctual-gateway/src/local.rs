@@ -25,7 +25,7 @@ struct SocketFile {
     owner: u32,
 }
 
-/// Who may do everything on this machine anyway.
+/// The user that may do everything on this machine anyway.
 const ROOT: u32 = 0;
 
 impl LocalListener {

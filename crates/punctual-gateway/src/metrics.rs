@@ -55,7 +55,7 @@ const ENQUEUED: &str = "punctual_enqueued_total";
 /// What the engine counts of its store.
 const OF_THE_ENGINE: &str = "punctual_fsync_seconds";
 
-/// Jobs of a namespace that were claimed, by queue: nobody else sees its queues' names.
+/// Jobs of a namespace that were claimed, by queue: no other namespace sees its queues' names.
 type Claims = HashMap<String, u64>;
 
 impl GatewayMetrics {

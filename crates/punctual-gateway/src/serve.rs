@@ -45,7 +45,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Serves that engine to those who show one of these tokens.
+    /// Serves that engine to callers with one of these tokens.
     pub fn new(engine: Arc<dyn Engine>, tokens: Tokens) -> Self {
         Self {
             engine,
@@ -144,7 +144,7 @@ impl Gateway {
         self
     }
 
-    /// Serves on an address until told to end; port 0 takes a free one.
+    /// Serves on an address until its drain; port 0 takes a free one.
     ///
     /// An address that is not loopback is refused without tokens, and with a test clock.
     pub async fn serve(self, address: SocketAddr) -> Result<Serving> {

@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// What a gateway shows of itself to who connects by TLS 1.2 or 1.3. Cheap to clone.
+/// What a gateway shows of itself to clients of TLS 1.2 or 1.3. Cheap to clone.
 #[derive(Clone)]
 pub struct Tls(Arc<Files>);
 

@@ -23,7 +23,7 @@ struct Upgraded {
     frame: Mutex<Option<Coming>>,
 }
 
-/// The frame that comes, once it is known who sends it.
+/// The frame that comes, once its sender is known.
 #[derive(Debug)]
 struct Coming {
     permit: BodyPermit,

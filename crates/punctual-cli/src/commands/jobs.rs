@@ -81,7 +81,7 @@ async fn show_named(
     missing(&unknown)
 }
 
-/// Who waits for locks; none where that cannot be asked for.
+/// The waiters for locks; none where that cannot be asked for.
 async fn lock_waiters(session: &Session) -> Vec<LockWaiter> {
     let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
     queue.lock_waiters().await.unwrap_or_default()

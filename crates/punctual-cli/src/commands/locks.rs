@@ -1,4 +1,4 @@
-//! `punctual locks`: who holds locks, and who waits for them.
+//! `punctual locks`: the holders of locks, and their waiters.
 
 use punctual::lock::{LOCK_PREFIX, LockStatus, LockWaiter};
 use punctual::time::Timestamp;
@@ -76,7 +76,7 @@ fn by(job: Option<JobId>, ticket: JobId) -> String {
     }
 }
 
-/// What locks have to do with a job: who waits for the lock that it stands for, or that it waits
+/// What locks have to do with a job: the waiters for the lock that it stands for, or that it waits
 /// for one.
 pub(super) fn of_job(job: &JobRecord, waiters: &[LockWaiter], now: Timestamp) -> Option<String> {
     if let Some(waiter) = waiters.iter().find(|one| one.job == Some(job.id)) {

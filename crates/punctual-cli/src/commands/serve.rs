@@ -47,7 +47,7 @@ SIGTERM and Ctrl-C let requests and deliveries end, then close the engine. If th
 for example because a disk fails, the exit status is 7: restart it, as deploy/punctual.service does.
 docs/http-api.md describes every route.";
 
-/// Where it listens unless told otherwise.
+/// Where it listens by default.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4180);
 /// How long running requests may take to end by default.
 const DRAIN: Duration = seconds(25);

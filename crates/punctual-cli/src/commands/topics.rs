@@ -1,4 +1,4 @@
-//! `punctual topics`: who receives what is published, and publishing.
+//! `punctual topics`: the receivers of messages, and publishing.
 
 use std::time::Duration;
 

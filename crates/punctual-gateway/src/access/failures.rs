@@ -168,7 +168,7 @@ impl Minute {
     }
 }
 
-/// The answer to who shows a token that was good until it expired.
+/// The answer to a token that has expired.
 pub(super) fn expired() -> Problem {
     Problem::new(
         StatusCode::UNAUTHORIZED,
@@ -178,7 +178,7 @@ pub(super) fn expired() -> Problem {
     .hint("ask the operator of the gateway for a new one")
 }
 
-/// The answer to who shows no token that is good here.
+/// The answer to a call without a valid token.
 pub(crate) fn unauthorized() -> Problem {
     Problem::new(
         StatusCode::UNAUTHORIZED,

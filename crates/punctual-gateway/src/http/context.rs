@@ -35,7 +35,7 @@ impl RequestContext {
         }
     }
 
-    /// Who asks is known.
+    /// The caller is known.
     pub(crate) fn set_caller(&self, sees_engine: bool, owner: BodyOwner) {
         self.is_operators.store(sees_engine, Ordering::Relaxed);
         let _ = self.owner.set(owner);

@@ -138,12 +138,12 @@ impl Problem {
         &self.body.code
     }
 
-    /// Whether there is more to it than is told.
+    /// Whether there is more to it than the answer says.
     pub(crate) fn is_outward(&self) -> bool {
         self.body.cause.is_some()
     }
 
-    /// What the engine said, if who asks may know.
+    /// What the engine said, if the caller may know.
     pub(crate) fn cause_for(&self, context: &RequestContext) -> Option<String> {
         let cause = self.body.cause.as_ref().filter(|_| context.is_operators());
         cause.map(|cause| cause.to_string())
@@ -153,8 +153,8 @@ impl Problem {
         &self.body.message
     }
 
-    /// Tells the log what is no fault of who asked, under the id that the answer has; while the
-    /// engine is away or full only the first, and how many more.
+    /// Logs what is no fault of the caller, under the id that the answer has; while the engine is
+    /// away or full only the first, and how many more.
     pub(crate) fn log(&self, context: &RequestContext, log_throttle: &LogThrottle) {
         let is_end = self.body.code == SHUTTING_DOWN;
         if !self.status.is_server_error() || is_end {
@@ -257,8 +257,8 @@ impl From<Error> for Problem {
     }
 }
 
-/// What is told, and what to do, of an error whose own words are for whoever runs the gateway: they
-/// name servers, files and disks.
+/// The message and the hint of an error whose own words are for operators: they name servers, files
+/// and disks.
 fn outward(kind: ErrorKind) -> Option<(&'static str, &'static str)> {
     let message = match kind {
         ErrorKind::ShuttingDown => return None,

@@ -23,7 +23,7 @@ pub enum Scope {
     /// To change jobs and queues; it includes those above.
     Admin = 8,
     /// To look at what is of no one namespace: how large the store is, how its servers are set up.
-    /// For who runs the server; no other scope includes it.
+    /// For operators of the server; no other scope includes it.
     Operator = 16,
 }
 

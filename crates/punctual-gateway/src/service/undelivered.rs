@@ -35,7 +35,7 @@ impl Undelivered {
         }
     }
 
-    /// They are on their way to who asked.
+    /// They are on their way to the caller.
     pub(crate) fn delivered(mut self) {
         self.leases.clear();
     }

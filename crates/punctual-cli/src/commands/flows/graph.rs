@@ -1,4 +1,4 @@
-//! Shows who waits for whom in a flow.
+//! Shows which steps of a flow wait for which.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! Who may ask a server: tokens from files, the environment and `punctual.toml`, or a new one.
+//! Which callers a server accepts: tokens from files, the environment and `punctual.toml`, or a new
+//! one.
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
