@@ -106,7 +106,7 @@ bench-redis *options:
     bench/rivals/install || true
     cargo run --release -p punctual-bench --bin redis -- {{options}}
 
-# Inputs that nobody meant, a million for each reader of bytes from outside: `just fuzz SEED INPUTS`
+# Malformed inputs, a million for each reader of bytes from outside: `just fuzz SEED INPUTS`
 fuzz seed="1" inputs="1000000":
     PUNCTUAL_FUZZ_SEED={{seed}} PUNCTUAL_FUZZ_INPUTS={{inputs}} cargo test --release -p punctual-fuzz --test it
 

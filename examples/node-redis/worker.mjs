@@ -45,7 +45,7 @@ async function call(name, ...words) {
   }
 }
 
-/** The work itself. Ends early when `lost` is aborted: then somebody else runs the job. */
+/** The work itself. Ends early when `lost` is aborted: then another worker runs the job. */
 async function handle(job, lost) {
   const seconds = job.payload?.seconds ?? Number(JOB_SECONDS);
   await sleep(seconds * 1000, undefined, { signal: lost });

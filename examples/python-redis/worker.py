@@ -36,7 +36,7 @@ def call(function, *words):
 
 
 def handle(job, lease_lost):
-    """The work itself. Looks at `lease_lost` now and then: then somebody else runs the job."""
+    """The work itself. Checks `lease_lost` now and then: then another worker runs the job."""
     payload = job.get("payload")
     seconds = payload.get("seconds", JOB_SECONDS) if isinstance(payload, dict) else JOB_SECONDS
     lease_lost.wait(seconds)

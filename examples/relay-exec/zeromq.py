@@ -14,7 +14,7 @@ poller.register(requests, zmq.POLLIN)
 poller.register(sys.stdin.fileno(), zmq.POLLIN)
 while True:
     if requests not in dict(poller.poll()):
-        sys.exit()  # the relay is gone: who asks gets no answer, and asks again under the same name
+        sys.exit()  # the relay is gone: the client gets no answer and sends again, same name
     frames = requests.recv_multipart()
     if len(frames) != 2:
         requests.send_multipart([b"refused", b"send two frames: a name of your own, and JSON"])

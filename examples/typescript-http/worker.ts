@@ -74,7 +74,7 @@ async function call<Answer>(route: string, body: unknown, ended?: AbortSignal): 
 const say = (text: string) => console.log(`${WORKER_NAME}: ${text}`);
 const newNonce = () => randomBytes(8).toString("hex");
 
-/** The work itself. Ends early when `lost` is aborted: then somebody else runs the job. */
+/** The work itself. Ends early when `lost` is aborted: then another worker runs the job. */
 async function handle(job: Job, lost: AbortSignal): Promise<unknown> {
   const seconds = job.payload?.seconds ?? Number(JOB_SECONDS);
   await sleep(seconds * 1000, undefined, { signal: lost });

@@ -55,7 +55,7 @@ export function useRead<T>(key: string, read: (stop: AbortSignal) => Promise<T>,
     const gap = () => Math.max(0, last + (latest.current.options.atMost ?? 1_000) - Date.now());
     const plan = (wait: number) => {
       window.clearTimeout(timer);
-      // A page that nobody sees reads nothing.
+      // A hidden page reads nothing.
       if (wait > 0 || wanted) timer = window.setTimeout(() => (document.hidden ? plan(1_000) : run()), wait);
     };
     const soon = () => {

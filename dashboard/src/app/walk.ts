@@ -1,5 +1,5 @@
-// Walks the lists of a plan as far as somebody scrolls; keeps what came, tells how much was looked
-// at.
+// Walks the lists of a plan as far as the reader scrolls; keeps the rows, and counts the examined
+// ones.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { list } from "../api/client";
 import { ApiError } from "../api/http";
@@ -24,7 +24,7 @@ export interface Walk {
   again(): void;
 }
 
-/** One wish for more goes on until that many jobs were found, or somebody stops it. */
+/** One wish for more goes on until that many jobs were found, or the reader stops it. */
 const WISH = 200;
 
 /** How much of each payload a list shows. */

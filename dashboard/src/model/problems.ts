@@ -1,4 +1,4 @@
-// What is wrong, the worst first: what somebody at three in the morning must see in two seconds.
+// What is wrong, the worst first: what a person at three in the morning must see in two seconds.
 import type { Info, Minute, QueueNow, RecentCounts, WorkerNow } from "../api/types";
 import type { Words } from "../words";
 import { micros, span } from "./time";

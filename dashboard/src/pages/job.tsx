@@ -34,7 +34,7 @@ export function JobPage({ id }: { id: string }) {
   const [doing, setDoing] = useState<ActionName | null>(null);
   const [typing, setTyping] = useState(false);
   useKeys({ r: () => read.again(), Escape: () => history.back() }, doing === null && !typing);
-  // Forgotten while somebody looks at it: what was read stays, without buttons.
+  // Forgotten while the page shows it: what was read stays, without buttons.
   const isGone = read.error?.status === 404;
   if (!read.data) {
     const heading = <Heading name={`${words.job.title} ${idTail(id)}`}><code>{visible(id)}</code></Heading>;

@@ -1,4 +1,4 @@
-// A list of jobs: read as far as somebody scrolls, chosen from, edited, kept fresh.
+// A list of jobs: read as far as the reader scrolls, chosen from, edited, kept fresh.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Change, type Job, type Query, type State, isPending, isSettled } from "../api/types";
 import { known, may } from "../app/access";
@@ -23,9 +23,9 @@ interface Props {
 
 const ROW = 32;
 const ROW_NARROW = 80;
-/** A list that nobody has scrolled or chosen from is read anew by itself, at most that often. */
+/** A list without scrolling or a selection is read anew by itself, at most that often. */
 const FRESH_MS = 2_000;
-/** Scrolled less than that, somebody looks at the top of the list. */
+/** Scrolled less than that, the reader is at the top of the list. */
 const TOP_PX = 400;
 
 /** What may be done to jobs of a state; without a state, all of it. */

@@ -4,7 +4,7 @@ import { type Node, readJson } from "../model/json";
 import { useWords } from "../words";
 import { Tabs, count } from "./small";
 
-/** Longer text is cut until somebody asks for all of it. */
+/** Longer text is cut until the reader asks for all of it. */
 const TEXT_MAX = 20_000;
 const ITEMS_MAX = 200;
 /** Control characters, and marks that reverse the direction of text or have no width. */

@@ -1,4 +1,4 @@
-// The settings of a queue, read, changed and written back if nobody wrote them meanwhile.
+// The settings of a queue, read, changed and written back if no other person wrote them meanwhile.
 import { useEffect, useState } from "preact/hooks";
 import { setSettings, settings } from "../api/client";
 import type { QueueSettings } from "../api/types";
