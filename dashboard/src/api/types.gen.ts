@@ -1361,7 +1361,7 @@ export interface components {
         HoldLine: string;
         /**
          * Format: uuid
-         * @description The id of a job.
+         * @description The id of a job. Requests may write it in upper case; answers have it in lower case.
          * @example 01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a
          */
         Id: string;
@@ -1454,7 +1454,7 @@ export interface components {
             max_crashes?: number | null;
             /** @description What its steps kept, the signals it got and the waits that timed out, the oldest first. */
             memos?: components["schemas"]["Memo"][] | null;
-            /** @description Its payload, if that is JSON, byte for byte. */
+            /** @description Its payload, if that is JSON, byte for byte; one that is missing is `null`. */
             payload?: unknown;
             /** @description Its payload in base64, if it is not JSON. */
             payload_base64?: string | null;
@@ -2191,7 +2191,8 @@ export interface components {
             limit?: number | null;
             /**
              * @description `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active`,
-             *     `full`, `parent_unknown`, `flow_closed` or `limit_full`.
+             *     `full`, `parent_unknown`, `flow_closed` or `limit_full`. A first send is a `duplicate` too
+             *     if its answer was lost on the way and the client sent it again by itself.
              */
             verdict: string;
         };
@@ -2267,7 +2268,10 @@ export interface components {
             /** @description Without those that wait for them. */
             retried: components["schemas"]["Count"];
         };
-        /** @description A retry policy, told apart by its `policy`. */
+        /**
+         * @description A retry policy, by its `policy`. Without one a job has `exponential` from 1 s, doubling up to an
+         *     hour, with jitter. Jitter draws each wait evenly between zero and the whole of it.
+         */
         RetryLine: {
             base: components["schemas"]["SpanLine"];
             cap: components["schemas"]["SpanLine"];
@@ -2436,7 +2440,8 @@ export interface components {
             state?: string | null;
             /**
              * @description `settled`, `repeated`, `lease_lost`, or `guard_conflict` if subscriptions changed all the
-             *     time.
+             *     time. A first settle is `repeated` too if its answer was lost on the way and it was sent
+             *     again.
              */
             verdict: string;
         };
@@ -2678,7 +2683,10 @@ export interface components {
             due: components["schemas"]["DueLine"][];
             history: components["schemas"]["MinuteLine"][];
         };
-        /** @description A unique key: only the key, or with its policy and how long it is held. */
+        /**
+         * @description A unique key: only the key, or with its policy and how long it is held.
+         *     A unique key, alone or with its rules: as a text, policy `keep`, held until the job settles.
+         */
         UniqueLine: string | {
             hold?: components["schemas"]["HoldLine"];
             key: string;

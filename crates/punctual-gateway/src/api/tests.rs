@@ -165,7 +165,7 @@ fn a_name_is_described_as_it_is_checked() {
         .replace("A-Za-z0-9", "");
     for c in (0_u8..128).map(char::from) {
         let described = c.is_ascii_alphanumeric() || ranges.contains(c);
-        let checked = punctual::job::check_name("queue", &c.to_string()).is_ok();
+        let checked = punctual::job::check_name("queue", &format!("a{c}")).is_ok();
         assert_eq!(described, checked, "{c:?}");
     }
 }

@@ -100,8 +100,8 @@ const INJECTED: [Inject; 30] = [
     ),
     (
         "NamedSlotKept",
-        "    row.active = max(0, row.active - 1)\n    Named.changes(row)\n",
-        "    Named.changes(row)\n",
+        "    row.active = max(0, row.active - 1)\n    if row.running[1]",
+        "    if row.running[1]",
     ),
     (
         "OneGateIsEnough",
