@@ -34,6 +34,8 @@ pub struct Relay {
 
 /// Messages that are taken and not yet accepted, by default.
 const AT_MOST: usize = 500;
+/// The bound of what a caller may ask for: messages that are taken stay in memory.
+const AT_MOST_MAX: usize = 10_000;
 /// The least pause after an error that a retry hardly mends: a person does.
 const FOR_A_PERSON: Duration = seconds(10);
 /// A loop that ran for so long starts again as soon as after its first failure.
@@ -64,10 +66,10 @@ impl Relay {
         self
     }
 
-    /// Takes at most that many messages at once; 500 by default.
+    /// Takes at most that many messages at once, 1 to 10,000; 500 by default.
     #[must_use]
     pub fn at_most(mut self, messages: usize) -> Self {
-        self.at_most = messages.max(1);
+        self.at_most = messages.clamp(1, AT_MOST_MAX);
         self
     }
 

@@ -86,8 +86,8 @@ struct Common {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Messages taken and not yet stored, at most
-    #[arg(long, value_name = "N", default_value_t = 500)]
+    /// Messages taken and not yet stored, at most; 1 to 10,000
+    #[arg(long, value_name = "N", default_value = "500", value_parser = batch_of)]
     batch: usize,
 
     /// How long after its job settled a message that comes again is recognised, at most 7d
@@ -124,4 +124,9 @@ impl Common {
         let failure = Failure::usage("a queue of a broker is never known to be idle");
         Err(failure.hint("leave --until-idle out, and end the relay by Ctrl-C"))
     }
+}
+
+fn batch_of(text: &str) -> std::result::Result<usize, String> {
+    let found = text.parse().ok().filter(|n| (1..=10_000).contains(n));
+    found.ok_or_else(|| "use 1 to 10,000".into())
 }

@@ -26,7 +26,8 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 
 /// Moves jobs that are still there. Each is parked before it is removed: a script that fails
 /// between the two, as a command is denied, leaves it in both places, and the next one finds its
-/// number again.
+/// number again. The key by which BullMQ deduplicates goes with the job that holds it: it would
+/// swallow what producers send from now on.
 ///
 /// KEYS: lock, items, unstored, meta, the place. ARGV from 3 on: shape, number of the place,
 /// beginning of the keys of hashes or nothing, the same for parked ones, then a name and a handle
@@ -56,7 +57,15 @@ for at = 7, #ARGV, 2 do
             redis.call('HSET', KEYS[3], name, n)
         end
         redis.call('HSET', KEYS[2], n, place .. ' ' .. score .. ' ' .. #name .. ' ' .. name .. item)
-        if job then redis.call('RENAME', job, parked .. n) end
+        if job then
+            local held = redis.call('HGET', job, 'deid')
+            held = held and hash .. 'de:' .. held
+            if held and redis.call('GET', held) == name then
+                redis.call('HSET', job, 'punctual:de', redis.call('PTTL', held))
+                redis.call('DEL', held)
+            end
+            redis.call('RENAME', job, parked .. n)
+        end
         if shape == 'sorted' then
             redis.call('ZREM', KEYS[5], handle)
         elseif shape == 'held' then
@@ -97,6 +106,14 @@ for at = 4, #ARGV, 7 do
         if job ~= '' then
             redis.call('RENAME', ARGV[3] .. n, job)
             redis.call('PERSIST', job)
+            local left, held = unpack(redis.call('HMGET', job, 'punctual:de', 'deid'))
+            if left then
+                redis.call('HDEL', job, 'punctual:de')
+                held = string.sub(job, 1, -#name - 1) .. 'de:' .. held
+                if redis.call('SET', held, name, 'NX') and tonumber(left) > 0 then
+                    redis.call('PEXPIRE', held, left)
+                end
+            end
         end
         if shape == 'sorted' then
             redis.call('ZADD', key, score, item)

@@ -165,6 +165,13 @@ impl Migration {
         foreign_id(&format!("migrate {}", parking.identity), &name)
     }
 
+    /// The attempts that a job had before it was taken.
+    fn attempt_of(&self, parking: &Parking, one: &Parked) -> u32 {
+        let read = self.read(&one.found, Self::id_of(parking, one), &one.name);
+        let past = read.ok().flatten().and_then(|job| job.history);
+        past.map_or(0, |past| past.attempt)
+    }
+
     /// Stores parked jobs. What the engine refuses goes back to its place.
     async fn store(
         &self,
@@ -287,7 +294,13 @@ impl Migration {
         let (mut back, mut pending, mut dead) = (Vec::new(), Vec::new(), Vec::new());
         for ((one, got), noted) in parked.iter().zip(got).zip(noted) {
             match got {
-                Some(Got::Job(record, _)) if record.state.is_pending() => pending.push(one),
+                // One that was claimed here since has had an attempt more.
+                Some(Got::Job(record, _))
+                    if record.state.is_pending()
+                        && record.attempt <= self.attempt_of(parking, one) =>
+                {
+                    pending.push(one);
+                }
                 // A failed job that was not redriven.
                 Some(Got::Job(record, _))
                     if record.state == JobState::Dead
@@ -342,6 +355,13 @@ fn home_of(places: &[Place], job: &Parked) -> usize {
 /// Whether a job is new, or why it is refused.
 type Stored = Result<bool, String>;
 
+/// The error for a job that the engine has in another form, which only a migration gave it.
+fn stored_elsewhere(one: &Parked) -> Error {
+    let message = "the engine has the job already, from a migration into another queue; run it \
+                   again with the same --into and --namespace; the job stays parked";
+    Error::new(ErrorKind::InvalidInput, message).with("job", &one.name)
+}
+
 /// Enqueues jobs; waits while the engine is full or away.
 async fn enqueue_all<'a>(
     queue: &Queue,
@@ -361,6 +381,8 @@ async fn enqueue_all<'a>(
                         Some(EnqueueVerdict::Duplicate) => done.push((one, Ok(false))),
                         Some(verdict) if verdict.is_accepted() => done.push((one, Ok(true))),
                         Some(EnqueueVerdict::Full) | None => again.push((one, job)),
+                        // It was stored before: put back, it would run there too.
+                        Some(EnqueueVerdict::IdConflict) => return Err(stored_elsewhere(one)),
                         Some(verdict) => done.push((one, Err(verdict.name().to_owned()))),
                     }
                 }

@@ -184,7 +184,11 @@ impl Stream {
                 let why = "the entry has bytes that are no text; name the payload by --field";
                 return Err((all(&fields), why.into()));
             };
-            object.insert(name.into(), value.into());
+            if object.insert(name.into(), value.into()).is_some() {
+                let why =
+                    format!("the entry has the field {name:?} twice; name the payload by --field");
+                return Err((all(&fields), why));
+            }
         }
         Ok(serde_json::Value::from(object).to_string().into())
     }
@@ -292,6 +296,11 @@ impl Source for Stream {
                 .and_then(bytes_of)
                 .is_some_and(|found| found == name)
         });
-        Ok(ours.and_then(|group| Some(number(group.get("pending"))? + number(group.get("lag"))?)))
+        Ok(ours.and_then(|group| {
+            let pending = number(group.get("pending"))?;
+            // The server does not know the lag once an entry was deleted.
+            let lag = number(group.get("lag"));
+            lag.map_or(Some(pending).filter(|n| *n > 0), |lag| Some(pending + lag))
+        }))
     }
 }

@@ -88,3 +88,50 @@ async fn each_group_has_every_entry() {
     }
     assert_eq!(jobs(&engine).await.len(), 4);
 }
+
+#[tokio::test]
+async fn an_entry_with_a_field_twice_is_kept_dead_with_all_of_it() {
+    let mut redis = Redis::start().await;
+    redis
+        .run(&["XADD", "files", "1-1", "tag", "a", "tag", "b"])
+        .await;
+    let engine = Arc::new(MemoryEngine::new());
+    let numbers = drained(&engine, source(&redis)).await;
+    assert_eq!((numbers.enqueued, numbers.refused), (0, 1));
+    let found = jobs(&engine).await;
+    let why = found[0].last_error.clone().unwrap_or_default();
+    assert!(why.contains("\"tag\" twice"), "{why}");
+    let text = &texts(&found)[0];
+    assert!(text.contains('a') && text.contains('b'), "{text}");
+}
+
+/// After a deletion the server knows no lag, but what is pending.
+#[tokio::test]
+async fn a_relay_until_idle_waits_for_what_a_killed_one_took() {
+    let mut redis = Redis::start().await;
+    for n in ["1", "2", "3", "4"] {
+        redis
+            .run(&["XADD", "files", &format!("{n}-0"), "n", n])
+            .await;
+    }
+    redis
+        .run(&["XGROUP", "CREATE", "files", "punctual", "0"])
+        .await;
+    redis
+        .run(&[
+            "XREADGROUP",
+            "GROUP",
+            "punctual",
+            "killed",
+            "COUNT",
+            "2",
+            "STREAMS",
+            "files",
+            ">",
+        ])
+        .await;
+    redis.run(&["XDEL", "files", "4-0"]).await;
+    let engine = Arc::new(MemoryEngine::new());
+    let numbers = drained(&engine, source(&redis)).await;
+    assert_eq!(numbers.enqueued, 3);
+}

@@ -47,3 +47,90 @@ async fn a_job_does_not_go_back_into_a_key_of_another_type() {
         assert_eq!(snapshot(&mut redis).await, before, "{library}");
     }
 }
+
+/// A job of BullMQ that producers may send once.
+async fn held_by_a_key(redis: &mut Redis) {
+    redis
+        .run(&["HSET", "bull:k:meta", "version", "bullmq:5.81.5"])
+        .await;
+    redis
+        .run(&[
+            "HSET",
+            "bull:k:1",
+            "name",
+            "pay",
+            "data",
+            "{}",
+            "opts",
+            "{}",
+            "deid",
+            "camp",
+            "timestamp",
+            "1795454266026",
+        ])
+        .await;
+    redis.run(&["LPUSH", "bull:k:wait", "1"]).await;
+    redis
+        .run(&["SET", "bull:k:de:camp", "1", "PX", "600000"])
+        .await;
+}
+
+/// Else it would swallow what producers send from now on.
+#[tokio::test]
+async fn a_deduplication_key_goes_with_its_job_and_comes_back() {
+    let mut redis = Redis::start().await;
+    held_by_a_key(&mut redis).await;
+    let before = snapshot(&mut redis).await;
+    let engine = engine();
+    let (migration, into) = (migration(&redis, "bullmq", "k"), Queue::new(&engine));
+    assert_eq!(run(&migration, &into).await.enqueued, 1);
+    let held: i64 = ask(&mut redis, &["EXISTS", "bull:k:de:camp"]).await;
+    assert_eq!(held, 0, "it is gone");
+    let undone = migration.undo(&into, &Namespace::default()).await;
+    assert_eq!(undone.expect("it runs").returned, 1);
+    assert_eq!(snapshot(&mut redis).await, before);
+    let left: i64 = ask(&mut redis, &["PTTL", "bull:k:de:camp"]).await;
+    assert!((1..=600_000).contains(&left), "{left}");
+}
+
+/// It has had its effects: there it would have them again.
+#[tokio::test]
+async fn a_job_that_has_run_and_failed_here_does_not_go_back() {
+    let mut redis = Redis::start().await;
+    held_by_a_key(&mut redis).await;
+    let engine = engine();
+    let (migration, into) = (migration(&redis, "bullmq", "k"), Queue::new(&engine));
+    assert_eq!(run(&migration, &into).await.enqueued, 1);
+    let worker = punctual::Worker::new(&engine).queues(["into"]).handle_any(
+        |_: JobRecord, _: punctual::Context| async {
+            Err::<(), _>(punctual::Error::new(punctual::ErrorKind::Handler, "no"))
+        },
+    );
+    let fails = worker.run_until_idle();
+    fails.await.expect("it works");
+    let undone = migration.undo(&into, &Namespace::default()).await;
+    let undone = undone.expect("it runs");
+    assert_eq!((undone.returned, undone.ran), (0, 1), "{undone:?}");
+}
+
+/// As a kill between a receipt and its note leaves it: put back, the job would run twice.
+#[tokio::test]
+async fn a_resume_into_another_queue_is_refused_and_puts_nothing_back() {
+    let mut redis = Redis::start().await;
+    held_by_a_key(&mut redis).await;
+    let engine = engine();
+    let (first, into) = (migration(&redis, "bullmq", "k"), Queue::new(&engine));
+    assert_eq!(run(&first, &into).await.enqueued, 1);
+    let unstored = "punctual:migrated:bullmq:k:unstored";
+    redis.run(&["HSET", unstored, "1", "1"]).await;
+    let address = format!("bullmq://127.0.0.1:{}/k", redis.server.port());
+    let other = Migration::new(&address, "other").expect("an address");
+    let (mut moved, never) = (Moved::default(), std::future::pending());
+    let refused = other.run(&into, days(7), false, &mut moved, never).await;
+    let refused = refused.expect_err("the engine has it").to_string();
+    assert!(refused.contains("another queue"), "{refused}");
+    let waiting: i64 = ask(&mut redis, &["EXISTS", "bull:k:wait"]).await;
+    assert_eq!((waiting, all_jobs(&engine).await.len()), (0, 1));
+    // The same migration again ends it.
+    assert_eq!(run(&first, &into).await.duplicates, 1);
+}
