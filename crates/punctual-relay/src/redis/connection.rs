@@ -55,6 +55,11 @@ impl Place {
         self.client.get_connection_info().redis_settings().db()
     }
 
+    /// Its server and database, without the key.
+    pub(crate) fn home(&self) -> String {
+        format!("{} in {}", self.host, self.database())
+    }
+
     /// A key beside it, in the same slot.
     pub(crate) fn beside(&self, name: &str) -> String {
         let key = &self.key;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual::time::{hours, millis, pause};
 use punctual::{JobRecord, JobState, MemoryEngine};
 use punctual_relay::Relay;
-use punctual_relay::redis::ExpirySource;
+use punctual_relay::redis::{ExpirySource, Place};
 
 use crate::support::*;
 
@@ -75,4 +75,19 @@ async fn what_redis_tells_is_a_job_before_the_next_sweep() {
         pause(millis(20)).await;
     }
     running.abort();
+}
+
+#[tokio::test]
+async fn the_same_key_of_two_databases_is_two_jobs() {
+    let mut redis = Redis::start().await;
+    let engine = Arc::new(MemoryEngine::new());
+    for database in ["6", "7"] {
+        redis.run(&["SELECT", database]).await;
+        set(&mut redis, "order:9", NEXT_YEAR).await;
+        let address = format!("redis://127.0.0.1:{}/{database}", redis.server.port());
+        let place = Place::new(&address, "order:").expect("an address");
+        let open = ExpirySource::new(place, "timeouts");
+        assert_eq!(drained(&engine, open).await.enqueued, 1);
+    }
+    assert_eq!(waiting(&jobs(&engine).await).len(), 2);
 }
