@@ -66,8 +66,8 @@ local function manner_of(j)
   return unseen((is_sent and AS_SENT or WITH_EXT) + j.prio, j.size)
 end
 
--- The same of a job that was sent with these opts, to be added: true if it is looked at; nothing if
--- it is known by its record.
+-- The same of a job that was sent with these opts, to be added: true if a claim reads its record
+-- first; nothing if its record says how it moves.
 function Due.manner(o, flow)
   local kind = Line.kind_of(o, flow)
   if kind == 0 then return true end

@@ -356,8 +356,8 @@ end
 -- Takes at most `want` jobs of a lane unseen, at most `bytes` of records: a string of ids, how
 -- many, how many bytes at most, and their earliest and latest due; runs of those that are in
 -- bundles, if they may be, and whether others are not; whether some may have an ext, and then
--- whether all are as they were sent. Nothing if a chunk must be looked at, or if these are more
--- bytes: then, how many are not.
+-- whether all are as they were sent. Nothing if the jobs of a chunk must be read, or if these are
+-- more bytes: then, how many are not.
 function Line.take_unseen(r, lane, want, bytes, in_bundles)
   local live = r.L[lane] or 0
   if live == 0 or (r.T[lane] or 0) > 0 then return nil end

@@ -258,7 +258,7 @@ impl Seen {
 }
 
 impl Workers {
-    /// Listens until so many jobs are done; `None` if nothing is heard for the time of time_limit.
+    /// Listens until so many jobs are done; `None` if nothing comes within the time limit.
     pub(crate) fn until(&mut self, jobs: u64, time_limit: Duration) -> Option<Seen> {
         let seen = self.until_or_silent(jobs, time_limit);
         if seen.done < jobs {

@@ -19,7 +19,7 @@ use crate::hand::SHARD;
 const QUEUES: usize = 10_000;
 /// Keys that an operator's tool carries at a time.
 const AT_A_TIME: usize = 500;
-/// How long those who call have time_limit.
+/// The time limit of a call.
 const DEADLINE: std::time::Duration = seconds(3);
 
 async fn connect(cluster: &TestCluster, deadline: std::time::Duration) -> Arc<RedisEngine> {

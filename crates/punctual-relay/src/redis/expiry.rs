@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use punctual::job::{Unique, UniquePolicy};
-use punctual::time::{Stopwatch, Timestamp, seconds, within};
+use punctual::job::{Hold, Unique, UniquePolicy};
+use punctual::time::{Clock, Stopwatch, SystemClock, Timestamp, days, seconds, within};
 use punctual::{Due, Error, ErrorKind, JobId, NewJob, Result};
 
 use super::connection::{Connection, Messages, Place};
@@ -33,6 +33,8 @@ const STEP: usize = 1_000;
 const WAIT: Duration = seconds(1);
 /// Jobs that are known to be stored. Beyond it they are sent again, as duplicates.
 const KNOWN_MAX: usize = 2_000_000;
+/// The longest time for which a unique key is held.
+const HOLD_MAX: Duration = days(365);
 
 impl ExpirySource {
     /// The keys there that begin with the place's key; their jobs are of that queue.
@@ -138,6 +140,7 @@ impl Expiry {
         let instants: Vec<i64> = self.connection.ask_all(&calls).await?;
         let (place, queue) = (&self.settings.place, &self.settings.queue);
         let source = format!("expiry {} in {}", place, place.database());
+        let now = SystemClock.now();
         for (key, ms) in keys.into_iter().zip(instants) {
             let Some(due) = u64::try_from(ms).ok().and_then(of_millis) else {
                 // It does not expire, or is gone.
@@ -168,8 +171,13 @@ impl Expiry {
             let payload = Bytes::from(shown.to_string());
             let mut job = NewJob::with_id(id, queue.clone(), payload).due(Due::At(due));
             // A key whose expiry is moved has one job: the later instant replaces the earlier one.
-            let unique = Unique::new(unique_of(&place.home(), &name));
-            job.unique = Some(unique.policy(UniquePolicy::Replace));
+            // What has expired has happened: a new expiry replaces it no more. The span is no
+            // content of a job, so a repeat is a duplicate.
+            if due > now {
+                let hold = Hold::For((due - now).min(HOLD_MAX));
+                let unique = Unique::new(unique_of(&place.home(), &name));
+                job.unique = Some(unique.policy(UniquePolicy::Replace).hold(hold));
+            }
             self.backlog.push_back(job.into());
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual::time::{hours, millis, pause};
+use punctual::time::{Clock, ManualClock, SystemClock, hours, millis, minutes, pause};
 use punctual::{JobRecord, JobState, MemoryEngine};
 use punctual_relay::Relay;
 use punctual_relay::redis::{ExpirySource, Place};
@@ -75,6 +75,30 @@ async fn what_redis_tells_is_a_job_before_the_next_sweep() {
         pause(millis(20)).await;
     }
     running.abort();
+}
+
+#[tokio::test]
+async fn an_expiry_that_has_happened_is_replaced_by_no_new_one() {
+    let mut redis = Redis::start().await;
+    let now = SystemClock.now();
+    let clock = ManualClock::new(now);
+    let engine = Arc::new(MemoryEngine::with_clock(clock.clone()));
+    let open = ExpirySource::new(redis.place("order:"), "timeouts");
+    let first = (now + minutes(30)).as_millis();
+    set(&mut redis, "order:8", first).await;
+    assert_eq!(drained(&engine, open.clone()).await.enqueued, 1);
+    // Its job is ready, and no worker has taken it.
+    clock.advance(hours(1));
+    set(&mut redis, "order:8", NEXT_YEAR).await;
+    assert_eq!(drained(&engine, open).await.enqueued, 1);
+    let jobs = jobs(&engine).await;
+    let mut found: Vec<_> = jobs
+        .iter()
+        .map(|job| (job.due.as_millis(), job.state))
+        .collect();
+    found.sort_by_key(|(due, _)| *due);
+    let wanted = [(first, JobState::Ready), (NEXT_YEAR, JobState::Scheduled)];
+    assert_eq!(found, wanted);
 }
 
 #[tokio::test]

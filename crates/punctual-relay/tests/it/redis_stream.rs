@@ -132,6 +132,8 @@ async fn a_relay_until_idle_waits_for_what_a_killed_one_took() {
         .await;
     redis.run(&["XDEL", "files", "4-0"]).await;
     let engine = Arc::new(MemoryEngine::new());
-    let numbers = drained(&engine, source(&redis)).await;
+    // It takes them over once they are stale.
+    let source = source(&redis).stale_after(punctual::time::seconds(3));
+    let numbers = drained(&engine, source).await;
     assert_eq!(numbers.enqueued, 3);
 }

@@ -17,8 +17,8 @@ use crate::time::{minutes, seconds};
 ///   never end: as long as it runs, there is no turn.
 /// - Its first turn comes after a part of that wait that is each worker's own: workers that learn
 ///   of a suspect together do not all stop for it together.
-/// - While a suspect waits in vain `suspect_wait` grows to a quarter of that wait, up to five
-///   minutes, so that handlers of any shorter span do not keep it out for ever.
+/// - While a suspect waits in vain that span grows to a quarter of its wait, up to five minutes, so
+///   that handlers of any shorter span do not keep it out for ever.
 ///
 /// So a suspect that a worker has seen waits for twice `suspect_wait` at most, if no handler runs
 /// longer than that; and if one does, ten times the longest, up to those five minutes.

@@ -273,7 +273,8 @@ The relay reads when each key with the prefix expires (PEXPIRETIME, Redis 7) and
 instant. It does not wait for Redis to say so: Redis is seconds late, and says it once. It sweeps
 over all keys of the database. Where notify-keyspace-events has E and g, it also reads keys as their
 expiry is set. A key that is set and gone between two sweeps is missed without them. A new expiry of
-a key replaces its job. DEL and PERSIST do not cancel it: the handler checks what it means."
+a key replaces its job until its instant. DEL and PERSIST do not cancel it: the handler checks what
+it means."
 )]
 pub(crate) struct ExpiryArgs {
     /// The server: HOST:PORT, or with a scheme, a user, a password and a database

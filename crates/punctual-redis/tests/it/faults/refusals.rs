@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 
 use crate::client::{Claimed, claim, connect, drain, enqueue, enqueue_surely, options};
 
-/// A server with a job that waits and one that runs, callers with little time_limit, and a worker
-/// that sleeps.
+/// A server with a job that waits and one that runs, callers with a short time limit, and a
+/// worker that sleeps.
 struct Scene {
     server: TestServer,
     engine: RedisEngine,

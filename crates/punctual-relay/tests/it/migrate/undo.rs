@@ -98,6 +98,8 @@ async fn a_deduplication_key_goes_with_its_job_and_comes_back() {
 async fn a_job_that_has_run_and_failed_here_does_not_go_back() {
     let mut redis = Redis::start().await;
     held_by_a_key(&mut redis).await;
+    let tries = r#"{"attempts":3,"backoff":{"type":"fixed","delay":60000}}"#;
+    redis.run(&["HSET", "bull:k:1", "opts", tries]).await;
     let engine = engine();
     let (migration, into) = (migration(&redis, "bullmq", "k"), Queue::new(&engine));
     assert_eq!(run(&migration, &into).await.enqueued, 1);
