@@ -121,6 +121,31 @@ impl Case {
         }
     }
 
+    /// Completes all that is ready, the jobs of a lease in one call.
+    pub(super) async fn drain_together(&self) {
+        loop {
+            let claimed = self.claim(1_000).await;
+            if claimed.is_empty() {
+                return;
+            }
+            for lease in claimed.chunk_by(|one, next| one.token == next.token) {
+                let ended = |attempt: &Attempt| attempt.ended(Outcome::Completed);
+                let settlements = lease.iter().map(ended).collect();
+                let verdicts = self.try_settle(lease[0].token, settlements).await;
+                for verdict in verdicts.expect("settle") {
+                    let is_completed = matches!(
+                        verdict,
+                        SettleVerdict::Settled {
+                            state: JobState::Completed,
+                            ..
+                        }
+                    );
+                    assert!(is_completed, "{verdict:?}");
+                }
+            }
+        }
+    }
+
     pub(super) async fn extend(&self, token: Token, jobs: &[JobId]) -> ExtendVerdict {
         self.extend_as(Extend {
             token,
