@@ -406,6 +406,27 @@ test("settings of a queue are changed, and a change by another is not written ov
   await own.stop();
 });
 
+test("settings typed at the first moment are not written over by their read", async () => {
+  const own = await start({ jobs: 0, queues: 8, live: false });
+  await visit("#/queues/mail", { of: own }, async (page) => {
+    await page.evaluate(() => {
+      const watch = new MutationObserver(() => {
+        const field = document.querySelector("dialog [name=max_pending]:enabled");
+        if (!field) return;
+        watch.disconnect();
+        field.value = "5000";
+        field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+      });
+      watch.observe(document.body, { subtree: true, childList: true, attributes: true });
+    });
+    await page.locator("[data-action=settings]").click();
+    await page.waitForFunction(() => document.querySelector("dialog [name=max_pending]:enabled")?.value === "5000");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("at most 5,000 pending").waitFor();
+  });
+  await own.stop();
+});
+
 test("the engine page has version, memory, durability and shards; the audit page who changed what", async () => {
   await visit("#/engine", {}, async (page) => {
     await page.waitForSelector("[data-ok=true]");

@@ -1,6 +1,6 @@
 // The page that lists jobs.
 
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { stats } from "../api/client";
 import { STATES } from "../api/types";
 import { useRead } from "../app/query";
@@ -48,7 +48,7 @@ function Filters({ search, set, queues }: { search: Search; set(next: Search): v
   const words = useWords();
   const [draft, setDraft] = useState<Search>(search);
   const key = JSON.stringify(search);
-  useEffect(() => setDraft(search), [key]);
+  useLayoutEffect(() => setDraft(search), [key]);
   const rest = search.unique || search.group || search.from || search.before || search.older;
   const [open, setOpen] = useState(Boolean(rest));
   const submit = (event: Event) => {

@@ -1,5 +1,5 @@
 // The settings of a queue, read, changed and written back if no other person wrote them meanwhile.
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { setSettings, settings } from "../api/client";
 import type { QueueSettings } from "../api/types";
 import { useRead } from "../app/query";
@@ -16,7 +16,8 @@ export function Settings({ queue, close }: { queue: string; close(): void }) {
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   const version = read.data?.version;
-  useEffect(() => {
+  // Before a field can be typed into: what is typed is not written over by the read.
+  useLayoutEffect(() => {
     if (!read.data) return;
     setLimit(read.data.max_pending === undefined ? "" : String(read.data.max_pending));
     setOnFull(read.data.on_full);
