@@ -32,6 +32,7 @@
 
 mod guard;
 mod status;
+mod turn;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,7 @@ pub use guard::LockGuard;
 pub use status::{LockHolder, LockStatus, LockWaiter};
 
 pub(crate) use self::guard::Held;
+use self::turn::Turn;
 use crate::backoff::Backoff;
 use crate::engine::{
     Claim, ClaimMode, EnqueueVerdict, LeaseReport, Namespace, Settle, Settlement, Token, WaitFor,
@@ -75,6 +77,9 @@ const NO_TICKETS_MAX: usize = 100;
 
 /// A waiter tries again after that time: nothing wakes it when a holder dies.
 const ROUND: Duration = Duration::from_secs(1);
+
+/// Behind other waiters of its process, a waiter tries for the first time after that time.
+const FIRST_TRY: Duration = Duration::from_millis(50);
 
 /// A lock that is to be taken.
 #[derive(Debug, Clone)]
@@ -140,6 +145,17 @@ enum Tried {
     Held(JobId, Timestamp),
 }
 
+/// The state of one wait for a lock.
+struct Waiting {
+    waited: Stopwatch,
+    at_most: Duration,
+    /// When it ends, in engine time, since the engine has first answered.
+    until: Option<Timestamp>,
+    turn: Turn,
+    /// What its claims say of it.
+    record: Option<WorkerRecord>,
+}
+
 impl Lock {
     /// How long the lock outlives a holder that died, 1 ms to 1 day; 10 s by default. A living
     /// holder extends it.
@@ -170,30 +186,34 @@ impl Lock {
 
     /// Waits until the lock is free and takes it, at most for that span.
     ///
-    /// The engine wakes waiters when the holder releases. They poll once a second only for the
-    /// death of a holder. The longest waiter is not always the first. An engine that is away
-    /// meanwhile is tried again.
+    /// The waiters of one process take turns: a release wakes the one that came first. Of several
+    /// processes any may be first. Waiters poll once a second only for the death of a holder. An
+    /// engine that is away meanwhile is tried again.
     ///
     /// # Errors
     /// As [`try_now`](Self::try_now), after the span.
     pub async fn wait(self, at_most: Duration) -> Result<LockGuard> {
         self.check()?;
-        let (waited, mut until, mut backoff) = (Stopwatch::start(), None, Backoff::engine());
-        // A lock that is free costs no record of a waiter.
-        let mut waiter = None;
+        let mut waiting = Waiting {
+            waited: Stopwatch::start(),
+            at_most,
+            until: None,
+            turn: Turn::line_up(&self).await,
+            record: None,
+        };
+        let mut backoff = Backoff::engine();
+        waiting.turn.wait(FIRST_TRY.min(at_most)).await;
         loop {
-            match self
-                .wait_a_round(waiter.as_ref(), &mut until, at_most)
-                .await
-            {
+            match self.wait_a_round(&mut waiting).await {
                 Ok(Some(guard)) => return Ok(guard),
                 Ok(None) => {
                     backoff = Backoff::engine();
-                    waiter.get_or_insert_with(|| self.waiter());
+                    // A lock that is free costs no record of a waiter.
+                    waiting.record.get_or_insert_with(|| self.waiter());
                 }
                 Err(error) => {
                     let is_away = error.kind() == ErrorKind::EngineUnavailable;
-                    if !is_away || waited.elapsed() >= at_most {
+                    if !is_away || waiting.waited.elapsed() >= at_most {
                         return Err(error);
                     }
                     pause(backoff.pause()).await;
@@ -202,27 +222,28 @@ impl Lock {
         }
     }
 
-    /// Takes the lock if it is free, or waits for its release, at most until the engine time.
-    async fn wait_a_round(
-        &self,
-        waiter: Option<&WorkerRecord>,
-        until: &mut Option<Timestamp>,
-        at_most: Duration,
-    ) -> Result<Option<LockGuard>> {
-        let (ticket, now) = match self.attempt(waiter).await? {
+    /// Takes the lock if it is free, or waits for its release or for its own turn to wait for that,
+    /// a round at most.
+    async fn wait_a_round(&self, waiting: &mut Waiting) -> Result<Option<LockGuard>> {
+        let (ticket, now) = match self.attempt(waiting.record.as_ref()).await? {
             Tried::Taken(guard) => return Ok(Some(guard)),
             Tried::Held(ticket, now) => (ticket, now),
         };
-        let until = *until.get_or_insert_with(|| now + at_most);
+        let left = waiting.at_most.saturating_sub(waiting.waited.elapsed());
+        let until = *waiting.until.get_or_insert_with(|| now + left);
         if now >= until {
             let error = self.held_by(ticket).await;
-            return Err(error.with("waited", format!("{at_most:?}")));
+            return Err(error.with("waited", format!("{:?}", waiting.at_most)));
         }
         let round = until.min(now + ROUND.min(self.lease));
-        let released = WaitFor::Settled(vec![ticket]);
-        self.engine()
-            .wait(self.namespace(), released, round)
-            .await?;
+        if waiting.turn.is_first() {
+            let released = WaitFor::Settled(vec![ticket]);
+            self.engine()
+                .wait(self.namespace(), released, round)
+                .await?;
+        } else {
+            waiting.turn.wait(round - now).await;
+        }
         Ok(None)
     }
 

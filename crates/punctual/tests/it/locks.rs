@@ -87,6 +87,41 @@ async fn who_waits_is_woken_by_the_release() {
     drop(soon(waiting).await.unwrap().unwrap());
 }
 
+/// Eight wait: a handover costs what two takers call, not what eight do.
+#[tokio::test]
+async fn a_release_wakes_one_waiter_and_they_take_turns() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let first = queue.lock("a").lease(seconds(600)).try_now().await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = Vec::new();
+    for number in 0..8 {
+        let (other, order) = (queue.clone(), order.clone());
+        waiters.push(tokio::spawn(async move {
+            let lock = other.lock("a").lease(seconds(600));
+            let guard = lock.wait(seconds(600)).await.unwrap();
+            order.lock().unwrap().push(number);
+            guard.release().await.unwrap();
+        }));
+        tokio::task::yield_now().await;
+    }
+    soon(async {
+        while probe.calls("wait") == 0 || probe.calls("claim") < 9 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let before = probe.all_calls();
+    first.release().await.unwrap();
+    for waiter in waiters {
+        soon(waiter).await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    // A settle, two calls of the one that takes it, two and a wait of the next.
+    let calls = probe.all_calls() - before;
+    assert!(calls <= 8 * 6, "{calls} calls for eight handovers");
+}
+
 #[tokio::test]
 async fn a_wait_ends_with_who_holds_the_lock() {
     let (probe, clock) = Probe::new();
