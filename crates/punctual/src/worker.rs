@@ -204,8 +204,8 @@ impl Worker {
     }
 
     /// Runs jobs of a kind many at a time: they are gathered until a batch is full or has lingered,
-    /// and handed over together. Each job keeps its own attempt, lease, outcome and place in its
-    /// group.
+    /// and handed over together; [`Batch::by_share`] keeps the jobs of each share apart. Each job
+    /// keeps its own attempt, lease, outcome and place in its group.
     ///
     /// What the handler returns is the outcome of each job that it gave none of its own; an error
     /// fails them. A job that crashed its workers is handed over in a batch of its own.

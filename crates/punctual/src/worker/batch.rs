@@ -1,5 +1,6 @@
 //! Handlers of many jobs at once: jobs of one kind are gathered and handed over together.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
@@ -15,7 +16,7 @@ use tracing::Instrument;
 use super::handler::{AnyHandler, decode};
 use super::runtime::panic_text;
 use crate::error::Result;
-use crate::job::Job;
+use crate::job::{Job, JobRecord};
 use crate::sync::Lock;
 use crate::time::{millis, pause};
 use crate::worker::{BoxError, Context, IntoVerdict, States, Verdict};
@@ -25,6 +26,7 @@ use crate::worker::{BoxError, Context, IntoVerdict, States, Verdict};
 pub struct Batch {
     max: usize,
     linger: Duration,
+    is_by_share: bool,
 }
 
 impl Batch {
@@ -42,6 +44,7 @@ impl Batch {
         Self {
             max,
             linger: millis(50),
+            is_by_share: false,
         }
     }
 
@@ -51,7 +54,26 @@ impl Batch {
         self.linger = linger;
         self
     }
+
+    /// Gathers the jobs of each share for themselves: a batch has jobs of one share of one queue,
+    /// or jobs without a share.
+    ///
+    /// The batches that are being gathered have together no more jobs than the worker has slots.
+    #[must_use]
+    pub const fn by_share(mut self) -> Self {
+        self.is_by_share = true;
+        self
+    }
+
+    /// What the jobs of one batch have in common.
+    fn gathered_by(&self, job: &JobRecord) -> Option<Gathered> {
+        let of = || (job.queue.clone(), job.share.clone());
+        self.is_by_share.then(of)
+    }
 }
+
+/// The queue and the share of the jobs of one batch.
+type Gathered = (String, Option<String>);
 
 /// The attempts of one batch, in the order of its jobs. Cheap to clone.
 ///
@@ -90,13 +112,19 @@ impl BatchContext {
 pub(super) struct Many<F, J> {
     handler: Arc<F>,
     batch: Batch,
-    gathering: Arc<Mutex<Gathering<J>>>,
+    gatherings: Arc<Mutex<Gatherings<J>>>,
     job: PhantomData<fn(J)>,
 }
 
-/// What waits for the batch to be full or old enough.
-struct Gathering<J> {
+/// The batches that wait to be full or old enough.
+struct Gatherings<J> {
     /// Counts batches, so that a late timer does not hand over the next one.
+    begun: u64,
+    /// One, or one for each share; the jobs of each occupy slots, which bounds them.
+    open: BTreeMap<Option<Gathered>, Gathering<J>>,
+}
+
+struct Gathering<J> {
     nth: u64,
     members: Vec<Member<J>>,
     task: Arc<Task>,
@@ -127,15 +155,14 @@ where
     J: Job,
 {
     pub(super) fn new(handler: F, batch: Batch) -> Self {
-        let gathering = Gathering {
-            nth: 0,
-            members: Vec::new(),
-            task: Arc::default(),
+        let gatherings = Gatherings {
+            begun: 0,
+            open: BTreeMap::new(),
         };
         Self {
             handler: Arc::new(handler),
             batch,
-            gathering: Arc::new(Mutex::new(gathering)),
+            gatherings: Arc::new(Mutex::new(gatherings)),
             job: PhantomData,
         }
     }
@@ -150,39 +177,45 @@ where
             launch(&self.handler, vec![member], &task);
             return task;
         }
-        let mut gathering = self.gathering.locked();
+        let by = self.batch.gathered_by(member.ctx.job());
+        let mut gatherings = self.gatherings.locked();
+        let next = gatherings.begun + 1;
+        let gathering = gatherings.open.entry(by.clone()).or_insert_with(|| Gathering {
+            nth: next,
+            members: Vec::new(),
+            task: Arc::default(),
+        });
         gathering.members.push(member);
-        let task = gathering.task.clone();
+        let (nth, task) = (gathering.nth, gathering.task.clone());
         match gathering.members.len() {
             1 => {
+                gatherings.begun = next;
                 let linger = self.batch.linger.min(lease_duration / 3);
-                let (nth, all) = (gathering.nth, self.gathering.clone());
-                let handler = self.handler.clone();
+                let (all, handler) = (self.gatherings.clone(), self.handler.clone());
                 tokio::spawn(async move {
                     pause(linger).await;
-                    let mut gathering = all.locked();
-                    if gathering.nth == nth {
-                        gathering.hand_over(&handler);
-                    }
+                    all.locked().hand_over(&by, nth, &handler);
                 });
             }
-            n if n >= max => gathering.hand_over(&self.handler),
+            n if n >= max => gatherings.hand_over(&by, nth, &self.handler),
             _ => {}
         }
         task
     }
 }
 
-impl<J: Job> Gathering<J> {
-    fn hand_over<F, Fut>(&mut self, handler: &Arc<F>)
+impl<J: Job> Gatherings<J> {
+    /// Hands over the batch of that number, unless that was done.
+    fn hand_over<F, Fut>(&mut self, by: &Option<Gathered>, nth: u64, handler: &Arc<F>)
     where
         F: Fn(Vec<J>, BatchContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: IntoVerdict> + Send + 'static,
     {
-        self.nth += 1;
-        let members = std::mem::take(&mut self.members);
-        let task = std::mem::take(&mut self.task);
-        launch(handler, members, &task);
+        if self.open.get(by).is_some_and(|open| open.nth == nth)
+            && let Some(gathering) = self.open.remove(by)
+        {
+            launch(handler, gathering.members, &gathering.task);
+        }
     }
 }
 

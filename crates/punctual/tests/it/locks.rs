@@ -101,6 +101,10 @@ async fn a_release_wakes_one_waiter_and_they_take_turns() {
             let lock = other.lock("a").lease(seconds(600));
             let guard = lock.wait(seconds(600)).await.unwrap();
             order.lock().unwrap().push(number);
+            // Each other waiter has the time to try.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
             guard.release().await.unwrap();
         }));
         tokio::task::yield_now().await;

@@ -57,6 +57,34 @@ async fn a_batch_that_has_lingered_is_handed_over() {
     assert_eq!(*sizes.lock().unwrap(), [1]);
 }
 
+/// Shares take turns, so that the jobs of several are claimed in between each other.
+#[tokio::test]
+async fn a_batch_by_share_has_the_jobs_of_one_share() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    for n in 0..3 {
+        for share in ["a", "b"] {
+            queue.enqueue(Ping { n }).share(share).await.unwrap();
+        }
+        send(&probe, n).await;
+    }
+    let batches = Arc::new(Mutex::new(Vec::new()));
+    let seen = batches.clone();
+    let handler = move |_: Vec<Ping>, ctx: BatchContext| {
+        let shares = ctx.contexts().iter().map(|one| one.job().share.clone());
+        seen.lock().unwrap().push(shares.collect::<Vec<_>>());
+        async {}
+    };
+    let batch = Batch::of(3).linger(minutes(1)).by_share();
+    let worker = Worker::new(&probe).handle_many(handler, batch);
+    let worker = worker.concurrency(9).lease_duration(minutes(10));
+    soon(worker.run_until_idle()).await.unwrap();
+    let mut batches = batches.lock().unwrap().clone();
+    batches.sort();
+    let whole = |share: Option<&str>| vec![share.map(str::to_owned); 3];
+    assert_eq!(batches, [whole(None), whole(Some("a")), whole(Some("b"))]);
+}
+
 #[tokio::test]
 async fn each_job_of_a_batch_has_its_own_outcome() {
     let (probe, _clock) = Probe::new();
