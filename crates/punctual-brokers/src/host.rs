@@ -14,21 +14,37 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// A text that says what failed, and why.
 #[derive(Debug)]
-pub(crate) struct Failure(String);
+pub(crate) struct Failure {
+    text: String,
+    /// No retry mends it: a person has to change a setting.
+    pub(crate) is_setting: bool,
+}
 
 impl Failure {
+    /// An outage, or anything that may be over at the next try.
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self {
+            text: text.into(),
+            is_setting: false,
+        }
     }
 
     pub(crate) fn of(what: &str, error: impl fmt::Display) -> Self {
-        Self(format!("{what}: {error}"))
+        Self::new(format!("{what}: {error}"))
+    }
+
+    /// A setting is wrong.
+    pub(crate) fn setting(text: impl Into<String>) -> Self {
+        Self {
+            is_setting: true,
+            ..Self::new(text)
+        }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -81,10 +97,8 @@ impl Host {
         for line in lines {
             // A job that is no JSON would break the line: it goes as a text, and is refused.
             let job = match serde_json::from_str::<&RawValue>(&line.job) {
-                Ok(job) if !line.job.contains('\n') => job.get().to_owned(),
-                Ok(_) => serde_json::from_str::<serde_json::Value>(&line.job)
-                    .map(|value| value.to_string())
-                    .unwrap_or_default(),
+                // Between the parts of a document an end of a line is a blank; texts have none.
+                Ok(job) => job.get().replace(['\n', '\r'], " "),
                 Err(_) => serde_json::Value::from(line.job.as_str()).to_string(),
             };
             let name = serde_json::Value::from(line.name.as_str());
@@ -95,8 +109,20 @@ impl Host {
         }
         self.write(&text).await?;
         let mut refused = HashMap::new();
+        let mut waiting: HashMap<&str, usize> = HashMap::new();
+        for line in lines {
+            *waiting.entry(&line.name).or_default() += 1;
+        }
         for _ in lines {
             let answer = self.answer().await?;
+            // What is answered twice would stand for a message that is not stored.
+            match waiting.get_mut(answer.name.as_str()) {
+                Some(left) if *left > 0 => *left -= 1,
+                _ => {
+                    let text = format!("the relay answered {:?}, which does not wait", answer.name);
+                    return Err(Failure::new(text));
+                }
+            }
             if let Some(why) = answer.refused {
                 refused.insert(answer.name, why);
             }

@@ -16,7 +16,8 @@ use clap::{Parser, Subcommand};
 use punctual::time::parse_span;
 
 /// Clients of brokers and databases for `punctual relay`, which starts this command. It speaks in
-/// lines of JSON on its standard input and output: docs/relay.md.
+/// lines of JSON on its standard input and output: docs/relay.md. It exits with 78 if a setting is
+/// wrong (an address, a password, a table), and with 1 after anything that a retry may mend.
 #[derive(Debug, Parser)]
 #[command(name = "punctual-relay", version)]
 struct Cli {
@@ -89,6 +90,9 @@ enum Command {
     },
 }
 
+/// The exit status of a wrong setting, which no retry mends: `EX_CONFIG` of sysexits.
+const SETTING: i32 = 78;
+
 fn span_of(text: &str) -> Result<Duration, String> {
     parse_span(text).map_err(|error| error.message().to_owned())
 }
@@ -138,5 +142,5 @@ async fn main() {
         std::process::exit(0)
     };
     eprintln!("error: {error}");
-    std::process::exit(1)
+    std::process::exit(if error.is_setting { SETTING } else { 1 })
 }

@@ -1,8 +1,10 @@
 -- The outbox of Punctual: a row that commits becomes one job, a row that is rolled back none.
+-- Run it once. IF NOT EXISTS would keep the columns of an older table: it stands without.
 CREATE TABLE punctual_outbox (
     id      uuid PRIMARY KEY,                         -- the job's id
     n       bigint GENERATED ALWAYS AS IDENTITY,      -- roughly the order of the inserts
-    job     text NOT NULL,                            -- as in POST /v1/jobs: {"queue":..,"payload":..}
+    job     text NOT NULL                             -- as in POST /v1/jobs: {"queue":..,"payload":..}
+            CHECK (octet_length(job) <= 1048576),
     created timestamptz NOT NULL DEFAULT now(),
     xid     xid8 NOT NULL DEFAULT pg_current_xact_id() -- the transaction, for --ordered
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);

@@ -51,6 +51,20 @@ impl Database {
             .expect("it runs");
     }
 
+    /// Inserts a row as it is.
+    pub(crate) async fn insert(&self, id: &str, job: &str) {
+        let (id, job) = (format!("'{id}'"), job.replace('\'', "''"));
+        // Backslashes stand for themselves in PostgreSQL and SQLite, and not in MySQL.
+        let job = match self {
+            Self::Mysql(_) => job.replace('\\', "\\\\"),
+            _ => job,
+        };
+        let insert = format!("INSERT INTO punctual_outbox (id, job) VALUES ({id}, '{job}')");
+        let insert = AssertSqlSafe(insert);
+        on_any!(self, pool => sqlx::raw_sql(insert).execute(pool).await.map(drop))
+            .expect("it inserts");
+    }
+
     pub(crate) async fn count(&self, table: &str) -> i64 {
         let count = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
         on_any!(self, pool => sqlx::query_scalar(count).fetch_one(pool).await).expect("it counts")
@@ -197,18 +211,155 @@ async fn a_job_arrives_with_every_field_that_it_was_sent_with() {
     assert_eq!(found, wanted);
 }
 
+/// A table that was made before the checks, or by hand: it takes anything.
+const LOOSE: &str = "
+DROP TABLE punctual_outbox;
+CREATE TABLE punctual_outbox (n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, job TEXT);
+INSERT INTO punctual_outbox (id, job) VALUES
+    ('00000000-0000-4000-8000-000000000001', x'7b7d'),
+    (x'00ff', '{}'), (NULL, '{}'), (CAST(x'ff41' AS TEXT), '{}'),
+    ('00000000-0000-4000-8000-000000000005', NULL),
+    ('00000000-0000-4000-8000-000000000006', CAST(x'22ff22' AS TEXT)),
+    ('00000000-0000-4000-8000-000000000007', 7),
+    (x'30303030303030302d303030302d343030302d383030302d303030303030303030303038',
+        '{\"queue\":\"mail\",\"payload\":1}'),
+    ('00000000-0000-4000-8000-000000000008', '{\"queue\":\"mail\",\"payload\":8}');
+";
+
+/// A column of SQLite takes a value of any type; one such row stopped the whole relay.
 #[tokio::test]
-async fn a_database_without_the_tables_is_an_error_with_the_remedy() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let address = format!(
-        "sqlite:{}?mode=rwc",
-        directory.path().join("none.db").display()
-    );
+async fn rows_of_a_wrong_type_move_to_the_refused_and_others_go_on() {
+    let (_directory, database, address) = sqlite().await;
+    database.run(LOOSE).await;
+    let engine = Arc::new(MemoryEngine::new());
+    let health = drained(&engine, source("outbox --until-idle", &address)).await;
+    assert_eq!(health.numbers().restarts, 0, "{:?}", health.numbers());
+    assert_eq!(health.numbers().refused, 8);
+    let found = jobs(&engine).await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(&found[0].payload[..], b"8");
+    assert_eq!(database.count("punctual_outbox").await, 0);
+    let blobs = "punctual_outbox_refused WHERE job = x'7b7d' AND error LIKE '%is a blob%'";
+    for (rows, wanted) in [
+        ("punctual_outbox_refused", 8),
+        (blobs, 1),
+        (
+            "punctual_outbox_refused WHERE error LIKE '%id is NULL, or no text%'",
+            4,
+        ),
+        (
+            "punctual_outbox_refused WHERE error LIKE '%the job is NULL%'",
+            1,
+        ),
+        (
+            "punctual_outbox_refused WHERE error LIKE '%no text in UTF-8%'",
+            1,
+        ),
+    ] {
+        assert_eq!(database.count(rows).await, wanted, "{rows}");
+    }
+}
+
+/// Rows that would break a line, a reason or a column further on; and one whose payload has more
+/// digits than a float.
+pub(crate) async fn refuses_what_is_large(database: &Database, address: &str) {
+    let control = "\u{1}".repeat(1 << 20);
+    let name = "x".repeat(200_000);
+    let rows = [
+        control,
+        format!("{{\"{name}\":1}}"),
+        r#"{"a\u0000b":1}"#.to_owned(),
+        format!("\"{}\"", "y".repeat(1 << 20)),
+        "[".repeat(100_000),
+        "{\"queue\":\"mail\",\n\"payload\":123456789012345678901234567890}".to_owned(),
+    ];
+    for (n, job) in rows.iter().enumerate() {
+        let id = format!("00000000-0000-4000-8000-00000000000{n}");
+        database.insert(&id, job).await;
+    }
+    let engine = Arc::new(MemoryEngine::new());
+    let health = drained(&engine, source("outbox --until-idle", address)).await;
+    assert_eq!(health.numbers().restarts, 0, "{:?}", health.numbers());
+    let found = jobs(&engine).await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(&found[0].payload[..], b"123456789012345678901234567890");
+    assert_eq!(health.numbers().refused, 5);
+    assert_eq!(database.count("punctual_outbox_refused").await, 5);
+    assert_eq!(database.count("punctual_outbox").await, 0);
+}
+
+#[tokio::test]
+async fn large_and_odd_rows_move_to_the_refused_of_sqlite() {
+    let (_directory, database, address) = sqlite().await;
+    database.run("DROP TABLE punctual_outbox").await;
+    let loose = "CREATE TABLE punctual_outbox (n INTEGER PRIMARY KEY, id TEXT, job TEXT)";
+    database.run(loose).await;
+    refuses_what_is_large(&database, &address).await;
+}
+
+#[tokio::test]
+async fn the_table_of_sqlite_takes_no_row_that_is_none() {
+    let (_directory, database, _) = sqlite().await;
+    let Database::Sqlite(pool) = &database else {
+        unreachable!("it is SQLite")
+    };
+    for values in [
+        "'00000000-0000-4000-8000-000000000001', x'7b7d'",
+        "x'30303030303030302d303030302d343030302d383030302d303030303030303030303038', '{}'",
+        "'short', '{}'",
+        "'00000000-0000-4000-8000-000000000001', NULL",
+        "'00000000-0000-4000-8000-000000000001', printf('%.*c', 1048577, 'x')",
+    ] {
+        let insert = format!("INSERT INTO punctual_outbox (id, job) VALUES ({values})");
+        let refused = sqlx::query(AssertSqlSafe(insert)).execute(pool).await;
+        refused.expect_err(values);
+    }
+}
+
+/// A wrong setting, by the exit status that a supervisor reads, and what it is.
+pub(crate) fn setting_is_wrong(address: &str, says: &str) {
     let ran = std::process::Command::new(BINARY)
         .args(["outbox"])
         .env("PUNCTUAL_RELAY_ADDRESS", address)
+        .stdin(std::process::Stdio::null())
         .output()
         .expect("it runs");
     let text = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert!(text.contains("punctual outbox ddl"), "{text}");
+    assert_eq!(ran.status.code(), Some(78), "{text}");
+    assert!(text.contains(says) && !text.contains("running"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[tokio::test]
+async fn wrong_settings_of_sqlite_have_an_exit_status_of_their_own() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| format!("sqlite:{}", directory.path().join(name).display());
+    setting_is_wrong(
+        &format!("{}?mode=rwc", file("none.db")),
+        "punctual outbox ddl",
+    );
+    setting_is_wrong(&file("missing.db"), "cannot be opened");
+    std::fs::write(directory.path().join("text.db"), "x".repeat(5_000)).expect("it writes");
+    setting_is_wrong(&file("text.db"), "no database of SQLite");
+    setting_is_wrong("oracle:x", "not an address of a database");
+    setting_is_wrong("postgres://app:hunter2@127.0.0.1:none/shop", "malformed");
+    let (database, address) = Database::sqlite(&directory.path().join("shop.db")).await;
+    setting_is_wrong(&format!("{address}?mode=ro"), "can only be read");
+    database.run("DROP TABLE punctual_outbox_refused").await;
+    setting_is_wrong(&address, "punctual outbox ddl");
+    // And it ends the relay.
+    let engine = Arc::new(MemoryEngine::new());
+    let relay = punctual_relay::Relay::new(&engine, "test").expect("a name");
+    let ended = relay.run_until(source("outbox", &address), std::future::pending());
+    let error = ended.await.expect_err("no retry mends it");
+    assert!(error.to_string().contains("punctual outbox ddl"), "{error}");
+    // Nothing listens there: that is an outage.
+    let ran = std::process::Command::new(BINARY)
+        .args(["outbox"])
+        .env("PUNCTUAL_RELAY_ADDRESS", "postgres://app@127.0.0.1:1/shop")
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(1), "{text}");
+    assert!(text.contains("is it running?"), "{text}");
 }

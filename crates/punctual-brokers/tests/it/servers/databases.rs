@@ -7,7 +7,9 @@ use punctual_outbox::{Dialect, ddl};
 use sqlx::{AssertSqlSafe, MySqlPool, PgPool, Row};
 
 use super::address;
-use crate::outbox::{Database, REFUSED, drill, message, refuses};
+use crate::outbox::{
+    Database, REFUSED, drill, message, refuses, refuses_what_is_large, setting_is_wrong,
+};
 use crate::support::*;
 
 /// A database of the test's own on that server.
@@ -63,6 +65,75 @@ async fn rows_that_are_no_jobs_move_to_the_refused_of_postgres() {
 async fn rows_that_are_no_jobs_move_to_the_refused_of_mariadb() {
     let (database, _, address) = mysql("refused").await;
     refuses(&database, &address, REFUSED).await;
+}
+
+/// As an older table is, or one that was made by hand.
+#[tokio::test]
+async fn large_and_odd_rows_move_to_the_refused_of_servers() {
+    let (database, _, address) = postgres("odd").await;
+    let loose = "ALTER TABLE punctual_outbox DROP CONSTRAINT punctual_outbox_job_check, \
+                 ALTER COLUMN job DROP NOT NULL; \
+                 INSERT INTO punctual_outbox (id, job) VALUES (gen_random_uuid(), NULL)";
+    database.run(loose).await;
+    let relayed = Arc::new(MemoryEngine::new());
+    drained(&relayed, source("outbox --until-idle", &address)).await;
+    let why = "punctual_outbox_refused WHERE error LIKE '%the job is NULL%'";
+    assert_eq!(database.count(why).await, 1);
+    database.run("DELETE FROM punctual_outbox_refused").await;
+    refuses_what_is_large(&database, &address).await;
+
+    let (database, _, address) = mysql("odd").await;
+    database.run("DROP TABLE punctual_outbox").await;
+    let loose = "CREATE TABLE punctual_outbox (n bigint AUTO_INCREMENT PRIMARY KEY, id varbinary(60), \
+                 job longblob); \
+                 INSERT INTO punctual_outbox (id, job) VALUES (NULL, '{}'), (x'ff00', x'ff'), \
+                 (UUID(), NULL), (UUID(), x'22ff22'), (repeat('a', 60), '{}')";
+    database.run(loose).await;
+    drained(&relayed, source("outbox --until-idle", &address)).await;
+    assert_eq!(jobs(&relayed).await.len(), 0);
+    assert_eq!(database.count("punctual_outbox_refused").await, 5);
+    database.run("DELETE FROM punctual_outbox_refused").await;
+    database.run("DROP TABLE punctual_outbox").await;
+    let loose = "CREATE TABLE punctual_outbox (n bigint AUTO_INCREMENT PRIMARY KEY, \
+                 id char(36) NOT NULL, job longtext CHARACTER SET utf8mb4)";
+    database.run(loose).await;
+    refuses_what_is_large(&database, &address).await;
+}
+
+/// Names the user, the database or the table, and is no outage.
+#[tokio::test]
+async fn wrong_settings_of_servers_have_an_exit_status_of_their_own() {
+    for (database, address) in [
+        ("postgres", postgres("settings").await.2),
+        ("mysql", mysql("settings").await.2),
+    ] {
+        let (scheme, rest) = address.split_once("://").expect("an address");
+        let (_, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+        // A user that is not there, as trust and sockets need no password.
+        let login = format!("{scheme}://nobody:hunter2@{place}");
+        setting_is_wrong(&login, "check both in the address");
+        let other = address.replace("/settings", "/another");
+        setting_is_wrong(&other, "no such database");
+        let (sql, pool) = match database {
+            "postgres" => {
+                let pool = PgPool::connect(&address).await.expect("it runs");
+                (Dialect::Postgres, Database::Postgres(pool))
+            }
+            _ => {
+                let pool = MySqlPool::connect(&address).await.expect("it runs");
+                (Dialect::Mysql, Database::Mysql(pool))
+            }
+        };
+        pool.run("ALTER TABLE punctual_outbox_refused RENAME TO aside")
+            .await;
+        setting_is_wrong(&address, "punctual outbox ddl");
+        pool.run("ALTER TABLE aside RENAME TO punctual_outbox_refused")
+            .await;
+        pool.run("ALTER TABLE punctual_outbox RENAME TO aside")
+            .await;
+        setting_is_wrong(&address, "punctual outbox ddl");
+        assert!(ddl(sql).contains("CHECK"));
+    }
 }
 
 /// The usual relay remembers the last number. A row whose transaction commits after a later number
