@@ -5,6 +5,7 @@ mod emit;
 mod frame;
 mod take;
 
+use lapin::uri::AMQPUri;
 use lapin::{Connection, ConnectionProperties};
 use punctual::time::{seconds, within};
 
@@ -15,17 +16,55 @@ pub(crate) use take::{Options, delay, take};
 
 /// Connects once: the relay starts this process again after a failure.
 async fn connect(address: &str) -> Result<Connection> {
-    if !address.starts_with("amqp://") && !address.starts_with("amqps://") {
-        let text = "not an address of a broker; write amqp://USER:PASSWORD@HOST:PORT/VHOST";
-        return Err(Failure::new(text));
-    }
+    const FORM: &str = "not an address of a broker; write amqp://USER:PASSWORD@HOST:PORT/VHOST";
+    let uri: AMQPUri = address.parse().map_err(|_| Failure::setting(FORM))?;
     let properties = ConnectionProperties::default();
-    match within(seconds(10), Connection::connect(address, properties)).await {
-        Some(connected) => connected.map_err(|error| Failure::of("the broker", error)),
-        None => Err(Failure::new(
-            "the broker does not answer in 10 s; is it running?",
+    let connected = Connection::connect(address, properties);
+    let error = match within(seconds(10), connected).await {
+        Some(Ok(connection)) => return Ok(connection),
+        Some(Err(error)) => error,
+        None => {
+            let text = "the broker does not answer in 10 s; is it running?";
+            return Err(Failure::new(text));
+        }
+    };
+    let (user, vhost) = (&uri.authority.userinfo.username, &uri.vhost);
+    Err(match refusal(&error) {
+        Some(ACCESS_REFUSED) => Failure::setting(format!(
+            "the broker refuses the user {user:?} or the password; check both in the address: {error}"
         )),
+        Some(NOT_ALLOWED) => Failure::setting(format!(
+            "the broker has no vhost {vhost:?}, or the user {user:?} may not use it: {error}"
+        )),
+        _ => Failure::of("the broker does not answer; is it running?", error),
+    })
+}
+
+/// Reply codes of AMQP that no retry mends.
+const ACCESS_REFUSED: u16 = 403;
+const NOT_FOUND: u16 = 404;
+const PRECONDITION_FAILED: u16 = 406;
+const COMMAND_INVALID: u16 = 503;
+const NOT_ALLOWED: u16 = 530;
+
+/// The reply code with which the broker refused.
+fn refusal(error: &lapin::Error) -> Option<u16> {
+    match error.kind() {
+        lapin::ErrorKind::ProtocolError(error) => Some(error.get_id()),
+        _ => None,
     }
+}
+
+/// An error of what is declared or consumed at the start.
+fn at_start(error: lapin::Error) -> Failure {
+    let what = match refusal(&error) {
+        Some(ACCESS_REFUSED) => "the user may not do that at the broker",
+        Some(NOT_FOUND) => "the broker has no such queue or exchange",
+        Some(PRECONDITION_FAILED) => "the queue or the exchange is there with other settings",
+        Some(COMMAND_INVALID | NOT_ALLOWED) => "the broker does not allow that",
+        _ => return failed(error),
+    };
+    Failure::setting(format!("{what}: {error}"))
 }
 
 fn failed(error: lapin::Error) -> Failure {

@@ -57,7 +57,7 @@ pub(super) async fn check(
             destination,
             destination_type,
             routing_key,
-        }) => Err(Failure::new(format!(
+        }) => Err(Failure::setting(format!(
             "{destination_type} {destination:?} is still bound to {exchange:?} (key {routing_key:?}) and \
              would get each message at once; unbind it, and bind it to the target exchange"
         ))),

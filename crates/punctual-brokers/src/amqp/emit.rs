@@ -10,7 +10,7 @@ use lapin::{Channel, Confirmation, ExchangeKind};
 use punctual::push::{AmqpTarget, TARGET};
 
 use super::frame::{Frame, HEADER};
-use super::{connect, failed};
+use super::{at_start, connect, failed};
 use crate::host::{Failure, Out, Put, Result, SinkHost};
 
 /// How a job ended: done, or why not and whether no retry can mend that.
@@ -38,7 +38,7 @@ pub(crate) async fn emit(
         };
         let name = exchange.as_str().into();
         let declared = channel.exchange_declare(name, kind, durable, FieldTable::default());
-        declared.await.map_err(failed)?;
+        declared.await.map_err(at_start)?;
     }
     channel
         .confirm_select(ConfirmSelectOptions::default())

@@ -11,7 +11,7 @@ use punctual::time::{Timestamp, millis, within};
 use serde_json::{Map, Value, json};
 
 use super::frame::{DELAY, Death, Frame, HEADER, deaths, header, whole};
-use super::{bindings, connect, failed};
+use super::{at_start, bindings, connect, failed, refusal};
 use crate::host::{Failure, Host, Line, Result};
 
 #[derive(Debug, clap::Args)]
@@ -52,9 +52,12 @@ pub(crate) async fn delay(
         FieldTable::default(),
     );
     declared.await.map_err(|error| {
+        let is_setting = refusal(&error).is_some();
         let text = "the exchange cannot be declared as a durable fanout; delete the old one first, and \
                     bind consumers to the target exchange";
-        Failure::of(text, error)
+        let mut failure = Failure::of(text, error);
+        failure.is_setting = is_setting;
+        failure
     })?;
     let mut arguments = FieldTable::default();
     arguments.insert(
@@ -68,7 +71,7 @@ pub(crate) async fn delay(
     channel
         .queue_declare(queue.as_str().into(), durable, arguments)
         .await
-        .map_err(failed)?;
+        .map_err(at_start)?;
     let bound = channel.queue_bind(
         queue.as_str().into(),
         exchange.into(),
@@ -76,7 +79,7 @@ pub(crate) async fn delay(
         QueueBindOptions::default(),
         FieldTable::default(),
     );
-    bound.await.map_err(failed)?;
+    bound.await.map_err(at_start)?;
     consume(&channel, &queue, options).await
 }
 
@@ -91,8 +94,10 @@ async fn consume(channel: &Channel, queue: &str, options: &Options) -> Result<()
         BasicConsumeOptions::default(),
         FieldTable::default(),
     );
-    let mut consumer = consuming.await.map_err(failed)?;
+    let mut consumer = consuming.await.map_err(at_start)?;
     let mut host = Host::start();
+    // From here on a failure is an outage, also before the first message.
+    host.say(json!({"keeps_refused": false})).await?;
     loop {
         let Some(first) = consumer.next().await else {
             return Err(Failure::new(

@@ -39,6 +39,32 @@ impl Process {
     }
 }
 
+/// The exit status by which a command says that its settings are wrong: no retry mends them.
+/// `EX_CONFIG` of sysexits.
+const WRONG_SETTING: i32 = 78;
+
+/// Why a command ended, with the last line of its standard error. A wrong setting is an error that
+/// no retry mends, but for a command that has worked: its other side has changed, and may again.
+pub(super) fn ended(what: &'static str, status: ExitStatus, last: &str, has_worked: bool) -> Error {
+    if status.code() == Some(WRONG_SETTING) && !has_worked {
+        return wrong_setting(last);
+    }
+    with_last(unavailable(what, status), last)
+}
+
+/// The error of a command that ended for a wrong setting, with its last line.
+pub(super) fn wrong_setting(last: &str) -> Error {
+    let message = "a setting of the relay is wrong; mend it and start the relay again";
+    with_last(Error::new(ErrorKind::InvalidInput, message), last)
+}
+
+fn with_last(error: Error, last: &str) -> Error {
+    match last.is_empty() {
+        true => error,
+        false => error.with("stderr", last),
+    }
+}
+
 /// Passes on what a command writes to its standard error; answers the last line.
 async fn pass_on(errors: ChildStderr) -> String {
     let (mut errors, mut last) = (BufReader::new(errors), Vec::new());

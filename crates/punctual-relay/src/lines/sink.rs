@@ -1,7 +1,8 @@
 //! A process that takes jobs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use punctual::worker::Verdict;
 use punctual::{Error, ErrorKind, JobId, JobRecord, Outcome, Result};
 use serde::Deserialize;
 use tokio::process::ChildStdin;
-use tokio::sync::{Mutex as AsyncMutex, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, oneshot, watch};
 
 use super::process::{self, Environment};
 use crate::health::{RelayHealth, RelayState};
@@ -41,11 +42,14 @@ struct Inner {
     has_answered: AtomicBool,
     /// The last line that it wrote to its standard error when it ended.
     last_line: Mutex<Option<String>>,
+    /// The last line of the command, once it has said that its settings are wrong.
+    wrong_setting: watch::Sender<Option<String>>,
     health: RelayHealth,
 }
 
-/// Jobs that the command has and has not answered.
-type Waiting = Arc<Mutex<Option<HashMap<JobId, oneshot::Sender<Answer>>>>>;
+/// Jobs that the command has and has not answered. A job that was handed over again after its
+/// timeout waits for two answers, the older one first.
+type Waiting = Arc<Mutex<Option<HashMap<JobId, VecDeque<oneshot::Sender<Answer>>>>>>;
 
 struct Running {
     input: ChildStdin,
@@ -76,6 +80,7 @@ impl LineSink {
             backoff: Mutex::new(Backoff::engine()),
             has_answered: AtomicBool::new(false),
             last_line: Mutex::default(),
+            wrong_setting: watch::Sender::new(None),
             health: RelayHealth::default(),
         }))
     }
@@ -96,6 +101,25 @@ impl LineSink {
             inner.environment.push((name, value.into()));
         }
         self
+    }
+
+    /// Ends once the command has ended with the exit status 78 before it answered any job: a
+    /// setting is wrong, and a person has to mend it. Its jobs snooze meanwhile.
+    pub async fn setting_is_wrong(&self) -> Error {
+        let mut wrong = self.0.wrong_setting.subscribe();
+        let last = wrong.wait_for(Option::is_some).await;
+        process::wrong_setting(
+            last.ok()
+                .as_deref()
+                .and_then(Option::as_deref)
+                .unwrap_or(""),
+        )
+    }
+
+    /// The same for what has happened already.
+    pub fn wrong_setting(&self) -> Option<Error> {
+        let last = self.0.wrong_setting.borrow();
+        last.as_deref().map(process::wrong_setting)
     }
 
     /// Hands a job over; answers once the command has. A handler of a worker.
@@ -176,7 +200,7 @@ impl LineSink {
         };
         let (sender, answered) = oneshot::channel();
         match &mut *one.waiting.locked() {
-            Some(waiting) => drop(waiting.insert(id, sender)),
+            Some(waiting) => waiting.entry(id).or_default().push_back(sender),
             None => return Err(self.ended()),
         }
         if let Err(error) = process::write(&mut one.input, line).await {
@@ -213,26 +237,14 @@ impl LineSink {
                 let line = match line {
                     Ok(Some(line)) => line,
                     // Why it ended is in its last line.
-                    Ok(None) => {
-                        let last = process.wait().await.map(|(_, last)| last);
-                        let last = last.ok().filter(|last| !last.is_empty());
-                        inner.last_line.locked().clone_from(&last);
-                        break last.map_or_else(ended, |last| ended().with("stderr", last));
-                    }
+                    Ok(None) => match process.wait().await {
+                        Ok((status, last)) => break inner.has_ended(status, last),
+                        Err(error) => break error,
+                    },
                     Err(error) => break error,
                 };
-                let answer: Answer = match serde_json::from_str(&line) {
-                    Ok(answer) => answer,
-                    Err(error) => {
-                        let what = "the sink wrote a line that is no answer; it starts again";
-                        break process::unavailable(what, error);
-                    }
-                };
-                let id = answer.id.parse::<JobId>().ok();
-                let mut waiting = answered.locked();
-                let sender = id.and_then(|id| waiting.as_mut()?.remove(&id));
-                if let Some(sender) = sender {
-                    let _ = sender.send(answer);
+                if let Err(why) = answer(&line, &answered) {
+                    break why;
                 }
             };
             inner.health.failed(&why.to_string());
@@ -248,9 +260,69 @@ impl LineSink {
     }
 }
 
+impl Inner {
+    /// Why a command that has ended did so.
+    fn has_ended(&self, status: ExitStatus, last: String) -> Error {
+        let has_worked = self.has_answered.load(Ordering::Relaxed);
+        let error = process::ended(ENDED, status, &last, has_worked);
+        if error.kind() == ErrorKind::InvalidInput {
+            self.wrong_setting.send_replace(Some(last.clone()));
+        }
+        *self.last_line.locked() = Some(last).filter(|last| !last.is_empty());
+        error
+    }
+}
+
+/// Hands an answer to the job that waits for it. A sink that answers anything else has lost count
+/// of its jobs: which of them are done is unknown, so it starts again.
+fn answer(line: &str, waiting: &Waiting) -> Result<()> {
+    let wrong = |what: &'static str, which: &str| {
+        let error = process::unavailable(what, which);
+        Err(error)
+    };
+    let answer: Answer = match serde_json::from_str(line) {
+        Ok(answer) => answer,
+        Err(error) => {
+            let what = "the sink wrote a line that is no answer; it starts again";
+            return wrong(what, &error.to_string());
+        }
+    };
+    if answer.done == answer.error.is_some() {
+        let what = "an answer of the sink needs either `done` or `error`; it starts again";
+        return wrong(what, &answer.id);
+    }
+    let Ok(id) = answer.id.parse::<JobId>() else {
+        return wrong(
+            "the sink answered what is no id; it starts again",
+            &answer.id,
+        );
+    };
+    let mut waiting = waiting.locked();
+    let Some(waiting) = waiting.as_mut() else {
+        return Ok(());
+    };
+    let sender = waiting.get_mut(&id).and_then(VecDeque::pop_front);
+    if waiting.get(&id).is_some_and(VecDeque::is_empty) {
+        waiting.remove(&id);
+    }
+    match sender {
+        Some(sender) => {
+            // Its receiver is gone if the job has timed out.
+            let _ = sender.send(answer);
+            Ok(())
+        }
+        None => {
+            let what =
+                "the sink answered a job twice, or one that it does not have; it starts again";
+            wrong(what, &answer.id)
+        }
+    }
+}
+
+const ENDED: &str = "the command of the sink ended before it answered; it starts again";
+
 fn ended() -> Error {
-    let message = "the command of the sink ended before it answered; it starts again";
-    Error::new(ErrorKind::Handler, message)
+    Error::new(ErrorKind::Handler, ENDED)
 }
 
 impl fmt::Debug for LineSink {

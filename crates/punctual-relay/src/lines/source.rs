@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -26,6 +27,8 @@ pub struct LineSource {
     name: String,
     read_job: ReadJob,
     environment: Environment,
+    /// Whether the command has written a line since this was made.
+    has_worked: Arc<AtomicBool>,
 }
 
 impl LineSource {
@@ -36,6 +39,7 @@ impl LineSource {
             name: name.into(),
             read_job,
             environment: Environment::new(),
+            has_worked: Arc::default(),
         }
     }
 
@@ -111,6 +115,7 @@ impl Running {
     /// The message of a line, if it has one.
     fn message(&mut self, text: &str) -> Result<Option<Message>> {
         let line: Line = serde_json::from_str(text).map_err(|error| wrong(&error.to_string()))?;
+        self.settings.has_worked.store(true, Ordering::Relaxed);
         self.lag = line.lag.or(self.lag);
         self.keeps_refused = line.keeps_refused.unwrap_or(self.keeps_refused);
         let (name, job) = match (line.name, line.job) {
@@ -138,11 +143,9 @@ impl Running {
     async fn ended(&mut self) -> Result<()> {
         let (status, last) = self.process.wait().await?;
         if !status.success() {
-            let error = process::unavailable("the command of the source ended", status);
-            return Err(match last.is_empty() {
-                true => error,
-                false => error.with("stderr", last),
-            });
+            let has_worked = self.settings.has_worked.load(Ordering::Relaxed);
+            let what = "the command of the source ended";
+            return Err(process::ended(what, status, &last, has_worked));
         }
         if self.has_ended {
             return Err(process::unavailable(

@@ -150,3 +150,91 @@ async fn a_sink_that_ends_before_any_answer_counts_no_attempt() {
     let why = job.last_error.clone().unwrap_or_default();
     assert!(why.contains("the broker does not answer"), "{why}");
 }
+
+/// A sink that answers each job as `answers` says, with `$id` for its id.
+fn odd_sink(answers: &str) -> LineSink {
+    let command = format!(
+        "while read -r line; do id=$(printf %s \"$line\" | cut -d'\"' -f4); {answers}; done"
+    );
+    LineSink::new(command, Arc::new(|_: &punctual::JobRecord| "1".to_owned()))
+}
+
+async fn sunk(engine: &Arc<dyn Engine>, sink: LineSink) {
+    let worker = Worker::new(engine).queues(["out"]).handle_any(
+        move |job: punctual::JobRecord, _: punctual::Context| {
+            let sink = sink.clone();
+            async move { sink.put(&job).await }
+        },
+    );
+    worker.run_until_idle().await.expect("it works");
+}
+
+#[tokio::test]
+async fn an_answer_that_no_job_waits_for_is_an_error_that_says_which() {
+    let stray = "04f9eeb6-3bf7-873f-92c6-5bfedc883a00";
+    for (answers, said) in [
+        (
+            r#"echo "{\"id\":\"$id\",\"done\":true}"; echo "{\"id\":\"$id\",\"done\":true}""#,
+            "twice",
+        ),
+        (
+            r#"echo '{"id":"04f9eeb6-3bf7-873f-92c6-5bfedc883a00","done":true}'"#,
+            stray,
+        ),
+        (r#"echo '{"id":"seven","done":true}'"#, "seven"),
+        (r#"echo "{\"id\":\"$id\"}""#, "either"),
+        (
+            r#"echo "{\"id\":\"$id\",\"done\":true,\"error\":\"no\"}""#,
+            "either",
+        ),
+    ] {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let queue = Queue::new(&engine);
+        let jobs: Vec<NewJob> = ["a"].map(|text| NewJob::new("out", text)).into();
+        queue.enqueue_many(jobs).await.expect("it is taken");
+        let health = punctual_relay::RelayHealth::default();
+        sunk(&engine, odd_sink(answers).health(health.clone())).await;
+        while health.numbers().restarts == 0 {
+            punctual::time::pause(punctual::time::millis(1)).await;
+        }
+        let why = health.numbers().last_error.unwrap_or_default();
+        assert!(why.contains(said), "{answers}: {why}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_setting_ends_a_source_and_is_named_by_a_sink() {
+    let engine = Arc::new(MemoryEngine::new());
+    let relay = Relay::new(&engine, "test").expect("a name");
+    let command = "echo 'error: no such table' >&2; exit 78";
+    let ended = relay.run_until(source(command), std::future::pending());
+    let error = ended.await.expect_err("no retry mends it");
+    assert_eq!(error.kind(), punctual::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("no such table"), "{error}");
+
+    // One that has worked is tried again: what it speaks with may come back.
+    let relay = Relay::new(&engine, "test").expect("a name");
+    let health = relay.health();
+    let command = "echo '{\"lag\":0}'; exit 78";
+    let running = tokio::spawn(relay.run_until(source(command), std::future::pending()));
+    while health.numbers().restarts < 2 {
+        punctual::time::pause(punctual::time::millis(1)).await;
+    }
+    running.abort();
+
+    let engine: Arc<dyn Engine> = engine;
+    let job = NewJob::new("out", "1");
+    Queue::new(&engine)
+        .enqueue_many([job])
+        .await
+        .expect("it is taken");
+    let command = "echo 'error: the broker refuses the password' >&2; exit 78";
+    let sink = LineSink::new(command, Arc::new(|_: &punctual::JobRecord| "1".to_owned()));
+    assert!(sink.wrong_setting().is_none());
+    sunk(&engine, sink.clone()).await;
+    let error = sink.setting_is_wrong().await;
+    assert!(
+        error.to_string().contains("refuses the password"),
+        "{error}"
+    );
+}

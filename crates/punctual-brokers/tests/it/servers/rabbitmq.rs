@@ -524,3 +524,55 @@ async fn a_job_for_an_exchange_that_is_not_allowed_is_dead() {
         );
     }
 }
+
+/// A person has to mend it, so a supervisor does not start it again.
+#[tokio::test]
+async fn wrong_settings_of_a_broker_have_an_exit_status_of_their_own() {
+    let broker = Broker::connect().await;
+    broker.queue("plain", FieldTable::default()).await;
+    let (_, place) = broker
+        .address
+        .rsplit_once('@')
+        .unwrap_or(("", &broker.address));
+    let place = place.trim_start_matches("amqp://").split('/').next();
+    let place = place.unwrap_or_default().to_owned();
+    let run = |address: &str, arguments: &[&str]| {
+        let ran = std::process::Command::new(BINARY)
+            .args(arguments)
+            .env("PUNCTUAL_RELAY_ADDRESS", address)
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("it runs");
+        let text = String::from_utf8_lossy(&ran.stderr).into_owned();
+        (ran.status.code(), text)
+    };
+    let take = ["amqp", "--queue", "none"];
+    for (address, arguments, says) in [
+        (
+            format!("amqp://guest:hunter2@{place}"),
+            &take[..],
+            "\"guest\" or the password",
+        ),
+        (
+            format!("amqp://guest:guest@{place}/none"),
+            &take,
+            "no vhost \"none\"",
+        ),
+        (broker.address.clone(), &take, "no such queue"),
+        (
+            format!("amqp://guest:hunter2@{place}"),
+            &["amqp-emit", "--to", "x"],
+            "\"guest\" or the password",
+        ),
+        (
+            broker.address.clone(),
+            &["amqp-emit", "--to", "x", "--to-type", "x-nothing"],
+            "does not allow",
+        ),
+    ] {
+        let (status, text) = run(&address, arguments);
+        assert_eq!(status, Some(78), "{arguments:?}: {text}");
+        assert!(text.contains(says) && !text.contains("running"), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+}

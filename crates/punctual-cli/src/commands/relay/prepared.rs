@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use punctual::engine::StatsRequest;
 use punctual::time::{format_span, hours, seconds, within};
-use punctual::worker::{QueueShare, shutdown_signal};
+use punctual::worker::{QueueShare, Shutdown};
 use punctual::{Context, Engine, JobRecord, JobState, Limits, Namespace, NewJob, Worker, push};
 use punctual_relay::lines::LineSink;
 use punctual_relay::{Open, Relay, RelayHealth, RelayNumbers};
+use tokio::sync::oneshot;
 
 use super::targets;
 use crate::args::{Global, Session};
@@ -96,10 +97,9 @@ impl Prepared {
             (None, true) => self.emit_until_signal(engine, namespace).await?,
             (Some(open), false) => self.take(&session, open).await?,
             (Some(open), true) => {
+                // One that ends for a wrong setting ends the other.
                 let emitting = self.emit_until_signal(engine, namespace);
-                let (emitted, taken) = tokio::join!(emitting, self.take(&session, open));
-                taken?;
-                emitted?;
+                tokio::try_join!(emitting, self.take(&session, open))?;
             }
             (None, false) => {}
         }
@@ -158,22 +158,57 @@ impl Prepared {
         engine: &Arc<dyn Engine>,
         namespace: &Namespace,
     ) -> Result<()> {
+        let Some((sink, _)) = self.sink.clone() else {
+            return Ok(());
+        };
+        let wrong = async move { drop(sink.setting_is_wrong().await) };
         if self.takes_targets {
             let mut signals = Signals::new()?;
-            return Ok(targets::run(self, engine, namespace, signals.next()).await?);
+            let ends = async move {
+                tokio::select! {
+                    () = signals.next() => {}
+                    () = wrong => {}
+                }
+            };
+            targets::run(self, engine, namespace, ends).await?;
+        } else if let Some(worker) = self.worker_of(engine, namespace, &[&self.queue]) {
+            let mut signals = Signals::new()?;
+            let (sender, again) = oneshot::channel::<()>();
+            let drain = async move {
+                tokio::select! {
+                    () = signals.next() => {}
+                    () = wrong => {}
+                }
+                // A second signal hands back at once.
+                tokio::spawn(async move {
+                    signals.next().await;
+                    sender.send(())
+                });
+            };
+            let release = async move {
+                if again.await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            worker.run_until(Shutdown::new(drain, release)).await?;
         }
-        // A second signal hands back at once.
-        if let Some(worker) = self.worker_of(engine, namespace, &[&self.queue]) {
-            worker.run_until(shutdown_signal()).await?;
-        }
-        Ok(())
+        self.check_sink()
+    }
+
+    /// A sink whose settings are wrong has emitted nothing.
+    fn check_sink(&self) -> Result<()> {
+        let wrong = self
+            .sink
+            .as_ref()
+            .and_then(|(sink, _)| sink.wrong_setting());
+        wrong.map_or(Ok(()), |error| Err(error.into()))
     }
 
     async fn emit_what_is_due(
         &self,
         engine: &Arc<dyn Engine>,
         namespace: &Namespace,
-    ) -> punctual::Result<()> {
+    ) -> Result<()> {
         let queues = match self.takes_targets {
             true => targets::find(engine, namespace).await?.0,
             false => [self.queue.clone()].into(),
@@ -183,7 +218,7 @@ impl Prepared {
                 worker.run_until_idle().await?;
             }
         }
-        Ok(())
+        self.check_sink()
     }
 
     /// How many jobs wait for its sink.
