@@ -117,6 +117,17 @@ async fn a_dry_run_shows_the_unit_of_scores_and_takes_nothing() {
         .query_async(&mut redis)
         .await
         .expect("it answers");
+    let shown = punctual.one(&args);
+    assert_eq!(
+        (text(&shown["unit"]), &shown["refused"]),
+        ("ms".into(), &1.into())
+    );
+    let () = redis::cmd("ZREM")
+        .arg("delayed")
+        .arg("a")
+        .query_async(&mut redis)
+        .await
+        .expect("it answers");
     let refused = punctual.run(&args).exits(2);
     assert!(refused.stderr.contains("no instant"), "{refused:?}");
 }
@@ -358,4 +369,69 @@ fn what_a_relay_cannot_do_is_refused_before_it_begins() {
         .run(&["serve", "--no-auth", "--relay", "relays.toml"])
         .exits(2);
     assert!(refused.stderr.contains("remember"), "{refused:?}");
+}
+
+/// A supervisor reads the exit code: 2 is for a person, 5 for another try.
+#[tokio::test]
+async fn a_wrong_setting_exits_with_2_and_says_which() {
+    let server = TestServer::start();
+    let mut redis = client(&server).await;
+    let () = redis::cmd("CONFIG")
+        .arg(&["SET", "requirepass", "right"])
+        .query_async(&mut redis)
+        .await
+        .expect("it answers");
+    let punctual = Punctual::with_data();
+    let address = format!("redis://app:hunter2@127.0.0.1:{}", server.port());
+    let list = [
+        "relay",
+        "redis-list",
+        "--redis",
+        &address,
+        "--key",
+        "mail",
+        "--into",
+        "mail",
+    ];
+    let ran = punctual.run(&list).exits(2);
+    let said = &ran.stderr;
+    assert!(
+        said.contains("user: app") && !said.contains("hunter2"),
+        "{said}"
+    );
+    let exec = [
+        "relay",
+        "exec",
+        "--source",
+        "echo 'error: no such table' >&2; exit 78",
+    ];
+    let ran = punctual.run(&exec).exits(2);
+    assert!(ran.stderr.contains("no such table"), "{ran:?}");
+    // So does a sink, at its first job.
+    let command = "echo 'error: the broker refuses the password' >&2; exit 78";
+    let sink = ["relay", "exec", "--sink", command, "--queue", "out"];
+    for more in [&[][..], &["--until-idle"]] {
+        punctual.run(&["enqueue", "out", "1"]).exits(0);
+        let ran = punctual.run(&[&sink[..], more].concat()).exits(2);
+        assert!(ran.stderr.contains("refuses the password"), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_migration_from_a_mistyped_queue_exits_with_3_and_names_queues() {
+    let server = TestServer::start();
+    let mut redis = client(&server).await;
+    let () = redis::cmd("SADD")
+        .arg(&["queues", "mail"])
+        .query_async(&mut redis)
+        .await
+        .expect("it answers");
+    let punctual = Punctual::with_data();
+    let from = format!("sidekiq://127.0.0.1:{}/mial", server.port());
+    let args = ["migrate", "--from", &from, "--into", "mail"];
+    for more in [&["--dry-run"][..], &[], &["--watch"]] {
+        let ran = punctual.run(&[&args[..], more].concat()).exits(3);
+        assert!(ran.stderr.contains("queues there: mail"), "{ran:?}");
+    }
+    punctual.run(&[&args[..], &["--undo"]].concat()).exits(3);
 }

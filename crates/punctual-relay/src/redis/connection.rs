@@ -106,7 +106,7 @@ impl Place {
         let lacks = error.to_string().contains("unknown command");
         let code = code_of(error);
         let kind = match code.as_deref() {
-            Some("WRONGTYPE" | "NOPERM" | "WRONGPASS" | "NOAUTH") => ErrorKind::InvalidInput,
+            Some("WRONGTYPE" | "NOPERM") => ErrorKind::InvalidInput,
             _ if lacks => ErrorKind::Unsupported,
             _ => ErrorKind::EngineUnavailable,
         };
@@ -116,6 +116,19 @@ impl Place {
             return Error::new(ErrorKind::InvalidInput, message)
                 .with("host", &self.host)
                 .with("database", self.database())
+                .with("error", error);
+        }
+        if is_login(error, code.as_deref()) {
+            let message =
+                "the server refuses the user or the password; check both in the address of Redis";
+            let user = self
+                .client
+                .get_connection_info()
+                .redis_settings()
+                .username();
+            return Error::new(ErrorKind::InvalidInput, message)
+                .with("host", &self.host)
+                .with("user", user.unwrap_or("default"))
                 .with("error", error);
         }
         let answered = matches!(error.kind(), redis::ErrorKind::Server(_)) || code.is_some();
@@ -137,6 +150,23 @@ impl Place {
         let message = "the source on Redis did not answer in 10 s; is the way free?";
         Error::new(ErrorKind::EngineUnavailable, message).with("host", &self.host)
     }
+}
+
+/// Whether the server wants a password, or refused it: after a start of its own it may say so of an
+/// `AUTH` that came with other commands.
+fn is_login(error: &redis::RedisError, code: Option<&str>) -> bool {
+    let text = error.to_string();
+    // The last one is said of a command with many words.
+    let is_said = [
+        "WRONGPASS",
+        "NOAUTH",
+        "invalid password",
+        "AUTH <password>",
+        "unauthenticated",
+    ];
+    matches!(error.kind(), redis::ErrorKind::AuthenticationFailed)
+        || matches!(code, Some("WRONGPASS" | "NOAUTH"))
+        || is_said.iter().any(|said| text.contains(said))
 }
 
 /// The first code that the server answered, of a pipeline too.

@@ -1,11 +1,12 @@
 //! A list to which producers push.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual::{NewJob, Result};
+use punctual::{Error, ErrorKind, NewJob, Result};
 
-use super::connection::Place;
+use super::connection::{Connection, Place};
 use super::parked::{Parked, STALE};
 use crate::message::{Message, check_queue, content_type_of};
 use crate::source::{Open, Refused, Source};
@@ -16,8 +17,12 @@ pub struct ListSource {
     place: Place,
     queue: String,
     end: End,
+    processing: Vec<String>,
     stale: Duration,
 }
+
+/// Processing lists that may be named, and that a pattern may match.
+const PROCESSING_MAX: usize = 10_000;
 
 /// The end of a list from which items are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +41,7 @@ impl ListSource {
             place,
             queue: queue.into(),
             end: End::default(),
+            processing: Vec::new(),
             stale: STALE,
         }
     }
@@ -45,6 +51,50 @@ impl ListSource {
     pub fn end(mut self, end: End) -> Self {
         self.end = end;
         self
+    }
+
+    /// Takes first what consumers of a reliable list have left in their processing lists: keys, or
+    /// patterns with `*`. The consumers must be stopped: what one of them still does would be done
+    /// twice. A consumer's item is taken at most once, by whichever relay comes first.
+    pub fn processing(mut self, keys: Vec<String>) -> Result<Self> {
+        if keys.len() > PROCESSING_MAX || keys.iter().any(String::is_empty) {
+            let message = "name 1 to 10,000 processing lists, each by a key or a pattern with `*`";
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        if keys.iter().any(|key| key == self.place.key()) {
+            let message = "the list itself is no processing list; name those of its consumers";
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        self.processing = keys;
+        Ok(self)
+    }
+
+    /// The processing lists that are there.
+    async fn found(&self, connection: &mut Connection) -> Result<Vec<String>> {
+        let mut found = BTreeSet::new();
+        for key in &self.processing {
+            if !key.contains('*') {
+                found.insert(key.clone());
+                continue;
+            }
+            let mut cursor = 0_u64;
+            loop {
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(cursor).arg("MATCH").arg(key);
+                scan.arg("COUNT").arg(1_000).arg("TYPE").arg("list");
+                let (next, keys): (u64, Vec<String>) = connection.ask(&scan).await?;
+                found.extend(keys.into_iter().filter(|key| key != self.place.key()));
+                if found.len() > PROCESSING_MAX {
+                    let message = "over 10,000 lists match; name fewer processing lists";
+                    return Err(Error::new(ErrorKind::InvalidInput, message).with("pattern", key));
+                }
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(found.into_iter().collect())
     }
 
     /// Hands out again what lay parked for so long; 5 s by default.
@@ -63,7 +113,9 @@ impl Open for ListSource {
             End::Right => "RPOP",
             End::Left => "LPOP",
         };
-        let parked = Parked::open(&self.place, take, self.stale).await?;
+        let mut parked = Parked::open(&self.place, take, self.stale).await?;
+        let processing = self.found(parked.connection()).await?;
+        let parked = parked.after(processing);
         let queue = self.queue.clone();
         Ok(Box::new(List { parked, queue }))
     }

@@ -21,10 +21,14 @@ const WAIT: Duration = seconds(1);
 /// it is taken: a script that fails between the two, as a command is denied, leaves it in both
 /// places.
 ///
+/// At `maxmemory` Redis refuses a script whose first write may need memory, and no later one: so
+/// the first removes nothing. Else a list that filled the server could not be drained.
+///
 /// KEYS: the source, the ids with the instant of their taking, the bodies by id; of Redisson also
 /// the sorted set and the list of what is delayed. ARGV: how many,
 /// milliseconds until a parked one is stale, the command that takes, ids for new messages.
 const TAKE: &str = "
+redis.call('ZREM', KEYS[2], '')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local most = tonumber(ARGV[1])
@@ -98,6 +102,8 @@ pub(super) struct Parked {
     bodies: String,
     /// Further keys of the source.
     more: Vec<String>,
+    /// Keys that are emptied before the source, the last one first.
+    before: Vec<String>,
     /// How the script takes from the source.
     take: &'static str,
     stale: Duration,
@@ -112,6 +118,7 @@ impl Parked {
             ids: place.beside("parked"),
             bodies: place.beside("bodies"),
             more: Vec::new(),
+            before: Vec::new(),
             take,
             stale,
             batch: Vec::new(),
@@ -121,6 +128,12 @@ impl Parked {
     /// With further keys of the source.
     pub(super) fn beside(mut self, keys: [String; 2]) -> Self {
         self.more = keys.into();
+        self
+    }
+
+    /// Takes from these keys first, until each is empty.
+    pub(super) fn after(mut self, keys: Vec<String>) -> Self {
+        self.before = keys;
         self
     }
 
@@ -140,10 +153,22 @@ impl Parked {
     }
 
     async fn take(&mut self, at_most: usize) -> Result<Vec<(JobId, Bytes)>> {
+        while let Some(key) = self.before.last().cloned() {
+            let taken = self.take_from(&key, at_most).await?;
+            if !taken.is_empty() {
+                return Ok(taken);
+            }
+            self.before.pop();
+        }
+        let key = self.connection.place.key().to_owned();
+        self.take_from(&key, at_most).await
+    }
+
+    async fn take_from(&mut self, key: &str, at_most: usize) -> Result<Vec<(JobId, Bytes)>> {
         let mut command = redis::cmd("EVAL");
         command.arg(TAKE).arg(3 + self.more.len());
         command
-            .arg(self.connection.place.key())
+            .arg(key)
             .arg(&self.ids)
             .arg(&self.bodies)
             .arg(&self.more);
@@ -168,10 +193,10 @@ impl Parked {
         if ids.is_empty() {
             return Ok(());
         }
+        // At `maxmemory` Redis refuses a transaction. A later call removes an id without a body.
         let mut calls = redis::pipe();
-        calls.atomic();
-        calls.cmd("ZREM").arg(&self.ids).arg(&ids).ignore();
         calls.cmd("HDEL").arg(&self.bodies).arg(&ids).ignore();
+        calls.cmd("ZREM").arg(&self.ids).arg(&ids).ignore();
         let () = self.connection.ask_all(&calls).await?;
         self.batch.clear();
         Ok(())
@@ -182,8 +207,11 @@ impl Parked {
         let mut calls = redis::pipe();
         calls.cmd(count).arg(self.connection.place.key());
         calls.cmd("ZCARD").arg(&self.ids);
-        let (source, parked): (u64, u64) = self.connection.ask_all(&calls).await?;
-        Ok(source + parked)
+        for key in &self.before {
+            calls.cmd(count).arg(key);
+        }
+        let counts: Vec<u64> = self.connection.ask_all(&calls).await?;
+        Ok(counts.iter().sum())
     }
 
     pub(super) fn connection(&mut self) -> &mut Connection {

@@ -52,19 +52,24 @@ impl Unit {
     /// assert_eq!(Unit::guess(3.0), None);
     /// ```
     pub fn guess(score: f64) -> Option<Self> {
-        let is_instant = |unit: &Self| {
-            let seconds = score / unit.per_second();
-            (FIRST..LAST).contains(&seconds)
-        };
+        let is_instant = |unit: &Self| unit.instant(score).is_some();
         Self::ALL.into_iter().find(is_instant)
     }
 
-    /// The instant of a score, if that is one.
+    /// The instant of a score, if it is one of the years 2001 to 5138. Another score is no instant
+    /// of this unit: a delay, a rank, or an instant of another unit.
+    ///
+    /// ```
+    /// use punctual_relay::redis::Unit;
+    ///
+    /// assert!(Unit::Seconds.instant(1_795_454_266.5).is_some());
+    /// assert!(Unit::Seconds.instant(3.0).is_none());
+    /// assert!(Unit::Millis.instant(1_795_454_266.5).is_none());
+    /// ```
     pub fn instant(self, score: f64) -> Option<Timestamp> {
         let micros = score * (1e6 / self.per_second());
-        let last = Timestamp::MAX.as_micros() as f64;
-        (0.0..=last)
-            .contains(&micros)
+        (FIRST..LAST)
+            .contains(&(score / self.per_second()))
             .then(|| Timestamp::from_micros(micros.round() as u64))
     }
 }

@@ -1,5 +1,7 @@
 //! A sorted set whose scores say when its members are due.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,10 +23,12 @@ pub struct ZsetSource {
     queue: String,
     unit: Option<Unit>,
     stale: Duration,
+    /// Whether the set has been examined: what comes later goes to the refused, and ends nothing.
+    is_examined: Arc<AtomicBool>,
 }
 
-/// Members that are examined for a guess.
-const SAMPLES: usize = 100;
+/// Members of each end of the set that are examined for a guess.
+const SAMPLES: isize = 50;
 /// Members of which an error or a note shows the score.
 const SHOWN: usize = 3;
 
@@ -36,10 +40,12 @@ impl ZsetSource {
             queue: queue.into(),
             unit: None,
             stale: STALE,
+            is_examined: Arc::default(),
         }
     }
 
-    /// The unit of the scores. Without one each score is read by its size.
+    /// The unit of the scores. Without one each score is read by its size. A score that is no
+    /// instant of the years 2001 to 5138 makes a dead job either way.
     #[must_use]
     pub fn unit(mut self, unit: Unit) -> Self {
         self.unit = Some(unit);
@@ -53,45 +59,55 @@ impl ZsetSource {
         self
     }
 
-    /// Reads a few scores and says what unit they are in, with up to three samples. It takes
-    /// nothing. Scores that are no instants, or of several units, are an error.
+    /// Reads scores of both ends of the set and says what unit they are in, with up to three
+    /// samples. It takes nothing. Scores none of which is an instant, or of several units, are an
+    /// error.
     pub async fn guess(&self) -> Result<Guess> {
         self.guess_by(&mut self.place.connect().await?).await
     }
 
     async fn guess_by(&self, connection: &mut Connection) -> Result<Guess> {
-        let mut command = redis::cmd("ZRANGE");
-        command
-            .arg(self.place.key())
-            .arg(0)
-            .arg(SAMPLES - 1)
-            .arg("WITHSCORES");
-        let flat: Vec<Vec<u8>> = connection.ask(&command).await?;
-        let scores: Vec<f64> = (flat.chunks_exact(2))
+        let mut calls = redis::pipe();
+        calls.cmd("ZCARD").arg(self.place.key());
+        for (from, to) in [(0, SAMPLES - 1), (-SAMPLES, -1)] {
+            let range = calls.cmd("ZRANGE").arg(self.place.key());
+            range.arg(from).arg(to).arg("WITHSCORES");
+        }
+        let (members, first, mut last): (usize, Vec<Vec<u8>>, Vec<Vec<u8>>) =
+            connection.ask_all(&calls).await?;
+        // In a small set the ends are the same.
+        let twice = (first.len() + last.len()).saturating_sub(2 * members);
+        last.drain(..twice);
+        let scores: Vec<f64> = (first.chunks_exact(2))
+            .chain(last.chunks_exact(2))
             .filter_map(|pair| std::str::from_utf8(&pair[1]).ok()?.parse().ok())
             .collect();
-        let units: Vec<Option<Unit>> = match self.unit {
-            Some(unit) => scores.iter().map(|_| Some(unit)).collect(),
-            None => scores.iter().map(|score| Unit::guess(*score)).collect(),
-        };
-        if let Some(at) = units.iter().position(Option::is_none) {
-            return Err(no_instant(scores[at]));
+        let (mut units, mut samples, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+        for score in scores.iter().copied() {
+            let unit = self.unit.or_else(|| Unit::guess(score));
+            let Some((unit, due)) = unit.and_then(|unit| Some((unit, unit.instant(score)?))) else {
+                wrong.push(score);
+                continue;
+            };
+            if !units.contains(&unit) {
+                units.push(unit);
+            }
+            if samples.len() < SHOWN {
+                samples.push((score, due));
+            }
         }
-        let mut found: Vec<Unit> = units.into_iter().flatten().collect();
-        found.dedup();
-        if found.len() > 1 {
+        if let (Some(score), true) = (wrong.first(), samples.is_empty()) {
+            return Err(no_instant(*score, self.unit));
+        }
+        if units.len() > 1 {
             let message = "the scores are of several units; name one: s, ms or us";
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
-        let samples = found.first().map_or_else(Vec::new, |unit| {
-            let shown = scores.iter().take(SHOWN);
-            shown
-                .filter_map(|score| Some((*score, unit.instant(*score)?)))
-                .collect()
-        });
         Ok(Guess {
-            unit: found.first().copied(),
+            unit: units.pop(),
             samples,
+            examined: scores.len(),
+            refused: wrong.len(),
         })
     }
 }
@@ -103,12 +119,20 @@ pub struct Guess {
     pub unit: Option<Unit>,
     /// The first scores, and the instants that they are.
     pub samples: Vec<(f64, Timestamp)>,
+    /// How many scores were examined, up to 50 of each end of the set.
+    pub examined: usize,
+    /// How many of these are no instants: the relay makes dead jobs of them.
+    pub refused: usize,
 }
 
-fn no_instant(score: f64) -> Error {
-    let message = "a score is no instant since 1970: it looks like a delay or a rank; \
-                   write instants, or name the unit if they are some";
-    Error::new(ErrorKind::InvalidInput, message).with("score", score)
+fn no_instant(score: f64, unit: Option<Unit>) -> Error {
+    let message = "a score is no instant of the years 2001 to 5138: it may be a delay, a rank, or of \
+                   another unit; write instants";
+    let error = Error::new(ErrorKind::InvalidInput, message).with("score", score);
+    match unit {
+        Some(unit) => error.with("unit", unit),
+        None => error,
+    }
 }
 
 #[async_trait]
@@ -116,7 +140,10 @@ impl Open for ZsetSource {
     async fn open(&self) -> Result<Box<dyn Source>> {
         check_queue(&self.queue)?;
         let mut parked = Parked::open(&self.place, "zset", self.stale).await?;
-        self.guess_by(parked.connection()).await?;
+        if !self.is_examined.load(Ordering::Relaxed) {
+            self.guess_by(parked.connection()).await?;
+            self.is_examined.store(true, Ordering::Relaxed);
+        }
         Ok(Box::new(Zset {
             parked,
             queue: self.queue.clone(),
@@ -148,7 +175,7 @@ impl Zset {
                 job.into()
             }
             None => {
-                let why = no_instant(score).to_string();
+                let why = no_instant(score, self.unit).to_string();
                 Message::Bad { id, body, why }
             }
         }

@@ -161,3 +161,51 @@ async fn a_missing_right_loses_no_item() {
     drained(&engine, source(&redis)).await;
     assert_eq!(texts(&jobs(&engine).await), ["a", "b"]);
 }
+
+/// Redis refuses commands that may need memory then, and a list may be what filled it.
+#[tokio::test]
+async fn a_list_that_fills_its_server_is_drained() {
+    let mut redis = Redis::start().await;
+    for n in 0..100 {
+        redis.run(&["LPUSH", "mail", &format!("{n:03}")]).await;
+    }
+    redis.run(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let engine = Arc::new(MemoryEngine::new());
+    let relay = punctual_relay::Relay::new(&engine, "test").expect("a name");
+    let relay = relay.until_idle().at_most(10);
+    let relaying = relay.run_until(source(&redis), std::future::pending());
+    let ended = punctual::time::within(punctual::time::seconds(10), relaying).await;
+    ended.expect("it is not refused").expect("it ends");
+    assert_eq!(jobs(&engine).await.len(), 100);
+    assert_eq!(redis.keys().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn processing_lists_of_stopped_consumers_are_taken_first() {
+    for keys in [
+        &["mail:processing:*"][..],
+        &["mail:processing:1", "mail:processing:2", "none"],
+    ] {
+        let mut redis = Redis::start().await;
+        redis.run(&["LPUSH", "mail", "d", "e"]).await;
+        redis.run(&["LPUSH", "mail:processing:1", "a"]).await;
+        redis.run(&["LPUSH", "mail:processing:2", "b", "c"]).await;
+        // No list: a pattern passes it by.
+        redis.run(&["SET", "mail:processing:count", "3"]).await;
+        let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        let open = || source(&redis).processing(keys.clone()).expect("keys");
+        let engine = Arc::new(MemoryEngine::new());
+        for step in Step::ALL {
+            killed_at(step, &engine, open()).await;
+        }
+        drained(&engine, open()).await;
+        let mut found = jobs(&engine).await;
+        assert_eq!(texts(&found), ["a", "b", "c", "d", "e"]);
+        found.sort_by_key(|job| job.due);
+        let last: Vec<&[u8]> = found[3..].iter().map(|job| &job.payload[..]).collect();
+        assert_eq!(last, [b"d", b"e"], "the list comes after them");
+        assert_eq!(redis.keys().await, ["mail:processing:count"]);
+    }
+    let redis = Redis::start().await;
+    assert!(source(&redis).processing(vec!["mail".into()]).is_err());
+}

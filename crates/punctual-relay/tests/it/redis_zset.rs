@@ -68,7 +68,7 @@ async fn scores_of_two_units_need_a_named_one() {
         .guess()
         .await
         .expect("it is named");
-    assert_eq!(named.samples.len(), 2);
+    assert_eq!((named.samples.len(), named.refused), (1, 1));
 }
 
 #[tokio::test]
@@ -125,4 +125,63 @@ async fn killed_at_any_step_a_zset_relay_loses_and_doubles_nothing() {
         );
         assert_eq!(redis.keys().await, [""; 0], "{step:?}");
     }
+}
+
+#[tokio::test]
+async fn a_bad_score_at_a_reconnect_goes_to_the_refused() {
+    let mut redis = Redis::start().await;
+    redis.run(&["ZADD", "delayed", "4000000000", "a"]).await;
+    let engine = Arc::new(MemoryEngine::new());
+    let open = source(&redis);
+    drained(&engine, open.clone()).await;
+    redis.run(&["ZADD", "delayed", "3", "bad"]).await;
+    // As after a lost connection: the same source is opened again.
+    let numbers = drained(&engine, open).await;
+    assert_eq!((numbers.refused, numbers.restarts), (1, 0));
+}
+
+#[tokio::test]
+async fn bad_scores_among_instants_are_counted_and_refused() {
+    for (unit, good, bad) in [
+        (None, "4000000000", "3"),
+        (Some(Unit::Seconds), "4000000000", "3"),
+        (Some(Unit::Millis), "4000000000000", "4000000000"),
+        (Some(Unit::Seconds), "4000000000", "inf"),
+    ] {
+        let mut redis = Redis::start().await;
+        // More than are examined of one end.
+        for n in 0..60 {
+            let name = format!("bad{n:02}");
+            redis.run(&["ZADD", "delayed", bad, &name]).await;
+        }
+        redis.run(&["ZADD", "delayed", good, "good"]).await;
+        let open = || match unit {
+            Some(unit) => source(&redis).unit(unit),
+            None => source(&redis),
+        };
+        let guess = open().guess().await.expect("one is an instant");
+        assert_eq!((guess.examined, guess.refused), (61, 60));
+        let engine = Arc::new(MemoryEngine::new());
+        let numbers = drained(&engine, open()).await;
+        assert_eq!((numbers.enqueued, numbers.refused), (1, 60), "{unit:?}");
+        let dead = jobs(&engine).await;
+        let dead = dead.iter().find(|job| job.state == JobState::Dead);
+        let why = dead
+            .and_then(|job| job.last_error.clone())
+            .unwrap_or_default();
+        assert!(why.contains("2001 to 5138"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_named_unit_in_which_no_score_is_an_instant_is_refused() {
+    let mut redis = Redis::start().await;
+    redis.run(&["ZADD", "delayed", "3", "a"]).await;
+    let error = source(&redis).unit(Unit::Seconds).guess().await;
+    let text = error.expect_err("1970").to_string();
+    assert!(
+        text.contains("score: 3") && text.contains("unit: s"),
+        "{text}"
+    );
+    assert_eq!(redis.keys().await, ["delayed"]);
 }

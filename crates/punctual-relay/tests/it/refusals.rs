@@ -100,3 +100,35 @@ async fn bad_settings_are_errors_that_name_the_remedy() {
     let secret = Place::new("redis://:hunter2@127.0.0.1:70000/", "mail").expect_err("no port");
     assert!(!format!("{secret:?}").contains("hunter2"), "{secret:?}");
 }
+
+/// The wrong password of a server that runs is no outage.
+#[tokio::test]
+async fn a_refused_password_is_named_with_its_user() {
+    let mut redis = Redis::start().await;
+    redis.run(&["CONFIG", "SET", "requirepass", "right"]).await;
+    redis
+        .run(&["ACL", "SETUSER", "app", "on", ">secret", "+@all", "~*"])
+        .await;
+    let engine = Arc::new(MemoryEngine::new());
+    for (login, user) in [
+        ("", "default"),
+        (":hunter2@", "default"),
+        ("app:hunter2@", "app"),
+    ] {
+        let address = format!("redis://{login}127.0.0.1:{}", redis.server.port());
+        let place = Place::new(&address, "mail").expect("an address");
+        let relay = Relay::new(&engine, "test").expect("a name");
+        let running = relay.run_until(ListSource::new(place, "mail"), std::future::pending());
+        let ended = punctual::time::within(punctual::time::seconds(10), running).await;
+        let error = ended
+            .expect("it does not try for ever")
+            .expect_err("no way in");
+        let text = error.to_string();
+        assert_eq!(error.kind(), punctual::ErrorKind::InvalidInput);
+        assert!(
+            text.contains("password") && text.contains(user) && !text.contains("running"),
+            "{text}"
+        );
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+}

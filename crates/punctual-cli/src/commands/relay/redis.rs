@@ -63,6 +63,19 @@ impl From {
     }
 }
 
+/// What a key, a channel, or a pattern of them with `*` reaches.
+fn topic_or_topics(key: &str) -> Reach {
+    match key.contains('*') {
+        // What is in front of the first sign of a pattern is the same in all that match.
+        true => {
+            let signs = ['*', '?', '[', '\\'];
+            let begin = key.split(signs).next().unwrap_or_default();
+            Reach::Topics(begin.to_owned())
+        }
+        false => Reach::Topic(key.to_owned()),
+    }
+}
+
 /// Take a list in the place of its BRPOP or BLPOP consumers
 #[derive(Debug, clap::Args)]
 #[command(
@@ -70,7 +83,10 @@ impl From {
          --into <QUEUE>",
     after_help = "\
 Stop the old consumers first: they and the relay share the list. Each item is parked beside the
-list until its job is stored, in {KEY}:punctual:parked and {KEY}:punctual:bodies."
+list until its job is stored, in {KEY}:punctual:parked and {KEY}:punctual:bodies.
+
+--processing takes what stopped consumers of a reliable list (BLMOVE, RPOPLPUSH) have left in their
+processing lists: --processing 'mail:processing:*'. Those of a consumer that runs would run twice."
 )]
 pub(crate) struct ListArgs {
     #[command(flatten)]
@@ -79,6 +95,10 @@ pub(crate) struct ListArgs {
     /// The end that consumers take from: right for LPUSH producers, left for RPUSH
     #[arg(long, value_enum, default_value = "right")]
     end: ListEnd,
+
+    /// A processing list of consumers that are stopped, or a pattern with *; several times
+    #[arg(long, value_name = "KEY")]
+    processing: Vec<String>,
 
     #[command(flatten)]
     common: Common,
@@ -97,9 +117,13 @@ impl ListArgs {
             ListEnd::Left => End::Left,
         };
         let source = ListSource::new(self.from.place()?, &self.from.into).end(end);
+        let mut reaches = self.from.reaches();
+        for key in &self.processing {
+            reaches.push(topic_or_topics(key));
+        }
         Ok(Prepared {
-            source: Some(Box::new(source)),
-            reaches: self.from.reaches(),
+            source: Some(Box::new(source.processing(self.processing)?)),
+            reaches,
             ..self.common.prepare("redis-list", &self.from.into)
         })
     }
@@ -113,7 +137,8 @@ impl ListArgs {
     after_help = "\
 The relay takes all members at once, also those due in months: the engine waits, not the set. So
 stop the old poller first, and cancel by job from then on. The unit of the scores is guessed by
-their size and shown; --dry-run shows it and takes nothing. Scores such as 3, a delay, are refused."
+their size and shown; --dry-run shows it and takes nothing. A score that is no instant of the years
+2001 to 5138, such as 3, becomes a dead job; if all are so, the relay does not start."
 )]
 pub(crate) struct ZsetArgs {
     #[command(flatten)]
@@ -165,12 +190,21 @@ impl ZsetArgs {
                 .map(|(_, due)| due.to_string())
                 .collect();
             let unit = guess.unit.map(Unit::name);
-            out.json(&object!({"unit": unit, "due": raw(&due)}))?;
+            let (examined, refused) = (guess.examined, guess.refused);
+            out.json(&object!({
+                "unit": unit, "due": raw(&due), "examined": examined, "refused": refused,
+            }))?;
             return Ok(true);
         }
         out.note(format!("unit of the scores: {unit}"));
         for (score, due) in &guess.samples {
             out.note(format!("  score {score} is due {due}"));
+        }
+        if guess.refused > 0 {
+            out.note(format!(
+                "  {} of {} scores are no instants: they become dead jobs",
+                guess.refused, guess.examined
+            ));
         }
         Ok(self.dry_run)
     }
@@ -357,15 +391,9 @@ impl PubsubArgs {
             key: self.channel,
             into: self.into,
         };
-        let reaches = match from.key.contains('*') {
-            // A pattern: what is in front of its first sign is the same in all that match.
-            true => {
-                let signs = ['*', '?', '[', '\\'];
-                let begin = from.key.split(signs).next().unwrap_or_default();
-                from.reaches_beginning(begin)
-            }
-            false => from.reaches(),
-        };
+        let mut reaches = from.reaches();
+        reaches.pop();
+        reaches.push(topic_or_topics(&from.key));
         Ok(Prepared {
             source: Some(Box::new(PubSubSource::new(from.place()?, &from.into))),
             reaches,
