@@ -15,6 +15,7 @@ mod plan;
 mod rq;
 mod run;
 mod sidekiq;
+mod there;
 
 use punctual::Result;
 
@@ -33,6 +34,8 @@ pub struct Migration {
     key: Key,
     format: Box<dyn Format>,
     places: Vec<Place>,
+    /// Its name over there.
+    queue: String,
     /// Names the source for ids and headers.
     source: String,
     into: String,
@@ -57,6 +60,7 @@ impl Migration {
             key: Key::new(&address.redis, format!("punctual:migrated:{source}"))?,
             places: format.places(false),
             format,
+            queue: address.queue,
             source,
             into,
         })

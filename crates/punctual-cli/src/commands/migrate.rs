@@ -107,9 +107,13 @@ impl Args {
         }
         let mut moved = Moved::default();
         let keep = self.keep.clamp(Duration::from_secs(1), days(365));
-        let ran = migration.run(&queue, keep, self.watch, &mut moved, signals.next());
+        let into = (&queue, &session.namespace);
+        let ran = migration.run(into, keep, self.watch, &mut moved, signals.next());
         let ran = ran.await;
-        show_moved(out, &moved)?;
+        // One that was refused has nothing to show but why.
+        if ran.is_ok() || moved != Moved::default() {
+            show_moved(out, &moved)?;
+        }
         ran?;
         session.close().await
     }
@@ -126,6 +130,7 @@ fn show_plan(out: Output, plan: &Plan) -> Result<()> {
     if out.is_json() {
         return out.json(&object!({
             "version": plan.version,
+            "paused": plan.is_paused,
             "takes": counts(&plan.takes),
             "kinds": serde_json::json!(plan.kinds),
             "stays": counts(&plan.stays),
@@ -144,6 +149,9 @@ fn show_plan(out: Output, plan: &Plan) -> Result<()> {
     }
     for (kind, jobs) in &plan.kinds {
         out.line(format!("kind {kind}: {}", count(*jobs)))?;
+    }
+    if plan.is_paused {
+        out.line("the queue is paused there: pause the queue here too, or resume it there")?;
     }
     if plan.takes.is_empty() {
         out.line("there is nothing to take")?;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::address::Address;
 use super::found::{Foreign, Format, Found, Place, Read, Shape, of_millis};
+use super::there::names_like;
 use crate::redis::Connection;
 
 /// The major versions whose dumps are among the fixtures.
@@ -14,6 +15,8 @@ const MAJORS: [&str; 2] = ["5", "6"];
 
 #[derive(Debug)]
 pub(super) struct Bullmq {
+    /// `bull:`.
+    prefix: String,
     /// `bull:QUEUE`.
     base: String,
 }
@@ -22,6 +25,7 @@ impl Bullmq {
     pub(super) fn new(address: &Address) -> Self {
         let prefix = address.prefix.as_deref().unwrap_or("bull");
         Self {
+            prefix: format!("{prefix}:"),
             base: format!("{prefix}:{}", address.queue),
         }
     }
@@ -58,7 +62,7 @@ impl Format for Bullmq {
         let version: Option<String> = connection.ask(&command).await?;
         let Some(version) = version else {
             let message = "no queue of BullMQ 5 or 6 has that name; check the queue and the prefix";
-            return Err(Error::new(ErrorKind::InvalidInput, message).with("key", &self.base));
+            return Err(Error::new(ErrorKind::NotFound, message).with("key", &self.base));
         };
         let major = version
             .strip_prefix("bullmq:")
@@ -94,6 +98,29 @@ impl Format for Bullmq {
 
     fn hash_key(&self, name: &str) -> Option<String> {
         Some(format!("{}:{name}", self.base))
+    }
+
+    fn related(&self, name: &str) -> Vec<(String, &'static str)> {
+        let waits = "flow: it waits for its children";
+        let has = "flow: the results of its children are beside it";
+        let ends = [
+            ("dependencies", waits),
+            ("processed", has),
+            ("failed", has),
+            ("unsuccessful", has),
+        ];
+        let key = |(end, why)| (format!("{}:{name}:{end}", self.base), why);
+        ends.map(key).into()
+    }
+
+    async fn queues(&self, connection: &mut Connection) -> Result<Vec<String>> {
+        names_like(connection, (&self.prefix, ":meta")).await
+    }
+
+    async fn is_paused(&self, connection: &mut Connection) -> Result<bool> {
+        let mut command = redis::cmd("HEXISTS");
+        command.arg(format!("{}:meta", self.base)).arg("paused");
+        connection.ask(&command).await
     }
 
     fn wakes(&self) -> Option<String> {

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::address::Address;
 use super::found::{Foreign, Format, Found, Place, Read, Shape, of_text};
+use super::there::names_like;
 use crate::redis::Connection;
 
 #[derive(Debug)]
@@ -91,6 +92,14 @@ impl Format for Celery {
             false => held.stays("a worker holds it; stop all and use --workers-stopped"),
         });
         places
+    }
+
+    async fn queues(&self, connection: &mut Connection) -> Result<Vec<String>> {
+        let bindings = format!("{}_kombu.binding.", self.prefix);
+        let mut queues = names_like(connection, (&bindings, "")).await?;
+        // What workers speak with each other by.
+        queues.retain(|name| !name.contains("pidbox") && !name.starts_with("celeryev"));
+        Ok(queues)
     }
 
     fn name(&self, item: &[u8]) -> String {

@@ -10,6 +10,7 @@ use punctual::job::{DeadReason, PastAttempt, PastOutcome, check_name};
 use punctual::time::{Timestamp, days};
 use punctual::{Due, JobId, JobRecord, JobState, NewJob, Result, RetryPolicy};
 
+use super::there::is_own;
 use crate::redis::Connection;
 
 /// How a library writes its jobs.
@@ -35,6 +36,19 @@ pub(super) trait Format: fmt::Debug + Send + Sync {
     /// Reads a job.
     fn read(&self, found: &Found) -> Read;
 
+    /// Keys beside a job that keep it where it is if they exist, and why.
+    fn related(&self, _: &str) -> Vec<(String, &'static str)> {
+        Vec::new()
+    }
+
+    /// The queues that are there, as far as the library lists them.
+    async fn queues(&self, connection: &mut Connection) -> Result<Vec<String>>;
+
+    /// Whether the library starts no job of the queue.
+    async fn is_paused(&self, _: &mut Connection) -> Result<bool> {
+        Ok(false)
+    }
+
     /// A key that wakes workers of the library after jobs were put back.
     fn wakes(&self) -> Option<String> {
         None
@@ -50,6 +64,8 @@ pub(super) struct Place {
     pub(super) state: &'static str,
     /// Why its jobs are left where they are, if they are.
     pub(super) stays: Option<&'static str>,
+    /// Whether no other queue has jobs there.
+    pub(super) is_own: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +98,7 @@ impl Place {
             shape,
             state,
             stays: None,
+            is_own: is_own(shape, state),
         }
     }
 
@@ -100,8 +117,11 @@ pub(super) struct Found {
     pub(super) score: Option<f64>,
     /// Empty where jobs have no hash.
     pub(super) fields: HashMap<String, Bytes>,
-    /// What is wrong with the key of its hash, if something else is there.
+    /// What is wrong with the key of its hash, if something else is there; or a key beside it that
+    /// keeps it there.
     pub(super) is_odd: Option<String>,
+    /// When it was taken: the creation of a job whose library writes none.
+    pub(super) taken_at: Option<Timestamp>,
 }
 
 impl Found {
@@ -151,7 +171,8 @@ pub(super) struct Foreign {
 
 /// The beginning of an error that is kept.
 const ERROR_BYTES: usize = 1_000;
-const HEADER_BYTES: usize = 256;
+/// Bytes of a header that are kept.
+pub(super) const HEADER_BYTES: usize = 256;
 
 impl Foreign {
     /// The same job each time: nothing but what the library wrote is in it, so that a repeat is a

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use punctual::time::{Stopwatch, millis, pause, seconds};
 use punctual::{Error, ErrorKind, JobId, Result};
 
-use super::found::{Found, Place, Shape};
+use super::found::{Found, Place, Shape, of_millis};
 use crate::redis::{Connection, Place as Key};
 
 /// A migration that does nothing for so long is dead: another may begin.
@@ -27,7 +27,8 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 /// Moves jobs that are still there. Each is parked before it is removed: a script that fails
 /// between the two, as a command is denied, leaves it in both places, and the next one finds its
 /// number again. The key by which BullMQ deduplicates goes with the job that holds it: it would
-/// swallow what producers send from now on.
+/// swallow what producers send from now on. A hash that would expire is kept as long as it is
+/// parked.
 ///
 /// KEYS: lock, items, unstored, meta, the place. ARGV from 3 on: shape, number of the place,
 /// beginning of the keys of hashes or nothing, the same for parked ones, then a name and a handle
@@ -35,6 +36,8 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 const TAKE: &str = "
 redis.call('PERSIST', KEYS[2])
 local shape, place, hash, parked = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local taken, seen = {}, {}
 for at = 7, #ARGV, 2 do
     local name, handle = ARGV[at], ARGV[at + 1]
@@ -56,13 +59,20 @@ for at = 7, #ARGV, 2 do
             n = redis.call('HINCRBY', KEYS[4], 'n', 1)
             redis.call('HSET', KEYS[3], name, n)
         end
-        redis.call('HSET', KEYS[2], n, place .. ' ' .. score .. ' ' .. #name .. ' ' .. name .. item)
+        local before = redis.call('HGET', KEYS[2], n)
+        local at = before and string.match(before, '^%d+@(%d+) ') or now
+        redis.call('HSET', KEYS[2], n, place .. '@' .. at .. ' ' .. score .. ' ' .. #name .. ' ' .. name .. item)
         if job then
             local held = redis.call('HGET', job, 'deid')
             held = held and hash .. 'de:' .. held
             if held and redis.call('GET', held) == name then
                 redis.call('HSET', job, 'punctual:de', redis.call('PTTL', held))
                 redis.call('DEL', held)
+            end
+            local left = redis.call('PTTL', job)
+            if left > 0 then
+                redis.call('HSET', job, 'punctual:until', now + left)
+                redis.call('PERSIST', job)
             end
             redis.call('RENAME', job, parked .. n)
         end
@@ -106,6 +116,11 @@ for at = 4, #ARGV, 7 do
         if job ~= '' then
             redis.call('RENAME', ARGV[3] .. n, job)
             redis.call('PERSIST', job)
+            local till = redis.call('HGET', job, 'punctual:until')
+            if till then
+                redis.call('HDEL', job, 'punctual:until')
+                redis.call('PEXPIREAT', job, till)
+            end
             local left, held = unpack(redis.call('HMGET', job, 'punctual:de', 'deid'))
             if left then
                 redis.call('HDEL', job, 'punctual:de')
@@ -129,6 +144,27 @@ for at = 4, #ARGV, 7 do
     end
 end
 return back
+";
+
+/// Takes the lock, and answers the identity of the source, made once. Like every script here it
+/// begins with a write that needs no memory: at `maxmemory` Redis refuses one that does not.
+const LOCKS: &str = "
+redis.call('HDEL', KEYS[2], '')
+if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
+redis.call('HSETNX', KEYS[2], 'id', ARGV[1])
+return redis.call('HGET', KEYS[2], 'id')
+";
+
+/// Sets fields of the meta key, each with its value. KEYS as above.
+const NOTE: &str = "
+for at = 3, #ARGV, 2 do redis.call('HSET', KEYS[4], ARGV[at], ARGV[at + 1]) end
+return 0
+";
+
+/// Adds the member by which BullMQ wakes a worker.
+const WAKE: &str = "
+redis.call('ZREM', KEYS[1], '')
+return redis.call('ZADD', KEYS[1], 0, '0')
 ";
 
 /// Ends the lock if it is held still.
@@ -163,30 +199,21 @@ impl Parking {
         let base = key.key().to_owned();
         let token = JobId::new().to_string();
         let watch = Stopwatch::start();
-        let mut lock = redis::cmd("SET");
-        lock.arg(format!("{base}:lock")).arg(&token);
-        lock.arg("NX").arg("PX").arg(LOCK.as_millis() as u64);
-        loop {
+        let mut lock = redis::cmd("EVAL");
+        lock.arg(LOCKS).arg(2);
+        lock.arg(format!("{base}:lock")).arg(format!("{base}:meta"));
+        lock.arg(&token).arg(LOCK.as_millis() as u64);
+        let identity = loop {
             let held: Option<String> = connection.ask(&lock).await?;
-            if held.is_some() {
-                break;
+            if let Some(identity) = held {
+                break identity;
             }
             if watch.elapsed() > LOCK_WAIT {
                 let message = "another migration of the queue runs; wait until it ends";
                 return Err(Error::new(ErrorKind::EngineUnavailable, message));
             }
             pause(millis(100)).await;
-        }
-        let meta = format!("{base}:meta");
-        let mut calls = redis::pipe();
-        calls
-            .cmd("HSETNX")
-            .arg(&meta)
-            .arg("id")
-            .arg(&token)
-            .ignore();
-        calls.cmd("HGET").arg(&meta).arg("id");
-        let (identity,): (String,) = connection.ask_all(&calls).await?;
+        };
         Ok(Self {
             connection,
             base,
@@ -292,12 +319,38 @@ impl Parking {
 
     /// Notes that they are to be put back, before their jobs are cancelled.
     pub(super) async fn note_undo(&mut self, jobs: &[&Parked]) -> Result<()> {
-        let mut command = redis::cmd("HSET");
-        command.arg(format!("{}:meta", self.base));
+        let mut command = self.script(NOTE, None);
         for job in jobs {
             command.arg(format!("undo {}", job.number)).arg(1);
         }
         self.connection.ask(&command).await
+    }
+
+    /// Whether a migration of the queue has begun before.
+    pub(super) async fn has_begun(connection: &mut Connection, key: &Key) -> Result<bool> {
+        let mut command = redis::cmd("EXISTS");
+        command.arg(format!("{}:meta", key.key()));
+        connection.ask(&command).await
+    }
+
+    /// Where its jobs went, in words.
+    pub(super) async fn bound(&mut self) -> Result<Option<String>> {
+        let mut command = redis::cmd("HGET");
+        command.arg(format!("{}:meta", self.base)).arg("bound");
+        self.connection.ask(&command).await
+    }
+
+    /// Notes where they go.
+    pub(super) async fn bind(&mut self, into: &str) -> Result<()> {
+        let mut command = self.script(NOTE, None);
+        command.arg("bound").arg(into);
+        self.connection.ask(&command).await
+    }
+
+    /// Whether any job is parked.
+    pub(super) async fn has_jobs(&mut self) -> Result<bool> {
+        let mut command = redis::cmd("EXISTS");
+        self.connection.ask(command.arg(&self.base)).await
     }
 
     /// Which of them were noted so.
@@ -355,6 +408,13 @@ impl Parking {
         self.connection.ask(&command).await
     }
 
+    /// Wakes workers of the library by their key.
+    pub(super) async fn wake(&mut self, marker: &str) -> Result<()> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(WAKE).arg(1).arg(marker);
+        self.connection.ask(&command).await
+    }
+
     /// Ends it: another may begin at once.
     pub(super) async fn close(mut self) -> Result<()> {
         let mut command = redis::cmd("EVAL");
@@ -377,11 +437,13 @@ fn damaged() -> Error {
     Error::new(ErrorKind::DataDamaged, message)
 }
 
-/// A parked job: its place, its score, the length of its name, its name, its item.
+/// A parked job: its place with the instant of its taking, its score, the length of its name, its
+/// name, its item.
 fn read(number: u64, value: &[u8], places: &[Place]) -> Option<Parked> {
     let mut parts = value.splitn(4, |byte| *byte == b' ');
     let mut text = || std::str::from_utf8(parts.next()?).ok();
     let (place, score, length) = (text()?, text()?, text()?);
+    let (place, taken) = place.split_once('@').unwrap_or((place, ""));
     let place: usize = place.parse().ok()?;
     let rest = parts.next()?;
     let (name, item) = rest.split_at_checked(length.parse().ok()?)?;
@@ -396,6 +458,7 @@ fn read(number: u64, value: &[u8], places: &[Place]) -> Option<Parked> {
             score: score.parse().ok(),
             fields: HashMap::new(),
             is_odd: None,
+            taken_at: taken.parse().ok().and_then(of_millis),
         },
     })
 }

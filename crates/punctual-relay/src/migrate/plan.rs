@@ -32,6 +32,8 @@ pub struct Plan {
     pub kinds: BTreeMap<String, u64>,
     /// Jobs that stay where they are, by the reason, with names.
     pub stays: BTreeMap<String, Samples>,
+    /// Whether the library starts no job of the queue: it must be paused here too then.
+    pub is_paused: bool,
 }
 
 /// A number of jobs, and the first ones.
@@ -64,19 +66,29 @@ impl Migration {
     /// Reads every job of the queue and says what would become of it. It takes nothing.
     pub async fn plan(&self) -> Result<Plan> {
         let mut connection = self.key.connect().await?;
+        let plan = self.read_plan(&mut connection).await?;
+        let is_empty = plan.takes.is_empty() && plan.stays.is_empty();
+        if is_empty && !self.is_known(&mut connection).await? {
+            return Err(self.no_such_queue(&mut connection).await);
+        }
+        Ok(plan)
+    }
+
+    pub(super) async fn read_plan(&self, connection: &mut Connection) -> Result<Plan> {
         let mut plan = Plan {
-            version: self.format.check(&mut connection).await?,
+            version: self.version(connection).await?,
+            is_paused: self.format.is_paused(connection).await?,
             ..Plan::default()
         };
         for place in &self.places {
-            if let Some(why) = self.is_odd(&mut connection, place).await? {
+            if let Some(why) = self.is_odd(connection, place).await? {
                 let stays = entry(&mut plan.stays, why);
                 stays.add(|| place.key.clone());
                 continue;
             }
             let mut from = 0;
             loop {
-                let page = self.page(&mut connection, place, from).await?;
+                let page = self.page(connection, place, from).await?;
                 if page.is_empty() {
                     break;
                 }
@@ -86,7 +98,7 @@ impl Migration {
                 }
                 // What stays is counted, and not read to its end.
                 if place.stays.is_some() {
-                    let all = self.count(&mut connection, place).await?;
+                    let all = self.count(connection, place).await?;
                     let rest = all.saturating_sub(page.len() as u64);
                     if let Some(stays) = plan.stays.get_mut(&stays_as(place)) {
                         stays.jobs += rest;
@@ -96,6 +108,16 @@ impl Migration {
             }
         }
         Ok(plan)
+    }
+
+    /// The version of the library; a queue that is not there is named with those that are.
+    pub(super) async fn version(&self, connection: &mut Connection) -> Result<Option<String>> {
+        match self.format.check(connection).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(self.no_such_queue(connection).await)
+            }
+            version => version,
+        }
     }
 
     fn add(&self, plan: &mut Plan, place: &Place, listed: &Listed) {
@@ -138,7 +160,8 @@ impl Migration {
         match self.format.read(found) {
             Read::OfAnother => Ok(None),
             Read::Stays(why) => Err(why),
-            Read::Job(foreign) => {
+            Read::Job(mut foreign) => {
+                foreign.enqueued_at = foreign.enqueued_at.or(found.taken_at);
                 let job = foreign.into_job(id, &self.into, &self.source, name);
                 match job.check(&Limits::default()) {
                     Ok(()) => Ok(Some(job)),
@@ -255,6 +278,7 @@ impl Migration {
                 score,
                 fields: Default::default(),
                 is_odd: None,
+                taken_at: None,
             };
             listed.push(Listed {
                 name,
@@ -286,7 +310,30 @@ impl Migration {
                 *fields = hash.into_iter().map(|(k, v)| (k, v.into())).collect();
             }
         }
+        self.find_related(connection, &mut listed).await?;
         Ok(listed)
+    }
+
+    /// Marks jobs with keys beside them that keep them there.
+    async fn find_related(&self, connection: &mut Connection, listed: &mut [Listed]) -> Result<()> {
+        let (mut calls, mut asked) = (redis::pipe(), Vec::new());
+        for (at, one) in listed.iter().enumerate() {
+            for (key, why) in self.format.related(&one.name) {
+                calls.cmd("EXISTS").arg(key);
+                asked.push((at, why));
+            }
+        }
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let found: Vec<bool> = connection.ask_all(&calls).await?;
+        for ((at, why), _) in asked.into_iter().zip(found).filter(|(_, found)| *found) {
+            listed[at]
+                .found
+                .is_odd
+                .get_or_insert_with(|| why.to_owned());
+        }
+        Ok(())
     }
 
     async fn count(&self, connection: &mut Connection, place: &Place) -> Result<u64> {

@@ -51,7 +51,7 @@ impl Migration {
     /// with what is added, until the shutdown. Dropping it at any point is safe.
     pub async fn run(
         &self,
-        queue: &Queue,
+        (queue, namespace): (&Queue, &Namespace),
         keep: Duration,
         watch: bool,
         moved: &mut Moved,
@@ -59,11 +59,12 @@ impl Migration {
     ) -> Result<()> {
         let mut shutdown = std::pin::pin!(shutdown);
         let (mut backoff, mut failures) = (Backoff::engine(), 0);
+        let into = (queue, namespace);
         loop {
             let passed = tokio::select! {
                 biased;
                 () = shutdown.as_mut() => return Ok(()),
-                passed = self.pass(queue, keep, moved) => passed,
+                passed = self.pass(into, keep, moved) => passed,
             };
             let span = match passed {
                 Ok(()) if !watch => return Ok(()),
@@ -88,9 +89,19 @@ impl Migration {
     }
 
     /// Takes what is there.
-    async fn pass(&self, queue: &Queue, keep: Duration, moved: &mut Moved) -> Result<()> {
+    async fn pass(
+        &self,
+        into: (&Queue, &Namespace),
+        keep: Duration,
+        moved: &mut Moved,
+    ) -> Result<()> {
+        let mut connection = self.key.connect().await?;
+        self.version(&mut connection).await?;
+        self.check_known(&mut connection).await?;
+        self.check_pause(&mut connection, into).await?;
         let mut parking = Parking::open(&self.key).await?;
-        self.format.check(&mut parking.connection).await?;
+        self.bind(&mut parking, into).await?;
+        let queue = into.0;
         self.go_on(&mut parking, queue, keep, moved).await?;
         moved.stays.clear();
         for place in self.places.iter().enumerate() {
@@ -220,8 +231,14 @@ impl Migration {
 
     /// Puts back what has not run: its job is cancelled, and it is where it was, in its order.
     pub async fn undo(&self, queue: &Queue, namespace: &Namespace) -> Result<Returned> {
+        let mut connection = self.key.connect().await?;
+        if !Parking::has_begun(&mut connection, &self.key).await? {
+            let message = "no migration of the queue has run; check the queue and the prefix";
+            return Err(Error::new(ErrorKind::NotFound, message).with("queue", &self.queue));
+        }
         let mut parking = Parking::open(&self.key).await?;
-        self.format.check(&mut parking.connection).await?;
+        self.version(&mut parking.connection).await?;
+        self.bind(&mut parking, (queue, namespace)).await?;
         // Else a job that was stored, and not noted so, would be here and there.
         self.go_on(&mut parking, queue, days(7), &mut Moved::default())
             .await?;
@@ -259,9 +276,7 @@ impl Migration {
             }
         }
         if let Some(marker) = self.format.wakes() {
-            let mut command = redis::cmd("ZADD");
-            command.arg(marker).arg(0).arg("0");
-            let () = parking.connection.ask(&command).await?;
+            parking.wake(&marker).await?;
         }
         parking.close().await?;
         Ok(returned)

@@ -1,5 +1,7 @@
 //! Sidekiq: JSON in a list per queue, and in sorted sets that all queues share.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual::Result;
@@ -7,7 +9,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::address::Address;
-use super::found::{Foreign, Format, Found, Place, Read, Shape, of_number};
+use super::found::{Foreign, Format, Found, HEADER_BYTES, Place, Read, Shape, of_number};
+use super::there::names_in;
 use crate::redis::Connection;
 
 #[derive(Debug)]
@@ -46,7 +49,45 @@ struct Item<'a> {
     /// Of a batch of Sidekiq Pro.
     bid: Option<String>,
     encrypt: Option<bool>,
+    /// The class that ActiveJob runs: `class` is its wrapper then.
+    wrapped: Option<String>,
 }
+
+/// The fields above. What else is there are options of newer versions and of plugins.
+const KNOWN: [&str; 14] = [
+    "class",
+    "args",
+    "jid",
+    "queue",
+    "retry",
+    "created_at",
+    "failed_at",
+    "retried_at",
+    "retry_count",
+    "error_class",
+    "error_message",
+    "bid",
+    "encrypt",
+    "wrapped",
+];
+
+/// Fields that mean nothing once a job is here: instants of Sidekiq's own, and what it notes of
+/// errors beside their text.
+const NOTES: [&str; 5] = [
+    "enqueued_at",
+    "error_backtrace",
+    "backtrace",
+    "at",
+    "discarded_at",
+];
+/// A lock that a plugin or Sidekiq Enterprise holds on Redis until the job has run there.
+const LOCKS: [&str; 5] = [
+    "lock",
+    "lock_digest",
+    "unique_digest",
+    "unique_for",
+    "unique_token",
+];
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
@@ -72,6 +113,16 @@ impl Format for Sidekiq {
         ]
     }
 
+    async fn queues(&self, connection: &mut Connection) -> Result<Vec<String>> {
+        names_in(connection, &format!("{}queues", self.prefix)).await
+    }
+
+    async fn is_paused(&self, connection: &mut Connection) -> Result<bool> {
+        // A set of Sidekiq Pro.
+        let paused = names_in(connection, &format!("{}paused", self.prefix)).await?;
+        Ok(paused.contains(&self.queue))
+    }
+
     fn name(&self, item: &[u8]) -> String {
         serde_json::from_slice::<Item<'_>>(item).map_or_else(
             |_| String::from_utf8_lossy(item).into_owned(),
@@ -90,7 +141,25 @@ impl Format for Sidekiq {
         if item.bid.is_some() {
             return Read::Stays("it is of a batch".into());
         }
+        let fields: Result<BTreeMap<String, &RawValue>, _> = serde_json::from_slice(&found.item);
+        let more = fields.unwrap_or_default();
+        if LOCKS.iter().any(|lock| more.contains_key(*lock)) {
+            return Read::Stays("it holds a lock of a plugin: let Sidekiq run it".into());
+        }
         let mut headers = vec![("sidekiq-jid".to_owned(), item.jid)];
+        for (name, value) in more {
+            if KNOWN.contains(&name.as_str()) || NOTES.contains(&name.as_str()) {
+                continue;
+            }
+            let name = format!("sidekiq-{name}");
+            if value.get().len() > HEADER_BYTES || name.len() > HEADER_BYTES || !is_plain(&name) {
+                return Read::Stays("an option of it does not fit into a header".into());
+            }
+            headers.push((name, value.get().to_owned()));
+        }
+        if item.wrapped.is_some() {
+            headers.push(("sidekiq-class".to_owned(), item.class.clone()));
+        }
         if item.encrypt == Some(true) {
             headers.push(("sidekiq-encrypted".to_owned(), "true".to_owned()));
         }
@@ -106,7 +175,7 @@ impl Format for Sidekiq {
         };
         let is_dead = found.state == "dead";
         Read::Job(Box::new(Foreign {
-            kind: item.class,
+            kind: item.wrapped.unwrap_or(item.class),
             payload: Bytes::copy_from_slice(item.args.get().as_bytes()),
             due: found
                 .score
@@ -122,4 +191,10 @@ impl Format for Sidekiq {
             ..Foreign::default()
         }))
     }
+}
+
+/// Whether a text can name a header.
+fn is_plain(name: &str) -> bool {
+    let allowed = |c: u8| c.is_ascii_alphanumeric() || b"-_.".contains(&c);
+    name.bytes().all(allowed)
 }

@@ -128,11 +128,55 @@ async fn a_resume_into_another_queue_is_refused_and_puts_nothing_back() {
     let address = format!("bullmq://127.0.0.1:{}/k", redis.server.port());
     let other = Migration::new(&address, "other").expect("an address");
     let (mut moved, never) = (Moved::default(), std::future::pending());
-    let refused = other.run(&into, days(7), false, &mut moved, never).await;
+    let home = Namespace::default();
+    let ran = other.run((&into, &home), days(7), false, &mut moved, never);
+    let refused = ran.await;
     let refused = refused.expect_err("the engine has it").to_string();
     assert!(refused.contains("another queue"), "{refused}");
     let waiting: i64 = ask(&mut redis, &["EXISTS", "bull:k:wait"]).await;
     assert_eq!((waiting, all_jobs(&engine).await.len()), (0, 1));
     // The same migration again ends it.
     assert_eq!(run(&first, &into).await.duplicates, 1);
+}
+
+/// Cancelled nowhere, a job that went back would run in both places.
+#[tokio::test]
+async fn an_undo_or_a_run_at_another_engine_is_refused() {
+    let mut redis = Redis::start().await;
+    held_by_a_key(&mut redis).await;
+    let first = engine();
+    let (migration, into) = (migration(&redis, "bullmq", "k"), Queue::new(&first));
+    assert_eq!(run(&migration, &into).await.enqueued, 1);
+    let taken = snapshot(&mut redis).await;
+    redis
+        .run(&[
+            "HSET", "bull:k:2", "name", "pay", "data", "{}", "opts", "{}",
+        ])
+        .await;
+    redis.run(&["LPUSH", "bull:k:wait", "2"]).await;
+    let home = Namespace::default();
+    let other = Namespace::new("other").expect("a name");
+    let another = Queue::new(engine());
+    for (queue, namespace) in [(&another, &home), (&into, &other)] {
+        let queue = queue.namespace(namespace.clone());
+        let undone = migration.undo(&queue, namespace).await;
+        let why = undone.expect_err("its jobs are elsewhere").to_string();
+        assert!(why.contains("another engine or namespace"), "{why}");
+        assert!(
+            why.contains("the queue into of the namespace default"),
+            "{why}"
+        );
+        let (mut moved, never) = (Moved::default(), std::future::pending());
+        let ran = migration.run((&queue, namespace), days(7), false, &mut moved, never);
+        let why = ran.await.expect_err("they are elsewhere").to_string();
+        assert!(why.contains("another engine or namespace"), "{why}");
+        assert_eq!(moved.enqueued, 0);
+        unlock(&mut redis, "bullmq", "k").await;
+    }
+    redis.run(&["DEL", "bull:k:2", "bull:k:wait"]).await;
+    assert_eq!(snapshot(&mut redis).await, taken, "nothing is touched");
+    // Once all is back, the next run may go anywhere.
+    let undone = migration.undo(&into, &home).await;
+    assert_eq!(undone.expect("it runs").returned, 1);
+    assert_eq!(run(&migration, &another).await.enqueued, 1);
 }
