@@ -48,6 +48,7 @@ mod redis;
 mod refused;
 /// Relays, killed.
 mod relay;
+mod relay_kills;
 /// The server ended and started again under load.
 mod restarts;
 mod schedules;
