@@ -1,4 +1,4 @@
-// Writes jobs of BullMQ in every state. npm i bullmq; node bullmq.mjs PORT [MORE]
+// Writes jobs of BullMQ in every state. npm i bullmq ioredis; node bullmq.mjs PORT [MORE]
 import { Queue, Worker, FlowProducer } from "bullmq";
 const port = Number(process.argv[2]); const many = Number(process.argv[3] ?? 0);
 const connection = { host: "127.0.0.1", port };
