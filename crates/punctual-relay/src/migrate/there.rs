@@ -39,7 +39,7 @@ impl Migration {
             }
         }
         let queues = self.format.queues(connection).await?;
-        Ok(queues.iter().any(|queue| *queue == self.queue))
+        Ok(queues.contains(&self.queue))
     }
 
     pub(super) async fn no_such_queue(&self, connection: &mut Connection) -> Error {
