@@ -1,5 +1,6 @@
 //! A process that writes messages.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,6 +93,8 @@ impl Open for LineSource {
             input,
             lines,
             batch: Vec::new(),
+            ids: HashSet::new(),
+            held: None,
             lag: None,
             keeps_refused: false,
             has_ended: false,
@@ -106,6 +109,10 @@ struct Running {
     lines: mpsc::Receiver<Result<String>>,
     /// Names and ids of the last batch.
     batch: Vec<(String, JobId)>,
+    ids: HashSet<JobId>,
+    /// A line whose job has the id of another one of the batch: it waits for the next batch, so
+    /// that each of the two gets its own answer.
+    held: Option<String>,
     lag: Option<u64>,
     keeps_refused: bool,
     has_ended: bool,
@@ -135,6 +142,10 @@ impl Running {
             },
             Message::from,
         );
+        if !self.ids.insert(message.id()) {
+            self.held = Some(text.to_owned());
+            return Ok(None);
+        }
         self.batch.push((name, message.id()));
         Ok(Some(message))
     }
@@ -169,18 +180,22 @@ fn wrong(why: &str) -> Error {
 impl Source for Running {
     async fn next(&mut self, at_most: usize) -> Result<Vec<Message>> {
         self.batch.clear();
+        self.ids.clear();
         let mut messages = Vec::new();
-        let mut line = match within(seconds(1), self.lines.recv()).await {
-            Some(Some(line)) => Some(line),
-            Some(None) => {
-                self.ended().await?;
-                return Ok(messages);
-            }
-            None => None,
+        let mut line = match self.held.take() {
+            Some(line) => Some(Ok(line)),
+            None => match within(seconds(1), self.lines.recv()).await {
+                Some(Some(line)) => Some(line),
+                Some(None) => {
+                    self.ended().await?;
+                    return Ok(messages);
+                }
+                None => None,
+            },
         };
         while let Some(text) = line.take() {
             messages.extend(self.message(&text?)?);
-            if messages.len() < at_most {
+            if messages.len() < at_most && self.held.is_none() {
                 line = self.lines.try_recv().ok();
             }
         }

@@ -57,6 +57,32 @@ async fn the_same_name_again_is_the_same_job() {
     assert_eq!(texts(&jobs(&engine).await), ["a"]);
 }
 
+/// In one batch the answer of the one would stand for the other.
+#[tokio::test]
+async fn a_name_that_comes_twice_at_once_has_two_answers() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let answers = directory.path().join("answers");
+    let line = |job: &str| format!(r#"{{"name":"1","job":"{job}"}}"#);
+    let lines = [line("a"), line("b"), line("a")].join("\n");
+    let command = format!("echo '{lines}'; head -n 3 > {}", answers.display());
+    let engine = Arc::new(MemoryEngine::new());
+    let numbers = drained(&engine, source(&command)).await;
+    assert_eq!(
+        (numbers.enqueued, numbers.refused, numbers.duplicates),
+        (1, 1, 1)
+    );
+    let answers = std::fs::read_to_string(answers).expect("it was written");
+    let answers: Vec<serde_json::Value> = answers
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let stored: Vec<bool> = answers
+        .iter()
+        .map(|one| one["stored"].is_string())
+        .collect();
+    assert_eq!(stored, [true, false, true], "{answers:?}");
+}
+
 #[tokio::test]
 async fn a_source_that_fails_starts_again() {
     for command in ["exit 3", "echo debug output; sleep 60"] {
