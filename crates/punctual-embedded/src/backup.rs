@@ -20,6 +20,7 @@ use crate::store::{Store, TreeStore};
 
 /// What was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Copied {
     /// Files.
     pub files: usize,

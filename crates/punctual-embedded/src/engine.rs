@@ -323,11 +323,7 @@ impl Engine for EmbeddedEngine {
         let bytes = jobs.iter().map(|job| job.payload.len()).sum();
         let verb = move |machine: &mut Machine, now| machine.enqueue(now, &namespace, jobs);
         let (receipts, now) = self.call("enqueue", Kind::Enqueue, bytes, verb).await?;
-        Ok(Enqueued {
-            receipts,
-            durability: self.durability,
-            now,
-        })
+        Ok(Enqueued::new(receipts, self.durability, now))
     }
 
     async fn claim(&self, namespace: &Namespace, claim: Claim) -> Result<Claimed> {

@@ -18,6 +18,7 @@ use crate::store::Store;
 
 /// What an opening found.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Opened {
     /// Commits of the log that the store did not have yet.
     pub replayed: u64,

@@ -14,6 +14,7 @@ use crate::store::{Store, TreeStore};
 
 /// What a repair did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Repaired {
     /// Whether the file that names the format was written anew.
     pub format: bool,
@@ -25,6 +26,7 @@ pub struct Repaired {
 
 /// What a log lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cut {
     /// The file.
     pub file: String,

@@ -252,7 +252,7 @@ impl<'a> Walk<'a> {
         let leases = vec![LeaseReport::new(token, vec![settlement])];
         let settled = self
             .engine()
-            .settle(&self.namespace, Settle { leases })
+            .settle(&self.namespace, Settle::new(leases))
             .await?;
         Ok(match settled.verdicts[0][0] {
             SettleVerdict::Settled { state, .. } => Answer::Settled(match state {
@@ -273,11 +273,10 @@ impl<'a> Walk<'a> {
     }
 
     async fn cancel(&mut self, job: usize) -> punctual::Result<Answer> {
-        let edit = Edit {
-            select: Select::Targets(vec![Target::Id(self.jobs[job])]),
-            action: Action::Cancel,
-            dry_run: false,
-        };
+        let edit = Edit::new(
+            Select::Targets(vec![Target::Id(self.jobs[job])]),
+            Action::Cancel,
+        );
         let edited = self.engine().edit(&self.namespace, edit).await?;
         Ok(match edited.verdicts[0].1 {
             EditVerdict::Done(_) => Answer::Cancelled,

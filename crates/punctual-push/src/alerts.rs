@@ -20,11 +20,28 @@ use crate::maintenance::{Heartbeat, Periodic};
 
 /// What is worth an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AlertRules {
     /// The oldest due job of a queue waits longer; 1 minute by default.
     pub late: Duration,
     /// A queue has that many dead letters or more; 1 by default.
     pub dead: u64,
+}
+
+impl AlertRules {
+    /// An alert when the oldest due job of a queue waits longer than that.
+    #[must_use]
+    pub fn late(mut self, late: Duration) -> Self {
+        self.late = late;
+        self
+    }
+
+    /// An alert when a queue has that many dead letters.
+    #[must_use]
+    pub fn dead(mut self, dead: u64) -> Self {
+        self.dead = dead;
+        self
+    }
 }
 
 impl Default for AlertRules {
@@ -288,11 +305,7 @@ impl Alerts {
     }
 
     async fn edit(&self, id: JobId, action: Action) -> Result<()> {
-        let edit = Edit {
-            select: Select::Targets(vec![id.into()]),
-            action,
-            dry_run: false,
-        };
+        let edit = Edit::new(Select::Targets(vec![id.into()]), action);
         self.engine.edit(&self.home, edit).await?;
         Ok(())
     }

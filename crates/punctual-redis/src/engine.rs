@@ -166,10 +166,7 @@ impl RedisEngine {
         for ((namespace, queue), late) in longest {
             if !known.contains_key(&namespace) {
                 // Workers are answered whatever the queues.
-                let request = StatsRequest {
-                    queues: vec![queue.clone()],
-                    ..StatsRequest::default()
-                };
+                let request = StatsRequest::default().queues(vec![queue.clone()]);
                 // A shard that does not answer is a problem of its own.
                 let stats = self.calls.stats(&namespace, &request).await;
                 let free = stats.map(|stats| free_workers(&stats.workers, stats.now));

@@ -211,11 +211,10 @@ impl Snapshot {
     /// Deletes jobs, so that what belongs to none is seen.
     pub(crate) async fn clear(engine: &dyn Engine, ids: &[JobId]) -> Result<()> {
         for ids in ids.chunks(500) {
-            let edit = Edit {
-                select: Select::Targets(ids.iter().copied().map(Target::Id).collect()),
-                action: Action::Delete,
-                dry_run: false,
-            };
+            let edit = Edit::new(
+                Select::Targets(ids.iter().copied().map(Target::Id).collect()),
+                Action::Delete,
+            );
             engine.edit(&Namespace::default(), edit).await?;
         }
         Ok(())

@@ -75,6 +75,7 @@ impl On {
 
 /// A job that another one waits for, and how it must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct After {
     /// The job; it must be known to the engine, or sent before in the same call.
     pub job: JobId,
@@ -83,6 +84,11 @@ pub struct After {
 }
 
 impl After {
+    /// That job, and how it must end.
+    pub fn new(job: JobId, on: On) -> Self {
+        Self { job, on }
+    }
+
     /// Waits until that job completes.
     pub fn completed(job: JobId) -> Self {
         Self {

@@ -54,12 +54,22 @@ pub(crate) fn all(messages: u32) -> Vec<Pattern> {
         is_delayed: true,
         ..base
     };
-    let one = |name, breaks, by_hand, work| Pattern {
+    let mut all = on_redis(base, delayed);
+    all.extend(elsewhere(delayed));
+    all
+}
+
+fn one(name: &'static str, breaks: &'static str, by_hand: ByHand, work: Work) -> Pattern {
+    Pattern {
         name,
         breaks,
         work,
         by_hand,
-    };
+    }
+}
+
+fn on_redis(base: Work, delayed: Work) -> Vec<Pattern> {
+    let messages = base.messages;
     vec![
         one(
             "list, blocking pop",
@@ -132,6 +142,13 @@ pub(crate) fn all(messages: u32) -> Vec<Pattern> {
             ByHand::PublishedHint,
             Work { workers: 1, ..base },
         ),
+    ]
+}
+
+/// In the process, a table or a broker.
+fn elsewhere(delayed: Work) -> Vec<Pattern> {
+    let messages = delayed.messages;
+    vec![
         one(
             "delay queue in the process",
             "the process ends",

@@ -93,9 +93,7 @@ async fn live(engine: Arc<RedisEngine>, worker: WorkerId) {
     for lease in claimed.leases {
         let end = |job: &JobRecord| Settlement::new(job.id, job.attempt, Outcome::Completed);
         let settlements = lease.jobs.iter().map(end).collect();
-        let settle = Settle {
-            leases: vec![LeaseReport::new(lease.token, settlements)],
-        };
+        let settle = Settle::new(vec![LeaseReport::new(lease.token, settlements)]);
         engine.settle(&namespace, settle).await.expect("an answer");
     }
 }

@@ -100,7 +100,7 @@ pub(crate) async fn settle(engine: &EmbeddedEngine, claimed: Claimed) -> usize {
     let leases: Vec<_> = claimed.leases.into_iter().map(report).collect();
     if !leases.is_empty() {
         let settled = engine
-            .settle(&Namespace::default(), Settle { leases })
+            .settle(&Namespace::default(), Settle::new(leases))
             .await;
         settled.expect("settle");
     }

@@ -237,10 +237,7 @@ impl Args {
     }
 
     async fn jobs_left(&self, session: &Session) -> Result<bool> {
-        let request = StatsRequest {
-            queues: vec![CancelUnpaid::QUEUE.into()],
-            ..StatsRequest::default()
-        };
+        let request = StatsRequest::default().queues(vec![CancelUnpaid::QUEUE.into()]);
         let stats = session.engine.stats(&session.namespace, request).await?;
         let left =
             |counts: &punctual::engine::Counts| counts.pending() + counts.of(JobState::Active) > 0;

@@ -199,14 +199,7 @@ async fn run_one(engine: &dyn Engine, namespace: &Namespace, queue: &str) -> pun
         let done =
             |job: &punctual::JobRecord| Settlement::new(job.id, job.attempt, Outcome::Completed);
         let report = LeaseReport::new(lease.token, lease.jobs.iter().map(done).collect());
-        let settled = engine
-            .settle(
-                namespace,
-                Settle {
-                    leases: vec![report],
-                },
-            )
-            .await?;
+        let settled = engine.settle(namespace, Settle::new(vec![report])).await?;
         let good = |verdict: &SettleVerdict| matches!(verdict, SettleVerdict::Settled { .. });
         if !settled.verdicts.iter().flatten().all(good) {
             return wrong("a claimed job could not be settled");

@@ -228,10 +228,7 @@ fn in_order(nodes: &mut HashMap<JobId, Node>, edges: Vec<Edge>) -> Vec<JobId> {
         let Some(node) = nodes.get_mut(&edge.to) else {
             continue;
         };
-        node.after.push(After {
-            job: edge.from,
-            on: edge.on,
-        });
+        node.after.push(After::new(edge.from, edge.on));
         if is_inner {
             node.unwritten += 1;
             dependants.entry(edge.from).or_default().push(edge.to);

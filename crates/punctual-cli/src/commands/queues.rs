@@ -144,10 +144,7 @@ impl Command {
 }
 
 async fn stats(session: &Session, queues: Vec<String>) -> Result<Vec<QueueStats>> {
-    let request = StatsRequest {
-        queues,
-        ..StatsRequest::default()
-    };
+    let request = StatsRequest::default().queues(queues);
     Ok(session
         .engine
         .stats(&session.namespace, request)
@@ -169,11 +166,9 @@ async fn names(session: &Session, queues: Vec<String>) -> Result<()> {
 
 async fn list(session: &Session, queues: Vec<String>) -> Result<()> {
     let info = session.engine.info().await?;
-    let request = StatsRequest {
-        queues,
-        ends: info.capabilities.contains(&Capability::Ends),
-        ..StatsRequest::default()
-    };
+    let request = StatsRequest::default()
+        .queues(queues)
+        .ends(info.capabilities.contains(&Capability::Ends));
     let stats = session.engine.stats(&session.namespace, request).await?;
     let (stats, now) = (stats.queues, stats.now);
     if session.out.is_json() {

@@ -175,10 +175,7 @@ pub(super) async fn import(
 
 /// Pauses a queue that is not here yet: one that is goes on as it is.
 async fn pause(session: &Session, queue: String) -> Result<&'static str> {
-    let request = StatsRequest {
-        queues: vec![queue.clone()],
-        ..StatsRequest::default()
-    };
+    let request = StatsRequest::default().queues(vec![queue.clone()]);
     let stats = session.engine.stats(&session.namespace, request).await?;
     match stats.queues.first() {
         Some(known) if known.paused => return Ok("unchanged"),

@@ -95,6 +95,7 @@ fn tell(out: Output, dir: &Path, repaired: &Repaired) -> Result<()> {
         offset,
         commit,
         whole_commits,
+        ..
     }) = &repaired.log
     {
         let whole = counted(*whole_commits, "whole commit");

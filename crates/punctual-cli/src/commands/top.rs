@@ -114,10 +114,7 @@ impl Args {
     /// Counts of every queue, and the minutes of those that are shown.
     async fn look(&self, session: &Session, most: usize) -> Result<Seen> {
         let info = session.engine.info().await?;
-        let request = StatsRequest {
-            queues: self.queues.clone(),
-            ..StatsRequest::default()
-        };
+        let request = StatsRequest::default().queues(self.queues.clone());
         let stats = session.engine.stats(&session.namespace, request).await?;
         let Stats {
             mut queues,
@@ -133,11 +130,9 @@ impl Args {
             queues.sort_by(|one, other| one.queue.cmp(&other.queue));
         }
         if !queues.is_empty() {
-            let request = StatsRequest {
-                queues: queues.iter().map(|queue| queue.queue.clone()).collect(),
-                history: true,
-                ..StatsRequest::default()
-            };
+            let request = StatsRequest::default()
+                .queues(queues.iter().map(|queue| queue.queue.clone()).collect())
+                .history(true);
             queues = session
                 .engine
                 .stats(&session.namespace, request)

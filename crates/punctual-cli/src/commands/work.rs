@@ -218,10 +218,7 @@ impl Args {
     /// resembles idleness.
     async fn tell_paused(&self, session: &Session) -> Result<()> {
         let name = |queue: &String| queue.split('=').next().unwrap_or_default().to_owned();
-        let request = StatsRequest {
-            queues: self.queues.iter().map(name).collect(),
-            ..StatsRequest::default()
-        };
+        let request = StatsRequest::default().queues(self.queues.iter().map(name).collect());
         let stats = session.engine.stats(&session.namespace, request).await?;
         for queue in &stats.queues {
             let (name, ready) = (&queue.queue, queue.counts.of(JobState::Ready));

@@ -22,11 +22,7 @@ async fn enqueue(engine: &SharedDirectory) -> JobId {
 }
 
 async fn cancel(engine: &SharedDirectory, id: JobId) -> EditVerdict {
-    let edit = Edit {
-        select: Select::Targets(vec![id.into()]),
-        action: Action::Cancel,
-        dry_run: true,
-    };
+    let edit = Edit::new(Select::Targets(vec![id.into()]), Action::Cancel).dry_run(true);
     let edited = engine.edit(&Namespace::default(), edit).await;
     edited.expect("an answer").verdicts[0].1
 }

@@ -33,17 +33,13 @@ pub(crate) async fn work(engine: &impl Engine, bytes: usize) -> Result<Option<(J
     end.effects = vec![Effect::Enqueue(Box::new(follower))];
     let leases = vec![LeaseReport::new(lease.token, vec![end])];
     engine
-        .settle(&Namespace::default(), Settle { leases })
+        .settle(&Namespace::default(), Settle::new(leases))
         .await?;
     Ok(Some((held.id, next)))
 }
 
 pub(crate) async fn cancel(engine: &impl Engine, id: JobId) -> Result<bool> {
-    let edit = Edit {
-        select: Select::Targets(vec![id.into()]),
-        action: Action::Cancel,
-        dry_run: false,
-    };
+    let edit = Edit::new(Select::Targets(vec![id.into()]), Action::Cancel);
     let edited = engine.edit(&Namespace::default(), edit).await?;
     Ok(edited.verdicts[0].1.is_change())
 }

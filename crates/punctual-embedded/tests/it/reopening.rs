@@ -56,7 +56,7 @@ async fn a_clock_set_back_after_opening_takes_no_answer_back() {
     let end = Settlement::new(lease.jobs[0].id, 1, Outcome::Completed);
     let leases = vec![LeaseReport::new(lease.token, vec![end])];
     let settled = engine
-        .settle(&here, Settle { leases })
+        .settle(&here, Settle::new(leases))
         .await
         .expect("settle");
     nows.push(settled.now);

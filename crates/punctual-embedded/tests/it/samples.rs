@@ -118,7 +118,7 @@ async fn make(path: &Path) {
             end.error = Some("an error".into());
             let leases = vec![LeaseReport::new(lease.token, vec![end])];
             engine
-                .settle(&namespace, Settle { leases })
+                .settle(&namespace, Settle::new(leases))
                 .await
                 .expect("settle");
         }

@@ -51,14 +51,10 @@ async fn every_call_answers_that_the_engine_stopped() {
         limit: 1,
         payloads: true,
     };
-    let edit = Edit {
-        select: Select::Targets(vec![JobId::new().into()]),
-        action: Action::Cancel,
-        dry_run: false,
-    };
+    let edit = Edit::new(Select::Targets(vec![JobId::new().into()]), Action::Cancel);
     let work = WaitFor::Work(vec![QUEUE.into()]);
     let claim = Claim::new(WorkerId::random(), QUEUE, 1);
-    let settle = Settle { leases: Vec::new() };
+    let settle = Settle::new(Vec::new());
     let ids = vec![JobId::new().into()];
     let answers = [
         kind(engine.enqueue(&namespace, vec![job(1)]).await),

@@ -27,7 +27,7 @@ fn calls_over_the_wire_are_read_or_refused() {
         Call::Enqueue(vec![job()]),
         Call::Claim(claim),
         Call::Extend(vec![extend]),
-        Call::Settle(Settle { leases }),
+        Call::Settle(Settle::new(leases)),
         Call::Get(vec![Target::Id(job().id)], true),
         Call::Maintain,
         Call::Info,

@@ -76,7 +76,7 @@ async fn live(engine: &EmbeddedEngine) {
     end.effects = vec![Effect::Enqueue(Box::new(job(4)))];
     let leases = vec![LeaseReport::new(lease.token, vec![end])];
     engine
-        .settle(&here, Settle { leases })
+        .settle(&here, Settle::new(leases))
         .await
         .expect("settle");
 }

@@ -44,7 +44,7 @@ fn recorded() -> Vec<Vec<u8>> {
         let end = Settlement::new(lease.jobs[0].id, 1, Outcome::Completed);
         let leases = vec![LeaseReport::new(lease.token, vec![end])];
         engine
-            .settle(&here, Settle { leases })
+            .settle(&here, Settle::new(leases))
             .await
             .expect("settle");
         engine.get(&here, targets, true).await.expect("get");

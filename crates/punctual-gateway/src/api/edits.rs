@@ -6,10 +6,11 @@ use punctual::engine::{Edit, Select, Target};
 
 use super::list::{cursor_of, text_of_cursor};
 use crate::auth::{Allowed, Reading};
+use crate::bounded::in_range;
 use crate::http::Scope;
 use crate::http::{ErrorAnswer, Problem};
 use crate::json::edit::{EditAnswer, EditRequest};
-use crate::request::{Answer, Read, in_range};
+use crate::request::{Answer, Read};
 use crate::service;
 use crate::state::Shared;
 
@@ -64,11 +65,7 @@ pub(super) async fn edit(
     if !dry_run {
         caller.need(Scope::Admin)?;
     }
-    let edit = Edit {
-        select,
-        action,
-        dry_run,
-    };
+    let edit = Edit::new(select, action).dry_run(dry_run);
     let edited = service::edit(&shared, &caller, edit).await?;
     let cursor = edited.cursor.as_ref().map(text_of_cursor);
     Ok(Json(EditAnswer::new(edited, dry_run, !is_filter, cursor)))

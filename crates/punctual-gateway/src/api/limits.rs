@@ -11,10 +11,10 @@ use super::queues::{record_of, strange};
 use crate::auth::{Administering, Allowed, Reading};
 use crate::http::{Caller, ErrorAnswer, Result};
 use crate::json::limits::{LimitsLine, LimitsRequest, SharesLine};
-use crate::json::words::{Count, Name};
 use crate::request::{Answer, Read};
 use crate::service;
 use crate::state::Shared;
+use crate::words::{Count, Name};
 
 /// Reads and writes after which a change that others disturb is given up.
 const TRIES_MAX: usize = 10;
@@ -78,10 +78,7 @@ pub(super) async fn delete(
 
 async fn answer(shared: &Shared, caller: &Caller, queue: String) -> Answer<LimitsAnswer> {
     punctual::job::check_name("queue", &queue)?;
-    let request = StatsRequest {
-        queues: vec![queue.clone()],
-        ..StatsRequest::default()
-    };
+    let request = StatsRequest::default().queues(vec![queue.clone()]);
     let stats = shared.engine.stats(&caller.namespace, request).await?;
     let of_queue = stats.queues.first();
     let limits = of_queue.and_then(|stats| stats.limits.as_ref());

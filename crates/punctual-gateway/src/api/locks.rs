@@ -14,9 +14,9 @@ use crate::auth::{Allowed, Reading, Working};
 use crate::http::{ErrorAnswer, Problem, Result};
 use crate::job_json::{InstantText, SpanText};
 use crate::json::lease::token_of;
-use crate::json::words::{Count, Id, LeaseToken, Name};
 use crate::request::{Answer, Read, wait_until};
 use crate::state::Shared;
+use crate::words::{Count, Id, LeaseToken, Name};
 
 /// A lock to take.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -211,7 +211,7 @@ pub(super) async fn release(
     let leases = vec![LeaseReport::new(token, vec![settlement])];
     let settled = shared
         .engine
-        .settle(&caller.namespace, Settle { leases })
+        .settle(&caller.namespace, Settle::new(leases))
         .await?;
     match settled
         .verdicts

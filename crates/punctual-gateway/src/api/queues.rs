@@ -16,10 +16,10 @@ use crate::auth::{Administering, Allowed, Reading};
 use crate::http::Caller;
 use crate::http::{ErrorAnswer, Problem, Result};
 use crate::json::queue::{OnFullLine, QueueList};
-use crate::json::words::{Count, Name};
 use crate::request::{Answer, Asked, Pairs, Read};
 use crate::service;
 use crate::state::Shared;
+use crate::words::{Count, Name};
 
 /// Counts the jobs of queues by state
 #[utoipa::path(
@@ -37,12 +37,10 @@ pub(super) async fn list(
     pairs: Pairs,
 ) -> Answer<QueueList> {
     pairs.only(&["queue", "limit", "after"])?;
-    let request = StatsRequest {
-        queues: pairs.all("queue"),
-        limit: page_of(&pairs)?,
-        after: pairs.all("after").pop(),
-        ..StatsRequest::default()
-    };
+    let request = StatsRequest::default()
+        .queues(pairs.all("queue"))
+        .limit(page_of(&pairs)?)
+        .after(pairs.all("after").pop());
     let stats = shared.engine.stats(&caller.namespace, request).await?;
     Ok(Json(QueueList::from(&stats)))
 }
@@ -181,10 +179,7 @@ pub(super) async fn purge(
         cursor: None,
     };
     if dry_run {
-        let request = StatsRequest {
-            queues: vec![queue],
-            ..StatsRequest::default()
-        };
+        let request = StatsRequest::default().queues(vec![queue]);
         let stats = shared.engine.stats(&caller.namespace, request).await?;
         answer.pending = Some(
             stats

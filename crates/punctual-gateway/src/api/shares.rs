@@ -11,10 +11,10 @@ use crate::auth::{Allowed, Blocking, Reading};
 use crate::http::{ErrorAnswer, Problem};
 use crate::job_json::SpanText;
 use crate::json::limits::ShareLine;
-use crate::json::words::Name;
 use crate::request::{Answer, Pairs, Read};
 use crate::service;
 use crate::state::Shared;
+use crate::words::Name;
 
 /// The largest shares of a queue.
 #[derive(Debug, Serialize, ToSchema)]
@@ -46,11 +46,9 @@ pub(super) async fn get(
             .filter(|top| (1..=TOP_SHARES_MAX).contains(top))
             .ok_or_else(|| Problem::invalid("top is out of range").hint("use 1 to 100"))?,
     };
-    let request = StatsRequest {
-        queues: vec![queue.clone()],
-        shares: top,
-        ..StatsRequest::default()
-    };
+    let request = StatsRequest::default()
+        .queues(vec![queue.clone()])
+        .shares(top);
     let stats = shared.engine.stats(&caller.namespace, request).await?;
     let shares = stats.queues.first().map(|queue| &queue.shares);
     Ok(Json(SharesAnswer {

@@ -42,15 +42,13 @@ pub(super) async fn stats(
     ])?;
     let minutes_told = minutes_of(&pairs)?;
     let total = pairs.is_true("total")?;
-    let request = StatsRequest {
-        queues: pairs.all("queue"),
-        history: pairs.is_true("history")? && !total,
-        due: pairs.is_true("due")? || total,
-        ends: pairs.is_true("ends")?,
-        shares: 0,
-        limit: page_of(&pairs)?,
-        after: pairs.all("after").pop(),
-    };
+    let request = StatsRequest::default()
+        .queues(pairs.all("queue"))
+        .history(pairs.is_true("history")? && !total)
+        .due(pairs.is_true("due")? || total)
+        .ends(pairs.is_true("ends")?)
+        .limit(page_of(&pairs)?)
+        .after(pairs.all("after").pop());
     let mut stats = shared.engine.stats(&caller.namespace, request).await?;
     if total {
         return sum(&shared, &caller, stats, minutes_told).await.map(Json);
@@ -97,11 +95,9 @@ async fn sum(
     }
     let mut answer = StatsAnswer::from(&stats);
     for (at, some) in stats.queues.chunks(QUEUES_AT_ONCE).enumerate() {
-        let request = StatsRequest {
-            queues: some.iter().map(|queue| queue.queue.clone()).collect(),
-            history: true,
-            ..StatsRequest::default()
-        };
+        let request = StatsRequest::default()
+            .queues(some.iter().map(|queue| queue.queue.clone()).collect())
+            .history(true);
         let past = shared.engine.stats(&caller.namespace, request).await?;
         for told in past.queues {
             // The same queues in the same order, unless one went meanwhile.

@@ -15,11 +15,7 @@ fn cancel(text: &str) -> Entry {
         cursor: None,
         limit: 10,
     };
-    let edit = Edit {
-        select,
-        action: Action::Cancel,
-        dry_run: false,
-    };
+    let edit = Edit::new(select, Action::Cancel);
     Entry::of_edit(&Caller::local(Namespace::default()), &edit)
 }
 

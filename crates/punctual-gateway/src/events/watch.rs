@@ -224,10 +224,7 @@ impl Watch {
         let (shared, namespace) = (self.shared.clone(), self.caller.namespace.clone());
         Box::pin(async move {
             pause(after_span).await;
-            let request = StatsRequest {
-                queues,
-                ..StatsRequest::default()
-            };
+            let request = StatsRequest::default().queues(queues);
             let stats = shared.engine.stats(&namespace, request).await.ok()?;
             Some(QueueList::from(&stats))
         })

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::LineError;
-use crate::json::words::Id;
+use crate::words::Id;
 
 /// How a job must end so that one that waits for it may run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -62,6 +62,6 @@ impl AfterJob {
         let job: Result<JobId, _> = self.job.parse();
         let job = job.map_err(|_| "waits for a job whose id is not a UUID".to_owned())?;
         let on = self.on.into();
-        Ok(After { job, on })
+        Ok(After::new(job, on))
     }
 }

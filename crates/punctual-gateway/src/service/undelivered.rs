@@ -60,7 +60,7 @@ impl Drop for Undelivered {
         }
         let (engine, namespace) = (self.engine.clone(), self.namespace.clone());
         runtime.spawn(async move {
-            if let Err(error) = engine.settle(&namespace, Settle { leases }).await {
+            if let Err(error) = engine.settle(&namespace, Settle::new(leases)).await {
                 tracing::debug!(%error, "a client disconnected; its claimed jobs wait until their lease expires");
             }
         });

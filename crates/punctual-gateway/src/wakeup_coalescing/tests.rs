@@ -148,11 +148,10 @@ async fn a_due_that_is_moved_forward_is_woken_up_for() {
     // They receive the wakeup in turn; the last of these passes it on to those that wake up.
     for sooner in 0..=WAKING_MAX as u32 {
         let due = SOON - millis(10) * sooner;
-        let edit = Edit {
-            select: Select::Targets(vec![ids[0].into()]),
-            action: Action::Reschedule(Due::After(due)),
-            dry_run: false,
-        };
+        let edit = Edit::new(
+            Select::Targets(vec![ids[0].into()]),
+            Action::Reschedule(Due::After(due)),
+        );
         let edited = waiting.shared.engine.edit(&namespace, edit).await;
         edited.expect("it is edited");
         let due = Some(START + due);

@@ -165,11 +165,10 @@ async fn of_a_flood_each_job_is_told_once_a_frame_as_it_is_then() {
             2 => Action::Cancel,
             _ => Action::Reschedule(Due::After(seconds(priority))),
         };
-        let edit = Edit {
-            select: Select::Targets(ids.iter().map(|id| Target::from(*id)).collect()),
+        let edit = Edit::new(
+            Select::Targets(ids.iter().map(|id| Target::from(*id)).collect()),
             action,
-            dry_run: false,
-        };
+        );
         let shop = Namespace::new("shop").expect("a name");
         under.engine.edit(&shop, edit).await.expect("edited");
     }

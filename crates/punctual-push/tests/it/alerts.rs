@@ -77,7 +77,7 @@ async fn a_schedule_without_success_is_posted_until_a_run_completes() {
     let job = &lease.jobs[0];
     let done = Settlement::new(job.id, job.attempt, Outcome::Completed);
     let leases = vec![LeaseReport::new(lease.token, vec![done])];
-    let settle = Settle { leases };
+    let settle = Settle::new(leases);
     let settled = under.engine.settle(&Namespace::default(), settle).await;
     settled.expect("it settles");
     watch.check().await.expect("it checks");
@@ -175,9 +175,7 @@ async fn claim(under: &Under, queue: &str) -> Option<(Token, JobRecord)> {
 
 async fn settle(under: &Under, (token, job): &(Token, JobRecord), outcome: Outcome) {
     let settlement = Settlement::new(job.id, job.attempt, outcome);
-    let settle = Settle {
-        leases: vec![LeaseReport::new(*token, vec![settlement])],
-    };
+    let settle = Settle::new(vec![LeaseReport::new(*token, vec![settlement])]);
     let space = Namespace::default();
     under.engine.settle(&space, settle).await.expect("settled");
 }

@@ -289,9 +289,7 @@ async fn settled(under: &Under, outcome: Outcome) -> JobId {
     let claimed = under.engine.claim(&space, claim).await.expect("a lease");
     let (lease, job) = (&claimed.leases[0], &claimed.leases[0].jobs[0]);
     let settlement = Settlement::new(job.id, job.attempt, outcome);
-    let settle = Settle {
-        leases: vec![LeaseReport::new(lease.token, vec![settlement])],
-    };
+    let settle = Settle::new(vec![LeaseReport::new(lease.token, vec![settlement])]);
     under.engine.settle(&space, settle).await.expect("settled");
     id
 }

@@ -189,9 +189,10 @@ async fn a_settle_sent_twice_brings_about_one_callback() {
     let callback = push::callback(job, &settlement).expect("it asked for one");
     settlement.effects = vec![punctual::Effect::Enqueue(Box::new(callback))];
     for _ in 0..3 {
-        let settle = Settle {
-            leases: vec![LeaseReport::new(lease.token, vec![settlement.clone()])],
-        };
+        let settle = Settle::new(vec![LeaseReport::new(
+            lease.token,
+            vec![settlement.clone()],
+        )]);
         under
             .engine
             .settle(&space, settle)

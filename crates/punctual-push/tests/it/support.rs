@@ -219,11 +219,7 @@ impl Under {
     }
 
     pub(crate) async fn edit(&self, id: JobId, action: Action) {
-        let edit = Edit {
-            select: Select::Targets(vec![id.into()]),
-            action,
-            dry_run: false,
-        };
+        let edit = Edit::new(Select::Targets(vec![id.into()]), action);
         let space = Namespace::default();
         self.engine.edit(&space, edit).await.expect("edited");
     }

@@ -14,6 +14,7 @@ use crate::transport::node::Node;
 
 /// One server, as it describes itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServerInfo {
     /// Its host and port.
     pub host: String,

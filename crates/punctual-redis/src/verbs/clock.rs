@@ -10,6 +10,7 @@ use crate::wire::control;
 
 /// How engine time of a shard stands beside the clock of its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ShardClock {
     /// The number of the shard.
     pub shard: usize,

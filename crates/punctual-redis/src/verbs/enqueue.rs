@@ -47,11 +47,7 @@ impl Calls {
             now = now.max(reply.now);
             put_back(&mut receipts, places, reply.receipts)?;
         }
-        Ok(Enqueued {
-            receipts: all(receipts)?,
-            durability,
-            now,
-        })
+        Ok(Enqueued::new(all(receipts)?, durability, now))
     }
 }
 

@@ -349,11 +349,7 @@ async fn a_cursor_of_elsewhere_is_refused() {
         cursor: Some(cursor),
         limit: 10,
     };
-    let edit = Edit {
-        select,
-        action: Action::Cancel,
-        dry_run: false,
-    };
+    let edit = Edit::new(select, Action::Cancel);
     let error = engine.edit(&here(), edit).await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     assert_eq!(drain(&engine).await.len(), 3, "nothing was cancelled");

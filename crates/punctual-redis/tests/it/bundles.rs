@@ -56,20 +56,14 @@ impl Place {
             Settlement::new(job.id, job.attempt, outcome.clone())
         };
         let report = LeaseReport::new(lease.token, which.iter().map(one).collect());
-        let settle = Settle {
-            leases: vec![report],
-        };
+        let settle = Settle::new(vec![report]);
         let settled = self.engine.settle(&here(), settle).await.expect("settle");
         let good = |verdict: &SettleVerdict| matches!(verdict, SettleVerdict::Settled { .. });
         assert!(settled.verdicts.iter().flatten().all(good), "{settled:?}");
     }
 
     async fn edit(&self, id: JobId, action: Action) {
-        let edit = Edit {
-            select: Select::Targets(vec![Target::Id(id)]),
-            action,
-            dry_run: false,
-        };
+        let edit = Edit::new(Select::Targets(vec![Target::Id(id)]), action);
         let edited = self.engine.edit(&here(), edit).await.expect("edit");
         assert_eq!(edited.matched, 1);
     }
@@ -269,9 +263,7 @@ async fn a_job_that_is_named_twice_in_a_part_is_settled_once() {
             Settlement::new(job.id, job.attempt, Outcome::Completed)
         };
         let report = LeaseReport::new(lease.token, twice.iter().map(one).collect());
-        let settle = Settle {
-            leases: vec![report],
-        };
+        let settle = Settle::new(vec![report]);
         let settled = place.engine.settle(&here(), settle).await.expect("settle");
         let repeated = |verdict: &&SettleVerdict| **verdict == SettleVerdict::Repeated;
         let verdicts = settled.verdicts.iter().flatten();

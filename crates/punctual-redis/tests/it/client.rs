@@ -114,9 +114,7 @@ impl Claimed {
     pub(crate) fn ends(&self, outcome: Outcome) -> Settle {
         let end = |job: &JobRecord| Settlement::new(job.id, job.attempt, outcome.clone());
         let report = LeaseReport::new(self.token, self.jobs.iter().map(end).collect());
-        Settle {
-            leases: vec![report],
-        }
+        Settle::new(vec![report])
     }
 
     /// Its first jobs, and the rest.

@@ -76,12 +76,12 @@ async fn one_master_that_is_away_keeps_no_other_shard_from_its_turn() {
         .await
         .expect_err("one is unknown");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
-    let ended = Settle {
-        leases: leases
+    let ended = Settle::new(
+        leases
             .iter()
             .flat_map(|lease| lease.ends(Outcome::Completed).leases)
             .collect(),
-    };
+    );
     let error = engine
         .settle(&here(), ended)
         .await

@@ -144,11 +144,7 @@ async fn a_cut_edit_or_control_is_done_once() {
     let (_server, proxy, engine, direct, _) = with_a_job().await;
     at_every_byte(&proxy, 1, || async {
         let waiting = enqueue(&direct).await.expect("enqueue");
-        let cancel = Edit {
-            select: Select::Targets(vec![waiting.into()]),
-            action: Action::Cancel,
-            dry_run: false,
-        };
+        let cancel = Edit::new(Select::Targets(vec![waiting.into()]), Action::Cancel);
         let edited = engine.edit(&here(), cancel).await.expect("edit");
         assert_eq!(edited.verdicts.len(), 1);
         assert_eq!(state(&direct, waiting).await, Some(JobState::Cancelled));

@@ -228,17 +228,16 @@ async fn a_cut_walk_ends_with_everything_done() {
     .await;
     at_every_byte(&proxy, step(), || async {
         three_wait().await;
-        let cancel = Edit {
-            select: Select::Filter {
+        let cancel = Edit::new(
+            Select::Filter {
                 filter: Filter::default()
                     .queue(QUEUE.to_owned())
                     .state(Some(JobState::Ready)),
                 cursor: None,
                 limit: 100,
             },
-            action: Action::Cancel,
-            dry_run: false,
-        };
+            Action::Cancel,
+        );
         engine.edit(&here(), cancel).await.expect("edit");
         assert_eq!(waiting().await, 0);
     })

@@ -65,11 +65,10 @@ impl<'a> Scene<'a> {
                 engine.settle(&here, ends).await.map(drop)
             }
             "edit" => {
-                let edit = Edit {
-                    select: Select::Targets(vec![Target::Id(self.waiting[1].id)]),
-                    action: Action::Cancel,
-                    dry_run: false,
-                };
+                let edit = Edit::new(
+                    Select::Targets(vec![Target::Id(self.waiting[1].id)]),
+                    Action::Cancel,
+                );
                 engine.edit(&here, edit).await.map(drop)
             }
             "get" => engine.get(&here, ids, true).await.map(drop),

@@ -334,9 +334,7 @@ async fn jobs_that_failed_are_retried_with_a_few_commands_a_call() {
             failed
         };
         let report = LeaseReport::new(lease.token, lease.jobs.iter().map(failed).collect());
-        let settle = Settle {
-            leases: vec![report],
-        };
+        let settle = Settle::new(vec![report]);
         place.engine.settle(&here(), settle).await.expect("settle");
         let failing = place.commands();
         place.set_time(seconds(5)).await;
@@ -375,11 +373,7 @@ async fn ordered_and_cancelled(after: std::time::Duration, count: usize) -> [u64
     place.look();
     place.enqueue(orders).await;
     let enqueued = place.commands();
-    let cancel = Edit {
-        select: Select::Targets(keys),
-        action: Action::Cancel,
-        dry_run: false,
-    };
+    let cancel = Edit::new(Select::Targets(keys), Action::Cancel);
     let edited: Edited = place.engine.edit(&here(), cancel).await.expect("edit");
     assert_eq!(edited.matched, count);
     let cancelled = place.commands();
@@ -414,11 +408,10 @@ async fn cancelled_jobs_are_removed_with_a_few_commands() {
     for nth in 0..3 {
         let jobs: Vec<NewJob> = orders(seconds(15), 80);
         let ids = jobs.iter().map(|job| job.id);
-        let cancel = Edit {
-            select: Select::Targets(ids.map(Target::Id).collect()),
-            action: Action::Cancel,
-            dry_run: false,
-        };
+        let cancel = Edit::new(
+            Select::Targets(ids.map(Target::Id).collect()),
+            Action::Cancel,
+        );
         place.enqueue(jobs).await;
         place.engine.edit(&here(), cancel).await.expect("edit");
         place.set_time(seconds(1 + nth)).await;
@@ -472,9 +465,7 @@ async fn held_jobs_are_released_together() {
         let job = &lease.jobs[0];
         let mut done = Settlement::new(job.id, job.attempt, Outcome::Completed);
         done.effects = effects;
-        let settle = Settle {
-            leases: vec![LeaseReport::new(lease.token, vec![done])],
-        };
+        let settle = Settle::new(vec![LeaseReport::new(lease.token, vec![done])]);
         place.engine.settle(&here(), settle).await.expect("settle");
         let released = place.commands();
         let lease = place.claim(count).await;

@@ -85,11 +85,7 @@ async fn an_idle_queue_is_forgotten_after_a_day() {
     let id = far.id;
     let engine = &claimers.engine;
     engine.enqueue(&here(), vec![far]).await.expect("enqueue");
-    let edit = Edit {
-        select: Select::Targets(vec![Target::Id(id)]),
-        action: Action::Cancel,
-        dry_run: false,
-    };
+    let edit = Edit::new(Select::Targets(vec![Target::Id(id)]), Action::Cancel);
     engine.edit(&here(), edit).await.expect("edit");
     let queues = async || {
         let stats = engine.stats(&here(), StatsRequest::default()).await;

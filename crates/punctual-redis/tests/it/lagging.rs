@@ -72,11 +72,7 @@ impl Lag {
     }
 
     async fn edit(&self, id: JobId, action: Action) {
-        let edit = Edit {
-            select: Select::Targets(vec![id.into()]),
-            action,
-            dry_run: false,
-        };
+        let edit = Edit::new(Select::Targets(vec![id.into()]), action);
         let edited = self.engine.edit(&here(), edit).await.expect("edit");
         assert_eq!(edited.matched, 1);
     }

@@ -63,11 +63,7 @@ fn digest(server: &TestServer) -> String {
 }
 
 async fn edits(engine: &RedisEngine, job: &NewJob, action: Action) {
-    let edit = Edit {
-        select: Select::Targets(vec![Target::Id(job.id)]),
-        action,
-        dry_run: false,
-    };
+    let edit = Edit::new(Select::Targets(vec![Target::Id(job.id)]), action);
     let edited = engine.edit(&here(), edit).await.expect("edit");
     assert_eq!(edited.matched, 1, "{edited:?}");
 }
@@ -148,11 +144,7 @@ async fn no_edit_writes_over_a_record_of_a_later_format() {
         let error = sent.expect_err("its id is not free");
         assert_eq!(error.kind(), ErrorKind::DataDamaged, "{error}");
         for action in [Action::Cancel, Action::Reprioritise(1), Action::Delete] {
-            let edit = Edit {
-                select: Select::Targets(vec![Target::Id(job.id)]),
-                action,
-                dry_run: false,
-            };
+            let edit = Edit::new(Select::Targets(vec![Target::Id(job.id)]), action);
             if let Ok(edited) = engine.edit(&here(), edit).await {
                 assert_eq!(edited.matched, 0, "{edited:?}");
             }

@@ -30,9 +30,7 @@ impl Lost {
         enqueue(&direct).await.expect("enqueue");
         let lease = claim(&engine, 1).await.expect("claim").remove(0);
         let ended = Settlement::new(lease.jobs[0].id, 1, outcome);
-        let settle = Settle {
-            leases: vec![LeaseReport::new(lease.token, vec![ended])],
-        };
+        let settle = Settle::new(vec![LeaseReport::new(lease.token, vec![ended])]);
         Self {
             _server: server,
             proxy,
@@ -75,9 +73,7 @@ async fn a_settle_that_was_taken_is_not_said_to_have_lost_its_lease() {
     let sent = lost.taken(JobState::Ready).await;
     let again = claim(&lost.direct, 1).await.expect("claim").remove(0);
     let ended = Settlement::new(again.jobs[0].id, 2, Outcome::Completed);
-    let settle = Settle {
-        leases: vec![LeaseReport::new(again.token, vec![ended])],
-    };
+    let settle = Settle::new(vec![LeaseReport::new(again.token, vec![ended])]);
     lost.direct.settle(&here(), settle).await.expect("settle");
     lost.proxy.set_weather(Weather::Fair);
     let error = sent.await.expect("no panic").expect_err("it is open");

@@ -314,11 +314,11 @@ impl Both {
             _ => Outcome::Dead,
         };
         let end = |job: &JobRecord| Settlement::new(job.id, job.attempt, outcome.clone());
-        let ends = |lease: &Lease| Settle {
-            leases: vec![LeaseReport::new(
+        let ends = |lease: &Lease| {
+            Settle::new(vec![LeaseReport::new(
                 lease.token,
                 lease.jobs.iter().map(end).collect(),
-            )],
+            )])
         };
         self.memory
             .settle(&here(), ends(&one))
@@ -339,11 +339,7 @@ impl Both {
             1 => Action::Reprioritise((how % 10) as u8),
             _ => Action::Reschedule(Due::After(millis(how))),
         };
-        let edit = Edit {
-            select: Select::Targets(vec![Target::Id(*id)]),
-            action,
-            dry_run: false,
-        };
+        let edit = Edit::new(Select::Targets(vec![Target::Id(*id)]), action);
         self.memory.edit(&here(), edit.clone()).await.expect("edit");
         self.redis.edit(&here(), edit).await.expect("edit");
     }

@@ -109,11 +109,7 @@ async fn lease(engine: &RedisEngine, queue: &str, count: usize) {
 }
 
 async fn cancel(engine: &RedisEngine, id: JobId) {
-    let edit = Edit {
-        select: Select::Targets(vec![Target::Id(id)]),
-        action: Action::Cancel,
-        dry_run: false,
-    };
+    let edit = Edit::new(Select::Targets(vec![Target::Id(id)]), Action::Cancel);
     engine.edit(&here(), edit).await.expect("edit");
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn ends_with(lease: &Claimed, effects: Vec<Effect>) -> Settle {
     let mut settlement = Settlement::new(job.id, job.attempt, Outcome::Completed);
     settlement.effects = effects;
     let leases = vec![LeaseReport::new(lease.token, vec![settlement])];
-    Settle { leases }
+    Settle::new(leases)
 }
 
 pub(crate) fn enqueues(jobs: &[NewJob]) -> Vec<Effect> {

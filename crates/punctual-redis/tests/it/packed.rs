@@ -24,14 +24,7 @@ use crate::packer::{
 /// keeps workers awake.
 async fn works(engine: &RedisEngine, namespace: &Namespace, what: &str) {
     let queues = engine
-        .stats(
-            namespace,
-            StatsRequest {
-                history: true,
-                due: true,
-                ..StatsRequest::default()
-            },
-        )
+        .stats(namespace, StatsRequest::default().history(true).due(true))
         .await;
     let queues = queues
         .unwrap_or_else(|error| panic!("{what}: stats: {error}"))
@@ -49,11 +42,7 @@ async fn works(engine: &RedisEngine, namespace: &Namespace, what: &str) {
             cursor: None,
             limit: 100,
         };
-        let edit = Edit {
-            select,
-            action: Action::RunNow,
-            dry_run: false,
-        };
+        let edit = Edit::new(select, Action::RunNow);
         let edited = engine.edit(namespace, edit).await;
         edited.unwrap_or_else(|error| panic!("{what}: edit: {error}"));
         for queue in &queues {
@@ -69,7 +58,7 @@ async fn works(engine: &RedisEngine, namespace: &Namespace, what: &str) {
                         lease.token,
                         lease.jobs.iter().map(end).collect(),
                     )];
-                    let settled = engine.settle(namespace, Settle { leases }).await;
+                    let settled = engine.settle(namespace, Settle::new(leases)).await;
                     let settled = settled.unwrap_or_else(|error| panic!("{what}: settle: {error}"));
                     let good = |it: &SettleVerdict| matches!(it, SettleVerdict::Settled { .. });
                     assert!(
@@ -389,9 +378,7 @@ async fn a_settled_job_is_known_whatever_was_settled_beside_it() {
     let reports = leases
         .iter()
         .flat_map(|lease| lease.ends(Outcome::Completed).leases);
-    let settle = Settle {
-        leases: reports.collect(),
-    };
+    let settle = Settle::new(reports.collect());
     let settled = engine.settle(&here(), settle).await.expect("settle");
     assert_eq!(settled.verdicts.concat().len(), 271);
     for jobs in [first, last] {

@@ -191,13 +191,24 @@ fn deliver() -> Vec<u8> {
     ])
 }
 
+/// The arguments of a call with a body.
+fn of(body: Vec<u8>) -> Vec<Vec<u8>> {
+    vec![[&ANY[..], &body].concat()]
+}
+
+fn id(last: u8) -> Vec<u8> {
+    [&[0; 15][..], &[last]].concat()
+}
+
+fn target() -> Vec<u8> {
+    [&[0x91, 0x91, 0xb0][..], &id(1)].concat()
+}
+
 /// Calls by their function and arguments, that are good as they are.
 pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let one = one_job;
-    let of = |body: Vec<u8>| vec![[&ANY[..], &body].concat()];
     let claim = claim_of(1, &map(&[("h", b"\xa1h"), ("s", &[1]), ("b", &[0])]));
-    let id = |last| [&[0; 15][..], &[last]].concat();
-    let target = [&[0x91, 0x91, 0xb0][..], &id(1)].concat();
+    let target = target();
     let effect = packed_job(3, &front(0, "", &[]), b"{}");
     let mut settle = [&ANY[..], &[0, 1], &[7; 16], &[0, 0, 0, 0, 2, 0, 1], &id(1)].concat();
     settle.extend([0, 0, 0, 1, 1, 31, 0, 0, 0, 0, 0, 0, 0, 1]);
@@ -248,54 +259,11 @@ pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
             ])),
         ),
         (
-            "control",
-            of(map(&[("c", &[2]), ("q", b"\xa6orders"), ("li", &[9])])),
-        ),
-        (
-            "control",
-            of(map(&[
-                ("c", &[5]),
-                ("na", b"\xacqueue/orders"),
-                ("ex", &[0]),
-                ("v", b"\xa6\x00\x81\xa2mp\x09"),
-            ])),
-        ),
-        (
-            "control",
-            of(map(&[
-                ("c", &[5]),
-                ("na", b"\xa9limit/api"),
-                ("ex", &[0]),
-                (
-                    "v",
-                    b"\xb0\x03\x82\xa2lc\x01\xa2lr\x94\x00\x02\xcd\x10\x00\x01",
-                ),
-            ])),
-        ),
-        (
-            "control",
-            of(map(&[("c", &[10]), ("na", b"\xa3api"), ("sp", &[9])])),
-        ),
-        ("control", of(map(&[("c", &[11]), ("na", b"\xa3api")]))),
-        (
-            "control",
-            of(map(&[("c", &[12]), ("af", b"\xa1a"), ("li", &[9])])),
-        ),
-        (
             "watch",
             of(map(&[
                 ("t", &[&[0x91, 0xb0][..], &id(1)].concat()),
                 ("p", process),
                 ("un", &[9]),
-            ])),
-        ),
-        (
-            "control",
-            of(map(&[
-                ("c", &[7]),
-                ("q", b"\xa6orders"),
-                ("st", &[1]),
-                ("cu", b"\xa10"),
             ])),
         ),
         ("deliver", of(deliver())),
@@ -331,8 +299,40 @@ pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
             ])),
         ),
     ];
+    calls.extend(good_controls().into_iter().map(|call| ("control", call)));
     calls.extend(completed().into_iter().map(|call| ("settle", vec![call])));
     calls
+}
+
+/// Arguments of controls that are good as they are.
+fn good_controls() -> Vec<Vec<Vec<u8>>> {
+    vec![
+        of(map(&[("c", &[2]), ("q", b"\xa6orders"), ("li", &[9])])),
+        of(map(&[
+            ("c", &[5]),
+            ("na", b"\xacqueue/orders"),
+            ("ex", &[0]),
+            ("v", b"\xa6\x00\x81\xa2mp\x09"),
+        ])),
+        of(map(&[
+            ("c", &[5]),
+            ("na", b"\xa9limit/api"),
+            ("ex", &[0]),
+            (
+                "v",
+                b"\xb0\x03\x82\xa2lc\x01\xa2lr\x94\x00\x02\xcd\x10\x00\x01",
+            ),
+        ])),
+        of(map(&[("c", &[10]), ("na", b"\xa3api"), ("sp", &[9])])),
+        of(map(&[("c", &[11]), ("na", b"\xa3api")])),
+        of(map(&[("c", &[12]), ("af", b"\xa1a"), ("li", &[9])])),
+        of(map(&[
+            ("c", &[7]),
+            ("q", b"\xa6orders"),
+            ("st", &[1]),
+            ("cu", b"\xa10"),
+        ])),
+    ]
 }
 
 /// A function's answer, its first line.

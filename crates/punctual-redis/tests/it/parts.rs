@@ -120,11 +120,10 @@ async fn each_hash_has_its_share_of_jobs_made_over_time() {
     assert_eq!(BTreeSet::from_iter(found), all);
     let done = drain(&engine).await;
     assert_eq!(done.len(), 320 + 640 + 64, "each runs once");
-    let cancel = Edit {
-        select: Select::Targets(plain_later.iter().map(|job| Target::Id(job.id)).collect()),
-        action: Action::Cancel,
-        dry_run: false,
-    };
+    let cancel = Edit::new(
+        Select::Targets(plain_later.iter().map(|job| Target::Id(job.id)).collect()),
+        Action::Cancel,
+    );
     assert_eq!(
         engine.edit(&here(), cancel).await.expect("edit").matched,
         320

@@ -157,11 +157,7 @@ async fn looks_and_edits(engine: &RedisEngine, namespace: &Namespace) {
     assert!(listed.jobs.iter().any(|job| job.id == one.id));
     let stats = engine.stats(namespace, StatsRequest::default()).await;
     assert!(!stats.expect("stats").queues.is_empty());
-    let edit = Edit {
-        select: Select::Targets(target()),
-        action: Action::Cancel,
-        dry_run: false,
-    };
+    let edit = Edit::new(Select::Targets(target()), Action::Cancel);
     assert_eq!(engine.edit(namespace, edit).await.expect("edit").matched, 1);
     let queue = QUEUE.to_owned();
     let resumed = engine.control(namespace, Control::Resume { queue }).await;

@@ -89,10 +89,7 @@ async fn a_lost_record_leaves_no_slot_of_its_share_behind() {
     }
     let next = claim(&engine, 5).await.expect("claim").remove(0);
     assert_eq!(next.jobs.len(), 1, "the slot is free again");
-    let request = StatsRequest {
-        shares: 10,
-        ..StatsRequest::default()
-    };
+    let request = StatsRequest::default().shares(10);
     let stats = engine.stats(&here(), request).await.expect("stats");
     let share = &stats.queues[0].shares[0];
     assert_eq!((share.ready, share.active), (1, 1));
@@ -188,9 +185,7 @@ fn ends(lease: &Lease) -> Settle {
         Settlement::new(job.id, job.attempt, outcome)
     };
     let jobs = lease.jobs.iter().enumerate().map(end).collect();
-    Settle {
-        leases: vec![LeaseReport::new(lease.token, jobs)],
-    }
+    Settle::new(vec![LeaseReport::new(lease.token, jobs)])
 }
 
 /// Shares of one job are known by the bytes of their row; turns are as if they were not.

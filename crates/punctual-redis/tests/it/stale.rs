@@ -10,11 +10,10 @@ use crate::client::{QUEUE, claim, drain, here};
 const LIST: &str = "punctual:{default/0}:r:5:orders";
 
 async fn edit(place: &Place, ids: &[JobId], action: Action) {
-    let edit = Edit {
-        select: Select::Targets(ids.iter().copied().map(Target::Id).collect()),
+    let edit = Edit::new(
+        Select::Targets(ids.iter().copied().map(Target::Id).collect()),
         action,
-        dry_run: false,
-    };
+    );
     let edited = place.engine.edit(&here(), edit).await.expect("edit");
     assert_eq!(edited.matched, ids.len());
 }

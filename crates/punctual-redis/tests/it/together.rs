@@ -87,11 +87,7 @@ async fn jobs_of_calls_sent_together_are_listed_and_outlive_cancelled_ones() {
     // So many that those who are left in line are looked at.
     for some in others.chunks(500) {
         let targets = some.iter().map(|(_, id)| Target::Id(*id)).collect();
-        let cancel = Edit {
-            select: Select::Targets(targets),
-            action: Action::Cancel,
-            dry_run: false,
-        };
+        let cancel = Edit::new(Select::Targets(targets), Action::Cancel);
         engine.edit(&here(), cancel).await.expect("edit");
     }
     let kept: BTreeSet<JobId> = kept.into_iter().map(|(_, id)| id).collect();

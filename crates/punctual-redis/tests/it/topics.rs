@@ -44,7 +44,7 @@ async fn settle(engine: &RedisEngine, lease: &Claimed, version: u64) -> SettleVe
     let mut settlement = Settlement::new(job.id, job.attempt, Outcome::Completed);
     settlement.guard = Some(Guard::new(TOPICS, version));
     let leases = vec![LeaseReport::new(lease.token, vec![settlement])];
-    let settled = engine.settle(&here(), Settle { leases }).await;
+    let settled = engine.settle(&here(), Settle::new(leases)).await;
     settled.expect("settle").verdicts.remove(0).remove(0)
 }
 

@@ -129,11 +129,7 @@ impl Troubled<'_> {
         assert_eq!(listed.jobs.len(), 1);
         let stats = engine.stats(namespace, StatsRequest::default());
         assert_eq!(self.call("stats", stats).await.queues.len(), 1);
-        let edit = Edit {
-            select: Select::Targets(target()),
-            action: Action::Reprioritise(3),
-            dry_run: false,
-        };
+        let edit = Edit::new(Select::Targets(target()), Action::Reprioritise(3));
         let edited = self.call("edit", engine.edit(namespace, edit)).await;
         assert_eq!(edited.matched, 1);
         let resume = Control::Resume {
@@ -184,11 +180,7 @@ impl Troubled<'_> {
             panic!("it has changed");
         };
         assert!(!gap && changes.iter().any(|change| change.id == job.id));
-        let cancels = Edit {
-            select: Select::Targets(vec![Target::Id(job.id)]),
-            action: Action::Cancel,
-            dry_run: false,
-        };
+        let cancels = Edit::new(Select::Targets(vec![Target::Id(job.id)]), Action::Cancel);
         let cancelled = self.call("edit", engine.edit(namespace, cancels)).await;
         assert_eq!(cancelled.matched, 1);
         self.call("maintain", engine.maintain()).await;

@@ -66,13 +66,11 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
             }
         }
     }
-    let everything = StatsRequest {
-        history: true,
-        due: true,
-        ends: true,
-        shares: 100,
-        ..StatsRequest::default()
-    };
+    let everything = StatsRequest::default()
+        .history(true)
+        .due(true)
+        .ends(true)
+        .shares(100);
     let stats = pile.engine.stats(&here, everything);
     pile.meter.bounded("stats", stats).await.expect("stats");
     pile.meter
@@ -91,11 +89,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
             for _ in 0..LEASES {
                 let edited = pile.engine.edit(
                     &here,
-                    Edit {
-                        select: select.next(),
-                        action: action.clone(),
-                        dry_run,
-                    },
+                    Edit::new(select.next(), action.clone()).dry_run(dry_run),
                 );
                 let name = if dry_run { "dry run" } else { what };
                 let edited = pile.meter.bounded_by(name, CHANGES_MAX, edited).await;
@@ -224,11 +218,7 @@ async fn a_job_of_a_long_list_that_is_moved_forward_runs_when_it_is_due() {
         }
     }
     let moved = moved.expect("jobs were sent");
-    let edit = |action| Edit {
-        select: Select::Targets(vec![Target::Id(moved)]),
-        action,
-        dry_run: false,
-    };
+    let edit = |action| Edit::new(Select::Targets(vec![Target::Id(moved)]), action);
     for action in [
         Action::Reprioritise(3),
         Action::Reschedule(Due::After(hours(10))),
@@ -254,11 +244,10 @@ async fn jobs_of_a_long_list_that_were_changed_are_listed_once() {
     for some in jobs.chunks(BATCH) {
         let sent = pile.engine.enqueue(&here, some.to_vec()).await;
         sent.expect("enqueue");
-        let edit = Edit {
-            select: Select::Targets(some.iter().map(|job| Target::Id(job.id)).collect()),
-            action: Action::Reprioritise(2),
-            dry_run: false,
-        };
+        let edit = Edit::new(
+            Select::Targets(some.iter().map(|job| Target::Id(job.id)).collect()),
+            Action::Reprioritise(2),
+        );
         let edited = pile.engine.edit(&here, edit).await.expect("edit");
         assert_eq!(edited.matched, some.len());
     }

@@ -129,14 +129,10 @@ async fn forge(begun: &Begun, lease: &Lease) -> punctual::Result<()> {
     begun.engine.extend(&namespace, vec![extend]).await?;
     let ends = lease.jobs.iter();
     let ends = ends.map(|job| Settlement::new(job.id, job.attempt, Outcome::Completed));
-    let ends = Settle {
-        leases: vec![LeaseReport::new(token, ends.collect())],
-    };
+    let ends = Settle::new(vec![LeaseReport::new(token, ends.collect())]);
     begun.engine.settle(&namespace, ends).await.map(drop)
 }
 
 fn report(lease: &Lease, ends: Vec<Settlement>) -> Settle {
-    Settle {
-        leases: vec![LeaseReport::new(lease.token, ends)],
-    }
+    Settle::new(vec![LeaseReport::new(lease.token, ends)])
 }

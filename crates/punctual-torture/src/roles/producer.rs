@@ -132,11 +132,7 @@ impl Producer {
         let Some(id) = self.sent.remove(some) else {
             return;
         };
-        let edit = Edit {
-            select: Select::Targets(vec![Target::Id(id)]),
-            action: Action::Cancel,
-            dry_run: false,
-        };
+        let edit = Edit::new(Select::Targets(vec![Target::Id(id)]), Action::Cancel);
         // Written down by the recorder, whatever the answer.
         let _ = self.begun.engine.edit(&Namespace::default(), edit).await;
     }

@@ -10,6 +10,7 @@ use crate::time::Timestamp;
 
 /// A change to jobs that are named or found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Edit {
     /// Which jobs.
     pub select: Select,
@@ -147,6 +148,22 @@ impl Action {
 }
 
 impl Edit {
+    /// This action to each of these jobs.
+    pub fn new(select: Select, action: Action) -> Self {
+        Self {
+            select,
+            action,
+            dry_run: false,
+        }
+    }
+
+    /// Whether only to say what would be done.
+    #[must_use]
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
     /// Checks a new payload against the limits; engines call it for each edit.
     pub fn check_payload(&self, limits: &Limits) -> Result<()> {
         let Action::UpdatePayload(payload) = &self.action else {

@@ -8,6 +8,7 @@ use crate::time::Timestamp;
 
 /// The answer to an enqueue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Enqueued {
     /// One per job, in the order sent.
     pub receipts: Vec<Receipt>,
@@ -15,6 +16,17 @@ pub struct Enqueued {
     pub durability: Durability,
     /// Engine time.
     pub now: Timestamp,
+}
+
+impl Enqueued {
+    /// The answer of an engine: one receipt per job, in the order sent.
+    pub fn new(receipts: Vec<Receipt>, durability: Durability, now: Timestamp) -> Self {
+        Self {
+            receipts,
+            durability,
+            now,
+        }
+    }
 }
 
 /// What became of one job that was sent.

@@ -15,6 +15,7 @@ use crate::job::check_name;
 /// assert!(Guard::new("queue/mail", 7).check().is_err(), "the engine owns its settings");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Guard {
     /// The record: one of bytes, neither the settings of a queue nor a schedule.
     pub record: String,

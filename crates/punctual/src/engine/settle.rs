@@ -13,6 +13,7 @@ use crate::time::Timestamp;
 /// lateness and samples of run time, and at most `batch_bytes` of payloads in its effects. With
 /// more of anything it is refused whole, `batch_too_large`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Settle {
     /// The leases, in order.
     pub leases: Vec<LeaseReport>,
@@ -22,8 +23,16 @@ pub struct Settle {
 /// microseconds. A longer sample counts as that.
 pub const SAMPLE_US_MAX: u64 = 3_600_000_000;
 
+impl Settle {
+    /// The reports of these leases, in order.
+    pub fn new(leases: Vec<LeaseReport>) -> Self {
+        Self { leases }
+    }
+}
+
 /// How some or all jobs of one lease ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LeaseReport {
     /// The lease's token.
     pub token: Token,
@@ -44,6 +53,20 @@ impl LeaseReport {
             lateness_us: Vec::new(),
             run_time_us: Vec::new(),
         }
+    }
+
+    /// With lateness of handler starts since the last report, in microseconds.
+    #[must_use]
+    pub fn lateness_us(mut self, lateness_us: Vec<u64>) -> Self {
+        self.lateness_us = lateness_us;
+        self
+    }
+
+    /// With run times since the last report, in microseconds.
+    #[must_use]
+    pub fn run_time_us(mut self, run_time_us: Vec<u64>) -> Self {
+        self.run_time_us = run_time_us;
+        self
     }
 }
 

@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 
 /// What statistics to answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StatsRequest {
     /// The queues; every queue of the namespace if empty.
     pub queues: Vec<String>,
@@ -35,6 +36,57 @@ pub struct StatsRequest {
 
 /// Queues that one page of statistics has at most.
 pub const STATS_PAGE_MAX: usize = 1_000;
+
+impl StatsRequest {
+    /// Only these queues; every queue of the namespace if empty.
+    #[must_use]
+    pub fn queues(mut self, queues: Vec<String>) -> Self {
+        self.queues = queues;
+        self
+    }
+
+    /// Whether to answer the history by minutes.
+    #[must_use]
+    pub fn history(mut self, history: bool) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// Whether to answer the due histogram.
+    #[must_use]
+    pub fn due(mut self, due: bool) -> Self {
+        self.due = due;
+        self
+    }
+
+    /// Whether to answer the last jobs that ended.
+    #[must_use]
+    pub fn ends(mut self, ends: bool) -> Self {
+        self.ends = ends;
+        self
+    }
+
+    /// How many shares of each queue to answer.
+    #[must_use]
+    pub fn shares(mut self, shares: usize) -> Self {
+        self.shares = shares;
+        self
+    }
+
+    /// Queues of one page; all in one answer if 0.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The page begins after this name.
+    #[must_use]
+    pub fn after(mut self, after: Option<String>) -> Self {
+        self.after = after;
+        self
+    }
+}
 
 /// The answer to a stats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -131,6 +131,7 @@ pub enum Event {
 
 /// One allowed step of a job's life, with the counters that it raises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Transition {
     /// The state before.
     pub from: JobState,

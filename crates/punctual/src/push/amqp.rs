@@ -29,6 +29,7 @@ pub fn is_amqp_queue(name: &str) -> bool {
 /// # Ok::<(), punctual::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AmqpTarget<'a> {
     /// The exchange; empty for the default one.
     pub exchange: &'a str,

@@ -173,6 +173,7 @@ fn taken(receipt: Receipt) -> Result<()> {
 
 /// A flow that was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SentFlow {
     /// Its name.
     pub name: String,
@@ -519,6 +520,7 @@ impl Flows {
 
 /// What a recount says.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recounted {
     /// The steps by what their jobs say.
     pub counted: FlowCounts,

@@ -164,6 +164,7 @@ pub struct Topics(Queue);
 
 /// A subscription, and why a message would not match it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct MatchLine {
     /// The subscription.
     pub subscription: Subscription,

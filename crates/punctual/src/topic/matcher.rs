@@ -30,6 +30,7 @@ struct Node {
 
 /// One subscription, and why a message does not match it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Match<'a> {
     /// The subscription.
     pub subscription: &'a Subscription,

@@ -24,6 +24,7 @@ pub struct Message {
 
 /// What becomes of a message for one subscription.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Copied {
     /// The name of the subscription.
     pub subscription: String,

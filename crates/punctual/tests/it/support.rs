@@ -202,7 +202,7 @@ impl Engine for Probe {
             gate.acquire().await.unwrap().forget();
         }
         let (leases, all) = self.there(settle.leases, |lease| lease.token);
-        let settle = Settle { leases };
+        let settle = Settle::new(leases);
         let settled = self.through("settle", self.inner.settle(namespace, settle));
         let settled = settled.await?;
         all.then_some(settled).ok_or_else(is_away)

@@ -109,30 +109,33 @@ async fn a_stale_lease_is_refused(database: &Database) {
         database.take(&id, 1, by(8)).await,
         Ok(Taken::Done(_))
     ));
+    a_new_generation_ends_the_older_one(database, &id).await;
+}
 
-    // A new generation, and the end of the record: attempts at what was wanted write nothing.
+/// With a new generation, and at the end of the record, attempts at what was wanted write nothing.
+async fn a_new_generation_ends_the_older_one(database: &Database, id: &str) {
     assert!(
         database
-            .ask_again(&id, 1, Again::ResultIsOld)
+            .ask_again(id, 1, Again::ResultIsOld)
             .await
             .expect("it asks")
     );
     assert!(
         !database
-            .ask_again(&id, 1, Again::ResultIsOld)
+            .ask_again(id, 1, Again::ResultIsOld)
             .await
             .expect("it answers"),
         "of two callers one asks"
     );
     assert!(matches!(
-        database.take(&id, 1, by(9)).await,
+        database.take(id, 1, by(9)).await,
         Ok(Taken::NotWanted)
     ));
-    let Taken::Ours(again) = database.take(&id, 2, by(10)).await.expect("it takes") else {
+    let Taken::Ours(again) = database.take(id, 2, by(10)).await.expect("it takes") else {
         panic!()
     };
     assert_eq!((again.state.as_str(), again.byte_offset), ("processed", 0));
-    database.expire(&id).await.expect("it ends");
+    database.expire(id).await.expect("it ends");
     assert!(
         !database
             .add_rows(&again, 1, &["[1]".into()], 10, 1)
@@ -146,21 +149,21 @@ async fn a_stale_lease_is_refused(database: &Database) {
             .expect("it answers")
     );
     assert!(matches!(
-        database.take(&id, 2, by(11)).await,
+        database.take(id, 2, by(11)).await,
         Ok(Taken::NotWanted)
     ));
     assert_eq!(database.bytes_kept().await.expect("a number"), 0);
-    database.expire(&id).await.expect("it ends once");
+    database.expire(id).await.expect("it ends once");
     assert_eq!(database.bytes_kept().await.expect("a number"), 0);
     database
-        .delete_rows(&id, i64::MAX)
+        .delete_rows(id, i64::MAX)
         .await
         .expect("it deletes");
-    assert!(database.rows(&id, 1, 0, 9).await.expect("rows").is_empty());
+    assert!(database.rows(id, 1, 0, 9).await.expect("rows").is_empty());
     // A deletion stores the job that removes the bytes, whatever is away.
     let jobs = || async { database.outbox(100).await.expect("rows").len() };
     let before = jobs().await;
-    database.delete(&id).await.expect("it ends");
+    database.delete(id).await.expect("it ends");
     assert_eq!(jobs().await, before + 1);
 }
 

@@ -107,10 +107,7 @@ impl Args {
             left -= part;
         }
         let small = self.measure(place).await?;
-        let request = StatsRequest {
-            queues: vec![QUEUE.into()],
-            ..StatsRequest::default()
-        };
+        let request = StatsRequest::default().queues(vec![QUEUE.into()]);
         let stats = session.engine.stats(&session.namespace, request).await?;
         let left = stats
             .queues

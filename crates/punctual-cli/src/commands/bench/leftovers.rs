@@ -51,11 +51,7 @@ async fn delete_jobs(session: &Session) -> Result<()> {
             cursor,
             limit: LIMIT,
         };
-        let edit = Edit {
-            select,
-            action: Action::Delete,
-            dry_run: false,
-        };
+        let edit = Edit::new(select, Action::Delete);
         cursor = session.engine.edit(&session.namespace, edit).await?.cursor;
         if cursor.is_none() {
             return Ok(());

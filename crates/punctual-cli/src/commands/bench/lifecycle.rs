@@ -207,11 +207,10 @@ impl Load {
                         key: key(*nth),
                     };
                     let places = places.start as usize..places.end as usize;
-                    let edit = Edit {
-                        select: Select::Targets(numbers[places].iter().map(target).collect()),
-                        action: Action::Cancel,
-                        dry_run: false,
-                    };
+                    let edit = Edit::new(
+                        Select::Targets(numbers[places].iter().map(target).collect()),
+                        Action::Cancel,
+                    );
                     let edited = engine.edit(&namespace, edit).await?;
                     let is_done = |(_, verdict): &(Option<JobId>, EditVerdict)| {
                         *verdict == EditVerdict::Done(JobState::Cancelled)

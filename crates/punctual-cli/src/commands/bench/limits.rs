@@ -181,10 +181,7 @@ impl Args {
 
     async fn is_empty(&self, place: &Place) -> Result<bool> {
         let session = &place.session;
-        let request = StatsRequest {
-            queues: vec![QUEUE.into()],
-            ..StatsRequest::default()
-        };
+        let request = StatsRequest::default().queues(vec![QUEUE.into()]);
         let stats = session.engine.stats(&session.namespace, request).await?;
         let left = |counts: &punctual::engine::Counts| {
             counts.pending() + counts.of(punctual::JobState::Active)

@@ -150,9 +150,7 @@ impl Neighbours<'_> {
     }
 
     async fn settle(&self, leases: &[LeaseReport]) -> punctual::Result<()> {
-        let settle = Settle {
-            leases: leases.to_vec(),
-        };
+        let settle = Settle::new(leases.to_vec());
         self.engine.settle(self.namespace, settle).await.map(drop)
     }
 
@@ -181,17 +179,10 @@ impl Neighbours<'_> {
         self.engine.enqueue(self.namespace, own).await?;
         let mut measured = [const { Vec::new() }; 3];
         for id in ids.into_iter().take(CALLS) {
-            let page = StatsRequest {
-                limit: PAGE,
-                ..StatsRequest::default()
-            };
+            let page = StatsRequest::default().limit(PAGE);
             let stats = self.engine.stats(self.namespace, page);
             measured[0].push(cpu.of(stats).await?.0);
-            let cancel = Edit {
-                select: Select::Targets(vec![Target::Id(id)]),
-                action: Action::Cancel,
-                dry_run: false,
-            };
+            let cancel = Edit::new(Select::Targets(vec![Target::Id(id)]), Action::Cancel);
             let cancel = self.engine.edit(self.namespace, cancel);
             measured[2].push(cpu.of(cancel).await?.0);
             let claim = self.claim(Claim::new(self.worker, OWN, 1));

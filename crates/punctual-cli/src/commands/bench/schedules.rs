@@ -168,7 +168,7 @@ async fn claim(session: &Session, due: Timestamp) -> Result<Vec<Duration>> {
         ));
     }
     if !leases.is_empty() {
-        let settle = Settle { leases };
+        let settle = Settle::new(leases);
         session.engine.settle(&session.namespace, settle).await?;
     }
     Ok(all)

@@ -360,11 +360,7 @@ impl Which {
     async fn send(&self, session: &Session, select: Select, action: &Action) -> Result<Edited> {
         // Jobs that are named are meant; jobs that are found are meant once somebody says so.
         let dry_run = self.dry_run || (matches!(select, Select::Filter { .. }) && !self.yes);
-        let edit = Edit {
-            select,
-            action: action.clone(),
-            dry_run,
-        };
+        let edit = Edit::new(select, action.clone()).dry_run(dry_run);
         Ok(session.engine.edit(&session.namespace, edit).await?)
     }
 

@@ -23,11 +23,9 @@ async fn last(
     if !info.capabilities.contains(&Capability::Ends) {
         return Ok((Vec::new(), info.now));
     }
-    let request = StatsRequest {
-        queues: queue.map(str::to_owned).into_iter().collect(),
-        ends: true,
-        ..StatsRequest::default()
-    };
+    let request = StatsRequest::default()
+        .queues(queue.map(str::to_owned).into_iter().collect())
+        .ends(true);
     let stats = session.engine.stats(&session.namespace, request).await?;
     let each = stats.queues.into_iter();
     let mut ends: Vec<_> = each

@@ -90,11 +90,7 @@ async fn edit_all(
             cursor,
             limit: 1_000,
         };
-        let edit = Edit {
-            select,
-            action: action.clone(),
-            dry_run,
-        };
+        let edit = Edit::new(select, action.clone()).dry_run(dry_run);
         let edited = session.engine.edit(&session.namespace, edit).await?;
         let changes = edited.verdicts.iter().filter(|(_, v)| v.is_change());
         changed += changes.count() as u64;

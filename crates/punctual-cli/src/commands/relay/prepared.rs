@@ -230,10 +230,7 @@ impl Prepared {
         if self.takes_targets {
             return Ok(targets::find(engine, namespace).await?.1);
         }
-        let request = StatsRequest {
-            queues: vec![self.queue.clone()],
-            ..StatsRequest::default()
-        };
+        let request = StatsRequest::default().queues(vec![self.queue.clone()]);
         let stats = engine.stats(namespace, request).await?;
         let first = stats.queues.first();
         Ok(first.map_or(0, |one| one.counts.of(JobState::Ready)))

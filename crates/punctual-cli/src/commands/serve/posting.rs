@@ -91,10 +91,9 @@ impl Options {
         Guard::new().trust(url).check(url).map_err(|error| {
             Failure::usage(format!("--alert {url:?} cannot be posted to")).hint(error.message())
         })?;
-        let rules = AlertRules {
-            late: self.alert_late.unwrap_or(minutes(1)),
-            dead: self.alert_dead.unwrap_or(1),
-        };
+        let rules = AlertRules::default()
+            .late(self.alert_late.unwrap_or(minutes(1)))
+            .dead(self.alert_dead.unwrap_or(1));
         let (home, watched) = (home.clone(), watched.to_vec());
         Ok(Alerts::new(engine.clone(), home, watched, url, rules))
     }

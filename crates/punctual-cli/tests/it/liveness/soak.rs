@@ -194,7 +194,7 @@ async fn work_off(engine: &dyn Engine) -> usize {
             .sum::<usize>();
         let leases = claimed.leases.iter().map(report).collect();
         engine
-            .settle(&here(), Settle { leases })
+            .settle(&here(), Settle::new(leases))
             .await
             .expect("settle");
     }

@@ -203,7 +203,7 @@ impl Caller {
         settlement.effects = vec![Effect::Enqueue(Box::new(follower))];
         let leases = vec![LeaseReport::new(token, vec![settlement])];
         let settled = engine
-            .settle(&Namespace::default(), Settle { leases })
+            .settle(&Namespace::default(), Settle::new(leases))
             .await?;
         assert!(matches!(
             settled.verdicts[0][0],
@@ -225,11 +225,7 @@ impl Caller {
             return Ok(());
         };
         self.doubt = Some(Doubt::Cancel(id));
-        let edit = Edit {
-            select: Select::Targets(vec![id.into()]),
-            action: Action::Cancel,
-            dry_run: false,
-        };
+        let edit = Edit::new(Select::Targets(vec![id.into()]), Action::Cancel);
         let edited = engine.edit(&Namespace::default(), edit).await?;
         assert!(edited.verdicts[0].1.is_change());
         self.doubt = None;

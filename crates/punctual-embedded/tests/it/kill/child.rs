@@ -126,7 +126,7 @@ async fn work(engine: Arc<EmbeddedEngine>) {
                 end.effects = vec![Effect::Enqueue(Box::new(follower))];
                 let leases = vec![LeaseReport::new(lease.token, vec![end])];
                 engine
-                    .settle(&Namespace::default(), Settle { leases })
+                    .settle(&Namespace::default(), Settle::new(leases))
                     .await
                     .expect("settle");
                 Word::Settled(held.id).say();

@@ -12,13 +12,13 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::token::token_of;
+use crate::bounded::bounded;
 use crate::decode::shown;
 use crate::http::{Problem, Result};
 use crate::job_json::{JobJson, SpanText, either, raw};
 use crate::json::new_job::new_job;
 use crate::json::topic::{MessageLine, message_of};
-use crate::json::words::{Count, Id, LeaseToken, Name};
-use crate::request::bounded;
+use crate::words::{Count, Id, LeaseToken, Name};
 
 /// How attempts ended, a part per lease.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -52,14 +52,13 @@ impl SettleRequest {
                 settlements.push(settlement);
                 count += 1;
             }
-            leases.push(LeaseReport {
-                token,
-                settlements,
-                lateness_us: lease.lateness_us,
-                run_time_us: lease.run_time_us,
-            });
+            leases.push(
+                LeaseReport::new(token, settlements)
+                    .lateness_us(lease.lateness_us)
+                    .run_time_us(lease.run_time_us),
+            );
         }
-        Ok((Settle { leases }, messages))
+        Ok((Settle::new(leases), messages))
     }
 }
 

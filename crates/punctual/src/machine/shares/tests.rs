@@ -283,12 +283,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..80)
 }
 
-fn run(steps: Vec<Step>) {
-    let mut store = Store::new();
-    let (mut leases, mut ids) = (Vec::new(), Vec::new());
-    let mut limit = 0;
-    store.enqueue(vec![NewJob::new("mail", "{}")]);
-    for step in steps {
+/// A store, and what its steps left open.
+struct Run {
+    store: Store,
+    leases: Vec<crate::engine::Lease>,
+    ids: Vec<crate::job::JobId>,
+    limit: u64,
+}
+
+impl Run {
+    fn step(&mut self, step: Step) {
+        let store = &mut self.store;
         match step {
             Step::Enqueue {
                 share,
@@ -303,11 +308,11 @@ fn run(steps: Vec<Step>) {
                 if group {
                     job = job.group("g");
                 }
-                ids.push(job.id);
+                self.ids.push(job.id);
                 store.enqueue(vec![job]);
             }
-            Step::Claim(limit) => leases.extend(store.claim(limit)),
-            Step::Settle(nth, outcome) if nth < leases.len() => {
+            Step::Claim(limit) => self.leases.extend(store.claim(limit)),
+            Step::Settle(nth, outcome) if nth < self.leases.len() => {
                 let after = Some(seconds(1));
                 let outcomes = [
                     Outcome::Completed,
@@ -315,7 +320,7 @@ fn run(steps: Vec<Step>) {
                     Outcome::Retry { after },
                     Outcome::Dead,
                 ];
-                let lease = leases.remove(nth);
+                let lease = self.leases.remove(nth);
                 store.settle(&lease, &outcomes[usize::from(outcome)]);
             }
             Step::Settle(..) => {}
@@ -324,75 +329,86 @@ fn run(steps: Vec<Step>) {
                 share: format!("share {share}"),
                 span: seconds(span),
             }),
-            Step::Limit(concurrency, rate, weight) => {
-                let mut shares = ShareSettings::new().weight("share 1", weight);
-                shares.concurrency = (concurrency > 0).then_some(concurrency);
-                shares.rate = (rate > 0).then(|| Rate::window(rate, seconds(2)));
-                limit = concurrency;
-                let read = Control::Read {
-                    name: "queue/mail".into(),
-                };
-                let read = store
-                    .machine
-                    .control(store.now, &Namespace::default(), read);
-                let expected = match read.unwrap() {
-                    Controlled::Record(Some(record)) => record.version,
-                    _ => 0,
-                };
-                store.control(Control::Write {
-                    name: "queue/mail".into(),
-                    expected,
-                    value: Some(RecordValue::Queue(QueueSettings::new().shares(shares))),
-                });
-            }
+            Step::Limit(concurrency, rate, weight) => self.limits(concurrency, rate, weight),
             Step::Advance(span) => store.now = store.now + millis(span),
-            Step::Cancel(nth) if nth < ids.len() => {
-                let targets = vec![ids.remove(nth).into()];
+            Step::Cancel(nth) if nth < self.ids.len() => {
+                let targets = vec![self.ids.remove(nth).into()];
                 let select = crate::engine::Select::Targets(targets);
-                let action = crate::engine::Action::Cancel;
-                let edit = crate::engine::Edit {
-                    select,
-                    action,
-                    dry_run: false,
-                };
+                let edit = crate::engine::Edit::new(select, crate::engine::Action::Cancel);
                 let edited = store.machine.edit(store.now, &Namespace::default(), edit);
                 edited.unwrap();
             }
             Step::Cancel(_) => {}
             Step::Reopen => store.reopen(),
         }
-        check(&store.machine);
+        check(&self.store.machine);
     }
-    // In the end everything can run.
-    store.control(Control::Resume {
-        queue: "mail".into(),
-    });
-    for lease in leases {
-        store.settle(&lease, &Outcome::Completed);
+
+    fn limits(&mut self, concurrency: u64, rate: u64, weight: u32) {
+        let mut shares = ShareSettings::new().weight("share 1", weight);
+        shares.concurrency = (concurrency > 0).then_some(concurrency);
+        shares.rate = (rate > 0).then(|| Rate::window(rate, seconds(2)));
+        self.limit = concurrency;
+        let (store, name) = (&mut self.store, String::from("queue/mail"));
+        let read = Control::Read { name: name.clone() };
+        let read = store
+            .machine
+            .control(store.now, &Namespace::default(), read);
+        let expected = match read.unwrap() {
+            Controlled::Record(Some(record)) => record.version,
+            _ => 0,
+        };
+        store.control(Control::Write {
+            name,
+            expected,
+            value: Some(RecordValue::Queue(QueueSettings::new().shares(shares))),
+        });
     }
-    let mut idle = 0;
-    while idle < 5 {
-        store.now = store.now + seconds(3);
-        let claimed = store.claim(100);
-        idle = if claimed.is_empty() { idle + 1 } else { 0 };
-        for lease in claimed {
-            let most = lease
-                .jobs
-                .iter()
-                .filter(|job| job.share.as_deref() == Some("share 0"));
-            assert!(limit == 0 || most.count() as u64 <= limit);
+
+    /// In the end everything can run.
+    fn drain(mut self) {
+        let store = &mut self.store;
+        store.control(Control::Resume {
+            queue: "mail".into(),
+        });
+        for lease in self.leases {
             store.settle(&lease, &Outcome::Completed);
         }
-        check(&store.machine);
+        let mut idle = 0;
+        while idle < 5 {
+            store.now = store.now + seconds(3);
+            let claimed = store.claim(100);
+            idle = if claimed.is_empty() { idle + 1 } else { 0 };
+            for lease in claimed {
+                let most = lease
+                    .jobs
+                    .iter()
+                    .filter(|job| job.share.as_deref() == Some("share 0"));
+                assert!(self.limit == 0 || most.count() as u64 <= self.limit);
+                store.settle(&lease, &Outcome::Completed);
+            }
+            check(&store.machine);
+        }
+        let state = store.machine.derived.queues.values().next().unwrap();
+        let left: u64 = state.row.counts[..4].iter().sum();
+        assert_eq!(left, 0, "all has run");
+        let shares = &state.shares;
+        assert!(shares.is_none(), "nothing is left: {shares:?}");
     }
-    let state = store.machine.derived.queues.values().next().unwrap();
-    let left: u64 = state.row.counts[..4].iter().sum();
-    assert_eq!(left, 0, "all has run");
-    assert!(
-        state.shares.is_none(),
-        "nothing is left: {:?}",
-        state.shares
-    );
+}
+
+fn run(steps: Vec<Step>) {
+    let mut store = Store::new();
+    store.enqueue(vec![NewJob::new("mail", "{}")]);
+    let (leases, ids, limit) = (Vec::new(), Vec::new(), 0);
+    let mut run = Run {
+        store,
+        leases,
+        ids,
+        limit,
+    };
+    steps.into_iter().for_each(|step| run.step(step));
+    run.drain();
 }
 
 proptest! {
