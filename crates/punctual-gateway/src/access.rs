@@ -2,8 +2,9 @@
 
 mod failures;
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
+use punctual::sync::SharedLock;
 use sha2::{Digest, Sha256};
 
 use self::failures::Failures;
@@ -44,11 +45,11 @@ impl Tokens {
     /// # Ok::<(), punctual::Error>(())
     /// ```
     pub fn replace(&self, known: Vec<Token>) {
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        *self.known.writing() = known;
     }
 
     fn known(&self) -> RwLockReadGuard<'_, Vec<Token>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+        self.known.reading()
     }
 
     /// Whether a token that was good is so still.

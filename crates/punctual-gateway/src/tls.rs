@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
+use punctual::sync::SharedLock;
 use punctual::{Error, ErrorKind, Result};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -35,21 +36,12 @@ impl Tls {
     /// Reads both files again, for connections from now on. If they are no good, nothing changes.
     pub fn reload(&self) -> Result<()> {
         let again = read(&self.0.certificates, &self.0.key)?;
-        *self
-            .0
-            .present
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = again;
+        *self.0.present.writing() = again;
         Ok(())
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        let present = self
-            .0
-            .present
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        present.clone().into()
+        self.0.present.reading().clone().into()
     }
 }
 

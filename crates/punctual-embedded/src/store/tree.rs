@@ -15,6 +15,7 @@ use lsm_tree::{
     SequenceNumberCounter,
 };
 use punctual::machine::{Base, ScanVisitor};
+use punctual::sync::SharedLock;
 use punctual::{Error, ErrorKind, Result};
 
 use super::{Rows, Store, pointer};
@@ -106,7 +107,7 @@ impl TreeStore {
 
     /// Reads the newest version.
     fn read<T>(&self, look: impl FnOnce(u64) -> T) -> T {
-        let visible = self.visible.read().unwrap_or_else(PoisonError::into_inner);
+        let visible = self.visible.reading();
         look(visible.get())
     }
 

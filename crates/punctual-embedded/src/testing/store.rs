@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use punctual::machine::{Base, ScanVisitor};
+use punctual::sync::SharedLock;
 use punctual::{Error, ErrorKind, Result};
 
 use super::ForgetfulDisk;
@@ -54,7 +55,7 @@ impl MemoryStore {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.reading()
     }
 }
 
@@ -109,7 +110,7 @@ impl Store for MemoryStore {
         );
         let failed = |error| Error::new(ErrorKind::Io, "store could not be written").source(error);
         self.disk.operation().map_err(failed)?;
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.writing();
         for (key, value) in changes {
             match value {
                 Some(value) => state.rows.insert(key, value),
