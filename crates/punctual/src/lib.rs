@@ -36,7 +36,7 @@
 //! # Where to start
 //! - Enqueue, cancel and read jobs: [`Queue`], and [`Job`] for a type of job.
 //! - Run jobs: [`Worker`], with [`Context`] for the attempt and [`Outcome`] for its result.
-//! - Failures: [`RetryPolicy`], and [`dead_letters`] for jobs that used up their attempts.
+//! - Failures: [`RetryPolicy`], and [`queue::dead_letters`] for jobs that used up their attempts.
 //! - Test with virtual time: [`time::ManualClock`] and [`MemoryEngine`].
 //! - Write an engine: the trait [`Engine`] and the module [`engine`], then the conformance suite.
 
@@ -44,9 +44,8 @@
 pub mod backoff;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-pub mod dead_letters;
 pub mod engine;
-pub mod error;
+mod error;
 pub mod flow;
 #[doc(hidden)]
 pub mod injected;
@@ -54,13 +53,14 @@ pub mod job;
 pub mod lock;
 #[doc(hidden)]
 pub mod machine;
+#[doc(hidden)]
 pub mod memory;
 #[cfg(feature = "otel")]
 mod otel;
 #[doc(hidden)]
 pub mod push;
 pub mod queue;
-pub mod retry;
+mod retry;
 pub mod schedule;
 #[doc(hidden)]
 pub mod sync;

@@ -1,6 +1,7 @@
 //! The producer's handle: puts typed jobs in, and asks about, changes and awaits those that are
 //! there.
 
+pub mod dead_letters;
 mod engine;
 mod enqueue;
 mod flows;

@@ -2,15 +2,16 @@
 
 use axum::Json;
 use axum::extract::State;
-use punctual::dead_letters::{DeadGroup, DeadGroups, DeadSearch, GROUPS_MAX, dead_groups};
 use punctual::job::check_name;
+use punctual::queue::dead_letters::{DeadGroup, DeadGroups, DeadSearch, GROUPS_MAX, dead_groups};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::auth::{Allowed, Reading};
+use crate::bounded::in_range;
 use crate::decode::shown;
 use crate::http::{ErrorAnswer, Problem};
-use crate::request::{Answer, Pairs, in_range};
+use crate::request::{Answer, Pairs};
 use crate::state::Shared;
 
 /// Dead letters that ended with the same error, but for numbers and ids in it.
@@ -95,12 +96,11 @@ pub(super) async fn groups(
             Problem::invalid(format!("limit is \"{}\"", shown(&text))).hint("use 1 to 200")
         })?,
     };
-    let search = DeadSearch {
-        queues: pairs.all("queue"),
-        kind: pairs.one("kind")?,
-        error: pairs.one("error")?,
-        groups: in_range("limit", limit, GROUPS_MAX)?,
-    };
+    let search = DeadSearch::default()
+        .queues(pairs.all("queue"))
+        .kind(pairs.one("kind")?)
+        .error(pairs.one("error")?)
+        .groups(in_range("limit", limit, GROUPS_MAX)?);
     search
         .kind
         .iter()

@@ -2,6 +2,7 @@
 
 mod conformance;
 mod contract;
+mod dead_letters;
 mod examples;
 mod histories;
 mod locks;

@@ -1,6 +1,6 @@
 //! `punctual jobs dead`: dead letters in groups.
 
-use punctual::dead_letters::{DeadSearch, EXAMINED_MAX, dead_groups};
+use punctual::queue::dead_letters::{DeadSearch, EXAMINED_MAX, dead_groups};
 
 use super::endings::CHARS_MIN;
 use crate::args::Session;
@@ -40,12 +40,11 @@ pub(crate) struct Args {
 
 impl Args {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
-        let search = DeadSearch {
-            queues: self.queue,
-            kind: self.kind,
-            error: self.error,
-            groups: self.limit as usize,
-        };
+        let search = DeadSearch::default()
+            .queues(self.queue)
+            .kind(self.kind)
+            .error(self.error)
+            .groups(self.limit as usize);
         let found = dead_groups(&*session.engine, &session.namespace, &search).await?;
         if session.out.is_json() {
             return found.groups.iter().try_for_each(|group| {

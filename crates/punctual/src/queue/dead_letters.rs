@@ -10,6 +10,7 @@ use crate::time::Timestamp;
 
 /// Which dead letters to group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct DeadSearch {
     /// The queues; every queue of the namespace if empty.
     pub queues: Vec<String>,
@@ -21,9 +22,40 @@ pub struct DeadSearch {
     pub groups: usize,
 }
 
+impl DeadSearch {
+    /// In these queues; in every queue of the namespace if empty.
+    #[must_use]
+    pub fn queues(mut self, queues: Vec<String>) -> Self {
+        self.queues = queues;
+        self
+    }
+
+    /// Only jobs of this kind.
+    #[must_use]
+    pub fn kind(mut self, kind: Option<String>) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Only jobs whose last error contains this text.
+    #[must_use]
+    pub fn error(mut self, error: Option<String>) -> Self {
+        self.error = error;
+        self
+    }
+
+    /// Groups to return at most; 50 if 0.
+    #[must_use]
+    pub fn groups(mut self, groups: usize) -> Self {
+        self.groups = groups;
+        self
+    }
+}
+
 /// Dead letters of one queue and kind that ended with the same error, but for numbers and ids in
 /// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeadGroup {
     /// Their queue.
     pub queue: String,
@@ -46,6 +78,7 @@ pub struct DeadGroup {
 
 /// The answer to a [`dead_groups`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeadGroups {
     /// The largest group first.
     pub groups: Vec<DeadGroup>,

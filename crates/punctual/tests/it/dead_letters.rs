@@ -1,52 +1,8 @@
-//! Tests of how errors become groups.
+//! Groups of dead letters.
 
-use super::*;
-use crate::engine::{Claim, LeaseReport, Settle, Settlement, WorkerId};
-use crate::job::{NewJob, Outcome};
-use crate::memory::MemoryEngine;
-
-#[test]
-fn errors_that_differ_in_numbers_and_ids_are_one() {
-    let rows = [
-        (
-            "timeout after 30 ms",
-            "timeout after # ms",
-            Some("timeout after"),
-        ),
-        ("HTTP 503: busy", "HTTP #: busy", Some(": busy")),
-        (
-            "order 0f1e7c3e-8a51-4c3e-8000-3f0f4c1d2b7a is gone",
-            "order # is gone",
-            Some("is gone"),
-        ),
-        (
-            "commit 9fceb02d0ae598e9 lost",
-            "commit # lost",
-            Some("commit"),
-        ),
-        (
-            "panicked at src/main.rs:12:7",
-            "panicked at src/main.rs:#:#",
-            Some("panicked at src/main.rs:"),
-        ),
-        (
-            "\n  first line 1\nsecond",
-            "first line #",
-            Some("first line"),
-        ),
-        ("12", "#", None),
-        ("", "", None),
-        ("é 7 ü", "é # ü", None),
-        ("utf-8 is no x1y2", "utf-# is no x#y#", Some("is no x")),
-    ];
-    for (error, shape, search) in rows {
-        let (told, found) = shape_of(error);
-        assert_eq!((&*told, found.as_deref()), (shape, search), "{error}");
-        assert!(found.is_none_or(|part| error.contains(&part)), "{error}");
-    }
-    let long = shape_of(&"é".repeat(1_000)).0;
-    assert_eq!(long.chars().count(), ERROR_CHARS_MAX);
-}
+use punctual::engine::{Claim, Engine, LeaseReport, Settle, Settlement, WorkerId};
+use punctual::queue::dead_letters::{DeadSearch, EXAMINED_MAX, dead_groups};
+use punctual::{MemoryEngine, Namespace, NewJob, Outcome};
 
 /// Dead letters with these errors, in that order.
 async fn dead(engine: &MemoryEngine, queue: &str, errors: &[String]) {
@@ -63,9 +19,7 @@ async fn dead(engine: &MemoryEngine, queue: &str, errors: &[String]) {
                 settlement
             });
             let report = LeaseReport::new(lease.token, settlements.collect());
-            let settle = Settle {
-                leases: vec![report],
-            };
+            let settle = Settle::new(vec![report]);
             engine.settle(&namespace, settle).await.expect("settle");
         }
     }
@@ -92,17 +46,14 @@ async fn groups_come_largest_first_bounded_and_say_if_all_were_examined() {
     assert_eq!(shown.len(), 4, "{shown:?}");
     assert!(shown.contains(&("mail", "permanent", 1)), "{shown:?}");
     assert_eq!((all.examined, all.others, all.complete), (6, 0, true));
-    let one = groups(DeadSearch {
-        groups: 1,
-        ..DeadSearch::default()
-    });
+    let one = groups(DeadSearch::default().groups(1));
     let one = one.await;
     assert_eq!((one.groups.len(), one.others), (1, 3));
-    let found = groups(DeadSearch {
-        queues: vec!["mail".into()],
-        error: all.groups[0].search.clone(),
-        ..DeadSearch::default()
-    });
+    let found = groups(
+        DeadSearch::default()
+            .queues(vec!["mail".into()])
+            .error(all.groups[0].search.clone()),
+    );
     assert_eq!(found.await.groups, all.groups[..1]);
 
     let many: Vec<_> = (0..EXAMINED_MAX).map(|_| "boom".to_owned()).collect();
