@@ -1,7 +1,9 @@
 //! How a command ends other than well: an exit code, and two or three lines with the remedy.
 
+use std::ffi::OsString;
 use std::io;
 
+use punctual::time::{Timestamp, parse_span};
 use punctual::{Error, ErrorKind};
 
 use crate::output::{Format, Object, object, plain, raw};
@@ -34,6 +36,8 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     hint: Option<String>,
     lines: Vec<(u64, String)>,
+    /// Values of the message, by the name of their field.
+    values: Vec<(&'static str, String)>,
     is_reported: bool,
     closed: bool,
 }
@@ -47,6 +51,7 @@ impl Failure {
             message: message.into(),
             hint: None,
             lines: Vec::new(),
+            values: Vec::new(),
             is_reported: false,
             closed: false,
         }
@@ -98,6 +103,19 @@ impl Failure {
     #[must_use]
     pub(crate) fn of(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    /// Shows spans and instants as the command line has them.
+    #[must_use]
+    pub(crate) fn with_arguments(mut self, args: &[OsString]) -> Self {
+        for (name, value) in std::mem::take(&mut self.values) {
+            if let Some(written) = written(args, name, &value) {
+                let read = format!("{name}: {value}");
+                let written = format!("{name}: {written}");
+                self.message = self.message.replacen(&read, &written, 1);
+            }
+        }
         self
     }
 
@@ -170,11 +188,40 @@ impl From<Error> for Failure {
             message = format!("{message}: {source}");
         }
         let remedy = remedy.or_else(|| remedy_for(kind).map(Into::into));
+        let values = error.context();
         Self {
             hint: remedy,
+            values: values
+                .map(|(name, value)| (name, value.to_owned()))
+                .collect(),
             ..Self::new(exit_for(kind), kind.code(), message)
         }
     }
+}
+
+/// The text of the arguments that means that span or instant: behind the option of the field, else
+/// in any argument, where it may stand beside others as in `fixed:10s` and `5/1h`.
+fn written<'a>(args: &'a [OsString], name: &str, value: &str) -> Option<&'a str> {
+    let (span, at) = (parse_span(value).ok(), value.parse::<Timestamp>().ok());
+    let means = |text: &&str| {
+        (span.is_some() && parse_span(text).ok() == span)
+            || (at.is_some() && text.parse().ok() == at)
+    };
+    let field = name.rsplit('.').next().unwrap_or(name).replace('_', "-");
+    let mut all = args.iter().filter_map(|arg| arg.to_str());
+    let mut own = all.clone().skip_while(|arg| {
+        let option = arg.split('=').next().unwrap_or_default();
+        option.strip_prefix("--") != Some(field.as_str())
+    });
+    let parts = |arg: &'a str| {
+        let parts = arg
+            .split(['=', '/', ','])
+            .chain(arg.split_once(':').map(|(_, rest)| rest));
+        parts.flat_map(|part| part.split("..")).chain([arg])
+    };
+    let first = own.next().into_iter().chain(own.next());
+    let first = first.flat_map(parts).find(means);
+    first.or_else(|| all.by_ref().flat_map(parts).find(means))
 }
 
 fn exit_for(kind: ErrorKind) -> Exit {

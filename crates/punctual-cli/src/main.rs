@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         // Alone, the command is a server with a page to look at.
         args.push("serve".into());
     }
-    let cli = match read(args) {
+    let cli = match read(args.clone()) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => report(&failure, format),
+        Err(failure) => report(&failure.with_arguments(&args), format),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Fields of a job: what a client sends, and what an engine adds.
 
+use crate::hints::Takes;
+
 /// A field that a client sends.
 #[derive(Debug)]
 pub struct Field {
@@ -7,6 +9,8 @@ pub struct Field {
     pub name: &'static str,
     /// Its properties in JSON; none if only an import has it.
     pub json: &'static [&'static str],
+    /// What each of them takes, for the hint of an error.
+    pub takes: &'static [Takes],
     /// Its options of `punctual enqueue`.
     pub cli: &'static [&'static str],
     /// Its place in the packed form: a key of opts, or a part of the spec.
@@ -30,6 +34,7 @@ pub struct Field {
 const NONE: Field = Field {
     name: "",
     json: &[],
+    takes: &[],
     cli: &[],
     packed: &[],
     words: &[],
@@ -49,6 +54,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "id",
         json: &["id"],
+        takes: &[Takes::Id],
         cli: &["--id"],
         packed: &["id"],
         words: &["ID"],
@@ -59,6 +65,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "queue",
         json: &["queue"],
+        takes: &[Takes::Name],
         packed: &["queue"],
         words: &["QUEUE"],
         is_compared: true,
@@ -69,6 +76,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "kind",
         json: &["kind"],
+        takes: &[Takes::Name],
         cli: &["--kind"],
         packed: &["kind"],
         words: &["KIND"],
@@ -80,6 +88,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "payload",
         json: &["payload", "payload_base64"],
+        takes: &[Takes::Any, Takes::Text],
         cli: &["--text"],
         packed: &["payload"],
         words: &["PAYLOAD", "BASE64"],
@@ -91,6 +100,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "content_type",
         json: &["content_type"],
+        takes: &[Takes::Text],
         cli: &["--content-type"],
         packed: &["ct"],
         words: &["CONTENT_TYPE"],
@@ -103,6 +113,9 @@ pub const SENT: &[Field] = &[
     Field {
         name: "headers",
         json: &["headers"],
+        takes: &[Takes::Form(
+            "an object of strings, or an array of pairs of strings",
+        )],
         cli: &["--header"],
         packed: &["hd"],
         words: &["HEADER"],
@@ -114,6 +127,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "due",
         json: &["delay", "at"],
+        takes: &[Takes::Span, Takes::Instant],
         cli: &["--delay", "--at"],
         packed: &["due kind", "due"],
         words: &["DELAY", "AT"],
@@ -124,6 +138,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "expires_at",
         json: &["expires_at"],
+        takes: &[Takes::Instant],
         cli: &["--expires"],
         packed: &["ex"],
         words: &["EXPIRES_AT"],
@@ -134,6 +149,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "priority",
         json: &["priority"],
+        takes: &[Takes::Integer],
         cli: &["--priority"],
         packed: &["priority"],
         words: &["PRIORITY"],
@@ -147,6 +163,9 @@ pub const SENT: &[Field] = &[
     Field {
         name: "unique",
         json: &["unique"],
+        takes: &[Takes::Form(
+            "a string, or {\"key\", \"policy\": \"keep\", \"replace\", \"after\" or \"refresh\" (with \"max_wait\"), \"hold\": \"settled\", \"started\" or a span}",
+        )],
         cli: &["--unique", "--unique-policy", "--max-wait", "--unique-hold"],
         packed: &["u", "up", "um", "uh"],
         words: &["UNIQUE", "POLICY", "MAX_WAIT", "HOLD"],
@@ -157,6 +176,9 @@ pub const SENT: &[Field] = &[
     Field {
         name: "group",
         json: &["group"],
+        takes: &[Takes::Form(
+            "a string, or {\"key\", \"on_retry\": \"hold\" or \"pass\"}",
+        )],
         cli: &["--group", "--group-on-retry"],
         packed: &["g", "gp"],
         words: &["GROUP", "ON_RETRY"],
@@ -167,6 +189,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "share",
         json: &["share"],
+        takes: &[Takes::Key],
         cli: &["--share"],
         packed: &["sh"],
         words: &["SHARE"],
@@ -177,6 +200,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "limits",
         json: &["limits"],
+        takes: &[Takes::Form("an array of up to 3 names of limits")],
         cli: &["--limit"],
         packed: &["li"],
         words: &["LIMIT"],
@@ -187,6 +211,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "cost",
         json: &["cost"],
+        takes: &[Takes::Integer],
         cli: &["--cost"],
         packed: &["co"],
         words: &["COST"],
@@ -200,6 +225,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "max_attempts",
         json: &["max_attempts"],
+        takes: &[Takes::Integer],
         cli: &["--max-attempts"],
         packed: &["ma"],
         words: &["MAX_ATTEMPTS"],
@@ -213,6 +239,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "max_crashes",
         json: &["max_crashes"],
+        takes: &[Takes::Integer],
         cli: &["--max-crashes"],
         packed: &["mc"],
         words: &["MAX_CRASHES"],
@@ -226,6 +253,9 @@ pub const SENT: &[Field] = &[
     Field {
         name: "retry",
         json: &["retry"],
+        takes: &[Takes::Form(
+            "{\"policy\": \"exponential\", \"base\", \"factor\", \"cap\", \"jitter\"}, {\"policy\": \"linear\", \"base\", \"cap\", \"jitter\"}, {\"policy\": \"fixed\", \"span\", \"jitter\"} or {\"policy\": \"list\", \"spans\"}",
+        )],
         cli: &["--retry"],
         packed: &["rt"],
         default: "exponential from 1 s, doubling, at most 1 h, with jitter",
@@ -238,6 +268,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "timeout",
         json: &["timeout"],
+        takes: &[Takes::Span],
         cli: &["--timeout"],
         packed: &["to"],
         words: &["TIMEOUT"],
@@ -248,6 +279,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "retention",
         json: &["retention"],
+        takes: &[Takes::Span],
         cli: &["--retention"],
         packed: &["rn"],
         words: &["RETENTION"],
@@ -259,6 +291,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "remember",
         json: &["remember"],
+        takes: &[Takes::Span],
         cli: &["--remember"],
         packed: &["rm"],
         words: &["REMEMBER"],
@@ -269,6 +302,7 @@ pub const SENT: &[Field] = &[
     Field {
         name: "wait_for",
         json: &["wait_for"],
+        takes: &[Takes::Texts],
         cli: &["--wait-for"],
         packed: &["w"],
         words: &["WAIT_FOR"],
@@ -279,6 +313,9 @@ pub const SENT: &[Field] = &[
     Field {
         name: "after",
         json: &["after"],
+        takes: &[Takes::Form(
+            "an array of {\"job\", \"on\"}, each a job to wait for",
+        )],
         default: "none",
         is_compared: true,
         bounds: "10,000 in a call, each `{\"job\",\"on\"}`",

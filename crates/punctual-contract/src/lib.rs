@@ -12,13 +12,14 @@
 //! ```
 //!
 //! # Where to start
-//! - Fields of a job and their defaults: [`fields`]. Limits: [`limits`]. Errors: [`errors`] and
-//!   [`texts`].
+//! - Fields of a job and their defaults: [`fields`]. Hints about values: [`hints`].
+//! - Limits: [`limits`]. Errors: [`errors`] and [`texts`].
 //! - Forms on Redis: [`numbers`] and [`keys`].
 //! - What is generated, and into which files: [`output`].
 
 pub mod errors;
 pub mod fields;
+pub mod hints;
 pub mod keys;
 pub mod limits;
 pub mod numbers;

@@ -29,6 +29,7 @@ pub fn all() -> Vec<Output> {
         ),
         whole("crates/punctual-redis/src/wire/numbers.rs", rust::numbers()),
         whole("crates/punctual/src/job/bounds.rs", rust::bounds()),
+        whole("crates/punctual-gateway/src/decode/takes.rs", rust::takes()),
     ];
     outputs.extend(docs::parts());
     outputs

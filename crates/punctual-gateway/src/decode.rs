@@ -1,10 +1,16 @@
 //! Decode errors of JSON and queries: the field, its value, and what it accepts.
 
+mod takes;
+
+use punctual::Error;
+use punctual::time::{Timestamp, parse_span};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
+
+use takes::TAKES;
 
 /// Why an input could not be decoded.
 #[derive(Debug, PartialEq, Eq)]
@@ -139,9 +145,12 @@ fn field(place: &str, told: &str, value: Option<&Value>) -> (Why, String, Option
         return (Why::Field, format!("{} appears twice", within(name)), None);
     }
     if let Some(name) = quoted(told, "unknown field `") {
+        // The place is that of the object, or of the field itself.
+        let whole = within(name);
+        let is_whole = place == shown(name) || place.ends_with(&format!(".{}", shown(name)));
         return (
             Why::Field,
-            format!("unknown field `{}`", shown(name)),
+            format!("unknown field `{}`", if is_whole { place } else { &whole }),
             known(told),
         );
     }
@@ -216,56 +225,19 @@ fn meant<'a>(outer: &str, name: &'a str) -> &'a str {
     let outer = outer.split('[').next().unwrap_or_default();
     match name {
         "job" if matches!(outer, "clear" | "after") => "id",
+        // In a settlement it is a span; in a job it is a list of others.
+        "after" if outer == "settlements" => "wait",
+        "key" if matches!(outer, "unique" | "group") => "share",
         name => name,
     }
 }
 
-/// What a field takes, by its name or else by the words of its reader.
+/// What a field takes, as the contract declares it, or else by the words of its reader.
 fn use_of(name: &str, expected: &str) -> Option<String> {
-    let takes = match name {
-        "job" => "an object: a job, such as {\"kind\": \"mail\", \"payload\": {\"order\": 7}}",
-        "id" => "a UUID such as \"01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a\"",
-        "ids" | "jobs" => "an array of UUIDs",
-        "queue" | "kind" => "1 to 128 of a-z A-Z 0-9 . _ - : /",
-        "key" => "the unique key of a job",
-        "queues" => "an array of 1 to 64 names of queues",
-        "kinds" | "wait_for" => "an array of strings",
-        "delay" | "timeout" | "retention" | "remember" | "lease_duration" | "wait" | "after"
-        | "stats" | "span" | "per" | "base" | "cap" => "a span such as \"30s\" or \"1h30m\"",
-        "at" | "expires_at" | "due_from" | "due_before" | "now" => {
-            "an instant such as \"2026-11-21T10:00:00Z\""
-        }
-        "priority" | "reprioritise" => "an integer from 0 (first) to 9 (last)",
-        "limit" => "an integer from 1 to 1000",
-        "rate" => "{\"starts\", \"per\", \"kind\": \"window\" or \"smooth\", \"burst\"}",
-        "concurrency" | "starts" => "an integer from 1 to 1000000",
-        "max_attempts" | "max_crashes" => "an integer from 1 to 4294967295",
-        "headers" => "an object of strings, or an array of pairs of strings",
-        "unique" => {
-            "a string, or {\"key\", \"policy\": \"keep\", \"replace\", \"after\" or \"refresh\" (with \"max_wait\"), \
-             \"hold\": \"settled\", \"started\" or a span}"
-        }
-        "group" => "a string, or {\"key\", \"on_retry\": \"hold\" or \"pass\"}",
-        "retry" => {
-            "{\"policy\": \"exponential\", \"base\", \"factor\", \"cap\", \"jitter\"}, {\"policy\": \"linear\", \
-             \"base\", \"cap\", \"jitter\"}, {\"policy\": \"fixed\", \"span\", \"jitter\"} or {\"policy\": \"list\", \"spans\"}"
-        }
-        "outcome" => "completed, retry, snooze, cancelled, dead, released or hold",
-        "order" => "strict or turns",
-        "on_full" => "refuse or dead_letter_oldest",
-        "dry_run" => "true or false",
-        "version" => "an integer: the version that was read, 0 if there was none",
-        "nonce" => "16 hexadecimal digits",
-        "token" => "the token as it was returned",
-        "action" => {
-            "\"cancel\", \"run_now\", \"redrive\", \"delete\", {\"reschedule\": {\"delay\"}}, \
-             {\"reprioritise\": 0 to 9}, {\"update_payload\": {\"payload\"}} or {\"signal\": {\"name\", \"payload\"}}"
-        }
-        "targets" => "an array of {\"id\"} or {\"queue\", \"unique\"}",
-        "effects" => "an array of objects with one of enqueue, clear, cancel, signal, publish",
-        "attempt" | "slots" | "busy" => "an integer from 0 to 4294967295",
-        "lateness_us" | "run_time_us" => "an array of integers in microseconds",
-        _ => match expected.trim_start_matches("a ") {
+    let declared = TAKES.iter().find(|(known, _)| *known == name);
+    let takes = match declared {
+        Some((_, takes)) => takes,
+        None => match expected.trim_start_matches("a ") {
             "" => return None,
             "boolean" => "true or false",
             "string" => "a string",
@@ -313,11 +285,70 @@ fn shown_path(path: &Path) -> String {
 
 /// A tree of what is longer could take a hundred times its bytes: what stands there is then not
 /// shown.
-const LOOKED_INTO_MAX: usize = 64 << 10;
+pub(crate) const LOOKUP_BYTES_MAX: usize = 64 << 10;
+
+/// What senders fill with names of their own.
+const OWN: [&str; 4] = ["payload", "result", "progress", "headers"];
+
+/// The message of an error with its spans and instants as the sender wrote them in this JSON.
+pub fn as_sent(mut message: String, error: &Error, json: &[u8]) -> String {
+    for (name, value) in error.context() {
+        if let Some(sent) = sent_value(json, name, value) {
+            let read = format!("{name}: {value}");
+            message = message.replacen(&read, &format!("{name}: {}", shown(&sent)), 1);
+        }
+    }
+    message
+}
+
+/// How a span or an instant of an error was written: the first text in a field of that name that
+/// means the same. The engine refuses the first item that is wrong, so an earlier one with that
+/// value is never another's.
+fn sent_value(json: &[u8], field: &str, value: &str) -> Option<String> {
+    if json.is_empty() || json.len() > LOOKUP_BYTES_MAX {
+        return None;
+    }
+    let span = parse_span(value).ok();
+    let instant = value.parse::<Timestamp>().ok();
+    if span.is_none() && instant.is_none() {
+        return None;
+    }
+    let means = |text: &str| {
+        (span.is_some() && parse_span(text).ok() == span)
+            || (instant.is_some() && text.parse().ok() == instant)
+    };
+    let json: Value = serde_json::from_slice(json).ok()?;
+    let name = field.rsplit('.').next().unwrap_or(field);
+    written(&json, name, &means).map(str::to_owned)
+}
+
+fn written<'a>(json: &'a Value, name: &str, means: &dyn Fn(&str) -> bool) -> Option<&'a str> {
+    match json {
+        Value::Array(items) => items.iter().find_map(|item| written(item, name, means)),
+        Value::Object(fields) => {
+            let own = fields.get(name).and_then(|value| match value {
+                Value::Array(items) => items.iter().find_map(|item| text_of(item, means)),
+                value => text_of(value, means),
+            });
+            own.or_else(|| {
+                let inner = fields
+                    .iter()
+                    .filter(|(key, _)| !OWN.contains(&key.as_str()));
+                let mut inner = inner.map(|(_, value)| value);
+                inner.find_map(|value| written(value, name, means))
+            })
+        }
+        _ => None,
+    }
+}
+
+fn text_of<'a>(value: &'a Value, means: &dyn Fn(&str) -> bool) -> Option<&'a str> {
+    value.as_str().filter(|text| means(text))
+}
 
 /// What stands at a path; nothing if that is unknown.
 fn lookup(bytes: &[u8], path: &Path) -> Option<Value> {
-    if bytes.len() > LOOKED_INTO_MAX {
+    if bytes.len() > LOOKUP_BYTES_MAX {
         return None;
     }
     let mut value: Value = serde_json::from_slice(bytes).ok()?;

@@ -384,23 +384,24 @@ async fn answer(shared: Shared, caller: Caller, context: RequestContext, frame: 
     let (shared, caller, context) = (&shared, &caller, &context);
     let reference = frame.reference();
     let mut kept = None;
+    let sent = frame.request().unwrap_or_default().to_owned();
     let answer = async {
         caller.need(Scope::Work)?;
         let reference = reference.clone();
         match frame {
-            Frame::Claim { request, .. } => {
-                let request = parse(request.get().as_bytes())?;
+            Frame::Claim { .. } => {
+                let request = parse(sent.as_bytes())?;
                 let (answer, undelivered) = claim_for(shared, caller, request).await?;
                 kept = undelivered;
                 Ok(Reply::Claimed { reference, answer })
             }
-            Frame::Extend { request, .. } => {
-                let request = parse(request.get().as_bytes())?;
+            Frame::Extend { .. } => {
+                let request = parse(sent.as_bytes())?;
                 let answer = extend_for(shared, caller, request).await?;
                 Ok(Reply::Extended { reference, answer })
             }
-            Frame::Settle { request, .. } => {
-                let request = parse(request.get().as_bytes())?;
+            Frame::Settle { .. } => {
+                let request = parse(sent.as_bytes())?;
                 let answer = settle_for(shared, caller, request).await?;
                 Ok(Reply::Settled { reference, answer })
             }
@@ -409,6 +410,7 @@ async fn answer(shared: Shared, caller: Caller, context: RequestContext, frame: 
     };
     let reply = answer.await;
     let reply = reply.unwrap_or_else(|problem: Problem| {
+        let problem = problem.with_values_of(sent.as_bytes());
         Reply::error(shared, context, reference.clone(), problem)
     });
     (reply, kept)

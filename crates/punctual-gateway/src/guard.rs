@@ -30,6 +30,7 @@ pub(crate) async fn guard(
         Err(problem) => problem.into_response(),
     };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        let problem = problem.with_values_of(context.sent());
         problem.log(&context, &shared.log_throttle);
         let body = serde_json::to_vec(&problem.answer(Some(&context))).unwrap_or_default();
         let json = HeaderValue::from_static("application/json");

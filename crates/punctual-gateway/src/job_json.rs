@@ -7,6 +7,7 @@
 mod after;
 mod fields;
 mod imported_history;
+mod rules;
 mod step_line;
 mod stored_job;
 
@@ -20,12 +21,14 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::decode::{self, DecodeError, shown};
-use crate::json::words::{Id, Name};
+use crate::words::{Id, Name};
 pub(crate) use after::{AfterJob, OnLine};
-use fields::{GroupLine, Headers, Instant, RetryLine, Span, UniqueLine, bytes_of_base64};
+pub use fields::base64_of;
+use fields::{Headers, Instant, Span, bytes_of_base64};
 pub(crate) use fields::{Instant as InstantText, Span as SpanText};
-pub use fields::{base64_of, hold_of};
 use imported_history::{LoggedLine, MemoLine, PastLine, RunLine};
+pub use rules::hold_of;
+use rules::{GroupLine, RetryLine, UniqueLine};
 use step_line::StepOfLine;
 pub(crate) use step_line::{hash, hash_of, role_of, role_text};
 pub use stored_job::is_hostile;

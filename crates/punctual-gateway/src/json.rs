@@ -16,4 +16,3 @@ pub(crate) mod record;
 pub(crate) mod schedule;
 pub(crate) mod topic;
 pub(crate) mod total;
-pub(crate) mod words;

@@ -1,7 +1,5 @@
 //! Bodies and queries, read within bounds.
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use axum::Json;
@@ -11,8 +9,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use punctual::time::{Stopwatch, Timestamp, exact_span, parse_span, seconds, within};
-use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::decode::{self, shown};
 use crate::http::{Problem, RequestContext, Result};
@@ -91,10 +89,12 @@ pub(crate) async fn body_bytes(shared: &Shared, request: Request) -> Result<Byte
         }
         bytes.extend_from_slice(&part);
     }
+    let bytes = Bytes::from(bytes);
     if let Some(context) = context {
         context.keeps(permit);
+        context.was_sent(&bytes);
     }
-    Ok(bytes.into())
+    Ok(bytes)
 }
 
 fn too_large() -> Problem {
@@ -133,53 +133,6 @@ pub(crate) async fn next_part(
 /// Reads a JSON object; says what is wrong with it, and where.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     Ok(decode::read_object(bytes)?)
-}
-
-/// What is kept of a list: one more than any call may carry, so that the engine refuses it.
-const ITEMS_KEPT: usize = 1_001;
-
-/// A list of which no more is kept than shows that it is too long.
-pub(crate) struct Bounded<T>(pub(crate) Vec<T>);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
-            type Value = Vec<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a sequence")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-                let mut items = Vec::new();
-                while items.len() < ITEMS_KEPT {
-                    match list.next_element()? {
-                        Some(item) => items.push(item),
-                        None => return Ok(items),
-                    }
-                }
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(items)
-            }
-        }
-        deserializer.deserialize_seq(Items(PhantomData)).map(Self)
-    }
-}
-
-/// A field that is a bounded list.
-pub(crate) fn bounded<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<T>, D::Error> {
-    Bounded::deserialize(deserializer).map(|list| list.0)
-}
-
-/// The same of one that may be `null`.
-pub(crate) fn bounded_some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Vec<T>>, D::Error> {
-    let list: Option<Bounded<T>> = Option::deserialize(deserializer)?;
-    Ok(list.map(|list| list.0))
 }
 
 /// The fields of a query.
@@ -259,14 +212,6 @@ impl Pairs {
     }
 }
 
-/// A number that was sent, if it is within its bounds.
-pub(crate) fn in_range(name: &str, number: usize, most: usize) -> Result<usize> {
-    if (1..=most).contains(&number) {
-        return Ok(number);
-    }
-    Err(Problem::invalid(format!("{name} is {number}")).hint(format!("use 1 to {most}")))
-}
-
 /// The instant at which a wait ends that was asked for as a span.
 pub(crate) fn wait_until(now: Timestamp, wait: Option<&str>) -> Result<Timestamp> {
     let Some(wait) = wait else { return Ok(now) };
@@ -288,6 +233,3 @@ pub(crate) fn wait_until(now: Timestamp, wait: Option<&str>) -> Result<Timestamp
 
 /// An answer of a shape.
 pub(crate) type Answer<T> = Result<Json<T>>;
-
-#[cfg(test)]
-mod tests;

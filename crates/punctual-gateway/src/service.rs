@@ -2,10 +2,8 @@
 
 mod changes;
 mod claims;
-mod known_leases;
 mod undelivered;
 
 pub(crate) use self::changes::{control, edit};
 pub(crate) use self::claims::{claim_for, extend_for, settle_for};
-pub(crate) use self::known_leases::KnownLeases;
 pub(crate) use self::undelivered::Undelivered;

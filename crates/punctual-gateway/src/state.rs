@@ -12,12 +12,12 @@ use crate::access::Tokens;
 use crate::audit::Audit;
 use crate::bodies::Bodies;
 use crate::http::{Problem, Result};
+use crate::known_leases::KnownLeases;
 use crate::limits::GatewayLimits;
 use crate::log_throttle::LogThrottle;
 use crate::metrics::GatewayMetrics;
 use crate::proxies::Proxies;
 use crate::relays::Relays;
-use crate::service::KnownLeases;
 use crate::wakeup_coalescing::WakeupCoalescing;
 
 /// Cheap to clone.

@@ -51,7 +51,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job::{
     Hold, JobId, JobRecord, JobState, NewJob, Outcome, PARENT_HEADER, Unique, UniquePolicy,
 };
-use crate::time::{Stopwatch, Timestamp, format_span, pause};
+use crate::time::{Stopwatch, Timestamp, exact_span, format_span, pause};
 use crate::worker::Context;
 use crate::{Engine, Queue};
 
@@ -233,7 +233,7 @@ impl Lock {
         let until = *waiting.until.get_or_insert_with(|| now + left);
         if now >= until {
             let error = self.held_by(ticket).await;
-            return Err(error.with("waited", format!("{:?}", waiting.at_most)));
+            return Err(error.with("waited", exact_span(waiting.at_most)));
         }
         let round = until.min(now + ROUND.min(self.lease));
         if waiting.turn.is_first() {

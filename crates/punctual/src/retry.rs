@@ -10,7 +10,7 @@ use crate::job::bounds::{
     TEXT_RETRY_LIST, TEXT_RETRY_SPAN,
 };
 use crate::job::{JobId, RETRY_SPANS_MAX};
-use crate::time::millis;
+use crate::time::{exact_span, millis};
 
 /// How long a failed job waits, as a function of its failures so far.
 ///
@@ -141,29 +141,30 @@ impl RetryPolicy {
 
     /// Checks the ranges of every field.
     pub fn check(&self) -> Result<()> {
-        let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidInput, message));
-        let spans: &[Duration] = match self {
-            Self::Exponential {
-                base, factor, cap, ..
-            } => {
-                if !(1.0..=100.0).contains(factor) {
-                    return refuse(TEXT_RETRY_FACTOR);
-                }
-                &[*base, *cap]
+        let refused = |message: &str| Error::new(ErrorKind::InvalidInput, message);
+        let within = |field: &'static str, span: &Duration| match *span > SPAN_MAX {
+            true => {
+                Err(refused(&format!("{field} {TEXT_RETRY_SPAN}")).with(field, exact_span(*span)))
             }
-            Self::Fixed { span, .. } => &[*span],
-            Self::Linear { base, cap, .. } => &[*base, *cap],
-            Self::List(spans) => {
-                if spans.is_empty() || spans.len() > RETRY_SPANS_MAX {
-                    return refuse(TEXT_RETRY_LIST);
-                }
-                spans
-            }
+            false => Ok(()),
         };
-        if spans.iter().any(|span| *span > SPAN_MAX) {
-            return refuse(TEXT_RETRY_SPAN);
+        match self {
+            Self::Exponential { factor, .. } if !(1.0..=100.0).contains(factor) => {
+                Err(refused(TEXT_RETRY_FACTOR).with("retry.factor", factor))
+            }
+            Self::Exponential { base, cap, .. } | Self::Linear { base, cap, .. } => {
+                within("retry.base", base)?;
+                within("retry.cap", cap)
+            }
+            Self::Fixed { span, .. } => within("retry.span", span),
+            Self::List(spans) if spans.is_empty() || spans.len() > RETRY_SPANS_MAX => {
+                Err(refused(TEXT_RETRY_LIST).with("spans", spans.len()))
+            }
+            Self::List(spans) => {
+                let mut spans = spans.iter();
+                spans.try_for_each(|span| within("retry.spans", span))
+            }
         }
-        Ok(())
     }
 }
 

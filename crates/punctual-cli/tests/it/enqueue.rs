@@ -400,6 +400,31 @@ fn wrong_numbers_say_what_to_write() {
 }
 
 #[test]
+fn errors_show_spans_as_they_were_written() {
+    let punctual = Punctual::with_data();
+    for (options, shown) in [
+        (&["--remember", "720h"][..], "(remember: 720h)"),
+        (&["--remember", "30d"], "(remember: 30d)"),
+        (&["--remember=720h"], "(remember: 720h)"),
+        (
+            &["--timeout", "9000h", "--retention", "375d"],
+            "(timeout: 9000h)",
+        ),
+        (&["--retry", "fixed:2400h"], "(retry.span: 2400h)"),
+        (&["--retry", "linear:10s..2400h"], "(retry.cap: 2400h)"),
+        (&["--delay", "70000000h"], "delay: 70000000h"),
+    ] {
+        let args = [&["enqueue", "mail", "{}"], options].concat();
+        let ran = punctual.run(&args).exits(2);
+        assert!(ran.stderr.contains(shown), "{options:?}: {}", ran.stderr);
+    }
+    let line = r#"{"queue":"mail","remember":"720h"}"#;
+    let args = ["enqueue", "--from", "-"];
+    let ran = punctual.run_with_input(&args, line.as_bytes()).exits(2);
+    assert!(ran.stderr.contains("remember: 720h"), "{}", ran.stderr);
+}
+
+#[test]
 fn an_instant_without_a_zone_is_local_and_the_zone_is_shown() {
     let punctual = Punctual::new();
     let run = |args: &[&str]| {

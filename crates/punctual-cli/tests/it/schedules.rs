@@ -172,7 +172,11 @@ fn what_is_wrong_with_a_calendar_is_wrong_usage_with_a_hint() {
             "is an older name",
             "America/New_York",
         ),
-        (&["--every", "0s"], "every: 0s is out of range", "use 1ms"),
+        (
+            &["--every", "0s"],
+            "every is out of range (every: 0s)",
+            "use 1ms",
+        ),
         (&[], "it names no time", "give a cron pattern"),
     ] {
         let args = [&["schedules", "preview", "-o", "json"], options].concat();

@@ -79,6 +79,21 @@ pub(super) fn bounds() -> String {
     out
 }
 
+/// What fields of JSON take, for the gateway's errors.
+pub(super) fn takes() -> String {
+    let mut out = head("What fields of JSON take, in the words of a hint.");
+    comment(
+        &mut out,
+        "///",
+        "Words behind `use`, by the name of the field.",
+    );
+    out += "#[rustfmt::skip]\npub(super) const TAKES: &[(&str, &str)] = &[\n";
+    for (name, words) in crate::hints::all() {
+        out += &format!("    ({name:?}, {words:?}),\n");
+    }
+    out + "];\n"
+}
+
 fn head(what: &str) -> String {
     let mut out = String::new();
     comment(&mut out, "//!", what);

@@ -173,7 +173,8 @@ impl Bulk {
     fn job(&self, line: &Bytes) -> Result<NewJob> {
         let mut job = new_job(parse(line)?, &self.shared.guard)?;
         self.trace.iter().for_each(|trace| trace.give(&mut job));
-        job.check(&self.limits)?;
+        job.check(&self.limits)
+            .map_err(|error| Problem::from(error).with_values_of(line))?;
         self.shared.notify(&self.caller.namespace, &job);
         Ok(job)
     }

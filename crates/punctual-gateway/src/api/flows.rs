@@ -15,10 +15,10 @@ use crate::http::{Caller, ErrorAnswer, Problem, Result};
 use crate::json::flow::{
     EdgeLine, FlowAnswer, FlowLine, GrowLine, OnFailureLine, RecountAnswer, StepAnswer,
 };
-use crate::json::words::{Count, Id, Name};
 use crate::request::{Answer, Asked, Read};
 use crate::service;
 use crate::state::Shared;
+use crate::words::{Count, Id, Name};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use utoipa::IntoParams;
 
 use crate::auth::{Administering, Allowed, Asking, Enqueuing};
+use crate::bounded::Bounded;
 use crate::decode;
 use crate::http::{Caller, Scope};
 use crate::http::{ErrorAnswer, Problem, Result};
@@ -20,11 +21,11 @@ use crate::job_json::JobJson;
 use crate::json::edit::{ClearRequest, Cleared, OneEdited, Patch, SignalRequest, state_of};
 use crate::json::job::{JobAnswer, ManyEnqueued, OneEnqueued};
 use crate::json::new_job::new_job;
-use crate::json::words::{Id, Name};
-use crate::request::{Answer, Asked, Bounded, Read, json_bytes, parse, wait_until};
+use crate::request::{Answer, Asked, Read, json_bytes, parse, wait_until};
 use crate::service;
 use crate::state::Shared;
 use crate::trace::RequestTrace;
+use crate::words::{Id, Name};
 
 /// Enqueues one job, or an array of jobs
 #[utoipa::path(
@@ -298,11 +299,7 @@ async fn edit_target(
     target: Target,
     action: Action,
 ) -> Answer<OneEdited> {
-    let edit = Edit {
-        select: Select::Targets(vec![target]),
-        action,
-        dry_run: false,
-    };
+    let edit = Edit::new(Select::Targets(vec![target]), action);
     let edited = service::edit(shared, caller, edit).await?;
     let now = edited.now;
     let unknown = || Problem::not_found().at(now);

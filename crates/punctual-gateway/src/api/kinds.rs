@@ -12,9 +12,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::{Allowed, Reading};
 use crate::http::ErrorAnswer;
-use crate::json::words::Name;
 use crate::request::{Answer, Asked};
 use crate::state::Shared;
+use crate::words::Name;
 
 /// Jobs of one state that one answer counts.
 const COUNTED_MAX: usize = 1_000;

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::auth::{Allowed, Reading};
+use crate::bounded::in_range;
 use crate::decode::shown;
 use crate::follow_ups::is_of;
 use crate::http::{ErrorAnswer, Problem, Result};
@@ -20,9 +21,9 @@ use crate::job_json::{InstantText, SpanText};
 use crate::json::edit::FilterLine;
 use crate::json::job::JobList;
 use crate::json::listed::ListedJob;
-use crate::json::words::{Id, Name};
-use crate::request::{Answer, Asked, in_range};
+use crate::request::{Answer, Asked};
 use crate::state::Shared;
+use crate::words::{Id, Name};
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

@@ -12,10 +12,10 @@ use crate::auth::{Administering, Allowed, Blocking, Reading};
 use crate::http::{Caller, ErrorAnswer, Problem, Result};
 use crate::job_json::SpanText;
 use crate::json::named::{NamedLimitLine, NamedLimitRequest};
-use crate::json::words::Name;
 use crate::request::{Answer, Pairs, Read};
 use crate::service;
 use crate::state::Shared;
+use crate::words::Name;
 
 /// Reads and writes after which a change that others disturb is given up.
 const TRIES_MAX: usize = 10;

@@ -15,12 +15,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::audit;
 use crate::auth::{Administering, Allowed, Anything, caller_of};
+use crate::bounded::in_range;
 use crate::http::{Caller, Scope};
 use crate::http::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::job_json::InstantText;
 use crate::process::ProcessLine;
 use crate::relays::Relays;
-use crate::request::{Answer, Asked, Read, body_bytes, expect_type, in_range};
+use crate::request::{Answer, Asked, Read, body_bytes, expect_type};
 use crate::service;
 use crate::state::Shared;
 

@@ -7,10 +7,10 @@ use utoipa::ToSchema;
 
 use crate::auth::{Allowed, Reading};
 use crate::http::ErrorAnswer;
-use crate::json::words::{Count, Name};
 use crate::relays::RelayReport;
 use crate::request::Answer;
 use crate::state::Shared;
+use crate::words::{Count, Name};
 
 /// A relay and how it is, since this server started.
 #[derive(Debug, Serialize, ToSchema)]

@@ -14,10 +14,10 @@ use crate::auth::{Administering, Allowed, Reading};
 use crate::http::{Caller, ErrorAnswer, Problem, Result};
 use crate::job_json::InstantText;
 use crate::json::schedule::{ScheduleAnswer, ScheduleLine};
-use crate::json::words::{Id, Name};
 use crate::request::{Answer, Asked, Read};
 use crate::service;
 use crate::state::Shared;
+use crate::words::{Id, Name};
 
 /// Reads and writes after which a change that others disturb is given up.
 const TRIES_MAX: usize = 10;

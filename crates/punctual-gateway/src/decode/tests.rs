@@ -42,13 +42,13 @@ fn the_field_what_stands_there_and_what_may_are_told() {
         ),
         (
             r#"{"unique":{"key":"k","policy":"x"}}"#,
-            "unique is an object",
-            "\"keep\"",
+            "unique.policy is \"x\"",
+            "keep, replace",
         ),
         (
             r#"{"retry":{"policy":"fixed","span":5,"jitter":true}}"#,
-            "retry",
-            "\"fixed\", \"span\"",
+            "retry.span is 5",
+            "such as \"30s\"",
         ),
         (
             r#"{"retry":{"policy":"fixed","span":"5s"}}"#,
@@ -116,5 +116,30 @@ fn what_came_in_is_told_in_64_characters_that_show() {
             !message.chars().any(|c| c.is_control() || c == '\u{202e}'),
             "{message:?}"
         );
+    }
+}
+
+/// A field of the contract gets its hint from there.
+#[test]
+fn hints_of_a_job_are_those_of_the_contract() {
+    use punctual_contract::fields::SENT;
+    use punctual_contract::hints::Takes;
+    for field in SENT {
+        assert_eq!(field.json.len(), field.takes.len(), "{}", field.name);
+        for (name, takes) in field.json.iter().zip(field.takes) {
+            let Some(words) = takes.words(field.bounds) else {
+                assert_eq!(*takes, Takes::Any, "{name}");
+                continue;
+            };
+            let wrong = match takes {
+                Takes::Integer => "\"x\"",
+                Takes::Form(_) => "true",
+                _ => "[7]",
+            };
+            let text = format!("{{\"{name}\":{wrong}}}");
+            let (message, hint) = told(&text);
+            assert!(message.starts_with(name), "{text}: {message}");
+            assert_eq!(hint, Some(format!("use {words}")), "{text}");
+        }
     }
 }

@@ -113,6 +113,16 @@ impl Frame {
             _ => None,
         }
     }
+
+    /// The JSON of its request.
+    pub(super) fn request(&self) -> Option<&str> {
+        match self {
+            Self::Claim { request, .. }
+            | Self::Extend { request, .. }
+            | Self::Settle { request, .. } => Some(request.get()),
+            _ => None,
+        }
+    }
 }
 
 /// What a socket subscribes to; empty lists mean all.

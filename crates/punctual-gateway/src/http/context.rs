@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use axum::http::Method;
+use bytes::Bytes;
 use punctual::sync::Lock;
 
 use super::BodyOwner;
+use crate::decode::LOOKUP_BYTES_MAX;
 
 /// What a request is found by in the log; goes with it.
 #[derive(Debug, Clone)]
@@ -21,6 +23,8 @@ pub(crate) struct RequestContext {
     owner: Arc<OnceLock<BodyOwner>>,
     /// What its body takes until it is answered.
     body: Arc<Mutex<Option<Box<dyn Any + Send>>>>,
+    /// A short body, from which an error shows values as they were sent.
+    sent: Arc<OnceLock<Bytes>>,
 }
 
 impl RequestContext {
@@ -32,6 +36,7 @@ impl RequestContext {
             is_operators: Arc::default(),
             owner: Arc::default(),
             body: Arc::default(),
+            sent: Arc::default(),
         }
     }
 
@@ -49,6 +54,18 @@ impl RequestContext {
     /// Its body is counted until it is answered.
     pub(crate) fn keeps(&self, body: impl Send + 'static) {
         *self.body.locked() = Some(Box::new(body));
+    }
+
+    /// Its body has been read.
+    pub(crate) fn was_sent(&self, body: &Bytes) {
+        if body.len() <= LOOKUP_BYTES_MAX {
+            let _ = self.sent.set(body.clone());
+        }
+    }
+
+    /// Its body, if it is short and was read as a whole.
+    pub(crate) fn sent(&self) -> &[u8] {
+        self.sent.get().map_or(&[], |body| body)
     }
 
     pub(super) fn is_operators(&self) -> bool {

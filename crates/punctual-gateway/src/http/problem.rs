@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::RequestContext;
-use crate::decode::{DecodeError, Why};
+use crate::decode::{DecodeError, Why, as_sent};
 use crate::log_throttle::LogThrottle;
 
 /// Nothing is wrong then.
@@ -24,6 +24,8 @@ pub(crate) struct Problem {
     body: ProblemBody,
     /// Seconds after which the same may be asked again.
     retry_after: Option<u8>,
+    /// Whether the engine's own words are for operators only.
+    is_outward: bool,
 }
 
 /// An error as it is written.
@@ -39,7 +41,7 @@ pub(crate) struct ProblemBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
     /// What the engine said; only for a token of scope `operator`.
-    // Until it is answered it is there for the log, whoever asks.
+    // Until it is answered it is there for the log and for `as_sent`.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "in_words")]
     #[schema(value_type = Option<String>)]
     cause: Option<Arc<Error>>,
@@ -85,6 +87,7 @@ impl Problem {
                 request_id: None,
             },
             retry_after: (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
+            is_outward: false,
         }
     }
 
@@ -140,12 +143,21 @@ impl Problem {
 
     /// Whether there is more to it than the answer says.
     pub(crate) fn is_outward(&self) -> bool {
-        self.body.cause.is_some()
+        self.is_outward
+    }
+
+    /// Shows spans and instants as the sender wrote them in this JSON.
+    pub(crate) fn with_values_of(mut self, json: &[u8]) -> Self {
+        if let Some(error) = self.body.cause.as_ref().filter(|_| !self.is_outward) {
+            self.body.message = as_sent(self.body.message, error, json);
+        }
+        self
     }
 
     /// What the engine said, if the caller may know.
     pub(crate) fn cause_for(&self, context: &RequestContext) -> Option<String> {
-        let cause = self.body.cause.as_ref().filter(|_| context.is_operators());
+        let shows = self.is_outward && context.is_operators();
+        let cause = self.body.cause.as_ref().filter(|_| shows);
         cause.map(|cause| cause.to_string())
     }
 
@@ -164,9 +176,10 @@ impl Problem {
             id, method, path, ..
         } = context;
         let status = self.status.as_u16();
-        let told = self.body.cause.as_ref().map(|cause| cause.to_string());
-        let error = told.as_deref().unwrap_or(&self.body.message);
-        let cause = self.body.cause.as_ref().map(|cause| cause.message());
+        let cause = self.body.cause.as_ref().filter(|_| self.is_outward);
+        let whole = cause.map(|cause| cause.to_string());
+        let error = whole.as_deref().unwrap_or(&self.body.message);
+        let cause = cause.map(|cause| cause.message());
         let cause = cause.unwrap_or(&self.body.message);
         let (request_id, path, code) = (&**id, &**path, self.code());
         let passes = matches!(
@@ -183,7 +196,7 @@ impl Problem {
     /// The JSON of it, under the id of the request.
     pub(crate) fn answer(mut self, context: Option<&RequestContext>) -> ErrorAnswer {
         self.body.request_id = context.map(|context| (*context.id).into());
-        if !context.is_some_and(RequestContext::is_operators) {
+        if !self.is_outward || !context.is_some_and(RequestContext::is_operators) {
             self.body.cause = None;
         }
         ErrorAnswer { error: self.body }
@@ -231,6 +244,7 @@ impl From<Error> for Problem {
         if let Some((message, hint)) = outward(kind) {
             let mut problem = Self::new(status_of(kind), kind.code(), message).hint(hint);
             problem.body.cause = Some(Arc::new(error));
+            problem.is_outward = true;
             return problem;
         }
         // Messages say "what is wrong; what to do": the second half is the hint.
@@ -251,8 +265,9 @@ impl From<Error> for Problem {
             format!("{what} ({})", values.join(", "))
         };
         let mut problem = Self::new(status_of(kind), kind.code(), message);
-        problem.body.hint = remedy.map(Into::into);
+        problem.body.hint = remedy.map(str::to_owned);
         problem.body.index = index;
+        problem.body.cause = Some(Arc::new(error));
         problem
     }
 }

@@ -7,14 +7,13 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use punctual::time::{Timestamp, exact_span, parse_span};
-use punctual::{Group, Hold, OnRetry, RetryPolicy, Unique, UniquePolicy};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::decode::shown;
+use super::rules::HoldLine;
 
 /// A span as text, such as `30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +92,7 @@ schema!(
 );
 
 /// Reads a text through a function whose error is reported as it is.
-fn text<'de, D: Deserializer<'de>, T>(
+pub(super) fn text<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     expected: &'static str,
     read: impl Fn(&str) -> Result<T, String>,
@@ -158,256 +157,6 @@ impl<'de> Deserialize<'de> for Headers {
             }
         }
         deserializer.deserialize_any(Pairs)
-    }
-}
-
-/// A unique key: only the key, or with its policy and how long it is held.
-/// A unique key, alone or with its rules: as a text, policy `keep`, held until the job settles.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(
-    untagged,
-    deny_unknown_fields,
-    expecting = "unique is a key, or {\"key\", \"policy\": \"keep\"|\"replace\"|\"after\"|\"refresh\", \"hold\": \"settled\"|\"started\"|a span, \"max_wait\": a span, with refresh}"
-)]
-pub(crate) enum UniqueLine {
-    Key(String),
-    Whole {
-        key: String,
-        #[serde(default)]
-        policy: PolicyLine,
-        #[serde(default)]
-        hold: HoldLine,
-        /// Only with `refresh`, which needs it: how long after the first the job runs at most.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        max_wait: Option<Span>,
-    },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum PolicyLine {
-    #[default]
-    Keep,
-    Replace,
-    After,
-    Refresh,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct HoldLine(pub(super) Hold);
-
-impl Serialize for HoldLine {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Hold::UntilSettled => serializer.serialize_str("settled"),
-            Hold::UntilStarted => serializer.serialize_str("started"),
-            Hold::For(span) => serializer.serialize_str(&exact_span(span)),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for HoldLine {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text(deserializer, "settled, started or a span", |text| {
-            hold_of(text).map(Self)
-        })
-    }
-}
-
-/// Reads `settled`, `started` or a span.
-pub fn hold_of(text: &str) -> Result<Hold, String> {
-    match text {
-        "settled" => Ok(Hold::UntilSettled),
-        "started" => Ok(Hold::UntilStarted),
-        span => parse_span(span).map(Hold::For).map_err(|_| {
-            let text = shown(text);
-            format!("\"{text}\" is not settled, started or a span such as 30m")
-        }),
-    }
-}
-
-impl UniqueLine {
-    pub(super) fn into_unique(self) -> Result<Unique, String> {
-        let (key, policy, hold, max_wait) = match self {
-            Self::Key(key) => return Ok(Unique::new(key)),
-            Self::Whole {
-                key,
-                policy,
-                hold,
-                max_wait,
-            } => (key, policy, hold, max_wait),
-        };
-        let policy = match (policy, max_wait) {
-            (PolicyLine::Refresh, Some(Span(max_wait))) => UniquePolicy::Refresh { max_wait },
-            (PolicyLine::Refresh, None) => {
-                return Err("has the unique policy `refresh` without `max_wait`; add it".into());
-            }
-            (_, Some(_)) => {
-                return Err("has a `max_wait` that only the unique policy `refresh` uses".into());
-            }
-            (PolicyLine::Keep, None) => UniquePolicy::Keep,
-            (PolicyLine::Replace, None) => UniquePolicy::Replace,
-            (PolicyLine::After, None) => UniquePolicy::After,
-        };
-        Ok(Unique::new(key).policy(policy).hold(hold.0))
-    }
-}
-
-impl From<&Unique> for UniqueLine {
-    fn from(unique: &Unique) -> Self {
-        if unique.policy == UniquePolicy::Keep && unique.hold == Hold::UntilSettled {
-            return Self::Key(unique.key.clone());
-        }
-        let (policy, max_wait) = match unique.policy {
-            UniquePolicy::Keep => (PolicyLine::Keep, None),
-            UniquePolicy::Replace => (PolicyLine::Replace, None),
-            UniquePolicy::After => (PolicyLine::After, None),
-            UniquePolicy::Refresh { max_wait } => (PolicyLine::Refresh, Some(Span(max_wait))),
-        };
-        Self::Whole {
-            key: unique.key.clone(),
-            policy,
-            hold: HoldLine(unique.hold),
-            max_wait,
-        }
-    }
-}
-
-/// A serial group: only the key, or with what a retry does to the rest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(
-    untagged,
-    deny_unknown_fields,
-    expecting = "group is a key, or {\"key\", \"on_retry\": \"hold\"|\"pass\"}"
-)]
-pub(crate) enum GroupLine {
-    Key(String),
-    Whole {
-        key: String,
-        #[serde(default)]
-        on_retry: OnRetryLine,
-    },
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum OnRetryLine {
-    #[default]
-    Hold,
-    Pass,
-}
-
-impl GroupLine {
-    pub(super) fn into_group(self) -> Group {
-        match self {
-            Self::Key(key) => Group::new(key).on_retry(OnRetry::Hold),
-            Self::Whole { key, on_retry } => Group::new(key).on_retry(match on_retry {
-                OnRetryLine::Hold => OnRetry::Hold,
-                OnRetryLine::Pass => OnRetry::Pass,
-            }),
-        }
-    }
-}
-
-impl From<&Group> for GroupLine {
-    fn from(group: &Group) -> Self {
-        match group.on_retry {
-            OnRetry::Hold => Self::Key(group.key.clone()),
-            OnRetry::Pass => Self::Whole {
-                key: group.key.clone(),
-                on_retry: OnRetryLine::Pass,
-            },
-        }
-    }
-}
-
-/// A retry policy, by its `policy`. Without one a job has `exponential` from 1 s, doubling up to an
-/// hour, with jitter. Jitter draws each wait evenly between zero and the whole of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "policy", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum RetryLine {
-    /// The first wait is `base`; each further one is `factor` times the one before, at most `cap`.
-    Exponential {
-        base: SpanLine,
-        #[schema(minimum = 1, maximum = 100)]
-        factor: f64,
-        cap: SpanLine,
-        jitter: bool,
-    },
-    /// Each wait is `span`.
-    Fixed { span: SpanLine, jitter: bool },
-    /// The n-th wait is n times `base`, at most `cap`.
-    Linear {
-        base: SpanLine,
-        cap: SpanLine,
-        jitter: bool,
-    },
-    /// The n-th wait is the n-th span; the last span is used again. It is never jittered.
-    List { spans: Vec<SpanLine> },
-}
-
-/// A span inside a policy.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(transparent)]
-pub(crate) struct SpanLine(Span);
-
-impl RetryLine {
-    pub(super) fn into_policy(self) -> RetryPolicy {
-        let span = |line: SpanLine| line.0.0;
-        match self {
-            Self::Exponential {
-                base,
-                factor,
-                cap,
-                jitter,
-            } => RetryPolicy::Exponential {
-                base: span(base),
-                factor,
-                cap: span(cap),
-                jitter,
-            },
-            Self::Fixed { span: s, jitter } => RetryPolicy::Fixed {
-                span: span(s),
-                jitter,
-            },
-            Self::Linear { base, cap, jitter } => RetryPolicy::Linear {
-                base: span(base),
-                cap: span(cap),
-                jitter,
-            },
-            Self::List { spans } => RetryPolicy::List(spans.into_iter().map(span).collect()),
-        }
-    }
-
-    /// The line of a policy; `None` for one of a later version that has no name here.
-    pub(crate) fn of(policy: &RetryPolicy) -> Option<Self> {
-        let line = |span: &Duration| SpanLine(Span(*span));
-        Some(match policy {
-            RetryPolicy::Exponential {
-                base,
-                factor,
-                cap,
-                jitter,
-            } => Self::Exponential {
-                base: line(base),
-                factor: *factor,
-                cap: line(cap),
-                jitter: *jitter,
-            },
-            RetryPolicy::Fixed { span, jitter } => Self::Fixed {
-                span: line(span),
-                jitter: *jitter,
-            },
-            RetryPolicy::Linear { base, cap, jitter } => Self::Linear {
-                base: line(base),
-                cap: line(cap),
-                jitter: *jitter,
-            },
-            RetryPolicy::List(spans) => Self::List {
-                spans: spans.iter().map(line).collect(),
-            },
-            _ => return None,
-        })
     }
 }
 

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::words::{Id, Name};
+use crate::bounded::bounded_some;
 use crate::http::{Problem, Result};
 use crate::job_json::{InstantText, SpanText, either, raw};
-use crate::request::bounded_some;
+use crate::words::{Id, Name};
 
 /// What to do to one job: exactly one of these.
 #[derive(Debug, Default, Deserialize, ToSchema)]

@@ -17,7 +17,7 @@ use crate::decode::{self, DecodeError};
 use crate::http::{Problem, Result};
 use crate::job_json::{InstantText, JobJson, LineError, OnLine, json_or_base64};
 use crate::json::new_job::new_job;
-use crate::json::words::{Count, Id, Name};
+use crate::words::{Count, Id, Name};
 
 /// What happens to a flow when a step is dead or cancelled.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]

@@ -1,9 +1,13 @@
 //! The limits of a queue as JSON: what a `PUT` sends, and how they stand.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 use punctual::engine::{LimitStats, QueueSettings, Rate, ShareSettings, ShareStats};
 use punctual::time::{exact_span, parse_span};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -53,14 +57,22 @@ pub(crate) struct LimitsRequest {
 pub(crate) fn object<'de, D, T>(from: D) -> std::result::Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
-    T: serde::de::DeserializeOwned,
+    T: DeserializeOwned,
 {
-    let object: Option<serde_json::Map<String, serde_json::Value>> = Option::deserialize(from)?;
-    let read = |object| serde_json::from_value(serde_json::Value::Object(object));
-    object
-        .map(read)
-        .transpose()
-        .map_err(serde::de::Error::custom)
+    struct Object<T>(PhantomData<T>);
+    impl<'de, T: DeserializeOwned> Visitor<'de> for Object<T> {
+        type Value = Option<T>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_unit<E>(self) -> std::result::Result<Option<T>, E> {
+            Ok(None)
+        }
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<Option<T>, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        }
+    }
+    from.deserialize_any(Object(PhantomData))
 }
 
 /// Settings of the shares of a queue; one that is omitted is none.

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::http::{Problem, Result};
 use crate::job_json::{InstantText, JobJson, SpanText, json_or_base64};
 use crate::json::new_job::new_job;
-use crate::json::words::{Count, Id};
+use crate::words::{Count, Id};
 
 /// What happens to a run while another one is on its way.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]

@@ -11,7 +11,7 @@ use crate::http::{Problem, Result};
 use crate::job_json::JobJson;
 use crate::json::job::holder;
 use crate::json::new_job::new_job;
-use crate::json::words::{Id, Name};
+use crate::words::{Id, Name};
 
 /// What a message must pass: all tests that are given.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -128,6 +128,42 @@ PUT /v1/schedules/a {} => job is missing | an object
 POST /v1/settlements settle "outcome":"completed","effects":[{"clear":{"name":"a"}}] => job is missing | UUID
 PUT /v1/queues/settings {"queue":"a","version":0,"on_full":"x"} => on_full is "x" | refuse or dead_letter_oldest
 "#;
+/// Spans as they were sent, not as they are kept, and fields inside others by their whole name.
+const AS_SENT: &str = r#"
+POST /v1/jobs {"queue":"a","remember":"30d"} => (remember: 30d) | 7 days
+POST /v1/jobs {"queue":"a","remember":"720h"} => (remember: 720h)
+POST /v1/jobs {"queue":"a","remember":"720h","payload":{"remember":"30d"}} => (remember: 720h)
+POST /v1/jobs [{"queue":"a","timeout":"1h"},{"queue":"a","timeout":"9000h"}] => (timeout: 9000h)
+POST /v1/jobs {"queue":"a","delay":"70000000h"} => delay: 70000000h
+POST /v1/jobs {"queue":"a","retention":"70000000h"} => retention: 70000000h
+POST /v1/claims {"queues":["a"],"lease_duration":"48h"} => (lease_duration: 48h)
+POST /v1/extensions lease "lease_duration":"48h" => (lease_duration: 48h)
+POST /v1/settlements settle "outcome":"snooze","after":"70000000h" => (after: 70000000h)
+POST /v1/settlements settle "outcome":"snooze","after":5 => after is 5 | "30s"
+PUT /v1/queues/a/limits {"rate":{"starts":5,"per":"9000h"}} => rate.per is out of range (rate.per: 9000h)
+PUT /v1/queues/a/limits {"shares":{"rate":{"starts":5,"per":true}}} => shares.rate.per is true | "30s"
+POST /v1/queues/a/block {"share":"s","span":"9000h"} => (span: 9000h)
+PUT /v1/schedules/a {"job":{"queue":"a"},"every":"0.5ms"} => (every: 0.5ms)
+POST /v1/jobs {"queue":"a","unique":{"key":""}} => unique.key is empty | 256 bytes
+POST /v1/jobs {"queue":"a","unique":{"key":7}} => unique.key is 7 | a string
+POST /v1/jobs {"queue":"a","unique":{"policy":"keep"}} => unique.key is missing
+POST /v1/jobs {"queue":"a","unique":{"key":"k","policy":"x"}} => unique.policy is "x" | keep, replace
+POST /v1/jobs {"queue":"a","unique":{"key":"k","hold":"x"}} => unique.hold is "x" | settled, started
+POST /v1/jobs {"queue":"a","unique":{"key":"k","policy":"refresh","max_wait":"9000h"}} => unique.max_wait: 9000h
+POST /v1/jobs {"queue":"a","unique":{"key":"k","colour":1}} => `unique.colour` | use key, policy
+POST /v1/jobs {"queue":"a","unique":["k"]} => unique is an array | a string, or {"key"
+POST /v1/jobs {"queue":"a","group":{"key":""}} => group.key is empty | 256 bytes
+POST /v1/jobs {"queue":"a","group":{"key":"k","on_retry":"x"}} => group.on_retry is "x" | hold, pass
+POST /v1/jobs {"queue":"a","retry":{"policy":"fixed","span":"2400h","jitter":false}} => (retry.span: 2400h)
+POST /v1/jobs {"queue":"a","retry":{"policy":"fixed","span":5,"jitter":false}} => retry.span is 5 | "30s"
+POST /v1/jobs {"queue":"a","retry":{"policy":"fixed","span":"5s","jitter":true,"cap":"5s"}} => `retry.cap` | span, jitter
+POST /v1/jobs {"queue":"a","retry":{"policy":"list","spans":["1s","2400h"]}} => (retry.spans: 2400h)
+POST /v1/jobs {"queue":"a","retry":["fixed","5s",true]} => retry is an array | "exponential"
+POST /v1/jobs {"queue":"a","limits":["a","b c"]} => limits[1] name has
+POST /v1/jobs {"queue":"a","limits":[7]} => limits[0] is 7 | names of limits
+POST /v1/jobs {"queue":"a","cost":"x"} => cost is "x" | 1 to 1,000
+POST /v1/jobs {"queue":"a","share":7} => share is 7 | 256 bytes
+"#;
 const QUERIES: &str = r#"
 GET /v1/jobs?limit=-1 => limit is "-1" | 1 to 1000
 GET /v1/jobs?limit=x => limit is "x" | 1 to 1000
@@ -162,7 +198,7 @@ async fn every_refused_field_of_a_body_or_query_is_told_with_what_it_takes() {
             r#""settlements":[{{"id":"{ID}","attempt":1,{rest}}}]"#
         ))
     };
-    let rows = BODIES.lines().chain(QUERIES.lines());
+    let rows = BODIES.lines().chain(AS_SENT.lines()).chain(QUERIES.lines());
     for row in rows.filter(|row| !row.is_empty()) {
         let (request, parts) = row.split_once(" => ").expect(row);
         let (method, rest) = request.split_once(' ').expect(row);
@@ -217,7 +253,7 @@ async fn what_is_told_of_hostile_input_is_short_and_shows() {
         complaints.extend(refused(&under, "GET", &format!("{path}{escaped}"), "", &[]).await);
     }
     let lines = format!(
-        "{{\"queue\":\"a\",\"priority\":{}}}\n7\n",
+        "{{\"queue\":\"a\",\"priority\":{}}}\n7\n{{\"queue\":\"a\",\"remember\":\"720h\"}}\n",
         json!(long.as_str())
     );
     let authorization = format!("Bearer {ADMIN}");
@@ -228,7 +264,11 @@ async fn what_is_told_of_hostile_input_is_short_and_shows() {
     ];
     let bulk = under.send_with(&headers, "POST", "/v1/bulk", lines).await;
     let mut verdicts = bulk.body.lines();
-    for parts in [&["priority is", "9 (last)"][..], &["a number", "an object"]] {
+    for parts in [
+        &["priority is", "9 (last)"][..],
+        &["a number", "an object"],
+        &["(remember: 720h)", "7 days"],
+    ] {
         let verdict: Value =
             serde_json::from_str(verdicts.next().expect("a verdict")).expect("JSON");
         complaints.extend(complaint("/v1/bulk", &verdict["error"], parts));
@@ -246,6 +286,10 @@ async fn what_is_told_of_hostile_input_is_short_and_shows() {
             &["queues is 5", "1 to 64"],
         ),
         (json!({"type": "claim"}), &["request is missing"]),
+        (
+            json!({"type": "claim", "request": {"queues": ["a"], "lease_duration": "48h"}}),
+            &["(lease_duration: 48h)"],
+        ),
         (
             json!({"type": "watch", "stats": 5}),
             &["stats is 5", "\"30s\""],

@@ -16,7 +16,7 @@ use crate::job::{
     check_priority,
 };
 use crate::schedule::SCHEDULE_PREFIX;
-use crate::time::{Timestamp, millis};
+use crate::time::{Timestamp, exact_span, millis};
 use crate::topic::{Subscriptions, TOPICS};
 
 /// Records whose name begins so are the settings of a queue.
@@ -146,7 +146,7 @@ impl<'a> Checks<'a> {
         if let Outcome::Retry { after: Some(span) } | Outcome::Snooze { after: span } =
             settlement.outcome
         {
-            self.span("span", span)?;
+            self.span("after", span)?;
         }
         if let Outcome::Hold { names, limit } = &settlement.outcome {
             check_held_names(names, self.limits)?;
@@ -275,10 +275,7 @@ impl<'a> Checks<'a> {
             Control::BlockShare { queue, share, span } => {
                 check_name("queue", queue)?;
                 check_key("share", share)?;
-                match *span > BLOCK_MAX {
-                    true => refuse("block is too long; use at most 365 days"),
-                    false => Ok(()),
-                }
+                block(*span)
             }
             Control::PauseShare { queue, share } => {
                 check_name("queue", queue)?;
@@ -286,10 +283,7 @@ impl<'a> Checks<'a> {
             }
             Control::BlockLimit { name, span } => {
                 check_limit_name(name)?;
-                match *span > BLOCK_MAX {
-                    true => refuse("block is too long; use at most 365 days"),
-                    false => Ok(()),
-                }
+                block(*span)
             }
             Control::Limits { after, limit } => {
                 self.limit(*limit)?;
@@ -426,12 +420,12 @@ impl<'a> Checks<'a> {
         }
     }
 
-    fn span(&self, what: &str, span: Duration) -> Result<()> {
+    fn span(&self, what: &'static str, span: Duration) -> Result<()> {
         if self.now.checked_add(span).is_some() {
             return Ok(());
         }
         let message = format!("{what} reaches beyond the year 9999");
-        Err(Error::new(ErrorKind::InvalidDelay, message).with("span", format!("{span:?}")))
+        Err(Error::new(ErrorKind::InvalidDelay, message).with(what, exact_span(span)))
     }
 
     fn limit(&self, limit: usize) -> Result<()> {
@@ -508,7 +502,15 @@ fn lease_duration(lease_duration: Duration) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(ErrorKind::InvalidInput, TEXT_LEASE_DURATION)
-        .with("lease_duration", format!("{lease_duration:?}")))
+        .with("lease_duration", exact_span(lease_duration)))
+}
+
+fn block(span: Duration) -> Result<()> {
+    if span <= BLOCK_MAX {
+        return Ok(());
+    }
+    let message = "block is too long; use at most 365 days";
+    Err(Error::new(ErrorKind::InvalidInput, message).with("span", exact_span(span)))
 }
 
 fn refuse<T>(message: &str) -> Result<T> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::time::{Timestamp, days, format_span, millis};
+use crate::time::{Timestamp, days, exact_span, format_span, millis};
 
 /// The largest concurrency limit of a queue.
 pub const CONCURRENCY_MAX: u64 = 1_000_000;
@@ -102,35 +102,36 @@ impl Rate {
     /// `invalid_input`, with what to use instead.
     pub fn check(&self) -> Result<()> {
         let (starts, per) = (self.starts(), self.per());
-        let refuse = |what: &str, remedy: &str| {
-            let message = format!("rate {what}; {remedy}");
-            Err(Error::new(ErrorKind::InvalidInput, message).with("rate", self))
+        let of = |field: &'static str, value: &dyn fmt::Display, what: &str| {
+            let message = format!("{field} {what}");
+            Err(Error::new(ErrorKind::InvalidInput, message).with(field, value))
         };
         if starts == 0 {
-            let remedy = "use 1 to 1,000,000, or pause the queue to stop it";
-            return refuse("of 0 starts nothing", remedy);
+            let what = "of 0 starts nothing; use 1 to 1,000,000, or pause the queue to stop it";
+            return of("rate.starts", &starts, what);
         }
         if starts > RATE_STARTS_MAX {
-            let remedy = "use at most 1,000,000 in a shorter span";
-            return refuse("has too many starts", remedy);
+            let what = "is too large; use at most 1,000,000 in a shorter span";
+            return of("rate.starts", &starts, what);
         }
         if !(RATE_SPAN_MIN..=RATE_SPAN_MAX).contains(&per) {
-            return refuse("has a span out of range", "use 1 ms to 365 days");
+            let what = "is out of range; use 1 ms to 365 days";
+            return of("rate.per", &exact_span(per), what);
         }
         if !per.as_nanos().is_multiple_of(1_000) {
-            let remedy = "engine time has none: use whole microseconds";
-            return refuse("has a span with parts of a microsecond", remedy);
+            let what = "has parts of a microsecond, which engine time has not; use whole ones";
+            return of("rate.per", &format!("{per:?}"), what);
         }
         let Self::Smooth { burst, .. } = *self else {
             return Ok(());
         };
         if burst > starts {
-            let remedy = "use a burst of at most the starts, or the kind window";
-            return refuse("has a burst over its starts", remedy);
+            let what = "is over the starts; use at most the starts, or the kind window";
+            return of("rate.burst", &burst, what);
         }
         if u128::from(starts) > per.as_micros() {
-            let remedy = "use a longer span, or the kind window";
-            return refuse("is over one start a microsecond", remedy);
+            let what = "is too short for more than one start a microsecond; use a longer span, or the kind window";
+            return of("rate.per", &exact_span(per), what);
         }
         Ok(())
     }

@@ -116,17 +116,17 @@ pub(crate) const TEXT_PRIORITY: &str = "priority is out of range; use 0 (first) 
 /// A key or a name to wait for breaks the rule of keys.
 pub(crate) const TEXT_KEY_RULE: &str = "use 1 to 256 bytes of printable text";
 /// A refreshed job would wait too long, or not at all.
-pub(crate) const TEXT_MAX_WAIT: &str = "max_wait is out of range; use over 0 to 365 days";
+pub(crate) const TEXT_MAX_WAIT: &str = "unique.max_wait is out of range; use over 0 to 365 days";
 /// A refreshed job would be late from the start.
 pub(crate) const TEXT_MAX_WAIT_DELAY: &str =
-    "max_wait is shorter than the delay; use at least the delay";
+    "unique.max_wait is shorter than the delay; use at least the delay";
 /// A job names too many limits.
 pub(crate) const TEXT_LIMITS_COUNT: &str = "job has too many named limits; use at most 3";
 /// A limit is named again.
 pub(crate) const TEXT_LIMIT_TWICE: &str =
     "job names a limit twice; name it once, and give the job a cost";
-/// The name of a limit's record would be too long.
-pub(crate) const TEXT_LIMIT_NAME: &str = "limit name is too long; use at most 122 characters";
+/// The name of a limit's record would be too long; behind its place in the field.
+pub(crate) const TEXT_LIMIT_NAME: &str = "name is too long; use at most 122 characters";
 /// A cost is zero or too high.
 pub(crate) const TEXT_COST: &str = "cost is out of range; use 1 to 1,000";
 /// A cost counts nowhere.
@@ -137,11 +137,12 @@ pub(crate) const TEXT_MAX_ATTEMPTS: &str = "max_attempts is out of range; use at
 /// No crash is allowed.
 pub(crate) const TEXT_MAX_CRASHES: &str = "max_crashes is out of range; use at least 1";
 /// A factor makes waits shorter, or too long.
-pub(crate) const TEXT_RETRY_FACTOR: &str = "retry: factor is out of range; use 1 to 100";
+pub(crate) const TEXT_RETRY_FACTOR: &str = "retry.factor is out of range; use 1 to 100";
 /// A list of spans is empty or too long.
-pub(crate) const TEXT_RETRY_LIST: &str = "retry: list is out of range; use 1 to 64 spans";
-/// A span of a retry policy is too long.
-pub(crate) const TEXT_RETRY_SPAN: &str = "retry: span is out of range; use at most 90 days";
+pub(crate) const TEXT_RETRY_LIST: &str = "retry.spans is out of range; use 1 to 64 spans";
+/// A span of a retry policy is too long; behind `retry.base`, `retry.cap`, `retry.span` or
+/// `retry.spans`.
+pub(crate) const TEXT_RETRY_SPAN: &str = "is out of range; use at most 90 days";
 /// A timeout is zero or too long.
 pub(crate) const TEXT_TIMEOUT: &str = "timeout is out of range; use over 0 to 365 days";
 /// A resend would be recognised for no time, or too long.

@@ -160,9 +160,15 @@ const LIMIT_NAME_BYTES_MAX: usize = NAME_BYTES_MAX - "limit/".len();
 
 /// Checks the name of a limit: that of a queue, of at most 122 characters.
 pub(crate) fn check_limit_name(name: &str) -> Result<()> {
-    check_name("limit", name)?;
+    check_limit_name_of("limit", name)
+}
+
+/// Checks the name of a limit that stands in a field.
+pub(crate) fn check_limit_name_of(field: &'static str, name: &str) -> Result<()> {
+    check_name(field, name)?;
     if name.len() > LIMIT_NAME_BYTES_MAX {
-        return Err(Error::new(ErrorKind::InvalidName, TEXT_LIMIT_NAME).with("name", shown(name)));
+        let message = format!("{field} {TEXT_LIMIT_NAME}");
+        return Err(Error::new(ErrorKind::InvalidName, message).with("name", shown(name)));
     }
     Ok(())
 }

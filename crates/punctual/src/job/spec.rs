@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::*;
 use super::limits::{
-    Limits, MAX_WAIT_MAX, REMEMBER_MAX, TIMEOUT_MAX, check_header, check_key, check_limit_name,
+    Limits, MAX_WAIT_MAX, REMEMBER_MAX, TIMEOUT_MAX, check_header, check_key, check_limit_name_of,
     check_name,
 };
 use super::log::check_log;
@@ -15,7 +15,7 @@ use super::{JobId, JobRecord};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, FlowStep};
 use crate::retry::RetryPolicy;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, exact_span};
 
 /// When a job may first run. The engine alone adds a delay to its own time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -245,36 +245,36 @@ impl NewJob {
         }
         check_priority(self.priority)?;
         if let Some(unique) = &self.unique {
-            check_key("unique key", &unique.key)?;
+            check_key("unique.key", &unique.key)?;
             if let Hold::For(span) = unique.hold {
-                check_span("unique key's period", span)?;
+                check_span("unique.hold", span)?;
             }
             if let UniquePolicy::Refresh { max_wait } = unique.policy {
                 self.check_max_wait(max_wait)?;
             }
         }
         if let Some(group) = &self.group {
-            check_key("group key", &group.key)?;
+            check_key("group.key", &group.key)?;
         }
         if let Some(share) = &self.share {
             check_key("share", share)?;
         }
         self.check_limits()?;
         if self.max_attempts == 0 {
-            return Err(refused(TEXT_MAX_ATTEMPTS, 0));
+            return Err(refused("max_attempts", TEXT_MAX_ATTEMPTS, 0));
         }
         if self.max_crashes == Some(0) {
-            return Err(refused(TEXT_MAX_CRASHES, 0));
+            return Err(refused("max_crashes", TEXT_MAX_CRASHES, 0));
         }
         self.retry.check()?;
         let allowed = |timeout: &Duration| !timeout.is_zero() && *timeout <= TIMEOUT_MAX;
         if let Some(timeout) = self.timeout.filter(|timeout| !allowed(timeout)) {
-            return Err(refused(TEXT_TIMEOUT, format!("{timeout:?}")));
+            return Err(refused("timeout", TEXT_TIMEOUT, exact_span(timeout)));
         }
         check_span("retention", self.retention)?;
         let allowed = |span: &Duration| !span.is_zero() && *span <= REMEMBER_MAX;
         if let Some(span) = self.remember.filter(|span| !allowed(span)) {
-            return Err(refused(TEXT_REMEMBER, format!("{span:?}")));
+            return Err(refused("remember", TEXT_REMEMBER, exact_span(span)));
         }
         check_held_names(&self.wait_for, limits)?;
         self.check_links()?;
@@ -302,14 +302,14 @@ impl NewJob {
             return Err(error.with("limits", self.limits.len()));
         }
         for (at, limit) in self.limits.iter().enumerate() {
-            check_limit_name(limit)?;
+            check_limit_name_of(LIMIT_PLACES[at], limit)?;
             if self.limits[..at].contains(limit) {
                 let error = Error::new(ErrorKind::InvalidInput, TEXT_LIMIT_TWICE);
-                return Err(error.with("limit", limit));
+                return Err(error.with(LIMIT_PLACES[at], limit));
             }
         }
         if !(1..=COST_MAX).contains(&self.cost) {
-            return Err(refused(TEXT_COST, self.cost));
+            return Err(refused("cost", TEXT_COST, self.cost));
         }
         if self.cost > 1 && self.limits.is_empty() {
             let error = Error::new(ErrorKind::InvalidInput, TEXT_COST_WITHOUT_LIMIT);
@@ -320,13 +320,17 @@ impl NewJob {
 
     fn check_max_wait(&self, max_wait: Duration) -> Result<()> {
         if max_wait.is_zero() || max_wait > MAX_WAIT_MAX {
-            return Err(refused(TEXT_MAX_WAIT, format!("{max_wait:?}")));
+            return Err(refused(
+                "unique.max_wait",
+                TEXT_MAX_WAIT,
+                exact_span(max_wait),
+            ));
         }
         match self.due {
             Due::After(delay) if delay > max_wait => {
                 Err(Error::new(ErrorKind::InvalidInput, TEXT_MAX_WAIT_DELAY)
-                    .with("max_wait", format!("{max_wait:?}"))
-                    .with("delay", format!("{delay:?}")))
+                    .with("unique.max_wait", exact_span(max_wait))
+                    .with("delay", exact_span(delay)))
             }
             _ => Ok(()),
         }
@@ -335,7 +339,7 @@ impl NewJob {
     fn check_headers(&self, limits: &Limits) -> Result<()> {
         check_header("content-type", &self.content_type)?;
         if self.content_type.is_empty() || self.content_type.len() > 128 {
-            return Err(refused(TEXT_CONTENT_TYPE, self.content_type.len()));
+            return Err(refused("bytes", TEXT_CONTENT_TYPE, self.content_type.len()));
         }
         let mut bytes = 0;
         for (name, value) in &self.headers {
@@ -354,7 +358,7 @@ impl NewJob {
 /// Checks a priority.
 pub(crate) fn check_priority(priority: u8) -> Result<()> {
     if priority > PRIORITY_MAX {
-        return Err(refused(TEXT_PRIORITY, priority));
+        return Err(refused("priority", TEXT_PRIORITY, priority));
     }
     Ok(())
 }
@@ -371,7 +375,7 @@ pub(crate) fn check_payload(payload: &Bytes, limits: &Limits) -> Result<()> {
 
 pub(crate) fn check_held_names(names: &[String], limits: &Limits) -> Result<()> {
     if names.len() > limits.wait_for_names {
-        return Err(refused(TEXT_WAIT_FOR, names.len()));
+        return Err(refused("names", TEXT_WAIT_FOR, names.len()));
     }
     names
         .iter()
@@ -403,7 +407,7 @@ fn check_past(past: &JobRecord, limits: &Limits) -> Result<()> {
         super::check_memos(memos.map(|memo| (memo.name.as_str(), &memo.value)))?;
     }
     if past.attempts.len() > ATTEMPTS_KEPT {
-        return Err(refused(TEXT_PAST_ATTEMPTS, past.attempts.len()));
+        return Err(refused("attempts", TEXT_PAST_ATTEMPTS, past.attempts.len()));
     }
     let errors = past.attempts.iter().filter_map(|one| one.error.as_ref());
     if let Some(error) = errors
@@ -421,16 +425,19 @@ fn check_past(past: &JobRecord, limits: &Limits) -> Result<()> {
         .chain(numbers)
         .find(|count| *count > PAST_COUNT_MAX)
     {
-        Some(count) => Err(refused(TEXT_PAST_COUNT, count)),
+        Some(count) => Err(refused("count", TEXT_PAST_COUNT, count)),
         None => Ok(()),
     }
 }
+
+/// Each name of a limit by its place.
+const LIMIT_PLACES: [&str; NAMED_LIMITS_MAX] = ["limits[0]", "limits[1]", "limits[2]"];
 
 fn check_span(what: &'static str, span: Duration) -> Result<()> {
     // The rest, up to the year 9999, is checked when the engine adds it to its time.
     if span.as_micros() > u128::from(Timestamp::MAX.as_micros()) {
         let message = format!("{what} {TEXT_BEYOND_TIME}");
-        return Err(Error::new(ErrorKind::InvalidDelay, message).with("span", format!("{span:?}")));
+        return Err(Error::new(ErrorKind::InvalidDelay, message).with(what, exact_span(span)));
     }
     Ok(())
 }
@@ -444,6 +451,7 @@ pub(crate) const fn is_one(cost: &u32) -> bool {
     *cost == 1
 }
 
-fn refused(text: &'static str, value: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::InvalidInput, text).with("value", value)
+/// A field, by its path, whose value is refused.
+fn refused(field: &'static str, text: &'static str, value: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidInput, text).with(field, value)
 }

@@ -189,24 +189,23 @@ impl SpecBuilder {
 
     fn check_spans(&self) -> Result<()> {
         for Every { span, phase } in &self.every {
-            let text = exact_span(*span);
             if !(EVERY_MIN..=EVERY_MAX).contains(span) {
                 let (least, most) = (exact_span(EVERY_MIN), exact_span(EVERY_MAX));
-                let what = format!("every: {text} is out of range; use {least} to {most}");
-                return Err(refuse(what));
+                let what = format!("every is out of range; use {least} to {most}");
+                return Err(refuse(what).with("every", exact_span(*span)));
             }
             if phase >= span {
-                let phase = exact_span(*phase);
+                let (phase, span) = (exact_span(*phase), exact_span(*span));
                 let what = format!(
-                    "every: phase {phase} is not shorter than the span {text}; use a shorter one"
+                    "every: phase {phase} is not shorter than the span {span}; use a shorter one"
                 );
                 return Err(refuse(what));
             }
         }
         if self.before > BEFORE_MAX {
-            let (span, most) = (exact_span(self.before), exact_span(BEFORE_MAX));
-            let what = format!("before: {span} is out of range; use at most {most}");
-            return Err(refuse(what));
+            let most = exact_span(BEFORE_MAX);
+            let what = format!("before is out of range; use at most {most}");
+            return Err(refuse(what).with("before", exact_span(self.before)));
         }
         if !self.before.is_zero() && self.patterns.is_empty() {
             let what = "before: there is no cron pattern to be before; give one, or leave it out";
@@ -237,9 +236,9 @@ impl SpecBuilder {
         let most = [(JITTER_MAX, "the most")].into_iter();
         for (most, why) in of_patterns.chain(of_every).chain(most) {
             if self.jitter > most {
-                let (jitter, most) = (exact_span(self.jitter), exact_span(most));
-                let what = format!("jitter: {jitter} is over {most}, {why}; use at most {most}");
-                return Err(refuse(what));
+                let most = exact_span(most);
+                let what = format!("jitter is over {most}, {why}; use at most {most}");
+                return Err(refuse(what).with("jitter", exact_span(self.jitter)));
             }
         }
         Ok(())

@@ -87,7 +87,7 @@ async fn extend(
             let message = "engine did not answer within a part of the lease";
             Err(Error::new(ErrorKind::EngineUnavailable, message)
                 .operation("extend")
-                .with("waited", format!("{limit:?}")))
+                .with("waited", crate::time::exact_span(limit)))
         }
     };
     let extended = extended.inspect_err(|_| rt.board().repeat_progress(&keys))?;

@@ -204,12 +204,19 @@ fn refused(kept: &JobRecord) -> Vec<(&'static str, NewJob)> {
         *job = step();
         job.history = Some(Box::new(kept.clone()));
     });
+    all.extend(refused_imports(kept));
+    all
+}
+
+/// A job with a past of each refusal of the table.
+fn refused_imports(kept: &JobRecord) -> Vec<(&'static str, NewJob)> {
+    let mut all = Vec::new();
     let mut import = |name, set: &dyn Fn(&mut JobRecord)| {
-        add(name, &|job| {
-            let mut past = kept.clone();
-            set(&mut past);
-            job.history = Some(Box::new(past));
-        });
+        let mut past = kept.clone();
+        set(&mut past);
+        let mut job = NewJob::new("orders", "");
+        job.history = Some(Box::new(past));
+        all.push((name, job));
     };
     let line = |text: String| LogLine {
         at: kept.enqueued_at,

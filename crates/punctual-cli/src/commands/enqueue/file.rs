@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::lines::{FileHash, Line, lines_of, open_twice};
 use crate::output::{count, counted, object};
 use crate::progress::Progress;
-use punctual_gateway::JobJson;
+use punctual_gateway::{JobJson, as_sent};
 
 /// Bad lines that an error names; the rest are counted.
 const BAD_LINES_SHOWN: usize = 10;
@@ -140,7 +140,11 @@ impl FromFile<'_> {
         if let Some(url) = push::header(&job.headers, push::CALLBACK) {
             self.guard.check(url).map_err(said)?;
         }
-        job.check(limits).map_err(|error| error.to_string())?;
+        job.check(limits).map_err(|error| {
+            let why = error.to_string();
+            let as_sent = |text: &str| Ok(as_sent(why.clone(), &error, text.as_bytes()));
+            line.read(as_sent).unwrap_or(why.clone())
+        })?;
         match hash {
             Some(hash) if !has_id && !self.again => job.id = hash.job_id(&job.queue, line.number),
             _ if !has_id => job.id = JobId::new(),

@@ -11,11 +11,11 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::token::hex;
+use crate::bounded::{bounded, in_range};
 use crate::decode::shown;
 use crate::http::{Problem, Result};
 use crate::job_json::{JobJson, SpanText};
-use crate::json::words::{Id, Name};
-use crate::request::{bounded, in_range};
+use crate::words::{Id, Name};
 
 /// A claim; only `queues` is needed.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::token::token_of;
+use crate::bounded::bounded;
 use crate::http::{Problem, Result};
 use crate::job_json::SpanText;
-use crate::json::words::{Id, LeaseToken};
-use crate::request::bounded;
+use crate::words::{Id, LeaseToken};
 
 /// Leases to extend.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -248,8 +248,8 @@ fn the_29th_of_february_is_found_eight_years_on() {
 }
 
 #[test]
-fn a_bad_pattern_is_refused_with_field_value_and_remedy() {
-    use Form::{Cron, CronWithSeconds, Quartz};
+fn a_bad_field_is_refused_with_its_value_and_remedy() {
+    use Form::Cron;
     for (form, text, wanted) in [
         (
             Cron,
@@ -302,6 +302,16 @@ fn a_bad_pattern_is_refused_with_field_value_and_remedy() {
             "* * * FOO *",
             "month \"FOO\" is not understood; write * or 1 to 12 or JAN to DEC",
         ),
+    ] {
+        let message = refused(form, text);
+        assert!(message.contains(wanted), "{text}: {message}");
+    }
+}
+
+#[test]
+fn a_bad_pattern_is_refused_with_the_remedy() {
+    use Form::{Cron, CronWithSeconds, Quartz};
+    for (form, text, wanted) in [
         (Cron, "* * * *", "has 4 fields; write five"),
         (Cron, "0 0 9 * * MON", "has 6 fields; write five"),
         (Cron, "* * * * * * * *", "has 8 fields; write five"),

@@ -1,7 +1,8 @@
 //! Tests of what is kept of long lists.
 
-use super::{Bounded, ITEMS_KEPT, parse};
+use super::{Bounded, ITEMS_KEPT};
 use crate::json::edit::EditRequest;
+use crate::request::parse;
 
 #[test]
 fn of_a_list_without_end_a_bounded_part_is_kept() {
