@@ -111,6 +111,32 @@ fn modules_import_only_what_lies_below() {
 }
 
 #[test]
+fn no_two_modules_of_the_gateway_depend_on_each_other() {
+    holds(code::circles);
+    let rule = code::circles;
+    let path = "crates/punctual-gateway/src/decode.rs";
+    finds(rule, path, "use crate::http::Problem;");
+    finds(rule, path, "use super::{api::open_api, json};");
+    finds(
+        rule,
+        "crates/punctual-gateway/src/words.rs",
+        "use crate::json::job::JobAnswer;",
+    );
+    finds(
+        rule,
+        "crates/punctual-gateway/src/known_leases.rs",
+        "use crate::{state::Shared, words};",
+    );
+}
+
+#[test]
+fn the_library_has_nine_public_modules() {
+    holds(code::public_modules);
+    let root = "crates/punctual/src/lib.rs";
+    finds(code::public_modules, root, "pub mod another;");
+}
+
+#[test]
 fn machine_has_no_clock_thread_or_file() {
     holds(code::machine);
     let rule = code::machine;
@@ -331,14 +357,17 @@ fn functions_have_at_most_100_lines() {
         "crates/punctual-torture/src/plan.rs",
         &format!("fn long() {{\n{long}}}\n"),
     );
-    let tests = "crates/punctual/src/retry/tests.rs";
+    for path in [
+        "crates/punctual/src/retry/tests.rs",
+        "crates/punctual-gateway/tests/it/jobs.rs",
+        "examples/patterns/src/by_hand.rs",
+        "bench/src/bin/worker.rs",
+    ] {
+        finds(rule, path, &format!("fn cases() {{\n{long}}}\n"));
+    }
     let short = "    step();\n".repeat(98);
-    let kept = Tree::of_repository()
-        .with(
-            "crates/punctual/src/queue.rs",
-            &format!("fn short() {{\n{short}}}\n"),
-        )
-        .with(tests, &format!("fn cases() {{\n{long}}}\n"));
+    let short = format!("fn short() {{\n{short}}}\n");
+    let kept = Tree::of_repository().with("crates/punctual/src/queue.rs", &short);
     assert!(rule(&kept).is_empty(), "{:?}", rule(&kept));
 }
 

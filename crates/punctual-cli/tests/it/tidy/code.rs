@@ -1,5 +1,7 @@
 //! Rules about source files.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::tree::Tree;
 
 /// Modules of `punctual`, and what they must not import, by module or by the type that it gives
@@ -55,6 +57,81 @@ pub(super) fn layers(tree: &Tree) -> Vec<String> {
         }
     }
     complaints
+}
+
+/// What a file of the gateway names of the crate's root.
+fn gateway_imports(path: &str, text: &str) -> Vec<String> {
+    let lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let mut code: String = lines.flat_map(|line| [line.trim(), " "]).collect();
+    if !path.trim_start_matches(GATEWAY).contains('/') {
+        // In a file beside the root, `super` is the root.
+        code = code.replace("super::", "crate::");
+    }
+    let named = imports_of(&code);
+    named.into_iter().map(str::to_owned).collect()
+}
+
+const GATEWAY: &str = "crates/punctual-gateway/src/";
+
+/// No two modules of the gateway depend on each other, directly or through others.
+pub(super) fn circles(tree: &Tree) -> Vec<String> {
+    let module = |path: &str| {
+        let inside = path.trim_start_matches(GATEWAY);
+        inside.split(['/', '.']).next().unwrap_or(inside).to_owned()
+    };
+    let files = tree.files(GATEWAY, ".rs").filter(|(path, _)| {
+        !is_test(path) && !path.ends_with("lib.rs") && !path.ends_with("test_transport.rs")
+    });
+    let files: Vec<_> = files.collect();
+    let modules: BTreeSet<String> = files.iter().map(|(path, _)| module(path)).collect();
+    let mut below: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in &files {
+        let named = gateway_imports(path, text).into_iter();
+        let named = named.filter(|name| modules.contains(name) && *name != module(path));
+        below.entry(module(path)).or_default().extend(named);
+    }
+    // Whatever lies below a module, however deep.
+    while let Some((module, more)) = below.iter().find_map(|(module, names)| {
+        let deeper = names.iter().flat_map(|name| &below[name]);
+        let more: BTreeSet<String> = deeper
+            .filter(|one| !names.contains(*one))
+            .cloned()
+            .collect();
+        (!more.is_empty()).then(|| (module.clone(), more))
+    }) {
+        below.entry(module).or_default().extend(more);
+    }
+    let circle = below
+        .iter()
+        .filter(|(module, names)| names.contains(*module));
+    circle
+        .map(|(module, _)| format!("{GATEWAY}{module}.rs: it depends on itself through others"))
+        .collect()
+}
+
+/// Modules that a user of the library sees: its documentation starts with them.
+pub(super) fn public_modules(tree: &Tree) -> Vec<String> {
+    const ROOT: &str = "crates/punctual/src/lib.rs";
+    const MOST: usize = 9;
+    let text = tree.get(ROOT).unwrap_or_default();
+    let mut seen = Vec::new();
+    let (mut is_hidden, mut is_optional) = (false, false);
+    for line in text.lines() {
+        match line.strip_prefix("pub mod ") {
+            _ if line.starts_with("#[doc(hidden)]") => is_hidden = true,
+            _ if line.starts_with("#[cfg(feature") => is_optional = true,
+            Some(name) if !is_hidden && !is_optional => seen.push(name.trim_end_matches(';')),
+            _ => {}
+        }
+        if !line.starts_with("#[") {
+            (is_hidden, is_optional) = (false, false);
+        }
+    }
+    let is_few = seen.len() <= MOST;
+    let complaint = || format!("{ROOT}: public modules {seen:?}; {MOST} are the most, hide one");
+    (!is_few).then(complaint).into_iter().collect()
 }
 
 /// One deterministic machine: engine time comes with each call, answers go back with it.

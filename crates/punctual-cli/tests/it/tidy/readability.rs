@@ -48,13 +48,10 @@ fn is_unbreakable(line: &str) -> bool {
         || code.iter().any(|mark| line.trim_start().starts_with(mark))
 }
 
-/// A function is read in one go; tests may list their cases.
+/// A function is read in one go, in products, tests, examples and benches.
 pub(super) fn function_lengths(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
-    for (path, text) in tree.files("crates/", ".rs") {
-        if !path.contains("/src/") || path.ends_with("/tests.rs") || path.contains("/tests/") {
-            continue;
-        }
+    for (path, text) in tree.files("", ".rs") {
         for (number, name, lines) in functions(text) {
             if lines > FUNCTION_LINES_MAX {
                 complaints.push(format!(
