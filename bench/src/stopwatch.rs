@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Runs `work` and tells how long it took, by the monotonic clock.
+/// Runs `work` and returns how long it took, by the monotonic clock.
 // A measurement is about real time; nothing that is measured takes its time from here.
 #[allow(clippy::disallowed_methods)]
 pub fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {

@@ -1,4 +1,4 @@
-//! What every side of the bench does alike: it takes an order and tells what it has seen.
+//! What every side of the bench does alike: it takes an order and reports what it has seen.
 //!
 //! The orders and the lines are in `bench/redis.md`; the sides in other languages keep them too.
 
@@ -15,14 +15,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 pub const AHEAD: Duration = Duration::from_millis(1_300);
 const SLICES_PER_SECOND: u64 = 5;
 
-/// What the bench tells a side to do.
+/// What the bench orders a side to do.
 #[derive(Debug, Clone, Copy)]
 pub enum Order {
     /// Enqueue that many jobs, due at once.
     Enqueue { jobs: u64, batch: u64, callers: u64 },
     /// Enqueue jobs that fall due at that rate, at random microseconds.
     Schedule { rate: u64, seconds: u64 },
-    /// Enqueue jobs that nobody will run: half of them ready, half due within 30 days.
+    /// Enqueue jobs that no worker will run: half of them ready, half due within 30 days.
     Fill { jobs: u64 },
     /// Run jobs until the input ends.
     Work,
@@ -76,13 +76,13 @@ pub fn payload() -> String {
     "x".repeat(100)
 }
 
-/// Tells how long an order took.
-pub fn tell(started: u64) {
+/// Reports how long an order took.
+pub fn announce(started: u64) {
     let seconds = (now() - started) as f64 / 1e6;
     println!("{{\"seconds\":{seconds}}}");
 }
 
-/// Hands `jobs` out in batches to callers that run at the same time, and tells how long all took.
+/// Hands `jobs` out in batches to callers that run at the same time, and reports how long all took.
 pub async fn enqueue<F, Fut>(jobs: u64, batch: u64, callers: u64, call: F)
 where
     F: Fn(u64) -> Fut + Clone + Send + 'static,
@@ -109,7 +109,7 @@ where
     for task in tasks {
         task.await.expect("every call succeeds");
     }
-    tell(started);
+    announce(started);
 }
 
 /// Calls with the dues of slice after slice, each while those before it fall due.
@@ -129,7 +129,7 @@ pub async fn schedule(rate: u64, seconds: u64, mut call: impl AsyncFnMut(Vec<u64
             call(dues).await;
         }
     }
-    tell(started);
+    announce(started);
 }
 
 /// The span from now to a due, for those who take no instants.
@@ -146,7 +146,7 @@ pub async fn fill(jobs: u64, mut call: impl AsyncFnMut(Vec<Option<u64>>)) {
         let delay = |nth: u64| (nth % 2 == 1).then(|| dice.below(month));
         call((from..jobs.min(from + 1_000)).map(delay).collect()).await;
     }
-    tell(started);
+    announce(started);
 }
 
 /// Marsaglia's xorshift generator.
@@ -162,7 +162,7 @@ impl Dice {
     }
 }
 
-/// What handlers saw, told in lines until the input ends, and this process with it.
+/// What handlers saw, printed in lines until the input ends, and this process with it.
 #[derive(Clone, Default)]
 pub struct Report(Arc<Seen>);
 
@@ -185,15 +185,15 @@ impl Report {
         let seen = report.0.clone();
         std::thread::spawn(move || {
             println!("{{\"ready\":true}}");
-            let mut told = 0;
+            let mut reported = 0;
             loop {
                 std::thread::sleep(Duration::from_millis(20));
                 let done = seen.done.load(Relaxed);
-                let more = done - told;
+                let more = done - reported;
                 if more == 0 {
                     continue;
                 }
-                told = done;
+                reported = done;
                 let late = std::mem::take(&mut *seen.late.lock().expect("no handler panics"));
                 let (first, last) = (seen.first.load(Relaxed), seen.last.load(Relaxed));
                 let line = format!(

@@ -164,7 +164,7 @@ impl Session {
     }
 
     /// Prints how safe a stored change is, and warns where nothing is kept.
-    pub(crate) fn tell_durability(&self, durability: Durability) {
+    pub(crate) fn announce_durability(&self, durability: Durability) {
         let ends_here = self.connection.ends_with_process();
         self.out.note(stored(durability, ends_here));
     }

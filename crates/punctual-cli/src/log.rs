@@ -33,7 +33,7 @@ pub(crate) fn start(usual: LevelFilter) -> Result<Log> {
     return crate::otel::start(lines.layer());
     #[cfg(not(feature = "otel"))]
     {
-        // Nobody else sets one in this process.
+        // No other code sets one in this process.
         let _ = tracing::subscriber::set_global_default(lines);
         Ok(None)
     }
@@ -72,7 +72,7 @@ impl Lines {
             event.record(&mut text);
             plain(&format!("{level}: {}{}", text.message, text.fields)).into_owned()
         };
-        // Nobody may be reading.
+        // The reader may be gone.
         let _ = writeln!(std::io::stderr().lock(), "{line}");
     }
 }

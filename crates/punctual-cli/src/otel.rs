@@ -67,7 +67,7 @@ pub(crate) fn start(
             && *metadata.level() <= LevelFilter::INFO
     });
     let spans = tracing_opentelemetry::layer().with_tracer(provider.tracer("punctual"));
-    // Nobody else sets one in this process.
+    // No other code sets one in this process.
     let all = registry().with(log).with(spans.with_filter(ours));
     let _ = tracing::subscriber::set_global_default(all);
     Ok(Some(Exporting(provider)))

@@ -38,8 +38,9 @@ impl Pushing {
             let text = std::fs::read_to_string(path);
             let text = text.map_err(|error| Failure::file("read", path, &error))?;
             let lines = (1..).zip(text.lines());
-            let told = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-            for (number, line) in told {
+            let reported =
+                lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+            for (number, line) in reported {
                 secrets.push(secret_of(line, own).map_err(|error| {
                     let place = path.display();
                     Failure::usage(format!("line {number} of {place} is not a secret"))

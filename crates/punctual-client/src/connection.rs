@@ -257,7 +257,7 @@ impl Connections {
 
     fn distrusted(&self, error: io::Error) -> Error {
         let message = match error.to_string() {
-            told if told.contains(AUTHORITY_AS_LEAF) => SELF_SIGNED,
+            reported if reported.contains(AUTHORITY_AS_LEAF) => SELF_SIGNED,
             _ => {
                 "the gateway's certificate is not trusted, or it does not use TLS; name its CA file with ?ca=FILE, and use the host of the certificate"
             }

@@ -240,14 +240,14 @@ impl Engine for HttpEngine {
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {
         let waiting = wire::silence_of_wait(&what);
         let bytes = Bytes::from(wire::encode(&Call::Wait(what, until))?);
-        let mut heard = Stopwatch::start();
+        let mut received = Stopwatch::start();
         loop {
             let silence = waiting + self.deadline;
             let ask = (self.connections).call(Some(namespace), bytes.clone(), silence);
             // Before that it is asked again: this connection may be dead and another one not.
             match within(waiting + self.deadline.min(ON_THE_WAY), ask).await {
                 Some(Ok(reply)) if reply.status == StatusCode::NO_CONTENT => {
-                    heard = Stopwatch::start();
+                    received = Stopwatch::start();
                 }
                 Some(Ok(reply)) => {
                     return match self.read(&reply)? {
@@ -256,8 +256,8 @@ impl Engine for HttpEngine {
                     };
                 }
                 Some(Err(error)) => return Err(error),
-                None if heard.elapsed() < silence => {}
-                None => return Err(self.connections.silent(heard.elapsed())),
+                None if received.elapsed() < silence => {}
+                None => return Err(self.connections.silent(received.elapsed())),
             }
         }
     }

@@ -154,7 +154,7 @@ impl Calls {
                     .map(Error::kind)
                     .filter(is_of_the_store);
                 let answer = Answer(Box::new(move |kept| {
-                    // Whoever asked may have given up.
+                    // The caller may have given up.
                     let _ = sender.send(kept.and(answer));
                 }));
                 Done { broke, answer }
@@ -223,7 +223,7 @@ impl Calls {
         state.is_closing = true;
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
-        // Their answers go unsent, which tells whoever asked.
+        // Their answers go unsent, which the caller notices.
         drop(waiting);
         self.arrived.notify_one();
     }

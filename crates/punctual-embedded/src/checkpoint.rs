@@ -135,7 +135,7 @@ impl Checkpoints {
         let _ = self.orders.send(Order::Close);
         let _ = self.tidying.send(Tidy::Close);
         for thread in self.threads.drain(..) {
-            // A panic of one was told where it happened.
+            // A panic of one was reported where it happened.
             let _ = thread.join();
         }
     }
@@ -167,7 +167,7 @@ impl Shared {
                     if !self.apply(commit, &frozen, orders) {
                         return;
                     }
-                    // The machine still looks at these rows; it must not be the one to free them.
+                    // The machine still reads these rows; it must not be the one to free them.
                     freed = Some(frozen);
                     self.calls.applied(commit);
                     let _ = tidying.send(Tidy::Compact);

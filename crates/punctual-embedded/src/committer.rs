@@ -225,7 +225,7 @@ impl Committer {
     fn write_staged(&mut self) -> io::Result<u64> {
         let written = loop {
             match self.log.write() {
-                Err(error) if is_full(&error) && self.space.release() => self.tell_of_disk(),
+                Err(error) if is_full(&error) && self.space.release() => self.announce_disk(),
                 written => break written,
             }
         };
@@ -285,11 +285,11 @@ impl Committer {
 
     fn look_at_disk(&mut self) {
         self.space.look();
-        self.tell_of_disk();
+        self.announce_disk();
         self.pace.seen_bytes = self.log.bytes();
     }
 
-    fn tell_of_disk(&self) {
+    fn announce_disk(&self) {
         let problem = self
             .space
             .is_short()

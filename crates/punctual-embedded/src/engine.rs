@@ -128,7 +128,8 @@ impl EmbeddedEngine {
     /// }
     /// # engine.close().await
     /// # }
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
+    /// #
+    /// tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
     /// ```
     pub fn stopped(&self) -> impl Future<Output = Error> + Send + use<> {
         let mut ended = self.ended.clone();
@@ -191,7 +192,7 @@ impl EmbeddedEngine {
         let body = move || {
             let ended = run(committer);
             drop(lock);
-            // Nobody may be waiting for it.
+            // No caller may be waiting for it.
             let _ = end.send(Some(ended));
         };
         let thread = Builder::new().name("punctual-commit".into()).spawn(body);
@@ -275,7 +276,7 @@ fn run(committer: Committer) -> Ended {
         Ok(syncer) => {
             guarded("committer", &calls, || committer.run());
             syncing.close();
-            // Its panic was caught, and told.
+            // Its panic was caught, and reported.
             let _ = syncer.join();
         }
         Err(error) => calls.break_down(Broken::of(&no_thread(error))),

@@ -72,9 +72,13 @@ fn write_holder(file: &mut File) -> io::Result<()> {
 
 fn held(path: &Path, file: &mut File) -> Error {
     let mut holder = String::new();
-    // Whoever has it may be about to write who it is.
-    let is_told = file.read_to_string(&mut holder).is_ok() && !holder.is_empty();
-    let holder = if is_told { &holder } else { "another process" };
+    // The process that has it may be about to write who it is.
+    let is_reported = file.read_to_string(&mut holder).is_ok() && !holder.is_empty();
+    let holder = if is_reported {
+        &holder
+    } else {
+        "another process"
+    };
     let message = "data directory is held by another process; end that one, name another directory, \
                    or join it with EmbeddedEngine::open_or_join of the crate punctual-directory";
     Error::new(ErrorKind::DataLocked, message)

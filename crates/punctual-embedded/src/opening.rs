@@ -244,8 +244,8 @@ fn log_options(options: &Options) -> LogOptions {
 }
 
 fn no_marker(disk: &dyn Disk) -> Error {
-    let is_told_by_log = log::instance_of(disk).is_ok_and(|instance| instance.is_some());
-    let message = if is_told_by_log {
+    let is_logged = log::instance_of(disk).is_ok_and(|instance| instance.is_some());
+    let message = if is_logged {
         "file `format` is missing beside data; `punctual repair` writes it anew"
     } else {
         "file `format` is missing beside data; restore it, or the directory from a backup"

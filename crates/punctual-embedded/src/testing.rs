@@ -1,4 +1,4 @@
-//! A disk and a store in memory that fail as told, for tests of crashes.
+//! A disk and a store in memory that fail as a test sets, for tests of crashes.
 //!
 //! ```
 //! use punctual_embedded::disk::Disk;

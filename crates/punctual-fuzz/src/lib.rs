@@ -71,11 +71,11 @@ pub fn fuzz(name: &str, seeds: Vec<Vec<u8>>, inputs: u64, target: impl Fn(&[u8])
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("corpus")
         .join(name);
-    let (inputs_told, within) = (
+    let (inputs_reported, within) = (
         number("PUNCTUAL_FUZZ_INPUTS"),
         number("PUNCTUAL_FUZZ_SECONDS"),
     );
-    let bounds = Bounds::given(inputs, inputs_told, within);
+    let bounds = Bounds::given(inputs, inputs_reported, within);
     fuzz_in(&directory, seeds, bounds, target)
 }
 

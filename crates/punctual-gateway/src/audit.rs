@@ -186,7 +186,7 @@ impl Kept {
             drop_one(theirs);
             self.count -= 1;
         } else if self.count > ALL_ENTRIES_MAX {
-            // Whoever has the most gives one up: nobody pushes out those of who has less.
+            // The caller with the most gives one up: no caller pushes out those of one with less.
             let most = self.entries.values_mut().max_by_key(|theirs| theirs.len());
             most.into_iter().for_each(drop_one);
             self.entries.retain(|_, theirs| !theirs.is_empty());

@@ -60,20 +60,20 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeE
             Err(error) => Some(error.path().clone()),
             Ok(_) => None,
         };
-        let told = error.to_string();
-        let told = told
+        let reported = error.to_string();
+        let reported = reported
             .rsplit_once(" at line ")
-            .map_or(&*told, |(told, _)| told);
+            .map_or(&*reported, |(reported, _)| reported);
         // A number where a word must be is called a mistake of the form by its reader.
         let is_json = || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
-        let is_data = error.classify() == Category::Data || told == NO_VALUE && is_json();
+        let is_data = error.classify() == Category::Data || reported == NO_VALUE && is_json();
         let (why, message, hint) = match (is_data, path) {
             (true, Some(path)) => {
                 let place = shown_path(&path);
-                field(&place, told, lookup(bytes, &path).as_ref())
+                field(&place, reported, lookup(bytes, &path).as_ref())
             }
-            (true, None) => (Why::Field, shown(told), None),
-            (false, _) => (Why::Syntax, told.to_owned(), None),
+            (true, None) => (Why::Field, shown(reported), None),
+            (false, _) => (Why::Syntax, reported.to_owned(), None),
         };
         DecodeError {
             why,
@@ -108,8 +108,8 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 /// A query that could not be read, by what its reader said.
-pub(crate) fn of_query(told: &str, pairs: &[(String, String)]) -> DecodeError {
-    let (name, what) = told.split_once(": ").unwrap_or(("", told));
+pub(crate) fn of_query(reported: &str, pairs: &[(String, String)]) -> DecodeError {
+    let (name, what) = reported.split_once(": ").unwrap_or(("", reported));
     let value = pairs.iter().find(|(known, _)| known == name);
     let value = value.map(|(_, value)| Value::String(value.clone()));
     // Its numbers and flags are read from texts, of whose readers the words are others.
@@ -129,35 +129,35 @@ pub(crate) fn of_query(told: &str, pairs: &[(String, String)]) -> DecodeError {
 }
 
 /// What is wrong with a field at a place, by what serde said, and by what stands there.
-fn field(place: &str, told: &str, value: Option<&Value>) -> (Why, String, Option<String>) {
+fn field(place: &str, reported: &str, value: Option<&Value>) -> (Why, String, Option<String>) {
     let within = |name: &str| match place {
         "" => shown(name),
         place => format!("{place}.{}", shown(name)),
     };
-    if let Some(name) = quoted(told, "missing field `") {
+    if let Some(name) = quoted(reported, "missing field `") {
         return (
             Why::Field,
             format!("{} is missing", within(name)),
             use_of(meant(place, name), ""),
         );
     }
-    if let Some(name) = quoted(told, "duplicate field `") {
+    if let Some(name) = quoted(reported, "duplicate field `") {
         return (Why::Field, format!("{} appears twice", within(name)), None);
     }
-    if let Some(name) = quoted(told, "unknown field `") {
+    if let Some(name) = quoted(reported, "unknown field `") {
         // The place is that of the object, or of the field itself.
         let whole = within(name);
         let is_whole = place == shown(name) || place.ends_with(&format!(".{}", shown(name)));
         return (
             Why::Field,
             format!("unknown field `{}`", if is_whole { place } else { &whole }),
-            known(told),
+            known(reported),
         );
     }
     let name = place.rsplit('.').next().unwrap_or_default();
     let name = name.split('[').next().unwrap_or_default();
     let name = meant(place.rsplit_once('.').map_or("", |(outer, _)| outer), name);
-    if let Some(variant) = quoted(told, "unknown variant `") {
+    if let Some(variant) = quoted(reported, "unknown variant `") {
         let message = format!("{place} is \"{}\"", shown(variant));
         return (
             Why::Field,
@@ -165,34 +165,34 @@ fn field(place: &str, told: &str, value: Option<&Value>) -> (Why, String, Option
             // A kind of a job is no variant.
             use_of(name, "")
                 .filter(|_| name != "kind")
-                .or_else(|| known(told)),
+                .or_else(|| known(reported)),
         );
     }
-    // Of a whole body only its kind is told: it may be anything.
+    // Of a whole body only its kind is named: it may be anything.
     let is = match (place, value) {
         ("", Some(value)) => format!("the input is {}", kind_of(value)),
         ("", None) => "the input cannot be read".to_owned(),
         (place, Some(value)) => format!("{place} is {}", short(value)),
         (place, None) => format!("{place} cannot be read"),
     };
-    if let Some((_, expected)) = told
+    if let Some((_, expected)) = reported
         .split_once(", expected ")
-        .filter(|_| told.starts_with("invalid "))
+        .filter(|_| reported.starts_with("invalid "))
     {
         return (Why::Field, is, use_of(name, expected));
     }
     // Spans and instants bring the code of their own error along.
-    if let Some((what, _)) = told.split_once(" (invalid_delay") {
+    if let Some((what, _)) = reported.split_once(" (invalid_delay") {
         let (what, remedy) = what.split_once("; ").unwrap_or((what, ""));
         let hint = Some(remedy.to_owned()).filter(|remedy| !remedy.is_empty());
         return (Why::Delay, format!("{is}: {what}"), hint);
     }
-    let (what, remedy) = match told.split_once("; ") {
+    let (what, remedy) = match reported.split_once("; ") {
         Some((what, remedy)) => (what, Some(remedy.to_owned())),
-        None => (told, None),
+        None => (reported, None),
     };
     match use_of(name, "") {
-        None if told == NO_VALUE => (Why::Field, is, None),
+        None if reported == NO_VALUE => (Why::Field, is, None),
         Some(hint) => (Why::Field, is, Some(hint)),
         None if place.is_empty() => (Why::Field, what.to_owned(), remedy),
         None => (Why::Field, format!("{is}: {what}"), remedy),
@@ -200,15 +200,15 @@ fn field(place: &str, told: &str, value: Option<&Value>) -> (Why, String, Option
 }
 
 /// What stands behind a tombstone, up to the next quote.
-fn quoted<'a>(told: &'a str, tombstone: &str) -> Option<&'a str> {
-    let rest = told.strip_prefix(tombstone)?;
+fn quoted<'a>(reported: &'a str, tombstone: &str) -> Option<&'a str> {
+    let rest = reported.strip_prefix(tombstone)?;
     let end = rest.rfind("`, expected").or_else(|| rest.rfind('`'))?;
     Some(&rest[..end])
 }
 
 /// The names that would have been known; of a job those that it is sent with.
-fn known(told: &str) -> Option<String> {
-    let (_, expected) = told.rsplit_once(", expected ")?;
+fn known(reported: &str) -> Option<String> {
+    let (_, expected) = reported.rsplit_once(", expected ")?;
     let mut names: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
     if let Some(kept) = names.iter().position(|name| *name == "state")
         && names.contains(&"payload_base64")

@@ -231,7 +231,7 @@ impl Socket {
                 while let Some(Ok(_)) = self.stream.recv().await {}
             }
         };
-        // Who is gone already cannot be told.
+        // A client that is gone cannot be notified.
         let _ = within(CLOSE_TIMEOUT, closing).await;
     }
 }
@@ -307,7 +307,7 @@ async fn run_socket(
                 }
             },
             Some(answered) = work.join_next() => deliver(socket, answered).await?,
-            told = watch.next() => match told {
+            reported = watch.next() => match reported {
                 _ if !may_go_on(shared, &caller) => return Err(GONE),
                 WatchEvent::Reply(reply) => socket.reply(&reply).await?,
                 WatchEvent::Nothing => {}
@@ -337,7 +337,7 @@ async fn deliver(
     socket: &mut Socket,
     answered: std::result::Result<Answered, JoinError>,
 ) -> SocketResult<()> {
-    // It ends without an answer only by a panic, which was told where it happened.
+    // It ends without an answer only by a panic, which was reported where it happened.
     let failed = |_| End(close_code::ERROR, "a request failed");
     let (reply, undelivered) = answered.map_err(failed)?;
     socket.reply(&reply).await?;

@@ -14,7 +14,12 @@ pub(crate) fn seen(mut health: Health, maintenance: &MaintenanceHealth, round: D
         .filter(|one| one.age > round)
         .map(|one| (format!("loop {} ", one.name), one.age))
         // The engine may have said so itself.
-        .filter(|(name, _)| !health.problems.iter().any(|told| told.contains(name)))
+        .filter(|(name, _)| {
+            !health
+                .problems
+                .iter()
+                .any(|reported| reported.contains(name))
+        })
         .map(|(name, age)| {
             let whole = seconds(age.as_secs());
             format!(

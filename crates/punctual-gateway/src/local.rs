@@ -37,11 +37,11 @@ impl LocalListener {
                 let message = format!("{} exists and is not a socket; remove it", path.display());
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
             }
-            // Of a process that was killed: whoever holds the directory is the only one.
+            // Of a process that was killed: the holder of the directory is the only one.
             fs::remove_file(&path)?;
         }
         let listener = UnixListener::bind(Way::into(dir)?.path())?;
-        // Until this is done whoever comes is held back by the check of users.
+        // Until this is done the others are held back by the check of users.
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         let made = fs::symlink_metadata(&path)?;
         let file = SocketFile {
@@ -78,7 +78,7 @@ impl Listener for LocalListener {
     fn close(self) -> Vec<(UnixStream, Peer)> {
         let Self { listener, file } = self;
         let owner = file.owner;
-        // First nobody finds it any more, then those who did are taken.
+        // First no new client finds it, then those who did are taken.
         drop(file);
         let Ok(listener) = listener.into_std() else {
             return Vec::new();

@@ -86,7 +86,7 @@ impl FromStr for Proxy {
         if prefix > bits {
             return Err(wrong());
         }
-        // Whoever is looked for is canonical too.
+        // The address that is sought is canonical too.
         Ok(match network.to_canonical() {
             IpAddr::V4(v4) if network.is_ipv6() && prefix >= MAPPED => Self {
                 network: v4.into(),

@@ -129,8 +129,8 @@ impl Gateway {
     }
 
     /// Believes these proxies whom they ask for, by `X-Forwarded-For`: wrong tokens are counted for
-    /// that address then, and connections of the proxies are not. Of anybody else that header says
-    /// nothing.
+    /// that address then, and connections of the proxies are not. Of any other peer that header
+    /// says nothing.
     #[must_use]
     pub fn trusted_proxies(mut self, proxies: Vec<Proxy>) -> Self {
         self.proxies = proxies;

@@ -77,14 +77,14 @@ impl Law {
             }
             acts.extend([Act::Extend(worker), Act::Die(worker)]);
             for job in (0..2).filter(|job| held[usize::from(*job)].is_some()) {
-                for (completed, heard) in
+                for (completed, received) in
                     [(true, true), (true, false), (false, true), (false, false)]
                 {
                     acts.push(Act::Settle {
                         worker,
                         job,
                         completed,
-                        heard,
+                        received,
                     });
                 }
             }
@@ -106,8 +106,8 @@ impl Law {
                 worker,
                 job,
                 completed,
-                heard,
-            } => self.settle(&mut next, worker, job, completed, heard),
+                received,
+            } => self.settle(&mut next, worker, job, completed, received),
             Act::Cancel(job) => self.cancel(&mut next, usize::from(job)),
             Act::Tick => {
                 self.tick(&mut next);
@@ -127,11 +127,17 @@ impl Law {
                 Answer::Silence
             }
         };
-        // What nobody heard may be on its way yet.
-        let is_heard = !matches!(act, Act::Settle { heard: false, .. });
+        // What no client received may be on its way yet.
+        let is_received = !matches!(
+            act,
+            Act::Settle {
+                received: false,
+                ..
+            }
+        );
         let has_it = match self.replication {
             Replication::None => false,
-            Replication::Awaited => is_heard && !self.is(Bug::AnswerBeforeReplica),
+            Replication::Awaited => is_received && !self.is(Bug::AnswerBeforeReplica),
             Replication::Unawaited => matches!(act, Act::Tick | Act::Replicate),
         };
         if has_it {
@@ -210,13 +216,13 @@ impl Law {
         worker: u8,
         job: u8,
         completed: bool,
-        heard: bool,
+        received: bool,
     ) -> Answer {
         let (worker, at) = (usize::from(worker), usize::from(job));
         let Some(holding) = world.workers[worker][at] else {
             return Answer::LeaseLost;
         };
-        if heard {
+        if received {
             world.workers[worker][at] = None;
         }
         let (truth_of_job, truth) = (&mut world.jobs[at], &mut world.truth[at]);
@@ -230,9 +236,9 @@ impl Law {
             if completed && self.is(Bug::EffectsOutsideStep) {
                 truth_of_job.effects += 1;
             }
-            let is_told =
+            let is_reported =
                 truth_of_job.settled == Some(holding) && truth_of_job.ending == Ending::Completed;
-            truth.told |= is_told && heard && self.replication != Replication::None;
+            truth.reported |= is_reported && received && self.replication != Replication::None;
             return match truth_of_job.settled {
                 Some(settled) if settled == holding => Answer::Repeated,
                 _ => Answer::LeaseLost,
@@ -244,7 +250,7 @@ impl Law {
             truth_of_job.ending = Ending::Completed;
             truth_of_job.effects += 1;
             truth.completed = true;
-            truth.told |= heard && self.replication != Replication::None;
+            truth.reported |= received && self.replication != Replication::None;
         } else {
             truth_of_job.failures += 1;
             truth_of_job.ending = match () {
@@ -345,12 +351,12 @@ impl Law {
         world.jobs = replica.jobs;
         for at in 0..2 {
             let was = world.truth[at];
-            // What somebody saw was seen, and time does not go back.
+            // What a client saw was seen, and time does not go back.
             world.truth[at] = Truth {
                 two_leases: was.two_leases,
                 stale_settle: was.stale_settle,
                 early: was.early,
-                told: was.told,
+                reported: was.reported,
                 wait: was.wait,
                 ..replica.truth[at]
             };
@@ -392,7 +398,7 @@ fn replicate(world: &mut World) {
         two_leases: false,
         stale_settle: false,
         early: false,
-        told: false,
+        reported: false,
         wait: 0,
         ..truth
     };

@@ -97,11 +97,11 @@ impl Model for Law {
         properties.extend(match self.replication {
             Replication::None => None,
             Replication::Awaited => Some(Property::always(
-                "what somebody was told is completed stays so over every failover",
+                "what a client saw completed stays so over every failover",
                 |_, world: &World| all(world, |job, truth| !is_lost(job, truth)),
             )),
             Replication::Unawaited => Some(Property::sometimes(
-                "what somebody was told is completed is lost",
+                "what a client saw completed is lost",
                 |_, world: &World| !all(world, |job, truth| !is_lost(job, truth)),
             )),
         });
@@ -110,7 +110,7 @@ impl Model for Law {
 }
 
 fn is_lost(job: &JobTruth, truth: &Truth) -> bool {
-    truth.told && job.ending != Ending::Completed
+    truth.reported && job.ending != Ending::Completed
 }
 
 fn all(world: &World, holds: impl Fn(&JobTruth, &Truth) -> bool) -> bool {

@@ -326,7 +326,7 @@ impl<'a> Walk<'a> {
             let Some(Got::Job(record, _)) = &got[job] else {
                 return Err(format!("job {job} is gone: {:?}", got[job]));
             };
-            let (expected, found) = (looks(truth_of_job), look(record, got[job + 2].is_some()));
+            let (expected, found) = (polls(truth_of_job), look(record, got[job + 2].is_some()));
             if expected != found {
                 return Err(format!("job {job}: expected {expected:?}\nis {found:?}"));
             }
@@ -339,7 +339,7 @@ impl<'a> Walk<'a> {
 /// active one whether it is to stop.
 type Look = (Ending, u8, u8, u8, u8, bool);
 
-fn looks(truth_of_job: &JobTruth) -> Look {
+fn polls(truth_of_job: &JobTruth) -> Look {
     let stops = truth_of_job.cancel_requested && truth_of_job.ending == Ending::Active;
     (
         truth_of_job.ending,

@@ -94,7 +94,7 @@ pub struct Truth {
     /// It is completed.
     pub completed: bool,
     /// A worker received that answer; checked where there is a replica.
-    pub told: bool,
+    pub reported: bool,
     /// A caller got the answer that the job is, or is to be, cancelled.
     pub cancelled: bool,
     /// Leases that ran out.
@@ -128,7 +128,7 @@ pub enum Act {
         /// Completed, with an effect; else retry.
         completed: bool,
         /// Whether the answer reaches the worker; if not, it may settle again.
-        heard: bool,
+        received: bool,
     },
     /// A caller cancels a job.
     Cancel(u8),

@@ -185,7 +185,7 @@ impl Servers {
     async fn ready_owner(&self, tries: &mut Tries<'_>) -> Result<Option<(Arc<Node>, Ready)>> {
         let (slot, deadline) = (tries.slot, tries.deadline);
         let owner = within(deadline.left(), self.owner(slot)).await;
-        let error = match owner.unwrap_or_else(|| Err(self.nobody_said(Some(slot)))) {
+        let error = match owner.unwrap_or_else(|| Err(self.unsaid(Some(slot)))) {
             Ok(node) => {
                 let ready = within(deadline.left(), self.ready(&node)).await;
                 match ready.unwrap_or_else(|| Err(silent(node.host()))) {
@@ -300,7 +300,7 @@ impl Servers {
         let mut backoff = TRIES;
         loop {
             let refreshed = within(deadline.left(), self.refresh.refresh(None)).await;
-            let Err(error) = refreshed.unwrap_or_else(|| Err(self.nobody_said(None))) else {
+            let Err(error) = refreshed.unwrap_or_else(|| Err(self.unsaid(None))) else {
                 break;
             };
             self.wait(error, &mut backoff, deadline).await?;
@@ -316,7 +316,7 @@ impl Servers {
             return Ok(self.node(&host));
         }
         self.refresh.refresh(Some(slot)).await?;
-        // As it was seen just now, whoever doubts it again by now.
+        // As it was seen just now, although it may be in doubt again by now.
         let owner = self.topology().named(slot);
         let owner = owner.ok_or_else(|| {
             let message = "no node of the redis cluster answers for a slot; is it complete?";
@@ -327,7 +327,7 @@ impl Servers {
 
     /// Time is over before the server was found: because of the last failure, or of the servers
     /// that were asked.
-    fn nobody_said(&self, slot: Option<Slot>) -> Error {
+    fn unsaid(&self, slot: Option<Slot>) -> Error {
         let message = slot
             .and_then(|slot| self.last_failure(slot))
             .unwrap_or_else(|| {

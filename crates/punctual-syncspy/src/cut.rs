@@ -16,7 +16,7 @@ use crate::undo::Unsynced;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tear {
     /// Of each file the first unsynced bytes stay, as many as the seed says, and the rest is lost:
-    /// what a file that only grows looks like on most file systems.
+    /// what a file that only grows is like on most file systems.
     Prefix,
     /// Each unsynced sector of 512 bytes stays or is lost by itself, as disks may write in any
     /// order. Holes among what was written are the rule then; not every server reads on after them.

@@ -41,7 +41,7 @@ pub(crate) fn running(control: &Path) -> io::Result<Vec<u32>> {
         else {
             continue;
         };
-        // It may have ended since, or belong to somebody else.
+        // It may have ended since, or belong to another user.
         let maps = fs::read_to_string(entry.path().join("maps")).unwrap_or_default();
         if maps.contains(&page) {
             running.push(pid);

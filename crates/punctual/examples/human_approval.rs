@@ -50,7 +50,7 @@ async fn refund(job: Refund, ctx: Context, State(world): State<Shared>) -> Resul
     ctx.sleep("cool-off", days(1)).await?;
     let approval: Option<Approval> = ctx.wait_for("approved", days(7)).await?;
     let Some(Approval { by }) = approval else {
-        let line = format!("order {order}: nobody approved within 7 days");
+        let line = format!("order {order}: no approval came within 7 days");
         world.lock().unwrap().report.push(line);
         return Ok(Outcome::Cancelled);
     };
@@ -77,7 +77,7 @@ async fn main() -> Result<()> {
     }
     advance(&clock, &worker(), days(2)).await?;
     let waits = queue.explain(("refunds", "refund:7")).await?;
-    println!("day 2: {:?}", waits.map(|told| told.reasons));
+    println!("day 2: {:?}", waits.map(|reported| reported.reasons));
 
     let ann = Approval { by: "ann".into() };
     let verdict = queue

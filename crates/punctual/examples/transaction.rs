@@ -1,5 +1,5 @@
 //! A transaction that a cancel rolls back: the handler's future is dropped, and with it the
-//! transaction, as those of SQL clients are when nobody committed them.
+//! transaction, as those of SQL clients are when they were not committed.
 
 use std::sync::{Arc, Mutex};
 

@@ -19,7 +19,7 @@ pub(crate) fn go_on(span: &Span, parent: &str) {
     };
     let flags = TraceFlags::new(flags) & TraceFlags::SAMPLED;
     let by = SpanContext::new(trace, by, flags, true, TraceState::default());
-    // Where nobody follows spans there is nothing to go on.
+    // Where no subscriber follows spans there is nothing to go on.
     let _ = span.set_parent(Context::new().with_remote_span_context(by));
 }
 

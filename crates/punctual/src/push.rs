@@ -100,14 +100,14 @@ const CALLBACK_KEPT: Duration = hours(1);
 pub fn callback(job: &JobRecord, settlement: &Settlement) -> Option<NewJob> {
     let url = header(&job.headers, CALLBACK)?;
     let (end, failures) = ending(job, &settlement.outcome)?;
-    let told = Told {
+    let reported = Reported {
         attempt: settlement.attempt,
         failures,
         error: settlement.error.as_deref(),
         result: settlement.result.as_deref().and_then(json_of),
-        ..Told::of(job, end)
+        ..Reported::of(job, end)
     };
-    told.post(job, url)
+    reported.post(job, url)
 }
 
 /// The same of a job as it is kept, for one that no settlement ended: the one callback has the id
@@ -120,7 +120,7 @@ pub fn callback_of(job: &JobRecord) -> Option<NewJob> {
         JobState::Dead => End::Dead(job.dead.unwrap_or(DeadReason::Permanent)),
         _ => return None,
     };
-    Told::of(job, end).post(job, url)
+    Reported::of(job, end).post(job, url)
 }
 
 /// How a job ended.
@@ -133,7 +133,7 @@ enum End {
 
 /// What a callback's payload says.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Reported<'a> {
     id: JobId,
     queue: &'a str,
     kind: &'a str,
@@ -150,7 +150,7 @@ struct Told<'a> {
     result: Option<Box<RawValue>>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Reported<'a> {
     fn of(job: &'a JobRecord, end: End) -> Self {
         let (state, cancelled, dead) = match end {
             End::Completed => (JobState::Completed, None, None),

@@ -550,9 +550,13 @@ const SLOTS_MAX: usize = 10_000;
 
 /// A label for people; empty where the system does not say.
 pub(crate) fn host_name() -> String {
-    let told = std::env::var("HOSTNAME").ok();
+    let reported = std::env::var("HOSTNAME").ok();
     let asked = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    told.or_else(asked).unwrap_or_default().trim().to_owned()
+    reported
+        .or_else(asked)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 impl fmt::Debug for Worker {

@@ -92,7 +92,7 @@ impl Ledger {
             let quiet = self.clock.elapsed().saturating_sub(seen.last.max(end));
             let all = seen.messages.iter().all(|message| message.done > 0);
             let enough = if all { QUIET / 5 } else { QUIET };
-            // What Redis tells half a minute late is told too late.
+            // What Redis reports half a minute late comes too late.
             if quiet >= enough || self.clock.elapsed() >= end + 5 * QUIET {
                 return;
             }

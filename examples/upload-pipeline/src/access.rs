@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::refusal::Refusal;
 
 /// Uploads and deletions need the token, if there is one, and come from no page of another site.
-/// Reading needs the id of a file, which nobody can guess.
+/// Reading needs the id of a file, which cannot be guessed.
 pub(crate) fn may_write(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
     is_from_here(app, headers)?;
     let Some(token) = &app.settings.token else {

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_told_from_a_row() {
+    fn a_header_is_distinguished_from_a_row() {
         let row = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
         assert!(is_header(&row("name,n"), Some(&row("ann,1"))));
         assert!(!is_header(&row("ann,1"), Some(&row("bob,2"))));

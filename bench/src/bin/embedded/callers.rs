@@ -12,7 +12,7 @@ use punctual_embedded::disk::{Disk, Folder};
 use serde_json::json;
 
 use crate::beanstalkd::Server;
-use crate::{figure, fresh, median, open, payload, tell};
+use crate::{announce, figure, fresh, median, open, payload};
 
 const SYNCS: usize = 2_000;
 
@@ -23,7 +23,7 @@ pub(crate) async fn measure(directory: &Path, callers: usize, jobs: usize, runs:
         os.push(enqueues_per_s(directory, Durability::Os, callers, jobs).await);
         fsync.push(enqueues_per_s(directory, Durability::Fsync, callers, jobs).await);
         rival.push(beanstalkd_per_s(directory, callers, jobs / 10));
-        tell(&json!({
+        announce(&json!({
             "run": run + 1, "callers": callers, "jobs": jobs, "disk_syncs_per_s": syncs[run].round(),
             "os_per_s": os[run].round(), "fsync_per_s": fsync[run].round(),
             "beanstalkd_fsync_per_s": rival[run].round(),

@@ -12,7 +12,7 @@ use punctual_bench::random::Random;
 use punctual_embedded::EmbeddedEngine;
 use serde_json::json;
 
-use crate::{figure, fresh, median, open, payload, tell};
+use crate::{announce, figure, fresh, median, open, payload};
 
 pub(crate) async fn measure(
     directory: &Path,
@@ -26,7 +26,7 @@ pub(crate) async fn measure(
     for run in 0..runs {
         ours.push(lives_per_s(directory, jobs, batch, callers).await);
         bare.push(bare_per_s(directory, jobs, batch));
-        tell(&json!({
+        announce(&json!({
             "run": run + 1, "jobs": jobs, "batch": batch, "payload_bytes": 100, "durability": "os",
             "lives_per_s": ours[run].round(), "bare_store_per_s": bare[run].round(),
         }));

@@ -10,7 +10,7 @@ use punctual_embedded::EmbeddedEngine;
 use serde_json::json;
 
 use crate::life::{claim, enqueue, settle};
-use crate::{disk_bytes, figure, fresh, median, open, rounded, tell};
+use crate::{announce, disk_bytes, figure, fresh, median, open, rounded};
 
 /// Jobs that wait at the same time: so many cross checkpoints and pass through the store.
 const BACKLOG: usize = 1_000_000;
@@ -29,13 +29,13 @@ pub(crate) async fn measure(directory: &Path, jobs: usize, rounds: usize) {
         pass(&engine, BACKLOG.min(jobs), &mut random).await;
     }
     let took = watch.elapsed().as_secs_f64();
-    tell(&json!({"passed": jobs, "lives_per_s": (jobs as f64 / took).round()}));
+    announce(&json!({"passed": jobs, "lives_per_s": (jobs as f64 / took).round()}));
     let beside = |name: &'static str| beside_fresh(&engine, directory, rounds, name);
     beside("claim of a fresh store's, at once").await;
     idle(&path).await;
     beside("claim of a fresh store's, once quiet").await;
     let resident = resident_bytes().unwrap_or(0) as f64 / 1e6;
-    tell(&json!({"resident_mb": rounded(resident)}));
+    announce(&json!({"resident_mb": rounded(resident)}));
 }
 
 /// Claims of this store beside those of one that was just made, in turns.
@@ -52,7 +52,7 @@ async fn beside_fresh(worn: &EmbeddedEngine, directory: &Path, rounds: usize, na
         ratios.push(worn_us / fresh_us);
     }
     let [fresh_us, worn_us] = costs.map(median).map(rounded);
-    tell(&json!({"claim_us_per_job": {"fresh": fresh_us, "after_passed": worn_us}}));
+    announce(&json!({"claim_us_per_job": {"fresh": fresh_us, "after_passed": worn_us}}));
     figure(name, median(ratios), "at most 1.3");
 }
 
@@ -83,7 +83,7 @@ async fn claim_us(engine: &EmbeddedEngine, random: &mut Random) -> f64 {
     spent * 1e6 / (CLAIMS * LEASE) as f64
 }
 
-/// The disk when nobody has called for a minute: nothing is alive.
+/// The disk when no client has called for a minute: nothing is alive.
 async fn idle(path: &Path) {
     let bound = 128 << 20;
     let (mut disk, mut waited) = (0, 0);
@@ -95,7 +95,7 @@ async fn idle(path: &Path) {
         }
         pause(seconds(1)).await;
     }
-    tell(&json!({"live_bytes": 0, "disk_bytes": disk, "seconds_idle": waited}));
+    announce(&json!({"live_bytes": 0, "disk_bytes": disk, "seconds_idle": waited}));
     figure(
         "disk MiB with nothing alive",
         disk as f64 / f64::from(1 << 20),

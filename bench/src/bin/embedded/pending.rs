@@ -12,7 +12,7 @@ use punctual_bench::random::Random;
 use punctual_embedded::EmbeddedEngine;
 use serde_json::json;
 
-use crate::{disk_bytes, figure, fresh, life, open, payload, tell};
+use crate::{announce, disk_bytes, figure, fresh, life, open, payload};
 
 const BATCH: usize = 1_000;
 /// An id and a payload: what no engine can do without.
@@ -23,7 +23,7 @@ pub(crate) async fn measure(directory: &Path, jobs: usize) {
     let path = place.path().join("data");
     load(&path, jobs);
     for after in ["a kill", "a close"] {
-        tell(&json!({"restart after": after, "jobs": jobs}));
+        announce(&json!({"restart after": after, "jobs": jobs}));
         let restarted = again(&path).arg("restart").status();
         assert!(restarted.expect("it can be started again").success());
     }
@@ -44,7 +44,7 @@ fn load(path: &Path, jobs: usize) {
     assert_eq!(said.trim(), "loaded");
     let took = watch.elapsed().as_secs_f64();
     loader.kill().and_then(|()| loader.wait()).expect("a kill");
-    tell(&json!({"loaded": jobs, "per_s": (jobs as f64 / took).round()}));
+    announce(&json!({"loaded": jobs, "per_s": (jobs as f64 / took).round()}));
 }
 
 fn again(path: &Path) -> Command {
@@ -83,14 +83,14 @@ pub(crate) async fn restart(path: &Path) {
     let first_claim = watch.elapsed().as_secs_f64();
     assert_eq!(claimed.leases.len(), 1, "one job is due");
     life::settle(&engine, claimed).await;
-    tell(&json!({"replayed_commits": engine.opened().replayed}));
+    announce(&json!({"replayed_commits": engine.opened().replayed}));
     figure("seconds to the first claim", first_claim, "under 2");
     let resident = resident_bytes().unwrap_or(0) as f64 / 1e6;
     figure("resident MB", resident, "under 300");
     engine.close().await.expect("close");
 }
 
-/// The disk when nobody has called for a minute.
+/// The disk when no client has called for a minute.
 async fn idle(path: &Path, live: u64) {
     let engine = open(path, Durability::Os);
     let (mut disk, mut waited) = (0, 0);
@@ -103,7 +103,7 @@ async fn idle(path: &Path, live: u64) {
         }
         pause(seconds(1)).await;
     }
-    tell(&json!({"live_bytes": live, "disk_bytes": disk, "seconds_idle": waited}));
+    announce(&json!({"live_bytes": live, "disk_bytes": disk, "seconds_idle": waited}));
     figure(
         "disk of live data",
         disk as f64 / live as f64,

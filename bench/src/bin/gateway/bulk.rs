@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::enqueue::JOB;
 use crate::http::{Connection, find};
 use crate::server::{Server, TOKEN};
-use crate::{Arguments, figure, median, rounded, tell};
+use crate::{Arguments, announce, figure, median, rounded};
 
 /// Jobs of one call in process, as many as the gateway puts into one at most.
 const BATCH: usize = 500;
@@ -30,7 +30,7 @@ pub(crate) async fn measure(arguments: &Arguments, connections: usize, jobs: usi
         let server = Server::start(&arguments.punctual, &engine);
         let rate = load(server.address, connections, jobs).await;
         let cpu_us = server.cpu_seconds() * 1e6 / jobs as f64;
-        tell(
+        announce(
             &json!({"bulk_per_s": rounded(rate), "in_process_per_s": rounded(own),
             "server_cpu_us": rounded(cpu_us)}),
         );

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::http::{Connection, find, request};
 use crate::server::Server;
-use crate::{Arguments, figure, median, rounded, tell};
+use crate::{Arguments, announce, figure, median, rounded};
 
 /// A job as an application sends it: 100 bytes of payload.
 pub(crate) const JOB: &str = r#"{"queue":"orders","payload":{"order":1234567,"customer":"c-0123456789","items":[1,2,3,4],"note":"leave it at the door, please"}}"#;
@@ -31,7 +31,7 @@ pub(crate) async fn measure(arguments: &Arguments, connections: usize, jobs: usi
         let mut command = Command::new(this);
         command.arg("receipts");
         let ceiling = load(Server::of(command).address, connections, jobs).await;
-        tell(
+        announce(
             &json!({"enqueued_per_s": rounded(rate), "server_cpu_us": rounded(cpu_us),
             "load_alone_per_s": rounded(ceiling)}),
         );
@@ -70,7 +70,7 @@ async fn load(address: SocketAddr, connections: usize, jobs: usize) -> f64 {
 pub(crate) async fn answer_receipts() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    tell(&json!({"url": format!("http://{address}")}));
+    announce(&json!({"url": format!("http://{address}")}));
     let length = RECEIPT.len();
     let answer = format!(
         "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{RECEIPT}"

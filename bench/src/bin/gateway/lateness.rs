@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::server::{Server, TOKEN};
-use crate::{Arguments, figure, median, tell};
+use crate::{Arguments, announce, figure, median};
 
 pub(crate) fn measure(arguments: &Arguments, rate: u64, seconds: u64, runs: usize) {
     let run = |engine: &str| -> Value {
@@ -30,7 +30,7 @@ pub(crate) fn measure(arguments: &Arguments, rate: u64, seconds: u64, runs: usiz
         // The bench has a namespace of its own, for which no token is made.
         let server = Server::start_with(&arguments.punctual, &served, &["--no-auth"]);
         let through = run(&format!("http://{}", server.address));
-        tell(&json!({"in_process": own, "through_gateway": through}));
+        announce(&json!({"in_process": own, "through_gateway": through}));
         let p99 = |of: &Value| of["lateness_ms"]["p99"].as_f64().expect("a number");
         added.push(p99(&through) - p99(&own));
     }

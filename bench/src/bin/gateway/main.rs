@@ -126,16 +126,16 @@ fn main() {
     });
 }
 
-fn tell(value: &Value) {
+fn announce(value: &Value) {
     println!("{value}");
 }
 
 /// A figure beside its goal.
 fn figure(name: &str, value: f64, goal: &str) {
-    tell(&json!({"figure": name, "value": rounded(value), "goal": goal}));
+    announce(&json!({"figure": name, "value": rounded(value), "goal": goal}));
 }
 
-/// Three digits are all that a shared machine can tell.
+/// Three digits are all that a shared machine can measure.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 {
         return value;

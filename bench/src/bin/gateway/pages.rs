@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::http::Connection;
 use crate::server::Server;
-use crate::{Arguments, bulk, figure, rounded, tell};
+use crate::{Arguments, announce, bulk, figure, rounded};
 
 /// Reads of each sort.
 const READS: usize = 200;
@@ -20,13 +20,13 @@ pub(crate) async fn measure(arguments: &Arguments, jobs: usize, engine: &str) {
     };
     let server = Server::start(&arguments.punctual, &address);
     let rate = bulk::load(server.address, 4, jobs).await;
-    tell(&json!({"engine": engine, "jobs": jobs, "put_in_per_s": rounded(rate)}));
+    announce(&json!({"engine": engine, "jobs": jobs, "put_in_per_s": rounded(rate)}));
     let mut connection = Connection::open(server.address).await;
     let page = "/v1/jobs?queue=orders&state=ready&limit=50";
     let first = times(&mut connection, page).await;
     let with_payloads = percentile(&first, 0.99);
     let bare = times(&mut connection, &format!("{page}&payloads=false")).await;
-    tell(
+    announce(
         &json!({"page_ms": {"p50": rounded(percentile(&first, 0.5)), "p99": rounded(with_payloads),
         "max": rounded(percentile(&first, 1.0)), "bare_p99": rounded(percentile(&bare, 0.99))}}),
     );
@@ -42,7 +42,7 @@ pub(crate) async fn measure(arguments: &Arguments, jobs: usize, engine: &str) {
     let answer = connection.get(search).await;
     let examined = answer["examined"].as_u64().expect("a number");
     assert!(answer["cursor"].is_string(), "it goes on");
-    tell(
+    announce(
         &json!({"search_step_ms": {"p50": rounded(percentile(&steps, 0.5)),
         "p99": rounded(percentile(&steps, 0.99))}, "examined_per_step": examined}),
     );

@@ -30,7 +30,7 @@ impl Server {
         Self::of(command)
     }
 
-    /// One that tells its URL in a line of JSON.
+    /// One that prints its URL in a line of JSON.
     pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::http::{Connection, find};
 use crate::server::{Server, TOKEN};
-use crate::{Arguments, figure, rounded, tell};
+use crate::{Arguments, announce, figure, rounded};
 
 pub(crate) async fn measure(arguments: &Arguments, sockets: usize) {
     let server = Server::start(&arguments.punctual, "memory:");
@@ -20,7 +20,7 @@ pub(crate) async fn measure(arguments: &Arguments, sockets: usize) {
     }
     let took = watch.elapsed().as_secs_f64();
     let after = server.resident_bytes();
-    tell(
+    announce(
         &json!({"sockets": open.len(), "opened_per_s": rounded(sockets as f64 / took),
         "resident_mb_before": rounded(before / 1e6),
         "bytes_each": rounded((after - before) / sockets as f64)}),
@@ -32,7 +32,7 @@ pub(crate) async fn measure(arguments: &Arguments, sockets: usize) {
     );
 }
 
-/// Says hello, and what to be told of; awaits both answers.
+/// Says hello, and what to receive; awaits both answers.
 async fn upgrade(connection: &mut Connection, at: usize) {
     let head = "GET /v1/events HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
                 sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
@@ -40,11 +40,11 @@ async fn upgrade(connection: &mut Connection, at: usize) {
     let queue = format!("queue-{}", at % 100);
     let wish = json!({"type": "watch", "queues": [queue]}).to_string();
     let sent = [head.as_bytes().to_vec(), frame(&hello), frame(&wish)];
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for (bytes, answer) in sent.iter().zip([&b"\r\n\r\n"[..], b"welcome", b"watching"]) {
         connection.stream.write_all(bytes).await.expect("sent");
-        while find(&heard, answer).is_none() {
-            let read = connection.stream.read_buf(&mut heard).await;
+        while find(&received, answer).is_none() {
+            let read = connection.stream.read_buf(&mut received).await;
             assert!(read.expect("an answer") > 0, "the socket was closed");
         }
     }

@@ -35,7 +35,7 @@ struct Lateness {
     machine: f64,
 }
 
-/// How long nothing may happen before the rest counts as missing: Sidekiq looks 10 to 15 s after
+/// How long nothing may happen before the rest counts as missing: Sidekiq polls 10 to 15 s after
 /// its start and then every 5 s, apalis-redis every 30 s.
 const TIME_LIMIT: Duration = Duration::from_secs(45);
 

@@ -27,8 +27,8 @@ pub(crate) fn list_us(values: u64) -> f64 {
 
 /// Microseconds of server CPU for a job of 100 bytes by what people build by hand, in calls of 100,
 /// all of them variadic: ids in a list, payloads in a hash, and who has them until when in a sorted
-/// set, by one script that claims and one that settles. It looks for no duplicates, gives no lease
-/// back, delays nothing and tells nobody.
+/// set, by one script that claims and one that settles. It checks for no duplicates, gives no lease
+/// back, delays nothing and notifies no client.
 pub(crate) fn by_hand_us(jobs: u64) -> f64 {
     const CALL: u64 = 100;
     const CLAIM: &str = "local ids = redis.call('LPOP', KEYS[1], ARGV[1]) local lent = {} \

@@ -176,10 +176,10 @@ impl Side {
 
     /// Starts worker processes; answers once all are ready.
     pub(crate) fn work(&self, server: &Server, processes: usize) -> Option<Workers> {
-        let (lines, heard) = channel();
+        let (lines, received) = channel();
         let mut workers = Workers {
             processes: Vec::new(),
-            heard,
+            received,
             seen: Seen::default(),
         };
         for _ in 0..processes {
@@ -200,7 +200,7 @@ impl Side {
         }
         let mut ready = 0;
         while ready < processes {
-            match workers.heard.recv_timeout(Duration::from_secs(30)) {
+            match workers.received.recv_timeout(Duration::from_secs(30)) {
                 Ok(line) if line.ready => ready += 1,
                 // The first ones are at work before the last one is there.
                 Ok(line) => workers.seen.add(line),
@@ -226,12 +226,12 @@ impl Side {
 /// Processes that run jobs until this is dropped.
 pub(crate) struct Workers {
     processes: Vec<Child>,
-    heard: Receiver<Line>,
-    /// What was told so far.
+    received: Receiver<Line>,
+    /// What was reported so far.
     seen: Seen,
 }
 
-/// What handlers have told.
+/// What handlers have reported.
 #[derive(Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) done: u64,
@@ -267,10 +267,10 @@ impl Workers {
         (seen.done >= jobs).then_some(seen)
     }
 
-    /// The same, with whatever was heard.
+    /// The same, with whatever was received.
     pub(crate) fn until_or_silent(&mut self, jobs: u64, time_limit: Duration) -> Seen {
         while self.seen.done < jobs {
-            match self.heard.recv_timeout(time_limit) {
+            match self.received.recv_timeout(time_limit) {
                 Ok(line) => self.seen.add(line),
                 Err(_) => break,
             }

@@ -120,7 +120,7 @@ impl Args {
         ledger.write(Entry::Closed { at }).await?;
         let sum = Reconciliation::of_file(&ledger_path, &orders, self.speed)
             .map_err(|error| Failure::file("read", &ledger_path, &error))?;
-        let told = tell(&session, &sum, &ledger_path, screen.elapsed());
+        let reported = announce(&session, &sum, &ledger_path, screen.elapsed());
         if self.stay {
             let note = format!("the dashboard stays on {} until Ctrl-C", live.url());
             session.out.note(note);
@@ -128,7 +128,7 @@ impl Args {
         }
         live.end().await;
         session.close().await?;
-        told
+        reported
     }
 
     /// The engine, in the demo's own directory and namespace, and that directory made ready.
@@ -274,7 +274,7 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-fn tell(session: &Session, sum: &Reconciliation, ledger: &Path, took: Duration) -> Result<()> {
+fn announce(session: &Session, sum: &Reconciliation, ledger: &Path, took: Duration) -> Result<()> {
     if session.out.is_json() {
         session.out.json(&sum.as_json())?;
     } else {

@@ -85,7 +85,7 @@ impl Args {
         let mut checks = servers::checks(&address).await?;
         if checks.iter().any(|check| check.status == Status::Wrong) {
             // The engine would refuse to start: what is wrong, and what to do, is said.
-            return tell(global.output(), &checks);
+            return announce(global.output(), &checks);
         }
         let session = global.session(Make::Never).await?;
         checks.push(engine(&session).await?);
@@ -99,7 +99,7 @@ impl Args {
         {
             let (what, remedy) = servers::in_two(error.message());
             checks.push(Check::wrong("data", what, remedy));
-            return tell(session.out, &checks);
+            return announce(session.out, &checks);
         }
         let engine = match &address {
             // The namespace that it runs in may be new.
@@ -129,7 +129,7 @@ impl Args {
         // The directory has one holder at a time.
         drop(session);
         checks.extend(store(&address));
-        tell(out, &checks)
+        announce(out, &checks)
     }
 }
 
@@ -173,7 +173,7 @@ async fn health(session: &Session) -> Result<Vec<Check>> {
     Ok(checks)
 }
 
-/// One job from enqueue to settled, as a stranger would see it.
+/// One job from enqueue to settled, as an outsider would see it.
 async fn probe(engine: &dyn Engine, namespace: &Namespace, queue: &str) -> Check {
     let watch = Stopwatch::start();
     match run_one(engine, namespace, queue).await {
@@ -353,7 +353,7 @@ fn hanging(start: &str, text: &str) -> String {
     format!("{start}{}", lines.trim_start())
 }
 
-fn tell(out: Output, checks: &[Check]) -> Result<()> {
+fn announce(out: Output, checks: &[Check]) -> Result<()> {
     let wrong = checks.iter().any(|check| check.status == Status::Wrong);
     let word = |status| match status {
         Status::Good => "ok",

@@ -186,7 +186,7 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
             _ => sentence(receipt, &queue, &wait_for, enqueued.now),
         })?;
         if receipt.verdict.is_accepted() {
-            session.tell_durability(enqueued.durability);
+            session.announce_durability(enqueued.durability);
         }
         if expires_at.is_some_and(|at| at <= receipt.due) && receipt.verdict.is_accepted() {
             let never =

@@ -117,7 +117,7 @@ impl Args {
         links::import(&session, ends, &mut records).await?;
         records::import(&session, of_schedules, &mut records).await?;
         let durability = session.durability().await?;
-        tell(&session, &counts, &records, durability)
+        announce(&session, &counts, &records, durability)
     }
 
     async fn send(
@@ -169,7 +169,7 @@ enum Read {
     Flow(String, FlowPart),
 }
 
-fn tell(
+fn announce(
     session: &Session,
     counts: &BTreeMap<&'static str, u64>,
     records: &BTreeMap<&'static str, u64>,
@@ -194,7 +194,7 @@ fn tell(
         };
         session.out.line(parts)?;
         if !(counts.is_empty() && records.is_empty()) {
-            session.tell_durability(durability);
+            session.announce_durability(durability);
         }
     }
     let taken = ["created", "duplicate"];

@@ -149,7 +149,7 @@ impl Set {
         });
         limit.set().await?;
         let durability = session.durability().await?;
-        session.tell_durability(durability);
+        session.announce_durability(durability);
         show(session, queue, &self.name).await
     }
 }
@@ -164,7 +164,7 @@ async fn block(session: &Session, queue: &Queue, name: &str, span: Duration) -> 
         }));
     }
     let durability = session.durability().await?;
-    session.tell_durability(durability);
+    session.announce_durability(durability);
     let text = format_span(span);
     session.out.line(match (span.is_zero(), changed) {
         (false, _) => format!("no job with the limit {name} starts for {text}"),

@@ -253,7 +253,7 @@ async fn switch(
         Some(share) => format!("share {} of {queue}", plain(share)),
         None => queue.to_owned(),
     };
-    // A name that was mistyped pauses nothing that anybody waits for.
+    // A name that was mistyped pauses nothing that a worker waits for.
     let known = stats(session, Vec::new()).await?;
     let known: HashSet<String> = known.into_iter().map(|queue| queue.queue).collect();
     let durability = session.durability().await?;
@@ -287,7 +287,7 @@ async fn switch(
         }
     }
     if any {
-        session.tell_durability(durability);
+        session.announce_durability(durability);
     }
     Ok(())
 }

@@ -47,27 +47,27 @@ impl Args {
         let dir = address.directory("repair")?;
         let out = global.output();
         if self.yes {
-            return tell(out, dir, &punctual_embedded::repair(dir)?);
+            return announce(out, dir, &punctual_embedded::repair(dir)?);
         }
         match EmbeddedEngine::open(dir, Options::default().create(false)) {
             Ok(engine) => {
                 drop(engine);
                 punctual_embedded::verify(dir)?;
-                tell(out, dir, &Repaired::default())
+                announce(out, dir, &Repaired::default())
             }
             // Of other damage the error itself says what helps.
             Err(error)
                 if error.kind() == ErrorKind::DataDamaged && error.message().contains("repair") =>
             {
-                let told = Failure::from(error);
-                Err(told.hint("a backup may have more; `punctual repair --yes` keeps everything before the damage"))
+                let reported = Failure::from(error);
+                Err(reported.hint("a backup may have more; `punctual repair --yes` keeps everything before the damage"))
             }
             Err(error) => Err(error.into()),
         }
     }
 }
 
-fn tell(out: Output, dir: &Path, repaired: &Repaired) -> Result<()> {
+fn announce(out: Output, dir: &Path, repaired: &Repaired) -> Result<()> {
     let aside = repaired
         .aside
         .as_ref()

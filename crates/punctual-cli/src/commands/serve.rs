@@ -138,7 +138,7 @@ impl Args {
         };
         let mut relays = Relays::of(self.relay.as_deref(), &namespace)?;
         let registry = Registry::default();
-        // Nobody else sets one in this process.
+        // No other code sets one in this process.
         let _ = metrics::set_global_recorder(registry.clone());
         let clock = self.test_clock.then(|| ManualClock::new(Timestamp::ZERO));
         let connection = match &clock {

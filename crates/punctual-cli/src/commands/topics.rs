@@ -235,7 +235,7 @@ impl Subscribe {
             false => "is subscribed already",
         };
         session.out.line(format!("{} {text}", subscription.name))?;
-        session.tell_durability(session.durability().await?);
+        session.announce_durability(session.durability().await?);
         Ok(())
     }
 }
@@ -314,7 +314,7 @@ impl Publish {
             if published.matched > 0 {
                 let rows = published.copies.iter().map(row).collect();
                 session.out.table(columns, rows)?;
-                session.tell_durability(session.durability().await?);
+                session.announce_durability(session.durability().await?);
             }
         }
         match refused {

@@ -152,7 +152,7 @@ impl Args {
                 Some(at) => format!("nothing more is due; the next job is due {}", ago(at, now)),
                 None => "nothing more is due".into(),
             });
-            self.tell_paused(&session).await?;
+            self.announce_paused(&session).await?;
             return session.close().await;
         }
         let mut run = worker.run_until(shutdown_signal());
@@ -216,7 +216,7 @@ impl Args {
 
     /// Says which of the queues are paused or at a limit with work in them, as their pause
     /// resembles idleness.
-    async fn tell_paused(&self, session: &Session) -> Result<()> {
+    async fn announce_paused(&self, session: &Session) -> Result<()> {
         let name = |queue: &String| queue.split('=').next().unwrap_or_default().to_owned();
         let request = StatsRequest::default().queues(self.queues.iter().map(name).collect());
         let stats = session.engine.stats(&session.namespace, request).await?;

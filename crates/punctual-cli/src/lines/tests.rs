@@ -34,7 +34,7 @@ fn a_last_line_that_reads_well_needs_no_line_feed() {
 }
 
 #[test]
-fn what_is_no_text_or_too_long_is_told_and_the_next_line_still_read() {
+fn a_bad_line_is_reported_and_the_next_one_still_read() {
     let mut bytes = vec![b'x'; LINE_BYTES_MAX + 10];
     bytes.extend_from_slice(b"\n\xff\nok\n");
     let lines = all(&bytes);

@@ -6,13 +6,13 @@ use crate::serve::Server;
 use crate::support::{Punctual, text};
 
 /// `who action on phase`, the latest first.
-fn told(entries: &[Value]) -> Vec<String> {
+fn reported(entries: &[Value]) -> Vec<String> {
     let words = |entry: &Value| ["who", "action", "on", "phase"].map(|field| text(&entry[field]));
     entries.iter().map(|entry| words(entry).join(" ")).collect()
 }
 
 #[test]
-fn changes_in_a_directory_that_nobody_serves_are_on_record() {
+fn changes_in_an_unserved_directory_are_on_record() {
     let punctual = Punctual::with_data();
     let id = punctual.enqueue(&["mail", "{}", "--delay", "1h"]);
     punctual.json(&["jobs", "cancel", &id]);
@@ -22,21 +22,25 @@ fn changes_in_a_directory_that_nobody_serves_are_on_record() {
     let of_job = format!("local cancel job {id} done");
     let expected = ["local pause mail done", &of_job];
     let entries = punctual.json(&["audit"]);
-    assert_eq!(told(&entries), expected, "dry runs and reads are not in it");
+    assert_eq!(
+        reported(&entries),
+        expected,
+        "dry runs and reads are not in it"
+    );
     assert_eq!(entries[1]["matched"], json!(1));
 
     // Another process, asked by command, by address and after its end: one record.
     let server = Server::start(&punctual, &["--no-push"]);
     punctual.json(&["queues", "resume", "mail"]);
     let all = [&["local resume mail done"], &expected[..]].concat();
-    assert_eq!(told(&punctual.json(&["audit"])), all);
+    assert_eq!(reported(&punctual.json(&["audit"])), all);
     let mut by_address = punctual.command(&["audit", "-o", "json", "--engine", &server.url()]);
     let token = text(&server.announced["token"]);
     let ran = by_address.env("PUNCTUAL_TOKEN", token).output();
     let ran = crate::support::Ran::from(ran.expect("it runs")).exits(0);
-    assert_eq!(told(&ran.documents()), all);
+    assert_eq!(reported(&ran.documents()), all);
     assert_eq!(server.end(), Some(0));
-    assert_eq!(told(&punctual.json(&["audit"])), all);
+    assert_eq!(reported(&punctual.json(&["audit"])), all);
 }
 
 #[test]
@@ -57,7 +61,7 @@ fn the_record_is_filtered_by_time_by_who_and_by_what() {
     punctual.write("record.jsonl", lines.join("\n"));
     let asked = |args: &[&str]| {
         let args = [&["audit", "--file", "record.jsonl"], args].concat();
-        told(&punctual.json(&args))
+        reported(&punctual.json(&args))
     };
     let (pause, purge) = ("ann pause mail done", "bob purge mail begun");
     let resume = "ann resume mail done";

@@ -14,7 +14,7 @@ use crate::support::{Punctual, Ran, text};
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// Fails once; then tells what its clock says, and goes on until it is let.
+/// Fails once; then shows what its clock says, and goes on until it is let.
 const EXEC: &str = "[ $PUNCTUAL_ATTEMPT = 1 ] && exit 1; date +%s > said && mv said clock; cat go";
 
 const JOB: [&str; 11] = [

@@ -209,14 +209,14 @@ fn a_command_that_does_not_exist_is_refused_at_the_start() {
     let punctual = Punctual::new();
     let id = punctual.enqueue(&["jobs"]);
     punctual.write("not-executable.sh", "exit 0\n");
-    for (exec, told) in [
+    for (exec, reported) in [
         ("no-such-command --x", "no-such-command is not found"),
         ("./no-such-file", "./no-such-file cannot be run"),
         ("./not-executable.sh x", "chmod +x ./not-executable.sh"),
         ("echo 'open", "not a shell command"),
     ] {
         let ran = punctual.run(&["work", "jobs", "--until-idle", "--exec", exec]);
-        assert!(ran.exits(2).stderr.contains(told), "{exec}");
+        assert!(ran.exits(2).stderr.contains(reported), "{exec}");
     }
     assert_eq!(punctual.one(&["jobs", "show", &id])["attempt"], 0);
 }
@@ -225,7 +225,7 @@ fn a_command_that_does_not_exist_is_refused_at_the_start() {
 fn exit_codes_126_and_127_snooze_and_are_reported() {
     let punctual = Punctual::new();
     punctual.write("not-executable.sh", "exit 0\n");
-    for (command, told) in [
+    for (command, reported) in [
         (
             ": ; no-such-command",
             "exit status 127, a command was not found",
@@ -238,10 +238,10 @@ fn exit_codes_126_and_127_snooze_and_are_reported() {
         let id = punctual.enqueue(&["jobs", "--max-attempts", "1"]);
         let args = ["--until-idle", "--snooze", "2h", "--output", "json"];
         let ran = punctual.run(&[&["work", "jobs", "--exec", command][..], &args].concat());
-        assert!(ran.stderr.contains(told), "{ran:?}");
+        assert!(ran.stderr.contains(reported), "{ran:?}");
         let attempt = &ran.exits(0).documents()[0];
         assert_eq!(attempt["outcome"], "snoozed");
-        assert!(text(&attempt["error"]).starts_with(told), "{attempt}");
+        assert!(text(&attempt["error"]).starts_with(reported), "{attempt}");
         let job = punctual.one(&["jobs", "show", &id]);
         assert_eq!(
             (&job["state"], &job["failures"]),

@@ -154,7 +154,7 @@ fn a_line_that_is_no_export_is_named() {
     assert!(ran.stderr.contains("enqueue --from"), "{ran:?}");
     let none = punctual.json(&[&["jobs", "list"], &other[..]].concat());
     assert_eq!(none.len(), 0);
-    // The way round is told too.
+    // The way round is named too.
     let ran = punctual.run(&["enqueue", "--from", "jobs.jsonl"]).exits(2);
     assert!(ran.stderr.contains("punctual import"), "{ran:?}");
 }
@@ -227,7 +227,7 @@ fn a_backup_of_a_directory_in_use_is_restored_whole() {
 }
 
 #[test]
-fn damage_is_told_and_repaired_only_with_yes() {
+fn damage_is_reported_and_repaired_only_with_yes() {
     let punctual = Punctual::new();
     // A killed process leaves many commits that only the log has.
     crate::demo::run_and_kill(&punctual, 150);
@@ -251,10 +251,10 @@ fn damage_is_told_and_repaired_only_with_yes() {
             .is_some_and(|hint| hint.contains("repair")),
         "{error}"
     );
-    let told = punctual.run(&with(&["repair"])).exits(6);
+    let reported = punctual.run(&with(&["repair"])).exits(6);
     assert!(
-        told.stderr.contains("log-") && told.stderr.contains("--yes"),
-        "{told:?}"
+        reported.stderr.contains("log-") && reported.stderr.contains("--yes"),
+        "{reported:?}"
     );
     punctual.run(&with(&["jobs", "list"])).exits(6);
 
@@ -270,15 +270,15 @@ fn damage_is_told_and_repaired_only_with_yes() {
             .exists()
     );
     assert!(!punctual.json(&with(&["jobs", "list"])).is_empty());
-    let told = punctual.run(&with(&["repair"])).exits(0);
-    assert!(told.stdout.contains("is not damaged"), "{told:?}");
+    let reported = punctual.run(&with(&["repair"])).exits(0);
+    assert!(reported.stdout.contains("is not damaged"), "{reported:?}");
 
     // What a repair cannot mend is not promised to be.
     punctual.write("punctual-demo/jobs/base/current", "gone");
-    let told = punctual.run(&with(&["repair"])).exits(6);
+    let reported = punctual.run(&with(&["repair"])).exits(6);
     assert!(
-        told.stderr.contains("backup") && !told.stderr.contains("--yes"),
-        "{told:?}"
+        reported.stderr.contains("backup") && !reported.stderr.contains("--yes"),
+        "{reported:?}"
     );
 }
 
@@ -286,14 +286,14 @@ fn damage_is_told_and_repaired_only_with_yes() {
 fn damage_of_the_store_is_found_by_the_doctor_and_never_copied() {
     let punctual = Punctual::new();
     fill_the_store(&punctual);
-    let told = punctual.run(&["doctor"]).exits(0).stdout;
-    assert!(told.contains("every row is readable"), "{told}");
+    let reported = punctual.run(&["doctor"]).exits(0).stdout;
+    assert!(reported.contains("every row is readable"), "{reported}");
     let table = break_a_table(&punctual);
 
-    let told = punctual.run(&["doctor"]).exits(1).stdout;
-    assert!(told.contains("wrong    store"), "{told}");
-    assert!(told.contains(&table), "{told}");
-    assert!(told.contains("backup"), "{told}");
+    let reported = punctual.run(&["doctor"]).exits(1).stdout;
+    assert!(reported.contains("wrong    store"), "{reported}");
+    assert!(reported.contains(&table), "{reported}");
+    assert!(reported.contains("backup"), "{reported}");
     let error = punctual
         .run(&["backup", "kept", "-o", "json"])
         .exits(6)
@@ -373,7 +373,7 @@ fn a_directory_is_private_and_doctor_names_one_that_is_not() {
         assert_eq!(mode(&dir), 0o700, "{name}");
         for entry in read_dir(&dir).expect("a directory") {
             let path = entry.expect("an entry").path();
-            // The store makes its own files, in a directory that nobody else can enter.
+            // The store makes its own files, in a directory that no other user can enter.
             assert!(path.is_dir() || mode(&path) == 0o600, "{}", path.display());
         }
     }
@@ -381,10 +381,10 @@ fn a_directory_is_private_and_doctor_names_one_that_is_not() {
     assert!(said().contains("only the owner can read"), "{}", said());
     let dir = punctual.path("punctual-data");
     set_permissions(&dir, Permissions::from_mode(0o755)).expect("ours");
-    let told = said();
+    let reported = said();
     assert!(
-        told.contains("mode 755") && told.contains("chmod 700 ./punctual-data"),
-        "{told}"
+        reported.contains("mode 755") && reported.contains("chmod 700 ./punctual-data"),
+        "{reported}"
     );
     // What was there stays as it was.
     punctual.enqueue(&["mail", "{}"]);

@@ -28,7 +28,7 @@ fn waits_until(is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn doctor_tells_what_a_server_keeps() {
+fn doctor_reports_what_a_server_keeps() {
     let server = TestServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let good = doctor(&server.address());
     let version = server.cli(&["INFO", "server"]);
@@ -36,19 +36,19 @@ fn doctor_tells_what_a_server_keeps() {
         .lines()
         .find_map(|line| line.strip_prefix("redis_version:"))
         .expect("it says its version");
-    for told in [
+    for reported in [
         &format!("redis {} at 127.0.0.1:{}", version.trim(), server.port()),
         "fsync: appendonly yes, appendfsync always",
         "acknowledges by fsync",
         "set maxmemory",
     ] {
-        assert!(good.stdout.contains(told), "{told} in {good:?}");
+        assert!(good.stdout.contains(reported), "{reported} in {good:?}");
     }
     good.exits(0);
 }
 
 #[test]
-fn doctor_tells_what_is_missing_and_how_to_mend_it() {
+fn doctor_reports_what_is_missing_and_the_remedy() {
     let server = TestServer::with(&["--maxmemory-policy", "allkeys-lru"]);
     let (punctual, engine) = (Punctual::new(), server.address());
     let ran = doctor(&engine);
@@ -65,7 +65,7 @@ fn doctor_tells_what_is_missing_and_how_to_mend_it() {
 
 /// Its own namespace may be new where data are required; the caller's may not.
 #[test]
-fn doctor_tells_of_data_that_must_be_there() {
+fn doctor_reports_data_that_must_be_there() {
     let server = TestServer::with(&SYNCS_ALWAYS);
     let engine = server.address();
     let required = format!("{engine}?data=required");
@@ -140,13 +140,17 @@ fn doctor_asks_replicas_what_they_would_keep_as_masters() {
     };
     let at = format!("once it is master redis at 127.0.0.1:{}", other.port());
     let (one, two, policy) = (line(&good), line(&other), format!("{at} removes keys"));
-    let told = says(
+    let reported = says(
         run(),
         0,
         &[&*one, &*two, &*policy, "maxmemory-policy noeviction"],
     );
     let as_its_master = "fsync as its master: appendonly yes, appendfsync always";
-    assert_eq!(told.stdout.matches(as_its_master).count(), 1, "{told:?}");
+    assert_eq!(
+        reported.stdout.matches(as_its_master).count(),
+        1,
+        "{reported:?}"
+    );
     other.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     let less = format!("{at} cannot keep durability=fsync");
     says(run(), 0, &[&*less, "appendonly no", "set appendonly yes"]);
@@ -157,9 +161,16 @@ fn doctor_asks_replicas_what_they_would_keep_as_masters() {
         &[&*less, "appendfsync everysec", "set appendfsync always"],
     );
     other.cli(&["CONFIG", "SET", "appendfsync", "always"]);
-    let told = run().exits(0);
-    assert_eq!(told.stdout.matches(as_its_master).count(), 2, "{told:?}");
-    assert!(!told.stdout.contains("once it is master"), "{told:?}");
+    let reported = run().exits(0);
+    assert_eq!(
+        reported.stdout.matches(as_its_master).count(),
+        2,
+        "{reported:?}"
+    );
+    assert!(
+        !reported.stdout.contains("once it is master"),
+        "{reported:?}"
+    );
     other.cli(&["CONFIG", "SET", "requirepass", "another"]);
     let silent = format!("redis at 127.0.0.1:{}, a replica of", other.port());
     says(
@@ -173,7 +184,7 @@ fn doctor_asks_replicas_what_they_would_keep_as_masters() {
 }
 
 #[test]
-fn doctor_tells_a_replica_that_is_named_as_the_server() {
+fn doctor_reports_a_replica_that_is_named_as_the_server() {
     let master = TestServer::start();
     let replica = replica_of(&master, &["--save", ""]);
     let is = format!(
@@ -188,7 +199,7 @@ fn doctor_tells_a_replica_that_is_named_as_the_server() {
 }
 
 #[test]
-fn doctor_tells_of_functions_that_are_missing_and_newer() {
+fn doctor_reports_functions_that_are_missing_and_newer() {
     let server = TestServer::start();
     let ours = RedisEngine::functions_version();
     let none = format!("functions none of {ours}");
@@ -276,7 +287,7 @@ fn read_number(from: &mut impl BufRead) -> Option<usize> {
 }
 
 #[test]
-fn doctor_tells_what_a_user_may_not() {
+fn doctor_reports_missing_rights_of_a_user() {
     let server = TestServer::start();
     let user = |more: &str| {
         let rules = format!("reset on >hunter2 {ACL_RULES} {more}");
@@ -311,7 +322,7 @@ fn doctor_tells_what_a_user_may_not() {
 }
 
 #[test]
-fn doctor_tells_what_the_durability_asked_for_is_missing() {
+fn doctor_reports_what_the_durability_asked_for_is_missing() {
     let server = TestServer::start();
     let run = |durability: &str| doctor(&format!("{}?durability={durability}", server.address()));
     says(

@@ -73,7 +73,7 @@ fn a_job_is_kept_with_every_option() {
 }
 
 #[test]
-fn a_payload_is_taken_from_standard_input_and_named_by_its_looks() {
+fn a_payload_from_standard_input_is_named_by_its_form() {
     let punctual = Punctual::new();
     for (payload, content_type) in [
         (&b"{\"a\":1}"[..], "application/json"),
@@ -88,7 +88,7 @@ fn a_payload_is_taken_from_standard_input_and_named_by_its_looks() {
 }
 
 #[test]
-fn verdicts_are_told_and_refusals_exit_with_4() {
+fn verdicts_are_printed_and_refusals_exit_with_4() {
     let punctual = Punctual::new();
     let unique = ["mail", "{}", "--delay", "1h", "--unique", "k"];
     let first = punctual.enqueue(&unique);
@@ -157,8 +157,8 @@ fn what_cannot_be_a_job_is_wrong_usage() {
         let message = error["message"].as_str().unwrap_or_default();
         assert!(message.contains("limit: 262144"), "{error}");
     }
-    let told = punctual.run(&["enqueue", "mail", "--priority", "-1"]);
-    assert!(told.exits(2).stderr.contains("0, which runs first"));
+    let reported = punctual.run(&["enqueue", "mail", "--priority", "-1"]);
+    assert!(reported.exits(2).stderr.contains("0, which runs first"));
     assert_eq!(
         punctual.json(&["queues", "list"]).len(),
         0,
@@ -167,16 +167,19 @@ fn what_cannot_be_a_job_is_wrong_usage() {
 }
 
 #[test]
-fn a_held_job_is_told_to_be_held() {
+fn a_held_job_is_shown_as_held() {
     let punctual = Punctual::new();
     let held = ["enqueue", "mail", "--wait-for", "stock"];
-    let told = punctual.run(&held).exits(0).stdout;
-    assert!(told.ends_with(", held until stock is cleared\n"), "{told}");
-    let more = ["--wait-for", "money", "--delay", "1h"];
-    let told = punctual.run(&[&held[..], &more].concat()).exits(0).stdout;
+    let reported = punctual.run(&held).exits(0).stdout;
     assert!(
-        told.contains("held until stock and money are cleared, then due "),
-        "{told}"
+        reported.ends_with(", held until stock is cleared\n"),
+        "{reported}"
+    );
+    let more = ["--wait-for", "money", "--delay", "1h"];
+    let reported = punctual.run(&[&held[..], &more].concat()).exits(0).stdout;
+    assert!(
+        reported.contains("held until stock and money are cleared, then due "),
+        "{reported}"
     );
 }
 
@@ -239,10 +242,10 @@ fn a_bad_line_is_named_and_nothing_is_sent_unless_it_is_skipped() {
     assert!(text(&error["lines"][3]["message"]).starts_with("truncated: "));
     assert_eq!(punctual.json(&["queues", "list"]).len(), 0);
 
-    let told = punctual.run(&["enqueue", "--from", "bad.jsonl"]).exits(2);
+    let reported = punctual.run(&["enqueue", "--from", "bad.jsonl"]).exits(2);
     assert!(
-        told.stderr.contains("line 3: unknown field `dealy`"),
-        "{told:?}"
+        reported.stderr.contains("line 3: unknown field `dealy`"),
+        "{reported:?}"
     );
 
     let sent = punctual.one(&["enqueue", "--from", "bad.jsonl", "--skip-bad"]);
@@ -254,9 +257,15 @@ fn every_line_that_is_left_out_is_named() {
     let punctual = Punctual::new();
     punctual.write("bad.jsonl", format!("{}{{}}\n", "[]\n".repeat(1_002)));
     let args = ["enqueue", "mail", "--from", "bad.jsonl", "--skip-bad"];
-    let told = punctual.run(&args).exits(0);
-    assert!(told.stderr.contains("skipped line 1000:"), "{told:?}");
-    assert!(told.stderr.contains("skipped 2 more lines"), "{told:?}");
+    let reported = punctual.run(&args).exits(0);
+    assert!(
+        reported.stderr.contains("skipped line 1000:"),
+        "{reported:?}"
+    );
+    assert!(
+        reported.stderr.contains("skipped 2 more lines"),
+        "{reported:?}"
+    );
 }
 
 #[test]
@@ -330,7 +339,7 @@ fn a_job_that_expires_before_it_is_due_is_warned_of() {
 }
 
 #[test]
-fn text_that_looks_like_json_is_refused_with_the_fix() {
+fn text_that_resembles_json_is_refused_with_the_fix() {
     let punctual = Punctual::with_data();
     for broken in ["{a:1}", "[1,", " {\"to\":ann}", "\"open"] {
         let ran = punctual.run(&["enqueue", "mail", broken]).exits(2);
@@ -433,8 +442,11 @@ fn an_instant_without_a_zone_is_local_and_the_zone_is_shown() {
         let output = command.env("TZ", "XST-8").output().expect("it runs");
         crate::support::Ran::from(output).exits(0)
     };
-    let told = run(&["enqueue", "mail", "{}", "--at", "2099-12-01 08:00"]).stdout;
-    assert!(told.contains("due 2099-12-01T08:00:00+08:00"), "{told}");
+    let reported = run(&["enqueue", "mail", "{}", "--at", "2099-12-01 08:00"]).stdout;
+    assert!(
+        reported.contains("due 2099-12-01T08:00:00+08:00"),
+        "{reported}"
+    );
     let args = [
         "enqueue",
         "mail",

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::{Punctual, Ran, text};
 
-const NOBODY: &str = "01994f2e-8a51-7c3e-8000-000000000000";
+const ABSENT: &str = "01994f2e-8a51-7c3e-8000-000000000000";
 
 #[test]
 fn lists_find_jobs_by_queue_state_key_and_text() {
@@ -51,10 +51,10 @@ fn lists_find_jobs_by_queue_state_key_and_text() {
 fn a_list_of_no_jobs_is_wrong_usage() {
     let punctual = Punctual::new();
     punctual.enqueue(&["mail"]);
-    let told = punctual.run(&["jobs", "list", "--limit", "0"]).exits(2);
+    let reported = punctual.run(&["jobs", "list", "--limit", "0"]).exits(2);
     assert!(
-        told.stderr.contains("a number from 1 on, or --all"),
-        "{told:?}"
+        reported.stderr.contains("a number from 1 on, or --all"),
+        "{reported:?}"
     );
 }
 
@@ -65,18 +65,18 @@ fn explain_says_why_and_what_to_do() {
     let reasons = punctual.one(&["jobs", "explain", &id])["reasons"].clone();
     assert_eq!(reasons[0]["reason"], "not_due");
     let ready = punctual.enqueue(&["orders", "{}", "--unique", "k"]);
-    let told = punctual
+    let reported = punctual
         .run(&["jobs", "explain", "--queue", "orders", "--unique", "k"])
         .exits(0);
     assert!(
-        told.stdout.contains(&ready) && told.stdout.contains("punctual work orders"),
-        "{told:?}"
+        reported.stdout.contains(&ready) && reported.stdout.contains("punctual work orders"),
+        "{reported:?}"
     );
     punctual.run(&["queues", "pause", "orders"]).exits(0);
-    let told = punctual.run(&["jobs", "explain", &ready]).exits(0);
+    let reported = punctual.run(&["jobs", "explain", &ready]).exits(0);
     assert!(
-        told.stdout.contains("punctual queues resume orders"),
-        "{told:?}"
+        reported.stdout.contains("punctual queues resume orders"),
+        "{reported:?}"
     );
 }
 
@@ -84,8 +84,8 @@ fn explain_says_why_and_what_to_do() {
 fn a_job_that_does_not_exist_exits_with_3() {
     let punctual = Punctual::with_data();
     for command in ["show", "explain", "cancel", "redrive", "run-now", "delete"] {
-        let ran = punctual.run(&["jobs", command, NOBODY]).exits(3);
-        assert!((ran.stdout + &ran.stderr).contains(NOBODY), "{command}");
+        let ran = punctual.run(&["jobs", command, ABSENT]).exits(3);
+        assert!((ran.stdout + &ran.stderr).contains(ABSENT), "{command}");
     }
     punctual.run(&["jobs", "show", "seven"]).exits(2);
     punctual.run(&["jobs", "show"]).exits(2);
@@ -184,9 +184,9 @@ fn explain_of_a_dead_job_gives_its_cause() {
         text(&reason["error"]).contains("no such customer"),
         "{reason}"
     );
-    let told = punctual.run(&["jobs", "explain", &id]).exits(0).stdout;
+    let reported = punctual.run(&["jobs", "explain", &id]).exits(0).stdout;
     for words in ["max_attempts", "no such customer", "punctual jobs redrive"] {
-        assert!(told.contains(words), "{told}");
+        assert!(reported.contains(words), "{reported}");
     }
 }
 
@@ -246,8 +246,8 @@ fn jobs_that_a_filter_finds_are_changed_only_with_yes() {
             .len(),
         0
     );
-    let told = punctual.run(&cancel).exits(0);
-    assert!(told.stderr.contains("--yes"), "{told:?}");
+    let reported = punctual.run(&cancel).exits(0);
+    assert!(reported.stderr.contains("--yes"), "{reported:?}");
     punctual.run(&[&cancel[..], &["--yes"]].concat()).exits(0);
     assert_eq!(
         punctual

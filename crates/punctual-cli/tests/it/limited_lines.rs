@@ -21,14 +21,14 @@ fn lines_with_limits_are_refused_one_by_one() {
     punctual.write("lines.jsonl", &lines);
     let args = ["enqueue", "--from", "lines.jsonl", "--engine", &redis];
     let ran = punctual.run(&args).exits(4);
-    for told in ["2 created", "1 unsupported", "line 2: refused"] {
-        assert!(ran.stdout.contains(told), "{told}: {ran:?}");
+    for reported in ["2 created", "1 unsupported", "line 2: refused"] {
+        assert!(ran.stdout.contains(reported), "{reported}: {ran:?}");
     }
     assert!(ran.stderr.contains("without shards"), "{ran:?}");
     let serving = Server::start(&punctual, &["--engine", &redis]);
-    let told = bulk(&serving, &lines);
-    assert_eq!(told[0]["verdict"], "created", "{told:?}");
-    assert_eq!(told[1]["error"]["code"], "unsupported", "{told:?}");
-    assert_eq!(told[2]["verdict"], "created", "{told:?}");
-    assert_eq!(told[3]["accepted"], 2, "{told:?}");
+    let reported = bulk(&serving, &lines);
+    assert_eq!(reported[0]["verdict"], "created", "{reported:?}");
+    assert_eq!(reported[1]["error"]["code"], "unsupported", "{reported:?}");
+    assert_eq!(reported[2]["verdict"], "created", "{reported:?}");
+    assert_eq!(reported[3]["accepted"], 2, "{reported:?}");
 }

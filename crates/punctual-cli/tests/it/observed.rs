@@ -121,9 +121,9 @@ fn what_the_server_does_beside_requests_stands_in_its_health() {
     let punctual = Punctual::new();
     let loops = |args: &[&str]| -> BTreeSet<String> {
         let server = Server::start(&punctual, &[&["--engine", "memory:"], args].concat());
-        let told = body(&server.request("GET /healthz", ""));
-        assert_eq!(told["ok"], true, "{told}");
-        let names = told["loops"].as_array().expect("loops").iter();
+        let reported = body(&server.request("GET /healthz", ""));
+        assert_eq!(reported["ok"], true, "{reported}");
+        let names = reported["loops"].as_array().expect("loops").iter();
         names.map(|one| text(&one["name"])).collect()
     };
     let all = loops(&["--alert", "https://example.com/alerts"]);
@@ -138,7 +138,7 @@ fn body(answer: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|_| panic!("no JSON: {answer}"))
 }
 
-/// All that somebody says to a server, and it to others, that no log may tell: each has a word of
+/// All that a client says to a server, and it to others, that no log may show: each has a word of
 /// its own in it, or is a secret.
 fn say_it_all(server: &Server, target: &Target) {
     one_attempt(server, "s3cr3t-payload", "s3cr3t-error");
@@ -192,7 +192,7 @@ fn say_it_all(server: &Server, target: &Target) {
         stream.read_to_string(&mut answer).expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
     }
-    // Posted, signed, refused with a word, and told.
+    // Posted, signed, refused with a word, and reported.
     let put = post(
         "/v1/jobs",
         json!({"queue": "out", "payload": "s3cr3t-posted", "max_attempts": 1,
@@ -209,7 +209,7 @@ fn say_it_all(server: &Server, target: &Target) {
 }
 
 #[test]
-fn no_log_of_any_form_and_level_tells_what_is_in_jobs_or_opens_doors() {
+fn no_log_of_any_form_and_level_shows_jobs_or_secrets() {
     for (format, level) in [
         ("json", "trace"),
         ("text", "trace"),
@@ -221,9 +221,9 @@ fn no_log_of_any_form_and_level_tells_what_is_in_jobs_or_opens_doors() {
         let log = File::create(punctual.path("log")).expect("a file");
         let place = target.address.to_string();
         let server = Server::start_with(&punctual, &["--push-allow", &place], |command| {
-            let told = command.env("PUNCTUAL_LOG", level);
-            let told = told.env("PUNCTUAL_LOG_FORMAT", format);
-            told.env("PUNCTUAL_PUSH_SECRET", SECRET).stderr(log)
+            let reported = command.env("PUNCTUAL_LOG", level);
+            let reported = reported.env("PUNCTUAL_LOG_FORMAT", format);
+            reported.env("PUNCTUAL_PUSH_SECRET", SECRET).stderr(log)
         });
         let token = text(&server.announced["token"]);
         say_it_all(&server, &target);
@@ -232,10 +232,10 @@ fn no_log_of_any_form_and_level_tells_what_is_in_jobs_or_opens_doors() {
         let log = punctual.read("log");
         let whole = SECRET.trim_start_matches("whsec_");
         for secret in ["s3cr3t", &token, &token[4..], whole] {
-            let told: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
+            let reported: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
             assert!(
-                told.is_empty(),
-                "{format} {level}: {secret} stands in the log: {told:#?}"
+                reported.is_empty(),
+                "{format} {level}: {secret} stands in the log: {reported:#?}"
             );
         }
         assert!(log.contains("audit"), "{log}");

@@ -12,13 +12,13 @@ const KEPT: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 const JOB: &str = r#"{"queue":"mail","id":"01994f2e-8a51-7c3e-8000-000000000001"}"#;
 
 /// An answer of the server.
-struct Told {
+struct Reported {
     status: u16,
     head: String,
     body: String,
 }
 
-impl Told {
+impl Reported {
     fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body))
     }
@@ -43,11 +43,11 @@ impl Told {
     }
 }
 
-fn ask(server: &Server, route: &str, body: &str) -> Told {
+fn ask(server: &Server, route: &str, body: &str) -> Reported {
     let answer = server.request(route, body);
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
     let status = head.split(' ').nth(1).expect("a status");
-    Told {
+    Reported {
         status: status.parse().expect("a number"),
         head: head.to_lowercase(),
         body: body.to_owned(),
@@ -80,16 +80,17 @@ fn serve(punctual: &Punctual, redis: &TestServer) -> Server {
     })
 }
 
-/// How often the log tells of a request that failed, and of nothing else than that code.
-fn failures_told(punctual: &Punctual, code: &str) -> usize {
+/// How often the log has a request that failed, and of nothing else than that code.
+fn failures_reported(punctual: &Punctual, code: &str) -> usize {
     let log = punctual.read("log");
-    let told = log.lines().filter(|line| line.contains("a request failed"));
-    told.inspect(|line| assert!(line.contains(code), "{line}"))
+    let reported = log.lines().filter(|line| line.contains("a request failed"));
+    reported
+        .inspect(|line| assert!(line.contains(code), "{line}"))
         .count()
 }
 
 #[test]
-fn while_redis_is_away_requests_are_told_to_come_again_and_then_are_done() {
+fn while_redis_is_away_requests_may_come_again_and_are_then_done() {
     for is_killed in [true, false] {
         let mut redis = TestServer::with(&KEPT);
         let punctual = Punctual::new();
@@ -112,8 +113,8 @@ fn while_redis_is_away_requests_are_told_to_come_again_and_then_are_done() {
             ("POST /v1/claims", r#"{"queues":["mail"]}"#),
             (&*format!("GET /v1/jobs/{kept}"), ""),
         ] {
-            let told = ask(&server, route, body);
-            told.is_refused(503, "engine_unavailable", "same ids", true);
+            let reported = ask(&server, route, body);
+            reported.is_refused(503, "engine_unavailable", "same ids", true);
         }
         // No line is read then.
         let refused = bulk(&server, "{\"queue\":\"mail\"}\nnonsense\n");
@@ -131,7 +132,7 @@ fn while_redis_is_away_requests_are_told_to_come_again_and_then_are_done() {
             metrics.body
         );
         assert_eq!(
-            failures_told(&punctual, "engine_unavailable"),
+            failures_reported(&punctual, "engine_unavailable"),
             1,
             "the first of them"
         );
@@ -140,7 +141,7 @@ fn while_redis_is_away_requests_are_told_to_come_again_and_then_are_done() {
             true => redis.restart(),
             false => redis.go_on(),
         }
-        // As it was told: the same again, under the same id.
+        // As it was asked: the same again, under the same id.
         let put = loop {
             let put = ask(&server, "POST /v1/jobs", JOB);
             if put.status != 503 {
@@ -171,14 +172,14 @@ fn while_redis_is_full_new_jobs_are_refused_and_the_others_are_done() {
     assert_eq!(put.status, 201, "{}", put.body);
     redis.cli(&["CONFIG", "SET", "maxmemory", "1mb"]);
     for _ in 0..20 {
-        let told = ask(&server, "POST /v1/jobs", JOB);
-        // When there is room again nobody knows: nothing says when to come.
-        told.is_refused(507, "engine_full", "workers", false);
+        let reported = ask(&server, "POST /v1/jobs", JOB);
+        // When there is room again it is unknown: nothing says when to come.
+        reported.is_refused(507, "engine_full", "workers", false);
     }
     let verdicts = bulk(&server, "{\"queue\":\"mail\"}\n");
     assert_eq!(verdicts[0]["error"]["code"], "engine_full", "{verdicts:?}");
     assert_eq!(
-        failures_told(&punctual, "engine_full"),
+        failures_reported(&punctual, "engine_full"),
         1,
         "the first of them"
     );

@@ -147,7 +147,7 @@ fn a_worker_posts_the_jobs_of_a_queue_signs_them_and_asks_no_proxy() {
     let mut command = punctual.command(&["work", "jobs", "--http", &url, "--until-idle"]);
     let child = command
         .env("PUNCTUAL_PUSH_SECRET", SECRET)
-        // A trap that nobody reads: whoever asks a proxy waits for ever.
+        // A trap that no process reads: a client that asks a proxy waits for ever.
         .envs(["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"].map(|name| (name, &trap)))
         .stdout(Stdio::piped())
         .spawn()
@@ -177,7 +177,7 @@ fn a_worker_posts_the_jobs_of_a_queue_signs_them_and_asks_no_proxy() {
 }
 
 #[test]
-fn a_job_for_a_url_is_posted_by_the_server_and_its_outcome_is_told() {
+fn a_job_for_a_url_and_its_outcome_are_posted_by_the_server() {
     let punctual = Punctual::new();
     let target = Target::start();
     let place = target.address.to_string();
@@ -191,14 +191,14 @@ fn a_job_for_a_url_is_posted_by_the_server_and_its_outcome_is_told() {
     assert_eq!(first.header("punctual-queue"), "http:mail");
     assert_eq!(first.header("traceparent"), trace);
     first.answer("200 OK");
-    let told = target.next();
-    let said: Value = serde_json::from_str(&told.body).expect("JSON");
+    let reported = target.next();
+    let said: Value = serde_json::from_str(&reported.body).expect("JSON");
     assert_eq!(
         (&said["id"], &said["state"]),
         (&json!(id), &json!("completed"))
     );
-    assert_eq!(told.header("traceparent"), trace);
-    told.answer("204 No Content");
+    assert_eq!(reported.header("traceparent"), trace);
+    reported.answer("204 No Content");
     assert_eq!(settled(&server, &id)["state"], "completed");
 
     let inner = json!({"queue": "mail", "target": "http://127.0.0.1:1/"}).to_string();
@@ -209,7 +209,7 @@ fn a_job_for_a_url_is_posted_by_the_server_and_its_outcome_is_told() {
 }
 
 #[test]
-fn the_end_of_a_job_that_no_worker_saw_is_told_too() {
+fn the_end_of_a_job_that_no_worker_saw_is_posted_too() {
     let punctual = Punctual::new();
     let target = Target::start();
     let (url, place) = (target.url(), target.address.to_string());
@@ -217,16 +217,16 @@ fn the_end_of_a_job_that_no_worker_saw_is_told_too() {
     let id = punctual.enqueue(&[&asks[..], &["--push-allow", &place]].concat());
     punctual.json(&["jobs", "cancel", &id]);
     let server = Server::start(&punctual, &["--push-allow", &place]);
-    let told = target.next();
-    let said: Value = serde_json::from_str(&told.body).expect("JSON");
+    let reported = target.next();
+    let said: Value = serde_json::from_str(&reported.body).expect("JSON");
     let said = ["id", "state", "cancelled"].map(|field| text(&said[field]));
     assert_eq!(said, [&*id, "cancelled", "requested"]);
-    told.answer("204 No Content");
+    reported.answer("204 No Content");
     assert_eq!(server.end(), Some(0));
 }
 
 #[test]
-fn a_dead_letter_is_told_to_the_operator_wherever_that_url_leads() {
+fn a_dead_letter_is_posted_to_the_operator_wherever_that_url_leads() {
     let punctual = Punctual::new();
     let target = Target::start();
     punctual.enqueue(&["mail", "1", "--max-attempts", "1"]);
@@ -234,14 +234,14 @@ fn a_dead_letter_is_told_to_the_operator_wherever_that_url_leads() {
     let server = Server::start(&punctual, &["--alert", &target.url()]);
     let alert = target.next();
     let said: Value = serde_json::from_str(&alert.body).expect("JSON");
-    let told = (
+    let reported = (
         &said["alert"],
         &said["state"],
         &said["queue"],
         &said["value"],
     );
     assert_eq!(
-        told,
+        reported,
         (&json!("dead"), &json!("firing"), &json!("mail"), &json!(1))
     );
     alert.answer("204 No Content");
@@ -374,17 +374,17 @@ fn a_malformed_target_on_a_broker_is_refused_with_the_remedy() {
 fn a_job_for_a_broker_says_that_it_waits_for_a_relay() {
     let punctual = Punctual::with_data();
     let id = punctual.enqueue(&["mail", "1", "--target", "amqp:orders/paid"]);
-    let told = punctual.run(&["jobs", "explain", &id]).exits(0).stdout;
-    assert!(told.contains("punctual relay amqp-emit"), "{told}");
+    let reported = punctual.run(&["jobs", "explain", &id]).exits(0).stdout;
+    assert!(reported.contains("punctual relay amqp-emit"), "{reported}");
 }
 
 #[test]
-fn what_cannot_be_posted_to_or_signed_with_is_told_at_once() {
+fn what_cannot_be_posted_to_or_signed_with_is_reported_at_once() {
     let punctual = Punctual::with_data();
     let file = punctual.write("secrets", "# ours\nshop whsec_short\n");
     let file = file.to_str().expect("text");
     let good = "http://localhost:3000/";
-    for (args, told) in [
+    for (args, reported) in [
         (&["work", "jobs"][..], "--exec"),
         (
             &["work", "jobs", "--exec", "true", "--http", good],
@@ -418,7 +418,7 @@ fn what_cannot_be_posted_to_or_signed_with_is_told_at_once() {
         ),
     ] {
         let ran = punctual.run(args).exits(2);
-        assert!(ran.stderr.contains(told), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains(reported), "{args:?}: {ran:?}");
         assert!(!ran.stderr.contains("whsec_short"), "{ran:?}");
     }
 }

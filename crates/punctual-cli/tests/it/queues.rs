@@ -173,10 +173,13 @@ fn the_doctor_finds_what_waits_for_a_person() {
         .exits(0);
     punctual.enqueue(&["mail", "{}"]);
     punctual.run(&["queues", "pause", "mail"]).exits(0);
-    let told = punctual.run(&["doctor"]).exits(0).stdout;
-    assert!(told.contains("1 dead job"), "{told}");
-    assert!(told.contains("punctual queues resume mail"), "{told}");
-    // The doctor's own job leaves no trace where the user looks.
+    let reported = punctual.run(&["doctor"]).exits(0).stdout;
+    assert!(reported.contains("1 dead job"), "{reported}");
+    assert!(
+        reported.contains("punctual queues resume mail"),
+        "{reported}"
+    );
+    // The doctor's own job leaves no trace where the user reads.
     assert_eq!(punctual.json(&["queues", "list"]).len(), 1);
 }
 
@@ -249,17 +252,20 @@ fn a_queue_is_limited_and_says_how_its_limits_stand() {
     assert!(set.stdout.contains("1000/1m window"), "{set:?}");
     // What is not named stays.
     limit(&["--rate", "1/h", "--kind", "smooth", "--burst", "0"]).exits(0);
-    let told = punctual.one(&["queues", "limit", "mail"]);
+    let reported = punctual.one(&["queues", "limit", "mail"]);
     let rate = json!({"kind": "smooth", "starts": 1, "per": "1h", "burst": 0});
-    assert_eq!((&told["concurrency"], &told["rate"]), (&json!(50), &rate));
+    assert_eq!(
+        (&reported["concurrency"], &reported["rate"]),
+        (&json!(50), &rate)
+    );
     punctual.enqueue(&["mail", "{}"]);
     punctual.enqueue(&["mail", "{}"]);
     let work = ["work", "mail", "--exec", "true", "--until-idle"];
     let rests = punctual.run(&work).exits(0);
     let note = "mail is at its limit with 1 ready job";
     assert!(rests.stderr.contains(note), "{rests:?}");
-    let told = punctual.one(&["queues", "limit", "mail"]);
-    assert_eq!(told["closed"], "rate");
+    let reported = punctual.one(&["queues", "limit", "mail"]);
+    assert_eq!(reported["closed"], "rate");
     let table = punctual.run(&["queues", "list"]).exits(0).stdout;
     assert!(table.contains("opens in"), "{table}");
     let off = limit(&["--none"]).exits(0);
@@ -290,8 +296,8 @@ fn shares_of_a_queue_are_limited_blocked_and_shown() {
     let limit = |args: &[&str]| punctual.run(&[&["queues", "limit", "mail"], args].concat());
     limit(&["--share-concurrency", "4", "--share-rate", "10/1s"]).exits(0);
     let set = limit(&["--weight", "acme=5"]).exits(0);
-    for told in ["at most 4", "10/1s window", "5 for acme"] {
-        assert!(set.stdout.contains(told), "{set:?}");
+    for reported in ["at most 4", "10/1s window", "5 for acme"] {
+        assert!(set.stdout.contains(reported), "{set:?}");
     }
     for share in ["acme", "acme", "small"] {
         punctual.enqueue(&["mail", "{}", "--share", share]);
@@ -316,9 +322,9 @@ fn shares_of_a_queue_are_limited_blocked_and_shown() {
     assert_eq!(punctual.one(&["queues", "list", "mail"])["ready"], 0);
     // A weight of 1 takes it off; the limits stay.
     limit(&["--weight", "acme=1"]).exits(0);
-    let told = punctual.one(&["queues", "limit", "mail"]);
-    assert_eq!(told["shares"]["weights"], json!({}));
-    assert_eq!(told["shares"]["concurrency"], 4);
+    let reported = punctual.one(&["queues", "limit", "mail"]);
+    assert_eq!(reported["shares"]["weights"], json!({}));
+    assert_eq!(reported["shares"]["concurrency"], 4);
     let refused = limit(&["--weight", "acme"]).exits(2);
     assert!(refused.stderr.contains("acme=5"), "{refused:?}");
     let off = limit(&["--none"]).exits(0);
@@ -330,8 +336,8 @@ fn named_limits_are_set_listed_blocked_and_removed() {
     let punctual = Punctual::with_data();
     let limits = |args: &[&str]| punctual.run(&[&["limits"], args].concat());
     let set = limits(&["set", "smtp", "--concurrency", "4", "--rate", "100/1m"]).exits(0);
-    for told in ["0 of 4", "100/1m window", "open"] {
-        assert!(set.stdout.contains(told), "{set:?}");
+    for reported in ["0 of 4", "100/1m window", "open"] {
+        assert!(set.stdout.contains(reported), "{set:?}");
     }
     for queue in ["mail", "alerts"] {
         punctual.enqueue(&[queue, "{}", "--limit", "smtp:a", "--cost", "2"]);
@@ -367,11 +373,11 @@ fn named_limits_are_set_listed_blocked_and_removed() {
     let exported = punctual.run(&["export", "-"]).exits(0).stdout;
     assert!(exported.contains(r#""when_full":"refuse""#), "{exported}");
     let paused = ["queues", "pause", "mail", "--share", "acme"];
-    let told = punctual.run(&paused).exits(0).stdout;
-    assert_eq!(told, "share acme of mail is paused\n");
+    let reported = punctual.run(&paused).exits(0).stdout;
+    assert_eq!(reported, "share acme of mail is paused\n");
     let resumed = ["queues", "resume", "mail", "--share", "acme"];
-    let told = punctual.run(&resumed).exits(0).stdout;
-    assert_eq!(told, "share acme of mail is resumed\n");
+    let reported = punctual.run(&resumed).exits(0).stdout;
+    assert_eq!(reported, "share acme of mail is resumed\n");
     let removed = limits(&["remove", "smtp"]).exits(0);
     assert_eq!(removed.stdout, "smtp has no settings any more\n");
     for (args, remedy) in [

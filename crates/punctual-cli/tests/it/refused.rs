@@ -1,4 +1,4 @@
-//! Directories that cannot be opened, or not be filled: what is told, and that nothing is lost.
+//! Directories that cannot be opened, or not be filled: what is reported, and that nothing is lost.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -9,15 +9,15 @@ use std::process::Command;
 use crate::support::{Punctual, Ran};
 
 /// The code, text and remedy of an error.
-fn told(ran: &Ran) -> [String; 3] {
+fn reported(ran: &Ran) -> [String; 3] {
     let error = ran.error();
     ["code", "message", "hint"].map(|field| error[field].as_str().unwrap_or_default().to_owned())
 }
 
 #[track_caller]
-fn assert_told(ran: Ran, exit: i32, code: &str, message: &str, hint: &str) {
+fn assert_reported(ran: Ran, exit: i32, code: &str, message: &str, hint: &str) {
     let ran = ran.exits(exit);
-    let [is_code, is_message, is_hint] = told(&ran);
+    let [is_code, is_message, is_hint] = reported(&ran);
     assert_eq!(is_code, code, "{ran:?}");
     assert!(is_message.contains(message), "{ran:?}");
     assert!(is_hint.contains(hint), "{ran:?}");
@@ -29,7 +29,7 @@ fn a_directory_in_a_missing_or_wrong_place_is_not_found_or_misnamed() {
     punctual.write("a-file", "");
     let enqueue =
         |engine: &str| punctual.run(&["enqueue", "mail", "{}", "-o", "json", "-e", engine]);
-    assert_told(
+    assert_reported(
         enqueue("file:none/data"),
         3,
         "not_found",
@@ -37,14 +37,14 @@ fn a_directory_in_a_missing_or_wrong_place_is_not_found_or_misnamed() {
         "make it first",
     );
     assert!(!punctual.path("none").exists());
-    assert_told(
+    assert_reported(
         enqueue("file:a-file"),
         2,
         "invalid_input",
         "a-file",
         "name a directory",
     );
-    assert_told(
+    assert_reported(
         enqueue("file:a-file/data"),
         2,
         "invalid_input",
@@ -52,7 +52,7 @@ fn a_directory_in_a_missing_or_wrong_place_is_not_found_or_misnamed() {
         "directories",
     );
     punctual.write("thesis.tex", "");
-    assert_told(
+    assert_reported(
         enqueue("file:."),
         2,
         "invalid_input",
@@ -60,7 +60,7 @@ fn a_directory_in_a_missing_or_wrong_place_is_not_found_or_misnamed() {
         "empty or new",
     );
     let list = punctual.run(&["jobs", "list", "-o", "json"]);
-    assert_told(list, 3, "not_found", "./punctual-data", "--engine file:DIR");
+    assert_reported(list, 3, "not_found", "./punctual-data", "--engine file:DIR");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_directory_of_a_newer_version_is_left_alone() {
         &["repair", "--yes"],
     ] {
         let ran = punctual.run(&[args, &["-o", "json"]].concat());
-        assert_told(ran, 6, "data_newer", "format: 2, known: 1", "that version");
+        assert_reported(ran, 6, "data_newer", "format: 2, known: 1", "that version");
     }
     assert_eq!(fs::read_to_string(&marker).expect("a marker"), newer);
 }
@@ -111,17 +111,17 @@ fn a_directory_that_may_only_be_read_says_what_is_missing() {
     allow(&data, 0o555);
     allow(&parent, 0o555);
     let list = run(&["jobs", "list"]);
-    assert_told(list, 5, "io", "punctual-data", "give this user the right");
+    assert_reported(list, 5, "io", "punctual-data", "give this user the right");
     let enqueue = run(&["enqueue", "mail", "{}", "--engine", "file:new"]);
-    assert_told(enqueue, 5, "io", "new", "give this user the right");
+    assert_reported(enqueue, 5, "io", "new", "give this user the right");
     let export = run(&["export", "jobs.jsonl", "--engine", "memory:"]);
-    assert_told(export, 1, "io", "jobs.jsonl", "permissions");
+    assert_reported(export, 1, "io", "jobs.jsonl", "permissions");
     allow(&data, 0o755);
     allow(&parent, 0o755);
 }
 
 /// Steps on a disk that fills up: first with room, then full, then with room again. Each step is
-/// told with its exit code, and what it said on both ways.
+/// reported with its exit code, and what it said on both ways.
 const FULL: &str = r#"
 step() {
     said=$("$PUNCTUAL" --engine "$engine" "$@" 2>&1)

@@ -233,8 +233,8 @@ fn a_sink_gets_the_jobs_of_a_queue() {
 fn relay_of(server: &Server) -> serde_json::Value {
     let answer = server.request("GET /v1/relays", "");
     let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-    let told: serde_json::Value = serde_json::from_str(body).expect("JSON");
-    told["relays"][0].clone()
+    let reported: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    reported["relays"][0].clone()
 }
 
 #[tokio::test]
@@ -260,8 +260,11 @@ async fn a_server_runs_relays_and_starts_one_that_fails_again() {
     while relay_of(&server)["state"] != "down" {
         pause(millis(10)).await;
     }
-    let told = relay_of(&server);
-    assert!(text(&told["last_error"]).contains("another type"), "{told}");
+    let reported = relay_of(&server);
+    assert!(
+        text(&reported["last_error"]).contains("another type"),
+        "{reported}"
+    );
     let health = server.request("GET /healthz", "");
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
     assert!(health.contains("relay mail is down"), "{health}");
@@ -270,9 +273,9 @@ async fn a_server_runs_relays_and_starts_one_that_fails_again() {
     while relay_of(&server)["enqueued"] != 2 {
         pause(millis(50)).await;
     }
-    let told = relay_of(&server);
-    assert_eq!(told["state"], "running", "{told}");
-    assert!(told["restarts"].as_u64() >= Some(1), "{told}");
+    let reported = relay_of(&server);
+    assert_eq!(reported["state"], "running", "{reported}");
+    assert!(reported["restarts"].as_u64() >= Some(1), "{reported}");
     let metrics = server.request("GET /metrics", "");
     assert!(metrics.contains("punctual_relay_enqueued_total{relay=\"mail\"} 2"));
     assert_eq!(server.end(), Some(0));

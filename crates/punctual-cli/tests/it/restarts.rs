@@ -23,7 +23,7 @@ const LOAD: u64 = 20;
 const TOKEN: &str = "a-token-of-my-own-0123456789";
 
 /// A client as a balancer has it: it keeps its connection as long as it is let, and asks again if a
-/// connection is refused. Anything else that goes wrong is a failed request, to be told to come
+/// connection is refused. Anything else that goes wrong is a failed request, to be asked to come
 /// back too.
 struct Client {
     port: u16,
@@ -115,7 +115,7 @@ async fn exchange(connection: &mut BufReader<TcpStream>, path: &str, body: &str)
     let status = head[0].split(' ').nth(1).expect("a status");
     Answer {
         status: status.parse().expect("a number"),
-        is_last: header("connection").is_some_and(|told| told == "close"),
+        is_last: header("connection").is_some_and(|reported| reported == "close"),
         body: serde_json::from_slice(&body).expect("JSON"),
     }
 }
@@ -146,7 +146,7 @@ async fn produce(mut client: Client, ends: Arc<AtomicBool>) -> BTreeSet<String> 
     acknowledged
 }
 
-/// Takes what is there, waiting for it, and completes it; those that it completed. Ends when told
+/// Takes what is there, waiting for it, and completes it; those that it completed. Ends when asked
 /// to and there is nothing more.
 async fn work(mut client: Client, ends: Arc<AtomicBool>) -> Vec<String> {
     let mut completed = Vec::new();
@@ -235,7 +235,7 @@ async fn a_restart_loop_under_load_fails_no_request_and_loses_nothing() {
     );
     assert!(
         again > 0,
-        "nobody noticed a restart: the load was not there"
+        "no client noticed a restart: the load was not there"
     );
     let all = completed.len();
     let completed: BTreeSet<String> = completed.into_iter().collect();

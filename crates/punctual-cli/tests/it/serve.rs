@@ -222,8 +222,8 @@ fn a_test_moves_the_clock_of_a_server_that_allows_it_on_this_machine_only() {
         serde_json::from_str(body).expect("JSON")
     };
     let set = |now: &str| {
-        let told = ask("POST /v1/test-clock", &format!("{{\"now\":\"{now}\"}}"));
-        assert_eq!(told["now"], now);
+        let reported = ask("POST /v1/test-clock", &format!("{{\"now\":\"{now}\"}}"));
+        assert_eq!(reported["now"], now);
     };
     let claim = || ask("POST /v1/claims", r#"{"queues":["mail"]}"#)["leases"][0]["jobs"][0].clone();
     set("2026-11-21T10:00:00Z");

@@ -1,4 +1,4 @@
-//! Two shells and one directory: whoever holds it answers the other.
+//! Two shells and one directory: the holder answers the other.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -62,8 +62,8 @@ impl Running {
     fn until_completed(&mut self, id: &str) {
         loop {
             let line = self.line();
-            let told: Value = serde_json::from_str(&line).unwrap_or_default();
-            if told["id"] == id && told["outcome"] == "completed" {
+            let reported: Value = serde_json::from_str(&line).unwrap_or_default();
+            if reported["id"] == id && reported["outcome"] == "completed" {
                 return;
             }
         }
@@ -138,7 +138,7 @@ fn a_worker_takes_over_from_a_server_that_was_killed() {
 }
 
 #[test]
-fn what_a_killed_holder_leaves_behind_stops_nobody() {
+fn what_a_killed_holder_leaves_behind_stops_no_other() {
     let punctual = Punctual::new();
     Running::serve(&punctual).kill();
     assert!(punctual.path("punctual-data/socket").exists());
@@ -172,15 +172,15 @@ fn a_path_too_long_for_sockets_is_no_obstacle() {
 }
 
 #[test]
-fn a_holder_that_answers_nobody_is_named() {
+fn a_holder_that_does_not_answer_is_named() {
     let punctual = Punctual::with_data();
-    // Whoever shares nothing: the bench is alone with its engine.
+    // A command that shares nothing: the bench is alone with its engine.
     let lock = punctual.path("punctual-data/lock");
     let held = std::fs::File::options()
         .write(true)
         .open(lock)
         .expect("the lock");
-    held.try_lock().expect("nobody else has it");
+    held.try_lock().expect("no other process has it");
     let refused = punctual.run(&["queues", "list", "-o", "json"]).exits(5);
     assert_eq!(refused.error()["code"], "data_locked", "{refused:?}");
 }

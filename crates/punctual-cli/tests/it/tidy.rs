@@ -8,6 +8,7 @@ mod pages;
 mod readability;
 mod sentences;
 mod tree;
+mod vocabulary;
 mod workspace;
 
 use tree::Tree;
@@ -315,6 +316,30 @@ fn each_thing_has_one_word() {
         "crates/punctual-redis/functions/planted.lua",
         "local bell = 1",
     );
+}
+
+#[test]
+fn actors_of_sentences_and_names_are_things() {
+    holds(vocabulary::vague);
+    let rule = vocabulary::vague;
+    let planted = vocabulary::VAGUE.iter().enumerate();
+    let planted = planted.flat_map(|(number, (word, _))| {
+        let path = |place: &str| format!("crates/punctual/{place}/injected_{number}.rs");
+        let (first, rest) = word.split_at(1);
+        [
+            (path("src/conformance"), format!("/// A {word}.\n")),
+            (path("tests/it"), format!("fn a_job_{word}_it() {{}}\n")),
+            (path("src"), format!("let text = \"'\"; // {word}\n")),
+            (
+                path("examples"),
+                format!("let is{}{rest}Now = 1;\n", first.to_uppercase()),
+            ),
+        ]
+    });
+    finds_each(rule, &planted.collect::<Vec<_>>());
+    let kept = "let teller = r#\"nobody \"told\" it\"#; let c = '\"'; // retold\n";
+    let kept = Tree::of_repository().with("crates/punctual/src/kept.rs", kept);
+    assert!(rule(&kept).is_empty(), "{:?}", rule(&kept));
 }
 
 #[test]

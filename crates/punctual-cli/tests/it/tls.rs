@@ -40,8 +40,8 @@ fn serve(punctual: &Punctual) -> (Running, String) {
     let mut command = punctual.command(&args);
     command.env("PUNCTUAL_TOKEN", TOKEN);
     let mut running = Running::of(command);
-    let told: Value = serde_json::from_str(&running.line()).expect("JSON");
-    let url = text(&told["url"]);
+    let reported: Value = serde_json::from_str(&running.line()).expect("JSON");
+    let url = text(&reported["url"]);
     let place = url.strip_prefix("https://").expect("by TLS").to_owned();
     (running, place)
 }
@@ -54,7 +54,7 @@ fn list(punctual: &Punctual, engine: &str) -> Ran {
 }
 
 #[test]
-fn calls_by_tls_reach_who_is_vouched_for_and_nobody_else() {
+fn calls_by_tls_reach_only_a_server_that_is_vouched_for() {
     let punctual = Punctual::new();
     certify(&punctual, "ours", "127.0.0.1");
     let (server, place) = serve(&punctual);
@@ -82,7 +82,7 @@ fn a_certificate_that_signed_itself_will_do_unless_it_is_an_authority() {
     for (is_ca, code) in [
         (IsCa::NoCa, 0),
         (IsCa::ExplicitNoCa, 0),
-        // What `openssl req -x509` makes unless told otherwise.
+        // What `openssl req -x509` makes by default.
         (IsCa::Ca(BasicConstraints::Unconstrained), 5),
     ] {
         let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a host");
@@ -137,7 +137,7 @@ fn another_certificate_is_shown_after_a_hangup_without_a_restart() {
 }
 
 #[test]
-fn a_token_goes_to_another_machine_in_the_clear_only_if_told_so() {
+fn a_token_goes_to_another_machine_in_the_clear_only_if_allowed() {
     let punctual = Punctual::new();
     let refused = list(&punctual, "http://jobs.invalid:4180").exits(2);
     let hint = text(&refused.error()["hint"]);
@@ -145,12 +145,12 @@ fn a_token_goes_to_another_machine_in_the_clear_only_if_told_so() {
         hint.contains("https://") && hint.contains("plaintext=allow"),
         "{hint}"
     );
-    // Told so it is tried, and there is no such machine.
+    // When allowed it is tried, and there is no such machine.
     list(&punctual, "http://jobs.invalid:4180?plaintext=allow").exits(5);
 }
 
 #[test]
-fn redis_on_another_machine_is_asked_in_the_clear_only_if_told_so() {
+fn redis_on_another_machine_is_asked_in_the_clear_only_if_allowed() {
     let punctual = Punctual::new();
     for there in [
         "redis://u:hunter2@jobs.invalid",
@@ -163,7 +163,7 @@ fn redis_on_another_machine_is_asked_in_the_clear_only_if_told_so() {
         assert!(text(hint).contains("rediss://") && text(hint).contains("?plaintext=allow"));
         assert!(!refused.stderr.contains("hunter2"), "{refused:?}");
     }
-    // Told so it is tried, and there is no such machine.
+    // When allowed it is tried, and there is no such machine.
     list(&punctual, "redis://u:hunter2@jobs.invalid?plaintext=allow").exits(5);
 }
 
@@ -185,12 +185,16 @@ fn a_server_is_set_up_by_a_file_and_the_command_line_comes_first() {
         "json",
     ];
     let mut server = Running::of(punctual.command(&args));
-    let told: Value = serde_json::from_str(&server.line()).expect("JSON");
+    let reported: Value = serde_json::from_str(&server.line()).expect("JSON");
     assert_eq!(
-        (&told["engine"], &told["token"]),
+        (&reported["engine"], &reported["token"]),
         (&"memory:".into(), &Value::Null)
     );
-    list(&punctual, &format!("{}?ca=ours.pem", text(&told["url"]))).exits(0);
+    list(
+        &punctual,
+        &format!("{}?ca=ours.pem", text(&reported["url"])),
+    )
+    .exits(0);
     assert_eq!(server.end(), Some(0));
     punctual.write("punctual.toml", format!("{config}scope = [\"read\"]\n"));
     let refused = punctual.run(&args).exits(2);

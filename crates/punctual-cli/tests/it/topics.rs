@@ -42,10 +42,10 @@ fn a_message_goes_to_who_matches() {
         "--header",
         "country=fr",
     ];
-    let told = punctual.run(&matched).exits(0).stdout;
+    let reported = punctual.run(&matched).exits(0).stdout;
     assert!(
-        told.contains("the filter is `country in [de,at]`"),
-        "{told}"
+        reported.contains("the filter is `country in [de,at]`"),
+        "{reported}"
     );
     punctual.run(&["topics", "unsubscribe", "mailer"]).exits(0);
     punctual.run(&["topics", "unsubscribe", "mailer"]).exits(3);
@@ -57,12 +57,12 @@ fn a_message_goes_to_who_matches() {
     let cancelled = copies.iter().find(|copy| copy["queue"] == "reminders");
     let cancelled = cancelled.and_then(|copy| copy.as_object());
     assert_eq!(cancelled.expect("a copy").len(), 2, "{published}");
-    let nobody = punctual
+    let absent = punctual
         .run(&["topics", "publish", "parcels.lost"])
         .exits(0);
     assert!(
-        nobody.stdout.contains("no subscription receives it"),
-        "{nobody:?}"
+        absent.stdout.contains("no subscription receives it"),
+        "{absent:?}"
     );
 }
 

@@ -47,8 +47,8 @@ fn no_command_completes_no_job() {
     let punctual = Punctual::new();
     let id = punctual.enqueue(&["jobs"]);
     let args = ["work", "jobs", "--until-idle", "--exec", " "];
-    let told = punctual.run(&args).exits(2);
-    assert!(told.stderr.contains("--exec"), "{told:?}");
+    let reported = punctual.run(&args).exits(2);
+    assert!(reported.stderr.contains("--exec"), "{reported:?}");
     assert_eq!(punctual.one(&["jobs", "show", &id])["state"], "ready");
 }
 
@@ -60,10 +60,10 @@ fn a_worker_that_is_refused_does_not_say_that_it_works() {
         &["jobs", "--concurrency", "0"],
         &["jobs", "--lease-duration", "1ms"],
     ] {
-        let told = punctual
+        let reported = punctual
             .run(&[&["work", "--exec", "true"], wrong].concat())
             .exits(2);
-        assert!(!told.stderr.contains("working on"), "{told:?}");
+        assert!(!reported.stderr.contains("working on"), "{reported:?}");
     }
 }
 
@@ -101,7 +101,7 @@ fn exit_codes_are_verdicts() {
 }
 
 #[test]
-fn every_attempt_is_told_within_80_columns() {
+fn every_attempt_is_shown_within_80_columns() {
     let punctual = Punctual::new();
     let attempts = ["--retry", "fixed:1ms", "--max-attempts", "12"];
     let id = punctual.enqueue(&[&["jobs", "x"][..], &attempts].concat());
@@ -110,19 +110,19 @@ fn every_attempt_is_told_within_80_columns() {
         work(&punctual, &format!("echo '{long}'>&2; exit 1"), &[]);
     }
     let card = punctual.run(&["jobs", "show", &id]).exits(0).stdout;
-    let told: Vec<_> = card
+    let reported: Vec<_> = card
         .lines()
         .skip_while(|line| !line.starts_with("attempts "))
         .collect();
-    assert!(told[0].contains("1  retry"), "{card}");
+    assert!(reported[0].contains("1  retry"), "{card}");
     assert!(
-        told[1].contains("exit status 1: the bank is closed"),
+        reported[1].contains("exit status 1: the bank is closed"),
         "{card}"
     );
-    assert!(told[2].contains("(2 to 3 are not kept)"), "{card}");
-    assert!(told[3].contains("4  retry"), "{card}");
-    assert!(told[19].contains("12  retry"), "{card}");
-    for line in &told[..21] {
+    assert!(reported[2].contains("(2 to 3 are not kept)"), "{card}");
+    assert!(reported[3].contains("4  retry"), "{card}");
+    assert!(reported[19].contains("12  retry"), "{card}");
+    for line in &reported[..21] {
         assert!(line.chars().count() <= 80, "{line:?}");
     }
 }
@@ -323,7 +323,7 @@ pub(crate) fn assert_gone(id: &str) {
     }
 }
 
-/// An orphan that nobody collects is dead all the same.
+/// An orphan that no process collects is dead all the same.
 fn is_zombie(id: Pid) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()));
     status.is_ok_and(|status| {

@@ -125,8 +125,8 @@ async fn a_large_body_may_be_longer_on_its_way_than_the_deadline() {
 }
 
 #[tokio::test]
-async fn of_what_there_is_too_much_is_told_by_who_refuses_it() {
-    for (body, told) in [
+async fn the_refusal_names_what_there_is_too_much_of() {
+    for (body, reported) in [
         (r#"{"error":{"code":"too_many_requests"}}"#, "wrong tokens"),
         (
             r#"{"error":{"code":"too_many_connections"}}"#,
@@ -144,6 +144,6 @@ async fn of_what_there_is_too_much_is_told_by_who_refuses_it() {
         asked.write_all(answer.as_bytes()).await.unwrap();
         let error = asking.await.unwrap();
         assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{body}");
-        assert!(error.to_string().contains(told), "{body}: {error}");
+        assert!(error.to_string().contains(reported), "{body}: {error}");
     }
 }

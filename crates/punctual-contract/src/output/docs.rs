@@ -83,11 +83,11 @@ fn errors() -> String {
         &["status", "codes"],
         statuses.into_iter().map(|status| {
             let of = ERRORS.iter().filter(|error| error.http == Some(status));
-            let told = of.map(|error| match error.note {
+            let reported = of.map(|error| match error.note {
                 "" => code(error.code),
                 note => format!("{} ({note})", code(error.code)),
             });
-            vec![status.to_string(), told.collect::<Vec<_>>().join(", ")]
+            vec![status.to_string(), reported.collect::<Vec<_>>().join(", ")]
         }),
     )
 }

@@ -53,7 +53,7 @@ impl TreeStore {
         }
         let failed = |error| failed("store", path, error);
         if !is_there {
-            // The tree makes files that all may read: nobody else comes near them.
+            // The tree makes files that all may read: no other user comes near them.
             match create_directory(path) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(failed(error.into()));

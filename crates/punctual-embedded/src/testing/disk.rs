@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::disk::{Disk, DiskFile};
 use punctual::sync::Lock;
 
-/// A disk in memory that knows what is synced and what is not, and fails as told.
+/// A disk in memory that knows what is synced and what is not, and fails as a test sets.
 ///
 /// Clones are the same disk.
 #[derive(Clone, Default)]
@@ -176,11 +176,11 @@ impl State {
         match self.plan {
             Some((at, Fault::Fails)) if at == number => {
                 self.plan = None;
-                Err((io::Error::other("the disk fails as told"), 0))
+                Err((io::Error::other("the disk fails as set"), 0))
             }
             Some((at, Fault::Stops { written })) if at == number => {
                 self.is_stopped = true;
-                Err((io::Error::other("the machine stops as told"), written))
+                Err((io::Error::other("the machine stops as set"), written))
             }
             Some((at, Fault::Full { operations })) if needs == Needs::Room => {
                 if (at..at + operations).contains(&number) {
@@ -398,7 +398,7 @@ impl DiskFile for Handle {
         let mut state = self.disk.lock();
         let mut synced = state.operation(Needs::Nothing).map_err(|(error, _)| error);
         if state.fails_syncs {
-            synced = Err(io::Error::other("the sync fails as told"));
+            synced = Err(io::Error::other("the sync fails as set"));
         }
         let file = state
             .files

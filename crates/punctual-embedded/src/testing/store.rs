@@ -29,7 +29,7 @@ struct State {
 }
 
 impl MemoryStore {
-    /// An empty store whose checkpoints fail as a disk is told to.
+    /// An empty store whose checkpoints fail as a disk is set to.
     pub fn new(disk: ForgetfulDisk) -> Self {
         Self {
             disk,

@@ -24,39 +24,43 @@ async fn a_backup_of_a_directory_in_use_has_everything_acknowledged_before() {
     let parent = tempfile::tempdir().expect("a directory");
     let path = parent.path().join("data");
     let engine = Arc::new(EmbeddedEngine::open(&path, options()).expect("it is new"));
-    let told: Arc<Mutex<BTreeMap<JobId, JobState>>> = Arc::default();
+    let reported: Arc<Mutex<BTreeMap<JobId, JobState>>> = Arc::default();
     let ends = Arc::new(AtomicBool::new(false));
     let mut tasks = Vec::new();
     for producer in [true, false] {
-        let (engine, told, ends) = (engine.clone(), told.clone(), ends.clone());
+        let (engine, reported, ends) = (engine.clone(), reported.clone(), ends.clone());
         tasks.push(tokio::spawn(async move {
             while !ends.load(Ordering::Relaxed) {
                 if producer {
                     let id = enqueue(&*engine, 200).await.expect("enqueue");
-                    told.lock()
+                    reported
+                        .lock()
                         .expect("lock")
                         .entry(id)
                         .or_insert(JobState::Ready);
                 } else if let Some((done, _)) = work(&*engine, 200).await.expect("work") {
-                    told.lock().expect("lock").insert(done, JobState::Completed);
+                    reported
+                        .lock()
+                        .expect("lock")
+                        .insert(done, JobState::Completed);
                 }
             }
         }));
     }
     let mut copied = 0;
     for n in 0..12 {
-        let before = told.lock().expect("lock").clone();
+        let before = reported.lock().expect("lock").clone();
         let kept = parent.path().join(format!("kept-{n}"));
         let copy = backup(&path, &kept).expect("backup");
         assert!(copy.files >= 4, "{copy:?}");
         let opened = EmbeddedEngine::open(&kept, options().maintenance(false)).expect("it opens");
-        for (id, told) in &before {
+        for (id, reported) in &before {
             let found = state(&opened, *id).await;
-            let found =
-                found.unwrap_or_else(|| panic!("{id} was {told} before the backup and is gone"));
+            let found = found
+                .unwrap_or_else(|| panic!("{id} was {reported} before the backup and is gone"));
             assert!(
-                found == *told || !told.is_settled(),
-                "{id} was {told} and is {found}"
+                found == *reported || !reported.is_settled(),
+                "{id} was {reported} and is {found}"
             );
         }
         copied += before.len();

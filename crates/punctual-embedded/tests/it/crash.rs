@@ -1,8 +1,8 @@
 //! Goal: a crash at any moment loses nothing acknowledged and leaves nothing half.
 //! Method: seeded histories of three callers, cut at every operation of the disk; what each was
-//! told is compared with what is there afterwards.
+//! answered is compared with what is there afterwards.
 
-/// What callers do, what they were told, and whether that is so.
+/// What callers do, what they were answered, and whether that is so.
 mod history;
 
 use futures_util::{StreamExt, stream};
@@ -28,7 +28,7 @@ fn open(
     EmbeddedEngine::open_on(disk, store, options).map(Arc::new)
 }
 
-/// Plays a history on a disk that stops at an operation, and looks at what is left.
+/// Plays a history on a disk that stops at an operation, and reads what is left.
 async fn cut_at(
     seed: u64,
     operation: u64,

@@ -91,15 +91,15 @@ impl Full {
         taken.await.expect("it recovers without a restart")
     }
 
-    /// Forgets everything that was not synced, and looks whether these jobs are there.
+    /// Forgets everything that was not synced, and checks whether these jobs are there.
     async fn assert_kept(self, jobs: impl IntoIterator<Item = (JobId, JobState)>) {
         let disk = self.disk.crash(Crash::PowerCut { keeps: 0 });
         disk.set_capacity(None);
         let store = self.store.copy(disk.clone());
         drop(self.engine);
         let engine = reopen(&disk, &store, &self.options);
-        for (id, told) in jobs {
-            assert_eq!(state(&engine, id).await, Some(told), "{id}");
+        for (id, reported) in jobs {
+            assert_eq!(state(&engine, id).await, Some(reported), "{id}");
         }
     }
 }
@@ -169,14 +169,14 @@ async fn a_disk_that_fills_up_is_foreseen_and_only_enqueue_is_refused() {
 
     full.disk.set_capacity(None);
     let after = full.enqueue_until_taken().await;
-    let told = [
+    let reported = [
         (done, JobState::Completed),
         (follower, JobState::Ready),
         (taken[taken.len() - 1], JobState::Cancelled),
         (taken[1], JobState::Ready),
         (after, JobState::Ready),
     ];
-    full.assert_kept(told).await;
+    full.assert_kept(reported).await;
 }
 
 #[tokio::test]
@@ -186,26 +186,26 @@ async fn a_disk_that_is_full_at_once_lets_jobs_be_settled_from_the_reserve() {
         enqueue(&full.engine, 1_000).await.expect("there is room");
     }
     full.leave(100);
-    let mut told = Vec::new();
-    while full.has_reserve() || told.len() < 40 {
+    let mut reported = Vec::new();
+    while full.has_reserve() || reported.len() < 40 {
         let settled = work(&full.engine, 1_000).await.expect("settle goes on");
         let (done, follower) = settled.expect("a job");
-        told.extend([(done, JobState::Completed), (follower, JobState::Ready)]);
-        assert!(told.len() < 1_000, "the reserve is never needed");
+        reported.extend([(done, JobState::Completed), (follower, JobState::Ready)]);
+        assert!(reported.len() < 1_000, "the reserve is never needed");
     }
     assert_eq!(
         enqueue(&full.engine, 1).await.expect_err("refused").kind(),
         ErrorKind::EngineFull
     );
     full.disk.set_capacity(None);
-    told.push((full.enqueue_until_taken().await, JobState::Ready));
+    reported.push((full.enqueue_until_taken().await, JobState::Ready));
     let kept = within(seconds(10), async {
         while !full.has_reserve() {
             pause(millis(5)).await;
         }
     });
     kept.await.expect("the reserve is kept back again");
-    full.assert_kept(told).await;
+    full.assert_kept(reported).await;
 }
 
 #[tokio::test]
@@ -240,9 +240,9 @@ async fn a_full_disk_lets_more_be_settled_than_the_reserve_could_log() {
 #[tokio::test]
 async fn a_disk_without_any_room_refuses_changes_answers_reads_and_recovers() {
     let full = open();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..300 {
-        told.push(enqueue(&full.engine, 1_000).await.expect("there is room"));
+        reported.push(enqueue(&full.engine, 1_000).await.expect("there is room"));
     }
     full.leave(100);
     let mut settled = Vec::new();
@@ -260,30 +260,30 @@ async fn a_disk_without_any_room_refuses_changes_answers_reads_and_recovers() {
     );
     assert!(settled.len() > 10, "the reserve was used first");
     assert_eq!(
-        state(&full.engine, told[299]).await,
+        state(&full.engine, reported[299]).await,
         Some(JobState::Ready),
         "reads go on"
     );
-    let error = cancel(&full.engine, told[299])
+    let error = cancel(&full.engine, reported[299])
         .await
         .expect_err("no room for a change");
     assert_eq!(error.kind(), ErrorKind::EngineFull);
 
     full.disk.set_capacity(None);
     let after = full.enqueue_until_taken().await;
-    let mut told: Vec<_> = vec![(told[299], JobState::Ready), (after, JobState::Ready)];
+    let mut reported: Vec<_> = vec![(reported[299], JobState::Ready), (after, JobState::Ready)];
     for (done, follower) in settled {
-        told.extend([(done, JobState::Completed), (follower, JobState::Ready)]);
+        reported.extend([(done, JobState::Completed), (follower, JobState::Ready)]);
     }
-    full.assert_kept(told).await;
+    full.assert_kept(reported).await;
 }
 
 /// A sync that fails, at the k-th attempt, ends all promises.
 async fn fails_at_sync(k: usize) -> Result<()> {
     let full = open();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..k {
-        told.push((enqueue(&full.engine, 100).await?, JobState::Ready));
+        reported.push((enqueue(&full.engine, 100).await?, JobState::Ready));
     }
     full.disk.fail_syncs(true);
     let error = enqueue(&full.engine, 100)
@@ -307,7 +307,7 @@ async fn fails_at_sync(k: usize) -> Result<()> {
     }
     let error = full.engine.info().await.expect_err("not even that");
     assert_eq!(error.kind(), ErrorKind::EngineStopped);
-    full.assert_kept(told).await;
+    full.assert_kept(reported).await;
     Ok(())
 }
 

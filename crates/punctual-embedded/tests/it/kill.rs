@@ -1,6 +1,7 @@
 //! Goal: `kill -9` at any moment loses nothing acknowledged and leaves nothing half. Method: a
-//! child works in a directory and says on a pipe what it sends and what it was told; it is killed
-//! after a random number of words, again and again, and what it said is held against what is there.
+//! child works in a directory and says on a pipe what it sends and what it was answered; it is
+//! killed after a random number of words, again and again, and what it said is held against what is
+//! there.
 
 /// What is killed.
 mod child;
@@ -18,7 +19,7 @@ use child::Word;
 
 /// What the child said, over all its lives.
 #[derive(Default)]
-struct Told {
+struct Reported {
     /// Acknowledged jobs, with the state that was.
     jobs: BTreeMap<JobId, JobState>,
     /// Calls of this life without an answer yet.
@@ -34,40 +35,40 @@ struct Told {
 
 const KILLS: u64 = 200;
 /// A look at the whole directory after so many kills; in between, the child itself recovers.
-const LOOKS_EVERY: u64 = 8;
+const POLLS_EVERY: u64 = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_kills_of_a_process_at_work_lose_nothing() {
     let parent = tempfile::tempdir().expect("a directory");
     let directory = parent.path().join("data");
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    while told.counted < KILLS {
+    while reported.counted < KILLS {
         random = random
             .wrapping_mul(0x5851_f42d_4c95_7f2d)
             .wrapping_add(0x1405_7b7e_f767_814f);
         let durability = if random >> 40 & 1 == 0 { "fsync" } else { "os" };
-        told.one_life(&directory, durability, (random >> 33) as usize % 300);
+        reported.one_life(&directory, durability, (random >> 33) as usize % 300);
         assert!(
-            told.kills < 3 * KILLS,
+            reported.kills < 3 * KILLS,
             "{} of {} kills counted",
-            told.counted,
-            told.kills
+            reported.counted,
+            reported.kills
         );
-        if told.kills % LOOKS_EVERY == 0 {
-            told.look(&directory).await;
+        if reported.kills % POLLS_EVERY == 0 {
+            reported.look(&directory).await;
         }
     }
-    told.look(&directory).await;
+    reported.look(&directory).await;
     println!(
         "{} kills, {} counted: an enqueue and a settle were in flight; {} jobs acknowledged",
-        told.kills,
-        told.counted,
-        told.jobs.len()
+        reported.kills,
+        reported.counted,
+        reported.jobs.len()
     );
 }
 
-impl Told {
+impl Reported {
     /// Starts the child, listens to so many words, kills it, and listens to what is left.
     fn one_life(&mut self, directory: &Path, durability: &str, words: usize) {
         let mut child = Command::new(std::env::current_exe().expect("this test is a file"))
@@ -84,11 +85,11 @@ impl Told {
         let pipe = child.stdout.take().expect("its output is a pipe");
         let mut lines = BufReader::new(pipe).lines();
         for line in lines.by_ref().map_while(Result::ok).take(words) {
-            self.hear(&line);
+            self.receive(&line);
         }
         child.kill().expect("it is alive");
         for line in lines.map_while(Result::ok) {
-            self.hear(&line);
+            self.receive(&line);
         }
         child.wait().expect("it is dead");
         self.kills += 1;
@@ -99,7 +100,7 @@ impl Told {
             .extend(std::mem::take(&mut self.enqueues).into_values());
     }
 
-    fn hear(&mut self, line: &str) {
+    fn receive(&mut self, line: &str) {
         match Word::parse(line) {
             Some(Word::Enqueues(call, ids)) => {
                 self.enqueues.insert(call, ids);
@@ -123,12 +124,12 @@ impl Told {
         }
     }
 
-    /// A job was acknowledged; its settling may have been told before.
+    /// A job was acknowledged; its settling may have been answered before.
     fn is_waiting(&mut self, id: JobId) {
         self.jobs.entry(id).or_insert(JobState::Ready);
     }
 
-    /// Holds what was told against what is there.
+    /// Compares what was answered with what is there.
     async fn look(&mut self, directory: &Path) {
         let options = Options::default()
             .durability(Durability::Os)
@@ -162,13 +163,13 @@ impl Told {
         let ids: Vec<_> = self.jobs.keys().copied().collect();
         for ids in ids.chunks(1_000) {
             for (id, found) in ids.iter().zip(states(&engine, ids).await) {
-                let told = self.jobs[id];
-                let found =
-                    found.unwrap_or_else(|| panic!("{id} was acknowledged as {told} and is gone"));
+                let reported = self.jobs[id];
+                let found = found
+                    .unwrap_or_else(|| panic!("{id} was acknowledged as {reported} and is gone"));
                 assert_eq!(
                     found.is_settled(),
-                    told.is_settled(),
-                    "{id} was acknowledged as {told}, is {found}"
+                    reported.is_settled(),
+                    "{id} was acknowledged as {reported}, is {found}"
                 );
             }
         }

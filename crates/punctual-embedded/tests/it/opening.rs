@@ -113,7 +113,7 @@ fn has(error: &Error, name: &str, part: &str) -> bool {
 }
 
 #[test]
-fn a_directory_that_is_missing_is_made_unless_told_otherwise() {
+fn a_missing_directory_is_made_by_default() {
     let parent = parent();
     let path = parent.path().join("data");
     let error = refused_with(&path, options().create(false));
@@ -174,7 +174,7 @@ fn a_directory_that_may_not_be_written_is_refused() {
     if fs::metadata(&path).expect("metadata").uid() != 0 {
         return assert_read_only(&path);
     }
-    // Root may write everywhere: another user looks, with a copy of this test that it may read.
+    // Root may write everywhere: another user reads, with a copy of this test that it may read.
     allow(parent.path(), 0o755);
     let copy = parent.path().join("test");
     fs::copy(std::env::current_exe().expect("this test is a file"), &copy).expect("copy");
@@ -445,14 +445,14 @@ async fn damage_of_the_store_found_after_opening_is_reported_not_copied() {
         made.path.with_file_name("empty"),
     );
     fs::create_dir(&empty).expect("a directory");
-    let told = [
+    let reported = [
         verify(&made.path).err(),
         repair(&made.path).err(),
         backup(&made.path, &copy).err(),
         restore(&made.path, &empty).err(),
     ];
-    for error in told {
-        let error = error.expect("it is told");
+    for error in reported {
+        let error = error.expect("it is reported");
         assert_eq!(error.kind(), ErrorKind::DataDamaged, "{error}");
         assert!(has(&error, "file", &table.display().to_string()), "{error}");
         assert!(!format!("{error:?}").contains("LsmTreeError"), "{error:?}");

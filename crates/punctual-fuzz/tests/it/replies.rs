@@ -16,8 +16,8 @@ use punctual_redis::testing::{TestServer, read_replies};
 /// Packed replies of the functions, as a server sent them.
 fn recorded() -> Vec<Vec<u8>> {
     let server = TestServer::start();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let port = tap(server.port(), &heard);
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let port = tap(server.port(), &received);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -55,8 +55,11 @@ fn recorded() -> Vec<Vec<u8>> {
         engine.info().await.expect("info");
         engine.maintain().await.expect("maintain");
     });
-    let heard = heard.lock().expect("nobody panics with it").clone();
-    heard
+    let received = received
+        .lock()
+        .expect("no other thread panics with it")
+        .clone();
+    received
         .iter()
         .flat_map(|stream| texts(stream))
         .filter(|text| text.len() < 4096)
@@ -64,10 +67,10 @@ fn recorded() -> Vec<Vec<u8>> {
 }
 
 /// A port that leads to a server, and notes what the server says, connection by connection.
-fn tap(server: u16, heard: &Arc<Mutex<Vec<Vec<u8>>>>) -> u16 {
+fn tap(server: u16, received: &Arc<Mutex<Vec<Vec<u8>>>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
-    let heard = heard.clone();
+    let received = received.clone();
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else {
@@ -78,22 +81,22 @@ fn tap(server: u16, heard: &Arc<Mutex<Vec<Vec<u8>>>>) -> u16 {
             std::thread::spawn(move || {
                 std::io::copy(&mut from, &mut to).is_ok() && to.shutdown(Shutdown::Both).is_ok()
             });
-            let heard = heard.clone();
-            std::thread::spawn(move || note(server, &mut back, &heard));
+            let received = received.clone();
+            std::thread::spawn(move || note(server, &mut back, &received));
         }
     });
     port
 }
 
-fn note(mut server: TcpStream, client: &mut TcpStream, heard: &Mutex<Vec<Vec<u8>>>) {
+fn note(mut server: TcpStream, client: &mut TcpStream, received: &Mutex<Vec<Vec<u8>>>) {
     let mut part = [0; 4096];
     let at = {
-        let mut heard = heard.lock().expect("nobody panics with it");
-        heard.push(Vec::new());
-        heard.len() - 1
+        let mut received = received.lock().expect("no other thread panics with it");
+        received.push(Vec::new());
+        received.len() - 1
     };
     while let Ok(len @ 1..) = server.read(&mut part) {
-        heard.lock().expect("nobody panics with it")[at].extend(&part[..len]);
+        received.lock().expect("no other thread panics with it")[at].extend(&part[..len]);
         if client.write_all(&part[..len]).is_err() {
             return;
         }
@@ -124,7 +127,7 @@ fn texts(mut stream: &[u8]) -> Vec<Vec<u8>> {
 #[test]
 fn packed_replies_are_read_or_refused() {
     let seeds = recorded();
-    assert!(seeds.len() > 5, "{} replies were heard", seeds.len());
+    assert!(seeds.len() > 5, "{} replies were received", seeds.len());
     let ran = fuzz("replies", seeds, 40_000, read_replies);
     println!("{ran:?}");
 }

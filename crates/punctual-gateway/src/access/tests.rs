@@ -109,7 +109,7 @@ fn who_was_let_in_before_is_not_locked_out_by_who_guesses_beside_it() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_locks_out_nobody_for_longer() {
+fn a_clock_that_is_set_back_lengthens_no_lockout() {
     let (tokens, clock) = guarded();
     for _ in 0..6 {
         shown(&tokens, WRONG, "203.0.113.7");
@@ -119,7 +119,7 @@ fn a_clock_that_is_set_back_locks_out_nobody_for_longer() {
 }
 
 #[test]
-fn on_this_machine_the_right_token_passes_whoever_guesses() {
+fn on_this_machine_the_right_token_passes_beside_guesses() {
     let (tokens, _clock) = guarded();
     for here in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
         for _ in 0..6 {
@@ -167,7 +167,7 @@ fn however_many_guess_a_bounded_number_is_remembered_and_others_pass() {
         tokens.failures.count(Peer::Network(address.into()));
     }
     assert_eq!(tokens.failures.addresses(), 4_097);
-    // Those beyond are told as one, and not locked out for each other.
+    // Those beyond are counted as one, and not locked out for each other.
     assert_eq!(shown(&tokens, WRONG, "203.0.60.1"), "too_many_requests");
     assert_eq!(shown(&tokens, RIGHT, "203.0.60.1"), "found");
     // Who is known is counted on.
@@ -251,15 +251,18 @@ fn wrong_tokens_are_in_the_log_with_their_address_and_bounded() {
     clock.advance(seconds(60));
     shown(&tokens, WRONG, "203.0.113.9");
     let lines = log.lines();
-    let told = lines.join("\n");
-    assert!(lines[0].contains("203.0.113.7"), "{told}");
-    assert!(told.contains("too many wrong tokens"), "{told}");
-    assert!(told.contains("more wrong tokens within a minute"), "{told}");
+    let reported = lines.join("\n");
+    assert!(lines[0].contains("203.0.113.7"), "{reported}");
+    assert!(reported.contains("too many wrong tokens"), "{reported}");
+    assert!(
+        reported.contains("more wrong tokens within a minute"),
+        "{reported}"
+    );
     assert!(
         lines
             .last()
             .is_some_and(|line| line.contains("203.0.113.9"))
     );
-    assert!(!told.contains(WRONG), "{told}");
-    assert!(lines.len() < 50, "{told}");
+    assert!(!reported.contains(WRONG), "{reported}");
+    assert!(lines.len() < 50, "{reported}");
 }

@@ -124,7 +124,7 @@ impl Bulk {
         let mut jobs: Vec<NewJob> = Vec::new();
         let mut bytes = 0;
         let mut cut = None;
-        // What has arrived goes together; nobody waits for more to fill a batch.
+        // What has arrived goes together; no call waits for more to fill a batch.
         while jobs.len() < BATCH_JOBS_MAX && bytes < self.limits.batch_bytes / 2 {
             let wait = verdicts.is_empty();
             match self.lines.next(wait).await {
@@ -184,10 +184,10 @@ impl Bulk {
     async fn enqueue(&mut self, jobs: Vec<NewJob>) -> Vec<Result<Receipt>> {
         let has_limits = |job: &NewJob| !job.limits.is_empty();
         let again = jobs.iter().any(has_limits).then(|| jobs.clone());
-        let mut told = self.enqueue_part(jobs).await;
+        let mut reported = self.enqueue_part(jobs).await;
         let is_refused =
             |one: &Result<Receipt>| matches!(one, Err(problem) if problem.code() == "unsupported");
-        let others = again.into_iter().flatten().zip(&mut told);
+        let others = again.into_iter().flatten().zip(&mut reported);
         let (places, jobs): (Vec<_>, Vec<_>) = others
             .filter(|(job, one)| !has_limits(job) && is_refused(one))
             .map(|(job, one)| (one, job))
@@ -195,26 +195,26 @@ impl Bulk {
         for (place, one) in places.into_iter().zip(self.enqueue_part(jobs).await) {
             *place = one;
         }
-        told
+        reported
     }
 
     /// Stops at a call that fails: its problem is that of all jobs behind it, too.
     async fn enqueue_part(&mut self, jobs: Vec<NewJob>) -> Vec<Result<Receipt>> {
         let count = jobs.len();
-        let mut told = Vec::with_capacity(count);
+        let mut reported = Vec::with_capacity(count);
         for jobs in CallSize::cut(jobs, &self.limits) {
             let sent = self.shared.engine.enqueue(&self.caller.namespace, jobs);
             match sent.await {
-                Ok(enqueued) => told.extend(enqueued.receipts.into_iter().map(Ok)),
+                Ok(enqueued) => reported.extend(enqueued.receipts.into_iter().map(Ok)),
                 Err(error) => {
                     let problem = Problem::from(error);
                     problem.log(&self.context, &self.shared.log_throttle);
-                    told.resize(count, Err(problem));
+                    reported.resize(count, Err(problem));
                     break;
                 }
             }
         }
-        told
+        reported
     }
 
     /// Sends the good ones and writes a verdict for every line.

@@ -215,7 +215,7 @@ impl Place {
         }
     }
 
-    /// Takes up what [`told`](Self::told) answered.
+    /// Takes up what [`reported`](Self::reported) answered.
     fn goes_on_at(&mut self, cursor: Cursor) -> Result<()> {
         let Walk::States(_, at) = &mut self.walk else {
             self.cursor = Some(cursor);

@@ -26,14 +26,14 @@ use crate::state::Shared;
 const LATE: Duration = seconds(5);
 
 /// Queues that have rows by name, those with most jobs; the rest are added up.
-const QUEUES_TOLD_APART: usize = 100;
+const QUEUES_NAMED: usize = 100;
 
 /// Flows that are counted, and how many one call reads.
 const FLOWS_COUNTED: usize = 10_000;
 const FLOWS_PER_CALL: usize = 1_000;
 
 /// Named limits of a page.
-const LIMITS_TOLD: usize = 100;
+const LIMITS_REPORTED: usize = 100;
 
 /// Numbers for Prometheus
 #[utoipa::path(
@@ -66,7 +66,7 @@ pub(super) async fn metrics(
             write_limits(&mut page, &limits);
             write_engine(&mut page, stats, &seen_by(&caller, info));
         }
-        // What this process counts is told all the same, then most of all.
+        // What this process counts is answered all the same, then most of all.
         without => {
             let error = without.and_then(|answer| answer.err());
             let error = error.map_or_else(
@@ -99,7 +99,7 @@ async fn read_limits(
     if !info.capabilities.contains(&Capability::NamedLimits) {
         return Ok(Vec::new());
     }
-    let (after, limit) = (String::new(), LIMITS_TOLD);
+    let (after, limit) = (String::new(), LIMITS_REPORTED);
     let read = Control::Limits { after, limit };
     match engine.control(namespace, read).await? {
         Controlled::Limits(found) => Ok(found),
@@ -190,17 +190,17 @@ fn write_queues(page: &mut Exposition, stats: Stats) {
     // A queue of that name would otherwise stand there twice.
     let (mut rest, mut apart): (Vec<_>, Vec<_>) =
         queues.into_iter().partition(|queue| queue.queue == OTHER);
-    if apart.len() > QUEUES_TOLD_APART {
-        rest.extend(apart.split_off(QUEUES_TOLD_APART));
+    if apart.len() > QUEUES_NAMED {
+        rest.extend(apart.split_off(QUEUES_NAMED));
     }
     let names = apart
         .iter()
         .map(|queue| (&*queue.queue, std::slice::from_ref(queue)));
     let rest = (!rest.is_empty()).then_some((OTHER, &*rest));
-    let told: Vec<(&str, &[QueueStats])> = names.chain(rest).collect();
+    let reported: Vec<(&str, &[QueueStats])> = names.chain(rest).collect();
 
     page.family("punctual_jobs", "gauge");
-    for (name, queues) in &told {
+    for (name, queues) in &reported {
         for state in JobState::ALL {
             let jobs: u64 = queues.iter().map(|queue| queue.counts.of(state)).sum();
             let labels = format!("queue=\"{name}\",state=\"{state}\"");
@@ -208,7 +208,7 @@ fn write_queues(page: &mut Exposition, stats: Stats) {
         }
     }
     page.family("punctual_oldest_due_seconds", "gauge");
-    for (name, queues) in &told {
+    for (name, queues) in &reported {
         let oldest = queues.iter().filter_map(|queue| queue.oldest_due).max();
         let seconds = oldest.unwrap_or_default().as_secs_f64();
         page.sample(
@@ -218,7 +218,7 @@ fn write_queues(page: &mut Exposition, stats: Stats) {
         );
     }
     page.family("punctual_queue_paused", "gauge");
-    for (name, queues) in &told {
+    for (name, queues) in &reported {
         let paused = queues.iter().filter(|queue| queue.paused).count();
         page.sample(
             "punctual_queue_paused",
@@ -226,7 +226,7 @@ fn write_queues(page: &mut Exposition, stats: Stats) {
             paused,
         );
     }
-    let limited: Vec<_> = (told.iter())
+    let limited: Vec<_> = (reported.iter())
         .filter(|(_, queues)| queues.iter().any(|queue| queue.limits.is_some()))
         .collect();
     if !limited.is_empty() {
@@ -254,7 +254,7 @@ fn write_queues(page: &mut Exposition, stats: Stats) {
         );
     }
     page.family("punctual_queue_late", "gauge");
-    for (name, queues) in &told {
+    for (name, queues) in &reported {
         let is_late = |queue: &&QueueStats| {
             let waits = queue.oldest_due.filter(|_| !queue.paused);
             waits.is_some_and(|span| span > LATE) && free.contains_key(&queue.queue)

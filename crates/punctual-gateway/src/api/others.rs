@@ -342,13 +342,13 @@ pub(super) async fn calls(
         None => answering.await?,
         Some(span) => match within(span, shared.unless_ending(answering)).await {
             Some(answer) => answer?,
-            // Who waits learns that somebody is there, and asks again.
+            // A waiting client learns that the gateway is there, and asks again.
             None => return Ok(StatusCode::NO_CONTENT.into_response()),
         },
     };
     let answer = match answer {
         WireAnswer::Failed(failed) => {
-            WireAnswer::Failed(told_failure(&shared, &caller, &context, failed))
+            WireAnswer::Failed(reported_failure(&shared, &caller, &context, failed))
         }
         answer => answer,
     };
@@ -358,7 +358,7 @@ pub(super) async fn calls(
 
 /// A failure as a route of JSON reports it: what only operators may read goes to the log, for every
 /// caller.
-fn told_failure(
+fn reported_failure(
     shared: &Shared,
     caller: &Caller,
     context: &RequestContext,

@@ -40,7 +40,7 @@ pub(super) async fn stats(
     pairs.only(&[
         "queue", "history", "due", "ends", "total", "minutes", "limit", "after",
     ])?;
-    let minutes_told = minutes_of(&pairs)?;
+    let minutes_reported = minutes_of(&pairs)?;
     let total = pairs.is_true("total")?;
     let request = StatsRequest::default()
         .queues(pairs.all("queue"))
@@ -51,9 +51,11 @@ pub(super) async fn stats(
         .after(pairs.all("after").pop());
     let mut stats = shared.engine.stats(&caller.namespace, request).await?;
     if total {
-        return sum(&shared, &caller, stats, minutes_told).await.map(Json);
+        return sum(&shared, &caller, stats, minutes_reported)
+            .await
+            .map(Json);
     }
-    let since = minutes_before(stats.now, minutes_told);
+    let since = minutes_before(stats.now, minutes_reported);
     for queue in &mut stats.queues {
         queue.history.retain(|minute| minute.minute >= since);
     }
@@ -87,9 +89,9 @@ async fn sum(
     shared: &Shared,
     caller: &Caller,
     mut stats: Stats,
-    minutes_told: u64,
+    minutes_reported: u64,
 ) -> Result<StatsAnswer> {
-    let mut sum = Sum::new(stats.now, minutes_told);
+    let mut sum = Sum::new(stats.now, minutes_reported);
     for queue in &mut stats.queues {
         sum.due(std::mem::take(&mut queue.due));
     }
@@ -99,15 +101,15 @@ async fn sum(
             .queues(some.iter().map(|queue| queue.queue.clone()).collect())
             .history(true);
         let past = shared.engine.stats(&caller.namespace, request).await?;
-        for told in past.queues {
+        for reported in past.queues {
             // The same queues in the same order, unless one went meanwhile.
-            let here = some.iter().position(|queue| queue.queue == told.queue);
-            let recent = sum.history(&told.history);
+            let here = some.iter().position(|queue| queue.queue == reported.queue);
+            let recent = sum.history(&reported.history);
             if let Some(here) = here {
-                answer.tell_recent(at * QUEUES_AT_ONCE + here, recent);
+                answer.announce_recent(at * QUEUES_AT_ONCE + here, recent);
             }
         }
     }
-    answer.tell_total(sum.total());
+    answer.announce_total(sum.total());
     Ok(answer)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::open_api;
 
-/// Every route that `docs/http-api.md` tells, but those that are for ourselves or for browsers.
+/// Every route of `docs/http-api.md`, but those that are for ourselves or for browsers.
 const ROUTES: [(&str, &str); 69] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
@@ -81,7 +81,7 @@ const ROUTES: [(&str, &str); 69] = [
 ];
 
 #[test]
-fn description_has_every_route_that_the_page_tells() {
+fn description_has_every_route_of_the_page() {
     let json = open_api().to_json().expect("a description");
     let description: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert!(
@@ -97,10 +97,10 @@ fn description_has_every_route_that_the_page_tells() {
             methods.map(|method| (method.clone(), path.clone()))
         })
         .collect();
-    let told = ROUTES
+    let reported = ROUTES
         .iter()
         .map(|(method, path)| ((*method).to_owned(), (*path).to_owned()));
-    assert_eq!(described, told.collect());
+    assert_eq!(described, reported.collect());
 }
 
 #[test]
@@ -130,8 +130,8 @@ fn properties_of_a_job_are_the_fields_of_the_contract() {
     let described: BTreeSet<&str> = described.map(String::as_str).collect();
     let sent = SENT.iter().flat_map(|field| field.json);
     let kept = KEPT.iter().copied().flatten();
-    let told = sent.chain(kept).chain(HEADERS).copied();
-    assert_eq!(described, told.collect());
+    let reported = sent.chain(kept).chain(HEADERS).copied();
+    assert_eq!(described, reported.collect());
 }
 
 #[test]

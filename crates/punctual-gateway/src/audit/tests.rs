@@ -22,9 +22,9 @@ fn cancel(text: &str) -> Entry {
 #[test]
 fn an_entry_says_who_and_what_but_no_text_of_payloads() {
     let entry = cancel("hunter2");
-    let told = (&*entry.who, &*entry.action, &*entry.on, &*entry.phase);
+    let reported = (&*entry.who, &*entry.action, &*entry.on, &*entry.phase);
     let on = "jobs queue=mail text=(not shown)";
-    assert_eq!(told, ("local", "cancel", on, "begun"));
+    assert_eq!(reported, ("local", "cancel", on, "begun"));
 }
 
 #[test]

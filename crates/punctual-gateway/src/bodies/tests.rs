@@ -133,10 +133,10 @@ async fn begun(
 }
 
 async fn answer(stream: &mut DuplexStream) -> String {
-    let mut told = vec![0; 1 << 10];
-    let read = within(seconds(20), stream.read(&mut told)).await;
+    let mut reported = vec![0; 1 << 10];
+    let read = within(seconds(20), stream.read(&mut reported)).await;
     let read = read.expect("an answer in time").expect("in order");
-    String::from_utf8_lossy(&told[..read]).into_owned()
+    String::from_utf8_lossy(&reported[..read]).into_owned()
 }
 
 #[tokio::test]
@@ -206,13 +206,13 @@ async fn a_body_that_never_pauses_for_long_is_over_in_time_all_the_same() {
                 tokio::task::yield_now().await;
             }
         };
-        let mut told = String::new();
+        let mut reported = String::new();
         let reading = async {
             let mut byte = [0; 1 << 10];
-            while !told.contains("request_timeout") {
+            while !reported.contains("request_timeout") {
                 let read = reading.read(&mut byte).await.expect("in order");
-                assert!(read > 0, "{path}: closed after {told}");
-                told += &String::from_utf8_lossy(&byte[..read]);
+                assert!(read > 0, "{path}: closed after {reported}");
+                reported += &String::from_utf8_lossy(&byte[..read]);
             }
         };
         let over = within(seconds(20), async {

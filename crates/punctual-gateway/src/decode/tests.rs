@@ -5,13 +5,13 @@ use serde_json::json;
 use super::*;
 use crate::JobJson;
 
-fn told(text: &str) -> (String, Option<String>) {
+fn reported(text: &str) -> (String, Option<String>) {
     let unread = read_object::<JobJson>(text.as_bytes()).expect_err(text);
     (unread.message, unread.hint)
 }
 
 #[test]
-fn the_field_what_stands_there_and_what_may_are_told() {
+fn an_error_names_the_field_its_value_and_what_it_takes() {
     let rows = [
         (
             r#"{"priority":300}"#,
@@ -69,12 +69,12 @@ fn the_field_what_stands_there_and_what_may_are_told() {
         ),
     ];
     for (text, message, hint) in rows {
-        let (is, use_of) = told(text);
+        let (is, use_of) = reported(text);
         assert!(is.starts_with(message), "{text}: {is}");
         let use_of = use_of.unwrap_or_default();
         assert!(use_of.contains(hint), "{text}: {is}; {use_of}");
     }
-    let (message, hint) = told(r#"{"dealy":"5m"}"#);
+    let (message, hint) = reported(r#"{"dealy":"5m"}"#);
     assert_eq!(message, "unknown field `dealy`");
     let hint = hint.expect("those that are known");
     assert!(
@@ -92,7 +92,7 @@ fn a_job_is_an_object_or_where_it_is_waited_for_an_id() {
         assert!(hint.starts_with("use an object: a job"), "{text}: {hint}");
     }
     for text in [r#"{"after":[{}]}"#, r#"{"after":[{"job":7}]}"#] {
-        let (message, hint) = told(text);
+        let (message, hint) = reported(text);
         let hint = hint.unwrap_or_default();
         assert!(message.starts_with("after[0].job"), "{text}: {message}");
         assert!(hint.starts_with("use a UUID"), "{text}: {hint}");
@@ -100,7 +100,7 @@ fn a_job_is_an_object_or_where_it_is_waited_for_an_id() {
 }
 
 #[test]
-fn what_came_in_is_told_in_64_characters_that_show() {
+fn input_is_shown_in_64_visible_characters() {
     let long = "a\u{202e}\n\"`, expected `".repeat(1_000);
     for text in [
         json!({"priority": long.as_str()}).to_string(),
@@ -110,7 +110,7 @@ fn what_came_in_is_told_in_64_characters_that_show() {
         json!({"delay": long.as_str()}).to_string(),
         json!(long.as_str()).to_string(),
     ] {
-        let (message, _) = told(&text);
+        let (message, _) = reported(&text);
         assert!(message.chars().count() < 200, "{message}");
         assert!(
             !message.chars().any(|c| c.is_control() || c == '\u{202e}'),
@@ -137,7 +137,7 @@ fn hints_of_a_job_are_those_of_the_contract() {
                 _ => "[7]",
             };
             let text = format!("{{\"{name}\":{wrong}}}");
-            let (message, hint) = told(&text);
+            let (message, hint) = reported(&text);
             assert!(message.starts_with(name), "{text}: {message}");
             assert_eq!(hint, Some(format!("use {words}")), "{text}");
         }

@@ -6,7 +6,7 @@ use futures_util::{SinkExt, StreamExt};
 use punctual::time::{millis, seconds};
 use punctual::{MemoryEngine, Namespace, NewJob};
 use tokio::io::{AsyncReadExt, DuplexStream};
-use tokio_tungstenite::tungstenite::{Error, Message as Heard};
+use tokio_tungstenite::tungstenite::{Error, Message as Received};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::*;
@@ -39,7 +39,7 @@ async fn socket(
         Err(error) => panic!("no socket, and no answer: {error}"),
     };
     let hello = r#"{"type":"hello"}"#;
-    socket.send(Heard::text(hello)).await.expect("sent");
+    socket.send(Received::text(hello)).await.expect("sent");
     let welcome = within(seconds(20), socket.next()).await.expect("in time");
     let welcome = welcome.expect("a frame").expect("a sound one");
     assert!(welcome.to_text().expect("text").contains("welcome"));
@@ -81,22 +81,25 @@ async fn who_answers_pings_stays_and_who_does_not_is_dropped() {
     let gone = socket(&transport).await.expect("a socket");
     let answering = async {
         for _ in 0..4 {
-            let heard = there.next().await.expect("a frame").expect("a sound one");
-            assert!(matches!(heard, Heard::Ping(_)), "{heard:?}");
+            let received = there.next().await.expect("a frame").expect("a sound one");
+            assert!(matches!(received, Received::Ping(_)), "{received:?}");
         }
     };
     let vanishing = async {
-        // Nobody answers for it: the frames are read as bytes.
-        let mut told = Vec::new();
+        // No client answers for it: the frames are read as bytes.
+        let mut reported = Vec::new();
         let mut stream = gone.into_inner();
-        stream.read_to_end(&mut told).await.expect("it is closed");
+        stream
+            .read_to_end(&mut reported)
+            .await
+            .expect("it is closed");
     };
     let both = async { tokio::join!(answering, vanishing) };
     within(seconds(20), both).await.expect("in time");
 }
 
 #[tokio::test]
-async fn a_reader_that_takes_nothing_is_told_to_try_again_later() {
+async fn a_reader_that_takes_nothing_is_closed_with_try_again_later() {
     let log = Log::default();
     let _keeps = log.keep();
     let shared = shared(GatewayLimits {
@@ -106,12 +109,12 @@ async fn a_reader_that_takes_nothing_is_told_to_try_again_later() {
     let transport = TestTransport::to(shared.clone());
     let mut socket = socket(&transport).await.expect("a socket");
     socket
-        .send(Heard::text(r#"{"type":"watch"}"#))
+        .send(Received::text(r#"{"type":"watch"}"#))
         .await
         .expect("sent");
     let watching = within(seconds(20), socket.next()).await.expect("in time");
     assert!(watching.expect("a frame").is_ok());
-    // A frame of so many changes does not fit into the stream, and nobody reads it.
+    // A frame of so many changes does not fit into the stream, and no client reads it.
     let jobs = (0..1_000).map(|_| NewJob::new("mail", "1")).collect();
     let put = shared.engine.enqueue(&Namespace::default(), jobs).await;
     put.expect("a receipt");
@@ -128,8 +131,8 @@ async fn a_reader_that_takes_nothing_is_told_to_try_again_later() {
     let closing = async {
         loop {
             match socket.next().await.expect("a frame").expect("a sound one") {
-                Heard::Close(Some(close)) => return u16::from(close.code),
-                Heard::Close(None) => panic!("closed without a code"),
+                Received::Close(Some(close)) => return u16::from(close.code),
+                Received::Close(None) => panic!("closed without a code"),
                 _ => {}
             }
         }

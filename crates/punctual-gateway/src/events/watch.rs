@@ -35,7 +35,7 @@ pub(super) struct Watch {
     wish: Option<Wanted>,
     changes: Option<Coming<punctual::Result<Waited>>>,
     counts: Option<Coming<Option<QueueList>>>,
-    told: Vec<QueueLine>,
+    reported: Vec<QueueLine>,
 }
 
 struct Wanted {
@@ -88,7 +88,7 @@ impl Watch {
             wish: None,
             changes: None,
             counts: None,
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -96,7 +96,7 @@ impl Watch {
     pub(super) async fn start(&mut self, wish: Wish) -> Result<Reply> {
         let wanted = Wanted::of(wish)?;
         if self.after.is_none() {
-            // From here on: what happens after this answer is told.
+            // From here on: what happens after this answer is sent.
             let what = WaitFor::Changes(None);
             let waited = self
                 .shared
@@ -110,7 +110,7 @@ impl Watch {
         self.counts = wanted
             .stats
             .map(|_| self.count(Duration::ZERO, &wanted.queues));
-        self.told.clear();
+        self.reported.clear();
         self.wish = Some(wanted);
         Ok(Reply::Watching {
             cursor: self.after.unwrap_or(0),
@@ -143,8 +143,8 @@ impl Watch {
             }
             Ok(_) => (Vec::new(), false),
             Err(error) => {
-                // Every socket asks each second: of all of them one is told, as of requests. It is
-                // no request: the first of those is told with its id.
+                // Every socket asks each second: of all of them one is logged, as of requests. It
+                // is no request: the first of those is logged with its id.
                 let cause = format!("changes: {}", error.message());
                 if self
                     .shared
@@ -201,8 +201,8 @@ impl Watch {
             self.counts = Some(self.count(span, &wish.queues));
         }
         match counts {
-            Some(list) if list.queues != self.told => {
-                self.told.clone_from(&list.queues);
+            Some(list) if list.queues != self.reported => {
+                self.reported.clone_from(&list.queues);
                 WatchEvent::Reply(Reply::Stats(list))
             }
             _ => WatchEvent::Nothing,

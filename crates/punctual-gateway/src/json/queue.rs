@@ -154,13 +154,13 @@ pub(crate) struct StatsAnswer {
 }
 
 impl StatsAnswer {
-    pub(crate) fn tell_recent(&mut self, queue: usize, recent: Option<Recent>) {
+    pub(crate) fn announce_recent(&mut self, queue: usize, recent: Option<Recent>) {
         if let Some(line) = self.queues.queues.get_mut(queue) {
             line.recent = recent;
         }
     }
 
-    pub(crate) fn tell_total(&mut self, total: Total) {
+    pub(crate) fn announce_total(&mut self, total: Total) {
         self.total = Some(total);
     }
 }

@@ -187,7 +187,7 @@ impl RecordJson {
     /// The value of the record; none of a queue that is only paused, of a part of a flow, and of a
     /// subscription, which is a part of one.
     pub fn into_value(self) -> Result<Option<RecordValue>, LineError> {
-        let told = |problem: Problem| problem.message().to_owned();
+        let reported = |problem: Problem| problem.message().to_owned();
         let is_queue = self.record.starts_with(SETTINGS_PREFIX);
         let is_schedule = self.record.starts_with(SCHEDULE_PREFIX);
         if self.is_of_flow() {
@@ -209,7 +209,9 @@ impl RecordJson {
                 && self.settings.is_none()
                 && self.schedule.is_none();
             return match is_one {
-                true => Ok(Some(RecordValue::Limit(limit.settings().map_err(told)?))),
+                true => Ok(Some(RecordValue::Limit(
+                    limit.settings().map_err(reported)?,
+                ))),
                 false => Err("is no record of an export: a limit is of `limit/NAME`".into()),
             };
         }
@@ -220,9 +222,9 @@ impl RecordJson {
                 value.on_full = settings.on_full.into();
                 value.concurrency = settings.concurrency;
                 let rate = settings.rate.as_ref().map(rate_of).transpose();
-                value.rate = rate.map_err(told)?;
+                value.rate = rate.map_err(reported)?;
                 let shares = settings.shares.map(shares_of).transpose();
-                let value = value.shares(shares.map_err(told)?.unwrap_or_default());
+                let value = value.shares(shares.map_err(reported)?.unwrap_or_default());
                 Ok(Some(RecordValue::Queue(value)))
             }
             (None, Some(line)) if is_schedule => {
@@ -230,7 +232,7 @@ impl RecordJson {
                     let job = line.into_new_job(&NewJob::new("", ""));
                     job.map_err(|why| Problem::invalid(format!("the job {why}")))
                 };
-                let schedule = line.into_schedule_of(job).map_err(told)?;
+                let schedule = line.into_schedule_of(job).map_err(reported)?;
                 Ok(Some(RecordValue::Schedule(Box::new(schedule))))
             }
             (None, None) if is_queue && self.paused => Ok(None),

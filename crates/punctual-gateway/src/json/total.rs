@@ -48,10 +48,10 @@ pub(crate) struct Sum {
 
 impl Sum {
     /// Of the minutes up to `now`, so many.
-    pub(crate) fn new(now: Timestamp, told: u64) -> Self {
+    pub(crate) fn new(now: Timestamp, reported: u64) -> Self {
         let begun = Timestamp::from_micros(now.as_micros() / MINUTE_US * MINUTE_US);
         Self {
-            since: minutes_before(now, told),
+            since: minutes_before(now, reported),
             recent: minutes_before(begun, RECENT_MINUTES),
             minutes: BTreeMap::new(),
             due: BTreeMap::new(),

@@ -99,7 +99,7 @@ async fn an_address_gets_half_of_all_connections_and_loopback_is_not_limited() {
 }
 
 #[tokio::test]
-async fn one_too_many_is_told_the_setting_that_lets_it_in() {
+async fn one_too_many_learns_the_setting_that_lets_it_in() {
     let transport = TestTransport::new(GatewayLimits {
         connections_per_address: Some(3),
         ..GatewayLimits::default()
@@ -111,15 +111,15 @@ async fn one_too_many_is_told_the_setting_that_lets_it_in() {
     }
     // It has said nothing yet.
     let mut fourth = transport.connect(from("203.0.113.7"));
-    let mut told = String::new();
-    let read = within(seconds(20), fourth.read_to_string(&mut told)).await;
+    let mut reported = String::new();
+    let read = within(seconds(20), fourth.read_to_string(&mut reported)).await;
     read.expect("it is closed").expect("it is text");
-    assert!(told.starts_with("HTTP/1.1 429 "), "{told}");
-    let (_, body) = told.split_once("\r\n\r\n").expect("a body");
+    assert!(reported.starts_with("HTTP/1.1 429 "), "{reported}");
+    let (_, body) = reported.split_once("\r\n\r\n").expect("a body");
     let body: serde_json::Value = serde_json::from_str(body).expect("the form of errors");
     assert_eq!(body["error"]["code"], "too_many_connections");
     for named in ["connections_per_address", "trusted_proxies"] {
-        assert!(told.contains(named), "{told}");
+        assert!(reported.contains(named), "{reported}");
     }
     assert!(
         transport.served(from("203.0.113.8")).await.is_some(),
@@ -140,13 +140,13 @@ async fn one_too_many_who_writes_a_whole_request_first_reads_the_answer_then() {
         let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1048576\r\n\r\n";
         another.write_all(head.as_bytes()).await?;
         another.write_all(&vec![b' '; 1 << 20]).await?;
-        let mut told = String::new();
-        another.read_to_string(&mut told).await?;
-        io::Result::Ok(told)
+        let mut reported = String::new();
+        another.read_to_string(&mut reported).await?;
+        io::Result::Ok(reported)
     };
-    let told = within(seconds(20), talk).await.expect("in time");
-    let told = told.expect("nothing is cut off");
-    assert!(told.starts_with("HTTP/1.1 429 "), "{told}");
+    let reported = within(seconds(20), talk).await.expect("in time");
+    let reported = reported.expect("nothing is cut off");
+    assert!(reported.starts_with("HTTP/1.1 429 "), "{reported}");
 }
 
 #[tokio::test]
@@ -173,10 +173,10 @@ async fn ten_thousand_silent_connections_take_half_and_others_are_served() {
     // They come in one by one: the first that is refused is the one after all that may.
     let refused: Vec<_> = (8_192..10_000).map(|_| transport.connect(limit)).collect();
     for mut one in refused {
-        let mut told = Vec::new();
-        let read = within(seconds(60), one.read_to_end(&mut told)).await;
+        let mut reported = Vec::new();
+        let read = within(seconds(60), one.read_to_end(&mut reported)).await;
         read.expect("it is closed").expect("in order");
-        assert!(told.is_empty() || told.starts_with(b"HTTP/1.1 429 "));
+        assert!(reported.is_empty() || reported.starts_with(b"HTTP/1.1 429 "));
     }
     assert!(
         transport.served(from("203.0.113.8")).await.is_some(),
@@ -231,18 +231,18 @@ async fn wrong_tokens_count_for_the_client_of_a_trusted_proxy_only() {
         ("10.0.0.8", "1.1.1.1, 198.51.100.1", 401),
         ("10.0.0.7", "2.2.2.2, 198.51.100.1, 10.0.0.9", 429),
         ("10.0.0.7", "198.51.100.2", 401),
-        // Whoever is no proxy of ours is counted by its own address.
+        // A peer that is no proxy of ours is counted by its own address.
         ("203.0.113.7", "3.3.3.3", 401),
         ("203.0.113.7", "4.4.4.4", 401),
         ("203.0.113.7", "5.5.5.5", 429),
     ] {
-        let told = transport.asked(peer, forwarded).await;
-        assert_eq!(told, status, "{peer} for {forwarded}");
+        let reported = transport.asked(peer, forwarded).await;
+        assert_eq!(reported, status, "{peer} for {forwarded}");
     }
 }
 
 #[test]
-fn half_is_the_limit_of_an_address_unless_told() {
+fn half_is_the_default_limit_of_an_address() {
     let mut limits = GatewayLimits::default();
     assert_eq!(limits.per_address(), 8_192);
     limits.connections = 1;

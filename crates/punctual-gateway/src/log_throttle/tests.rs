@@ -26,14 +26,14 @@ async fn of_an_episode_the_first_is_logged_then_a_count_and_its_end() {
     let log_throttle = LogThrottle::by(Arc::new(clock.clone()));
     let fail = |code: &str, times: usize| {
         let away = "no answer from the first server";
-        let told = (0..times)
+        let reported = (0..times)
             .filter(|_| log_throttle.is_first(code, away))
             .count();
-        assert!(told <= 1);
-        told == 1
+        assert!(reported <= 1);
+        reported == 1
     };
     let pass = async |span| {
-        // Whoever follows the episode sleeps.
+        // The task that follows the episode sleeps.
         while clock.next_sleeper().is_none() {
             yield_now().await;
         }
@@ -42,20 +42,26 @@ async fn of_an_episode_the_first_is_logged_then_a_count_and_its_end() {
     assert!(fail("engine_full", 5_000));
     assert!(!fail("engine_full", 1));
     pass(60).await;
-    let told = line(&log).await;
-    let counted = told.starts_with("ERROR") && told.contains("requests=5000");
-    assert!(counted && told.contains("engine_full"), "{told}");
-    assert!(told.contains("no answer from the first server"), "{told}");
+    let reported = line(&log).await;
+    let counted = reported.starts_with("ERROR") && reported.contains("requests=5000");
+    assert!(counted && reported.contains("engine_full"), "{reported}");
+    assert!(
+        reported.contains("no answer from the first server"),
+        "{reported}"
+    );
 
     assert!(!fail("engine_full", 7));
     pass(60).await;
     assert!(line(&log).await.contains("requests=7"));
     // A quiet minute ends it, and says how many there were in all.
     pass(60).await;
-    let told = line(&log).await;
-    let counted = told.starts_with("WARN") && told.contains("requests=5008");
-    assert!(counted && told.contains("no request has failed"), "{told}");
-    assert_eq!(clock.next_sleeper(), None, "nobody follows it any more");
+    let reported = line(&log).await;
+    let counted = reported.starts_with("WARN") && reported.contains("requests=5008");
+    assert!(
+        counted && reported.contains("no request has failed"),
+        "{reported}"
+    );
+    assert_eq!(clock.next_sleeper(), None, "no episode follows it any more");
 
     assert!(
         fail("engine_full", 1),
@@ -71,11 +77,11 @@ async fn each_cause_of_a_code_is_logged_and_too_many_share_one_episode() {
     assert!(away("the first server is gone"));
     assert!(away("the second server is gone"));
     assert!(!away("the first server is gone") && !away("the first server is gone"));
-    let told = (0..10_000)
+    let reported = (0..10_000)
         .filter(|nth| away(&format!("cause {nth}")))
         .count();
     assert_eq!(
-        told,
+        reported,
         CAUSES_MAX - 2 + 1,
         "the last one stands for the others"
     );

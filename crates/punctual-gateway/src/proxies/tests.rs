@@ -21,7 +21,7 @@ fn client(places: &[&str], peer: &str, lines: &[impl AsRef<[u8]>]) -> String {
 }
 
 #[test]
-fn a_header_of_somebody_unknown_is_not_believed() {
+fn a_header_of_an_unknown_peer_is_not_believed() {
     let spoofed = ["127.0.0.1"];
     assert_eq!(client(&[], "203.0.113.7", &spoofed), "203.0.113.7");
     assert_eq!(client(&["10.0.0.7"], "10.0.0.8", &spoofed), "10.0.0.8");
@@ -31,7 +31,7 @@ fn a_header_of_somebody_unknown_is_not_believed() {
 #[test]
 fn the_client_is_the_last_in_line_that_is_no_proxy() {
     let ours = ["10.0.0.0/8", "2001:db8::/32"];
-    for (lines, told) in [
+    for (lines, reported) in [
         (&["198.51.100.1"][..], "198.51.100.1"),
         // What the client itself wrote stands first.
         (&["127.0.0.1, 10.9.9.9, 198.51.100.1"], "198.51.100.1"),
@@ -43,21 +43,25 @@ fn the_client_is_the_last_in_line_that_is_no_proxy() {
         (&["198.51.100.1, unknown"], "10.0.0.7"),
         (&[], "10.0.0.7"),
     ] {
-        assert_eq!(client(&ours, "10.0.0.7", lines), told, "{lines:?}");
-        assert_eq!(client(&ours, "::ffff:10.0.0.7", lines), told, "{lines:?}");
+        assert_eq!(client(&ours, "10.0.0.7", lines), reported, "{lines:?}");
+        assert_eq!(
+            client(&ours, "::ffff:10.0.0.7", lines),
+            reported,
+            "{lines:?}"
+        );
     }
 }
 
 #[test]
-fn what_a_client_wrote_hides_nobody_whatever_bytes_it_is() {
+fn no_bytes_of_a_client_hide_its_peer() {
     let ours = ["10.0.0.0/8"];
-    for (lines, told) in [
+    for (lines, reported) in [
         (&[&b"\xff, 198.51.100.1"[..]][..], "198.51.100.1"),
         (&[b"\xff", b"198.51.100.1, 10.0.0.9"], "198.51.100.1"),
         // A proxy of ours wrote no such thing: who is before it is not known.
         (&[b"127.0.0.1, \xff, 10.0.0.9"], "10.0.0.9"),
     ] {
-        assert_eq!(client(&ours, "10.0.0.7", lines), told, "{lines:?}");
+        assert_eq!(client(&ours, "10.0.0.7", lines), reported, "{lines:?}");
     }
 }
 

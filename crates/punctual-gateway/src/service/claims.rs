@@ -20,7 +20,7 @@ use crate::wakeup_coalescing::Key;
 const LISTEN_SECONDS_MAX: u64 = 5;
 
 /// How soon a claim reports that suspects wait, instead of waiting for other jobs.
-const SUSPECTS_HEARD_WITHIN: std::time::Duration = seconds(1);
+const SUSPECTS_REPORTED_WITHIN: std::time::Duration = seconds(1);
 
 /// Claims until there is something, the wait is over, or the gateway ends. The writer of the answer
 /// says when it is delivered; else its jobs are handed back.
@@ -41,8 +41,8 @@ pub(crate) async fn claim_for(
     let mut waiter = None;
     while claimed.leases.is_empty() {
         if claimed.suspects_wait && !claim.mode.is_alone() {
-            // The worker shall hear of them soon, to ask for one once it runs nothing else.
-            end = end.min(started + SUSPECTS_HEARD_WITHIN);
+            // The worker shall learn of them soon, to ask for one once it runs nothing else.
+            end = end.min(started + SUSPECTS_REPORTED_WITHIN);
         }
         if claimed.now >= end {
             break;
@@ -74,27 +74,27 @@ async fn claim_once(
     may_come_again: bool,
 ) -> Result<(Claimed, Option<Undelivered>)> {
     if may_come_again {
-        return Ok((claim_and_tell(shared, key, claim).await?, None));
+        return Ok((claim_and_wake(shared, key, claim).await?, None));
     }
     let (shared, key) = (shared.clone(), key.clone());
     let (answer, answered) = oneshot::channel();
     tokio::spawn(async move {
-        let claimed = claim_and_tell(&shared, &key, claim).await;
+        let claimed = claim_and_wake(&shared, &key, claim).await;
         let guarded = claimed.map(|claimed| {
             let undelivered = Undelivered::of(shared.engine.clone(), key.namespace, &claimed);
             (claimed, undelivered)
         });
-        // What nobody takes is dropped, here or in the channel.
+        // What no caller takes is dropped, here or in the channel.
         let _ = answer.send(guarded);
     });
-    // It ends without an answer only by a panic, which was told where it happened.
+    // It ends without an answer only by a panic, which was reported where it happened.
     let (claimed, undelivered) = answered.await.map_err(|_| Problem::shutting_down())??;
     Ok((claimed, Some(undelivered)))
 }
 
 /// Whatever one is answered, those that wait learn of it: the next due stands there too when it got
 /// jobs.
-async fn claim_and_tell(shared: &Shared, key: &Key, claim: Claim) -> punctual::Result<Claimed> {
+async fn claim_and_wake(shared: &Shared, key: &Key, claim: Claim) -> punctual::Result<Claimed> {
     let claimed = shared.engine.claim(&key.namespace, claim).await?;
     shared.wakeups.learn(key, &claimed);
     shared.leases.learn(&key.namespace, &claimed);

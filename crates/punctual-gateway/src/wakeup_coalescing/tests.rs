@@ -19,10 +19,10 @@ use crate::state::Shared;
 use crate::{Gateway, GatewayLimits, Tokens};
 
 const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
-/// When what is due later is due: before anybody who sleeps longer looks for work by himself, as
+/// When what is due later is due: before any worker that sleeps longer polls for work by itself, as
 /// they do every second.
 const SOON: std::time::Duration = millis(500);
-/// What is known is known at once; nobody waits that long but on a machine that stands.
+/// What is known is known at once; no claim waits that long but on a machine that stands.
 const PATIENT: std::time::Duration = seconds(20);
 
 /// Claims that wait at a gateway whose clock stands still.
@@ -178,7 +178,7 @@ async fn of_those_who_hang_up_as_they_are_woken_others_take_the_places() {
 }
 
 #[tokio::test]
-async fn claims_of_a_socket_that_takes_nothing_keep_nobody_else_from_waking_up() {
+async fn claims_of_a_silent_socket_keep_no_other_from_waking_up() {
     let mut waiting = Waiting::within(GatewayLimits {
         reader: minutes(10),
         ..GatewayLimits::default()
@@ -212,7 +212,7 @@ async fn claims_of_a_socket_that_takes_nothing_keep_nobody_else_from_waking_up()
         .send(claim("large").into())
         .await
         .expect("it takes it");
-    // The answer has begun and cannot end, as nobody reads on.
+    // The answer has begun and cannot end, as no client reads on.
     let begun = within(PATIENT, socket.get_mut().read_u8()).await;
     begun.expect("in time").expect("a byte");
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{ADMIN, OTHER, serve, serving};
 
 #[tokio::test]
-async fn without_a_good_token_nothing_is_told() {
+async fn without_a_good_token_nothing_is_answered() {
     let under = serve().await;
     let bare = [("host", "localhost"), ("content-type", "application/json")];
     let paths = [
@@ -47,7 +47,7 @@ async fn without_a_good_token_nothing_is_told() {
 }
 
 #[tokio::test]
-async fn another_namespace_looks_like_nothing_at_all() {
+async fn another_namespace_seems_empty() {
     let under = serve().await;
     let id = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
     under
@@ -59,15 +59,15 @@ async fn another_namespace_looks_like_nothing_at_all() {
         .await;
     let unknown = "01994f2e-8a51-7c3e-8000-ffffffffffff";
     for method in ["GET", "DELETE"] {
-        let told = async |id| {
+        let reported = async |id| {
             let reply = under
                 .send_as(OTHER, method, &format!("/v1/jobs/{id}"), "")
                 .await;
             let body = reply.json()["error"]["message"].clone();
             (reply.status, body, reply.body.len())
         };
-        assert_eq!(told(id).await, told(unknown).await);
-        assert_eq!(told(id).await.0, 404);
+        assert_eq!(reported(id).await, reported(unknown).await);
+        assert_eq!(reported(id).await.0, 404);
     }
     assert_eq!(
         under.send_as(OTHER, "GET", "/v1/queues", "").await.json()["queues"],
@@ -165,7 +165,7 @@ async fn every_answer_forbids_scripts_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn too_many_wrong_tokens_are_told_when_to_ask_again() {
+async fn too_many_wrong_tokens_are_answered_with_a_retry_time() {
     let mut limits = GatewayLimits::default();
     limits.failures = 2;
     let token = Token::parse(&format!("{ADMIN} shop admin")).expect("a token");

@@ -34,7 +34,7 @@ async fn every_change_by_a_person_is_on_record_and_nothing_else() {
     let settings = r#"{"queue":"mail","max_pending":5,"on_full":"refuse","version":9}"#;
     under.send("PUT", "/v1/queues/settings", settings).await;
 
-    let told: Vec<String> = entries(&under)
+    let reported: Vec<String> = entries(&under)
         .await
         .iter()
         .rev()
@@ -44,7 +44,7 @@ async fn every_change_by_a_person_is_on_record_and_nothing_else() {
         })
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             "cancel jobs queue=mail done 1",
             &format!("cancel job {unknown} done 0"),

@@ -1,4 +1,4 @@
-//! Bounds of what is read before anybody knows what it is for: exactly at each, and one byte more.
+//! Bounds of what is read before it is known what it is for: exactly at each, and one byte more.
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ async fn welcomed(under: &Under, token: &str) -> Socket {
 
 /// Why it is closed.
 async fn farewell(socket: &mut Socket) -> (u16, String) {
-    match socket.hear().await {
+    match socket.receive().await {
         Message::Close(Some(frame)) => (frame.code.into(), frame.reason.to_string()),
         other => panic!("not closed: {other:?}"),
     }
@@ -94,7 +94,7 @@ async fn pings_do_not_raise_the_bound_of_the_frame_around_them() {
     }
     let closed = async {
         loop {
-            match reader.hear().await {
+            match reader.receive().await {
                 Message::Pong(_) => {}
                 Message::Close(Some(frame)) => return u16::from(frame.code),
                 other => panic!("not closed: {other:?}"),
@@ -113,8 +113,8 @@ async fn a_watch_names_queues_that_there_can_be_each_once() {
         reader
             .say(json!({"type": "watch", "queues": ["mail", bad]}))
             .await;
-        let told = reader.json().await;
-        assert_eq!(told["error"]["code"], "invalid_name", "{told}");
+        let reported = reader.json().await;
+        assert_eq!(reported["error"]["code"], "invalid_name", "{reported}");
     }
     let named = |names: usize| {
         (0..names)
@@ -134,8 +134,8 @@ async fn a_watch_names_queues_that_there_can_be_each_once() {
     }
     let body = json!({"queue": "mail"}).to_string();
     assert_eq!(under.send("POST", "/v1/jobs", body).await.status, 201);
-    let told = reader.json().await;
-    assert_eq!(told["changes"][0]["queue"], "mail", "{told}");
+    let reported = reader.json().await;
+    assert_eq!(reported["changes"][0]["queue"], "mail", "{reported}");
 }
 
 /// A hello of so many bytes, to a socket of its own.
@@ -177,14 +177,14 @@ async fn a_ref_has_256_bytes_at_most() {
 }
 
 /// What an error says of a mistake in a body of so many bytes.
-async fn told(under: &Under, bytes: usize) -> String {
+async fn reported(under: &Under, bytes: usize) -> String {
     let (before, after) = (r#"{"queue":"a","priority":"high","payload":""#, r#""}"#);
     let filled = "x".repeat(bytes - before.len() - after.len());
     let body = format!("{before}{filled}{after}");
     let reply = under.send("POST", "/v1/jobs", body).await;
     assert_eq!(reply.status, 422, "{}", reply.body);
-    let told: Value = reply.json();
-    told["error"]["message"]
+    let reported: Value = reply.json();
+    reported["error"]["message"]
         .as_str()
         .expect("a text")
         .to_owned()
@@ -193,12 +193,12 @@ async fn told(under: &Under, bytes: usize) -> String {
 #[tokio::test]
 async fn a_mistake_is_looked_up_in_64_kib_at_most() {
     let under = serve().await;
-    let at_most = told(&under, 64 << 10).await;
+    let at_most = reported(&under, 64 << 10).await;
     assert!(
         at_most.contains("priority") && at_most.contains("\"high\""),
         "{at_most}"
     );
-    let more = told(&under, (64 << 10) + 1).await;
+    let more = reported(&under, (64 << 10) + 1).await;
     assert!(
         more.contains("priority") && !more.contains("high"),
         "{more}"

@@ -120,7 +120,7 @@ impl Open {
     }
 
     /// The next document of the answer, which comes in chunks.
-    async fn told(&mut self) -> Value {
+    async fn reported(&mut self) -> Value {
         loop {
             if let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.text.drain(..=end).collect();
@@ -157,17 +157,20 @@ async fn verdicts_come_line_by_line_while_the_body_is_still_being_sent() {
     ] {
         bulk.send(text).await;
         for verdict in verdicts {
-            let told = bulk.told().await;
-            let code = told["error"]["code"].as_str();
-            let said = told["verdict"].as_str().or(code).expect("a verdict");
-            assert_eq!(said, *verdict, "{text}: {told}");
+            let reported = bulk.reported().await;
+            let code = reported["error"]["code"].as_str();
+            let said = reported["verdict"].as_str().or(code).expect("a verdict");
+            assert_eq!(said, *verdict, "{text}: {reported}");
         }
         let ready = under.get("/v1/queues").await.json()["queues"][0]["ready"].clone();
-        assert!(ready.as_u64() >= Some(1), "what was told is there: {ready}");
+        assert!(
+            ready.as_u64() >= Some(1),
+            "what was answered is there: {ready}"
+        );
     }
     bulk.end().await;
     let last = json!({"lines": 7, "accepted": 4, "refused": 3, "done": true});
-    assert_eq!(bulk.told().await, last);
+    assert_eq!(bulk.reported().await, last);
 }
 
 #[tokio::test]
@@ -186,9 +189,9 @@ async fn a_body_of_a_hundred_mebibytes_takes_no_more_memory_than_its_parts() {
     let before = resident();
     for number in 1..=512_u64 {
         bulk.send(&line).await;
-        let told = bulk.told().await;
+        let reported = bulk.reported().await;
         assert_eq!(
-            (&told["line"], &told["verdict"]),
+            (&reported["line"], &reported["verdict"]),
             (&json!(number), &json!("full"))
         );
         let growth = resident().saturating_sub(before);
@@ -198,5 +201,5 @@ async fn a_body_of_a_hundred_mebibytes_takes_no_more_memory_than_its_parts() {
         );
     }
     bulk.end().await;
-    assert_eq!(bulk.told().await["refused"], 512);
+    assert_eq!(bulk.reported().await["refused"], 512);
 }

@@ -39,7 +39,7 @@ async fn fill(under: &Under, token: Option<&str>, from: u64) {
 }
 
 /// The status and the body, without instants and the id of the request.
-fn told(reply: &Reply) -> String {
+fn reported(reply: &Reply) -> String {
     let id = reply.headers["x-request-id"].to_str().expect("text");
     let body = reply.body.replace(id, "ID");
     let texts = body.split('"').map(|text| {
@@ -104,7 +104,7 @@ async fn forged_cursors_show_nothing_of_another_namespace() {
         for cursor in &forged {
             let path = format!("{list}&cursor={cursor}");
             let (there, nowhere) = (get(&filled, &path).await, get(&empty, &path).await);
-            assert_eq!(told(&there), told(&nowhere), "{path}");
+            assert_eq!(reported(&there), reported(&nowhere), "{path}");
             assert!([200, 422].contains(&there.status), "{path}: {there:?}");
         }
     }
@@ -116,7 +116,7 @@ async fn forged_cursors_show_nothing_of_another_namespace() {
             let body = body.to_string();
             let there = filled.send_as(OTHER, "POST", path, body.clone()).await;
             let nowhere = empty.send_as(OTHER, "POST", path, body.clone()).await;
-            assert_eq!(told(&there), told(&nowhere), "{path} {body}");
+            assert_eq!(reported(&there), reported(&nowhere), "{path} {body}");
             assert!(
                 [200, 422].contains(&there.status),
                 "{path} {body}: {there:?}"

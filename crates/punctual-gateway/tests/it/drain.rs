@@ -1,4 +1,4 @@
-//! The end of a gateway, and the next one: no request fails, nobody waits for nothing.
+//! The end of a gateway, and the next one: no request fails, no claim waits in vain.
 
 use std::io::ErrorKind::ConnectionRefused;
 use std::net::SocketAddr;
@@ -59,7 +59,7 @@ impl Producer {
         let is_last = answer
             .headers()
             .get("connection")
-            .is_some_and(|told| told == "close");
+            .is_some_and(|reported| reported == "close");
         answer.into_body().collect().await.expect("a body");
         self.kept = (!is_last).then_some(connection);
     }
@@ -155,7 +155,7 @@ async fn those_who_wait_are_answered_at_once_when_it_ends() {
         }
     };
     within(seconds(20), seen).await.expect("the claim arrives");
-    let under = Arc::into_inner(under).expect("nobody else has it");
+    let under = Arc::into_inner(under).expect("no other process has it");
     let (drained, answer, closed) = tokio::join!(
         under.serving.drain(seconds(20)),
         async {

@@ -43,7 +43,7 @@ async fn a_socket_without_a_good_token_is_closed() {
 }
 
 #[tokio::test]
-async fn watched_changes_are_told_and_others_not() {
+async fn watched_changes_are_sent_and_others_not() {
     let under = serve().await;
     let mut socket = hello(&under, READER).await;
     socket
@@ -70,7 +70,7 @@ async fn watched_changes_are_told_and_others_not() {
 }
 
 #[tokio::test]
-async fn another_namespace_is_not_told() {
+async fn changes_of_another_namespace_are_not_sent() {
     let under = serve().await;
     let mut socket = hello(&under, OTHER).await;
     socket.say(json!({"type": "watch"})).await;
@@ -78,13 +78,17 @@ async fn another_namespace_is_not_told() {
     put(&under, "mail").await;
     let own = json!({"queue": "own"}).to_string();
     under.send_as(OTHER, "POST", "/v1/jobs", own).await;
-    let told = socket.json().await;
-    assert_eq!(told["changes"].as_array().map(Vec::len), Some(1), "{told}");
-    assert_eq!(told["changes"][0]["queue"], "own");
+    let reported = socket.json().await;
+    assert_eq!(
+        reported["changes"].as_array().map(Vec::len),
+        Some(1),
+        "{reported}"
+    );
+    assert_eq!(reported["changes"][0]["queue"], "own");
 }
 
 #[tokio::test]
-async fn a_reader_that_missed_too_much_is_told_to_look_anew() {
+async fn a_reader_that_missed_too_much_is_asked_to_read_anew() {
     let under = serve().await;
     let mut socket = hello(&under, READER).await;
     socket.say(json!({"type": "watch"})).await;
@@ -105,7 +109,7 @@ async fn a_reader_that_missed_too_much_is_told_to_look_anew() {
 }
 
 #[tokio::test]
-async fn changes_to_other_states_than_the_watched_are_not_told() {
+async fn changes_to_states_that_are_not_watched_are_not_sent() {
     let under = serve().await;
     let mut socket = hello(&under, READER).await;
     let watch = json!({"type": "watch", "states": ["dead", "completed"]});
@@ -126,20 +130,20 @@ async fn changes_to_other_states_than_the_watched_are_not_told() {
         ended.push(json!([id, outcome]));
     }
     ended.remove(1);
-    let mut told = Vec::new();
-    while told.len() < ended.len() {
+    let mut reported = Vec::new();
+    while reported.len() < ended.len() {
         let frame = socket.json().await;
         let changes = frame["changes"]
             .as_array()
             .unwrap_or_else(|| panic!("{frame}"));
         assert!(!changes.is_empty(), "{frame}");
-        told.extend(
+        reported.extend(
             changes
                 .iter()
                 .map(|change| json!([change["id"], change["state"]])),
         );
     }
-    assert_eq!(told, ended);
+    assert_eq!(reported, ended);
 }
 
 /// Of the namespace that the tokens are for.
@@ -153,7 +157,7 @@ async fn put_many(under: &Under, count: usize) -> Vec<JobId> {
 }
 
 #[tokio::test]
-async fn of_a_flood_each_job_is_told_once_a_frame_as_it_is_then() {
+async fn in_a_flood_each_job_is_once_in_a_frame_as_it_is_then() {
     let under = serve().await;
     let mut socket = hello(&under, READER).await;
     socket.say(json!({"type": "watch"})).await;
@@ -172,7 +176,7 @@ async fn of_a_flood_each_job_is_told_once_a_frame_as_it_is_then() {
         let shop = Namespace::new("shop").expect("a name");
         under.engine.edit(&shop, edit).await.expect("edited");
     }
-    let (mut states, mut told, mut frames) = (BTreeMap::new(), 0, 0);
+    let (mut states, mut reported, mut frames) = (BTreeMap::new(), 0, 0);
     while states
         .values()
         .filter(|state| **state == "cancelled")
@@ -184,7 +188,7 @@ async fn of_a_flood_each_job_is_told_once_a_frame_as_it_is_then() {
             .as_array()
             .unwrap_or_else(|| panic!("{frame}"));
         frames += 1;
-        told += changes.len();
+        reported += changes.len();
         let in_frame: BTreeSet<_> = changes
             .iter()
             .map(|change| change["id"].to_string())
@@ -195,11 +199,14 @@ async fn of_a_flood_each_job_is_told_once_a_frame_as_it_is_then() {
             states.insert(change["id"].to_string(), state);
         }
     }
-    println!("{told} told in {frames} frames of {} changes", JOBS * 4);
+    println!(
+        "{reported} reported in {frames} frames of {} changes",
+        JOBS * 4
+    );
     assert_eq!(states.len(), JOBS);
     assert!(
-        told <= JOBS * frames && told < JOBS * 3,
-        "{told} in {frames}"
+        reported <= JOBS * frames && reported < JOBS * 3,
+        "{reported} in {frames}"
     );
 }
 
@@ -222,7 +229,7 @@ async fn an_open_socket_gets_resync_after_a_gap_and_continues() {
         frames.push(frame);
         assert!(
             frames.len() < 18,
-            "all of it was told, or kept for who did not read"
+            "all of it was sent, or kept for the slow reader"
         );
     };
     let id = put(&under, "after").await;
@@ -326,7 +333,7 @@ async fn a_drain_answers_what_is_under_way_on_a_socket_before_it_closes_it() {
         tokio::task::yield_now().await;
     }
     // It has begun, and waits for this.
-    assert!(within(millis(100), socket.hear()).await.is_none());
+    assert!(within(millis(100), socket.receive()).await.is_none());
     assert!(!drained.is_finished());
     engine.answer();
     let settled = socket.json().await;

@@ -14,8 +14,8 @@ const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schemathesis.to
 
 /// schemathesis makes requests from `/openapi.json`, good and bad ones, and holds what comes back
 /// against it: no 500, no status, type or shape that is not described, no bad request taken.
-/// Which good requests may be refused is told in words, not in the description; that strangers are
-/// refused has tests of its own, for here they would soon be asked to wait.
+/// Which good requests may be refused is written in words, not in the description; that outsiders
+/// are refused has tests of its own, for here they would soon be asked to wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_description_holds_whatever_is_sent() {
     let under = serve_in_real_time().await;

@@ -17,7 +17,7 @@ fn shop() -> Namespace {
     Namespace::new("shop").expect("a name")
 }
 
-/// A job is claimed for somebody who hangs up before the answer, which has not come yet.
+/// A job is claimed for a client that hangs up before the answer, which has not come yet.
 async fn hung_up(claim: &str) -> (Under, Arc<Standin>, JobId) {
     let clock = ManualClock::new(START);
     let engine = Arc::new(Standin::new(clock.clone()).holds(Verb::Claim));
@@ -27,11 +27,14 @@ async fn hung_up(claim: &str) -> (Under, Arc<Standin>, JobId) {
     engine.enqueue(&shop(), vec![job]).await.expect("a receipt");
     let mut stream = sent(&under, claim).await;
     engine.is_asked().await;
-    // The gateway closes too once it has heard that nobody listens.
+    // The gateway closes too once it knows that no client listens.
     stream.shutdown().await.expect("it is open");
-    let mut heard = Vec::new();
-    stream.read_to_end(&mut heard).await.expect("it is closed");
-    assert!(heard.is_empty(), "{heard:?}");
+    let mut received = Vec::new();
+    stream
+        .read_to_end(&mut received)
+        .await
+        .expect("it is closed");
+    assert!(received.is_empty(), "{received:?}");
     (under, engine, id)
 }
 
@@ -49,7 +52,7 @@ async fn sent(under: &Under, claim: &str) -> TcpStream {
 const PATIENT: Duration = seconds(10);
 
 #[tokio::test]
-async fn jobs_claimed_for_somebody_who_has_hung_up_are_handed_back() {
+async fn jobs_claimed_for_a_closed_connection_are_handed_back() {
     let (_under, engine, id) = hung_up(r#"{"queues":["a"]}"#).await;
     let state = async || {
         let got = engine.get(&shop(), vec![id.into()], false).await;
@@ -115,7 +118,7 @@ async fn a_claim_that_may_come_again_gets_its_lease_then() {
     let claim = r#"{"queues":["a"],"nonce":"00000000000000aa",
         "worker":{"id":"0f1e2d3c-0000-4000-8000-000000000001"}}"#;
     let (under, engine, _) = hung_up(claim).await;
-    // One answer: nobody else waits for the first.
+    // One answer: no other claim waits for the first.
     engine.answer();
     let again = within(PATIENT, under.send_as(WORKER, "POST", "/v1/claims", claim)).await;
     let lease = again.expect("an answer").json();

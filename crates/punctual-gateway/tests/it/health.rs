@@ -20,14 +20,14 @@ async fn asked(under: &Under, token: &str) -> (u16, Value) {
     (reply.status, reply.json())
 }
 
-async fn stranger(under: &Under) -> (u16, Value) {
+async fn outsider(under: &Under) -> (u16, Value) {
     let nameless = [("host", "localhost")];
     let reply = under.send_with(&nameless, "GET", "/healthz", "").await;
     (reply.status, reply.json())
 }
 
-fn problems(told: &Value) -> String {
-    told["problems"].to_string()
+fn problems(reported: &Value) -> String {
+    reported["problems"].to_string()
 }
 
 #[tokio::test]
@@ -47,21 +47,21 @@ async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
     };
     for age in [0, 60] {
         engine.feels(maintenance(age, None));
-        assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
+        assert_eq!(outsider(&under).await, (200, json!({"ok": true})));
     }
     engine.feels(maintenance(61, None));
-    assert_eq!(stranger(&under).await, (503, json!({"ok": false})));
-    let (status, told) = asked(&under, OPERATOR).await;
+    assert_eq!(outsider(&under).await, (503, json!({"ok": false})));
+    let (status, reported) = asked(&under, OPERATOR).await;
     assert_eq!(status, 503);
     assert!(
-        problems(&told).contains("loop maintenance has not run for 61s"),
-        "{told}"
+        problems(&reported).contains("loop maintenance has not run for 61s"),
+        "{reported}"
     );
     let loops = json!([{"name": "maintenance", "age_ms": 61_000, "restarts": 2}]);
-    assert_eq!(told["loops"], loops);
-    let (status, told) = asked(&under, READER).await;
+    assert_eq!(reported["loops"], loops);
+    let (status, reported) = asked(&under, READER).await;
     assert_eq!(status, 503);
-    assert!(!problems(&told).contains("maintenance"), "{told}");
+    assert!(!problems(&reported).contains("maintenance"), "{reported}");
     let metrics = under.send_as(OPERATOR, "GET", "/metrics", "").await.body;
     assert!(metrics.contains("punctual_healthy 0"), "{metrics}");
 
@@ -70,11 +70,15 @@ async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
         61,
         Some("loop maintenance is at the same work for 61s"),
     ));
-    let (_, told) = asked(&under, OPERATOR).await;
-    assert_eq!(told["problems"].as_array().map(Vec::len), Some(1), "{told}");
+    let (_, reported) = asked(&under, OPERATOR).await;
+    assert_eq!(
+        reported["problems"].as_array().map(Vec::len),
+        Some(1),
+        "{reported}"
+    );
 
     engine.feels(maintenance(3, None));
-    assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
+    assert_eq!(outsider(&under).await, (200, json!({"ok": true})));
 }
 
 #[tokio::test]
@@ -83,12 +87,12 @@ async fn a_silent_engine_is_unhealthy_within_seconds_until_it_answers() {
     let engine = Arc::new(Standin::new(clock.clone()).holds(Verb::Info));
     let under = serve_engine(engine.clone(), clock).await;
     let watch = Stopwatch::start();
-    let (status, told) = asked(&under, OPERATOR).await;
+    let (status, reported) = asked(&under, OPERATOR).await;
     println!("red after {:?}", watch.elapsed());
-    assert_eq!((status, &told["ok"]), (503, &json!(false)));
+    assert_eq!((status, &reported["ok"]), (503, &json!(false)));
     assert!(
-        problems(&told).contains("the engine does not answer"),
-        "{told}"
+        problems(&reported).contains("the engine does not answer"),
+        "{reported}"
     );
     engine.answer();
     assert_eq!(asked(&under, OPERATOR).await.0, 200);
@@ -119,7 +123,7 @@ async fn a_loop_that_panics_is_a_problem_until_it_is_restarted() {
     ]);
     let under = serving(|engine| Gateway::new(engine, all).maintenance(health)).await;
     let becomes = async |wanted: u16| {
-        let looking = async { while stranger(&under).await.0 != wanted {} };
+        let looking = async { while outsider(&under).await.0 != wanted {} };
         let is_so = within(seconds(20), looking).await;
         is_so.unwrap_or_else(|| panic!("it does not become {wanted}"));
     };
@@ -128,20 +132,20 @@ async fn a_loop_that_panics_is_a_problem_until_it_is_restarted() {
         becomes(200).await;
         steps.add_permits(1);
         becomes(503).await;
-        let (_, told) = asked(&under, ADMIN).await;
+        let (_, reported) = asked(&under, ADMIN).await;
         assert!(
-            problems(&told).contains("injected ended and was restarted"),
-            "{told}"
+            problems(&reported).contains("injected ended and was restarted"),
+            "{reported}"
         );
-        assert!(!told.to_string().contains("s3cr3t"), "{told}");
-        assert_eq!(told["loops"][0]["name"], "injected", "{told}");
-        assert_eq!(told["loops"][0]["restarts"], restarts, "{told}");
-        // Nobody is told which namespaces there are.
-        let (_, told) = asked(&under, OTHER).await;
-        assert!(!told.to_string().contains("shop"), "{told}");
-        assert!(!problems(&told).contains("injected"), "{told}");
-        let (_, told) = asked(&under, OPERATOR).await;
-        assert!(!problems(&told).contains("injected"), "{told}");
+        assert!(!reported.to_string().contains("s3cr3t"), "{reported}");
+        assert_eq!(reported["loops"][0]["name"], "injected", "{reported}");
+        assert_eq!(reported["loops"][0]["restarts"], restarts, "{reported}");
+        // No answer names the namespaces.
+        let (_, reported) = asked(&under, OTHER).await;
+        assert!(!reported.to_string().contains("shop"), "{reported}");
+        assert!(!problems(&reported).contains("injected"), "{reported}");
+        let (_, reported) = asked(&under, OPERATOR).await;
+        assert!(!problems(&reported).contains("injected"), "{reported}");
     }
     steps.add_permits(1);
     becomes(200).await;
@@ -175,8 +179,8 @@ async fn until(under: &Under, what: &str, fact: impl Fn(u16, &str) -> bool) {
     let mut last = (0, String::new());
     let looking = async {
         loop {
-            let (status, told) = asked(under, ADMIN).await;
-            last = (status, problems(&told));
+            let (status, reported) = asked(under, ADMIN).await;
+            last = (status, problems(&reported));
             if fact(last.0, &last.1) {
                 return;
             }
@@ -191,15 +195,15 @@ async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_hangs()
     let engine = Arc::new(Standin::new(ManualClock::new(START)).holds(Verb::Stats));
     let (under, maintenance) = with_all_duties(&engine, Some(millis(1))).await;
     for name in BESIDE {
-        let told = format!("loop {name} has not run");
-        let is_red = |status, problems: &str| status == 503 && problems.contains(&told);
-        until(&under, &told, is_red).await;
+        let reported = format!("loop {name} has not run");
+        let is_red = |status, problems: &str| status == 503 && problems.contains(&reported);
+        until(&under, &reported, is_red).await;
     }
     engine.answer_all();
     let is_green = |_, problems: &str| BESIDE.iter().all(|name| !problems.contains(name));
     until(&under, "well", is_green).await;
     let ended = within(seconds(20), maintenance.end()).await;
-    ended.expect("who is told to end ends");
+    ended.expect("a process that is asked to end ends");
 }
 
 #[tokio::test]
@@ -208,14 +212,14 @@ async fn each_dead_background_loop_of_serve_is_a_named_problem() {
     engine.panics(true);
     let (under, maintenance) = with_all_duties(&engine, None).await;
     for name in BESIDE {
-        let told = format!("{name} ended and was restarted");
-        let is_red = |status, problems: &str| status == 503 && problems.contains(&told);
-        until(&under, &told, is_red).await;
+        let reported = format!("{name} ended and was restarted");
+        let is_red = |status, problems: &str| status == 503 && problems.contains(&reported);
+        until(&under, &reported, is_red).await;
     }
     engine.panics(false);
     until(&under, "green", |status, _| status == 200).await;
     let ended = within(seconds(20), maintenance.end()).await;
-    ended.expect("who is told to end ends");
+    ended.expect("a process that is asked to end ends");
 }
 
 #[tokio::test]
@@ -238,16 +242,16 @@ async fn a_due_queue_that_workers_do_not_serve_is_a_problem() {
     }
     clock.advance(seconds(3));
     assert_eq!(asks().await, 0);
-    assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
-    let (status, told) = asked(&under, ADMIN).await;
+    assert_eq!(outsider(&under).await, (200, json!({"ok": true})));
+    let (status, reported) = asked(&under, ADMIN).await;
     assert_eq!(
-        (status, told["problems"].as_array().map(Vec::len)),
+        (status, reported["problems"].as_array().map(Vec::len)),
         (200, Some(1)),
-        "{told}"
+        "{reported}"
     );
-    assert!(problems(&told).contains("queue mail"), "{told}");
+    assert!(problems(&reported).contains("queue mail"), "{reported}");
     engine.starves(false);
     assert_eq!(asks().await, 1);
     assert_eq!(problems(&asked(&under, ADMIN).await.1), "[]");
-    assert_eq!(stranger(&under).await, (200, json!({"ok": true})));
+    assert_eq!(outsider(&under).await, (200, json!({"ok": true})));
 }

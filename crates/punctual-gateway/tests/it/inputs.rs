@@ -1,4 +1,4 @@
-//! What nobody sends by mistake: bodies without an end, tokens without a bound, sockets that are
+//! What no client sends by mistake: bodies without an end, tokens without a bound, sockets that are
 //! silent.
 
 use std::time::Duration;
@@ -116,7 +116,7 @@ async fn a_token_of_a_mebibyte_is_refused_and_others_are_served() {
 async fn a_socket_that_says_nothing_is_closed_after_five_seconds() {
     let under = serve().await;
     let mut socket = under.socket().await;
-    // A ping keeps a connection alive, but tells nobody who it is.
+    // A ping keeps a connection alive, but authenticates no client.
     let ping = Message::Ping(Default::default());
     socket.0.send(ping).await.expect("sent");
     let answer = socket.0.next().await;
@@ -150,8 +150,8 @@ async fn a_socket_of_another_site_or_name_is_refused_before_its_upgrade() {
             Err(Error::Http(refused)) => {
                 assert_eq!(refused.status(), 403, "{host} {origin}");
                 let body = refused.into_body().unwrap_or_default();
-                let told = String::from_utf8_lossy(&body);
-                assert!(!code.is_empty() && told.contains(code), "{told}");
+                let reported = String::from_utf8_lossy(&body);
+                assert!(!code.is_empty() && reported.contains(code), "{reported}");
             }
             Err(error) => panic!("{host} {origin}: {error}"),
         }
@@ -173,8 +173,8 @@ async fn numbers_out_of_all_range_are_refused_with_the_range() {
         let reply = under.get(path).await;
         assert_eq!(reply.status, 422, "{path}: {reply:?}");
     }
-    let told = under.get("/v1/jobs?limit=1000000000").await.body;
-    assert!(told.contains("1 to 200"), "{told}");
+    let reported = under.get("/v1/jobs?limit=1000000000").await.body;
+    assert!(reported.contains("1 to 200"), "{reported}");
 }
 
 /// In 200 KiB of `a` such an expression would be looked for until the sun is out.
@@ -248,7 +248,8 @@ async fn a_body_that_is_slow_is_taken_within_its_time() {
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
 }
 
-/// It says that somebody is there: who waits can tell that from a connection that is dead.
+/// It says that the gateway is there: a waiting client can distinguish that from a connection that
+/// is dead.
 #[tokio::test]
 async fn a_wait_of_an_engine_elsewhere_is_not_silent_for_long() {
     let under = serve().await;

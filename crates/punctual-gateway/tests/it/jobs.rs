@@ -218,7 +218,7 @@ async fn edits_by_filter_say_first_what_they_would_do() {
 }
 
 #[tokio::test]
-async fn queues_are_paused_told_and_purged() {
+async fn queues_are_paused_listed_and_purged() {
     let under = serve().await;
     under.send("POST", "/v1/jobs", r#"{"queue":"a"}"#).await;
     let paused = under
@@ -242,11 +242,16 @@ async fn queues_are_paused_told_and_purged() {
         settings,
         json!({"queue": "a", "on_full": "refuse", "version": 0})
     );
-    let told = json!({"queue": "a", "max_pending": 1, "version": 0}).to_string();
-    let written = under.send("PUT", "/v1/queues/settings", told.clone()).await;
+    let reported = json!({"queue": "a", "max_pending": 1, "version": 0}).to_string();
+    let written = under
+        .send("PUT", "/v1/queues/settings", reported.clone())
+        .await;
     assert_eq!(written.status, 200, "{written:?}");
     assert_eq!(
-        under.send("PUT", "/v1/queues/settings", told).await.code(),
+        under
+            .send("PUT", "/v1/queues/settings", reported)
+            .await
+            .code(),
         "version_conflict"
     );
     let full = under.send("POST", "/v1/jobs", r#"{"queue":"a"}"#).await;

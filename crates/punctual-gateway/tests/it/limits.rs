@@ -24,7 +24,7 @@ async fn raw(under: &Under, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn bad_input_is_told_apart() {
+async fn bad_input_is_distinguished() {
     let under = serve().await;
     let long = json!({"queue": "a".repeat(129)}).to_string();
     let cases = [
@@ -112,10 +112,10 @@ async fn an_unknown_route_is_404_and_an_unknown_method_405_with_allow() {
     ] {
         let reply = under.send(method, path, "{}").await;
         assert_eq!((reply.status, &*reply.code()), (405, "method_not_allowed"));
-        let told = reply.headers.get("allow").expect("those it has");
-        let mut told: Vec<_> = told.to_str().expect("text").split(',').collect();
-        told.sort_unstable();
-        assert_eq!(told.join(","), allowed, "{method} {path}");
+        let reported = reply.headers.get("allow").expect("those it has");
+        let mut reported: Vec<_> = reported.to_str().expect("text").split(',').collect();
+        reported.sort_unstable();
+        assert_eq!(reported.join(","), allowed, "{method} {path}");
     }
 }
 
@@ -280,7 +280,7 @@ async fn sockets_are_connections_as_others_are() {
 }
 
 #[tokio::test]
-async fn a_reader_of_events_that_takes_nothing_is_dropped_and_others_are_told() {
+async fn a_reader_of_events_that_takes_nothing_is_dropped_alone() {
     let mut limits = GatewayLimits::default();
     limits.reader = millis(200);
     let under = serving(|engine| Gateway::new(engine, Tokens::open()).limits(limits)).await;
@@ -305,7 +305,7 @@ async fn a_reader_of_events_that_takes_nothing_is_dropped_and_others_are_told() 
     let dropped = async {
         while sockets().await != "1" {
             under.send("POST", "/v1/jobs", batch.clone()).await;
-            // One who reads is told, or told to look again; frames are never kept for it.
+            // A reader gets them, or is asked to read again; frames are never kept for it.
             assert!(quick.json().await["cursor"].is_number());
         }
     };

@@ -47,8 +47,8 @@ async fn a_queue_without_a_state_is_listed_state_by_state_only() {
     assert_eq!(page["examined"], 20, "{page}");
     for limit in [1, 3, 7] {
         let (ids, answers) = walk(&under, &format!("queue=mail&limit={limit}")).await;
-        let told: BTreeSet<_> = ids.iter().collect();
-        assert_eq!((ids.len(), told.len()), (20, 20), "limit {limit}");
+        let reported: BTreeSet<_> = ids.iter().collect();
+        assert_eq!((ids.len(), reported.len()), (20, 20), "limit {limit}");
         assert!(answers >= 20 / limit, "limit {limit}: {answers} answers");
     }
     for strange in ["", "AA", "_w", "Bw"] {
@@ -80,7 +80,7 @@ async fn a_thousand_jobs_come_at_once_without_their_payloads() {
 }
 
 #[tokio::test]
-async fn a_scan_looks_at_a_bounded_number_and_says_so() {
+async fn a_scan_examines_a_bounded_number_and_says_so() {
     let under = serve().await;
     for _ in 0..3 {
         let jobs = vec![json!({"queue": "other", "payload": "x"}); 1_000];
@@ -114,7 +114,7 @@ async fn follow_ups_name_the_job_whose_settle_put_them_in_and_are_found_by_it() 
             {"enqueue": {"queue": "named", "id": chosen}},
             {"enqueue": {"queue": "of-another", "headers": {"Punctual-Parent": other}}},
             {"enqueue": {"queue": "full", "headers": full}}])),
-        // Who chose the id means one job, whoever causes it first.
+        // The client that chose the id means one job, whichever call causes it first.
         ends(other, json!([{"enqueue": {"queue": "next"}}, {"enqueue": {"queue": "named", "id": chosen}}]))]}]});
     let settled = under
         .send("POST", "/v1/settlements", settle.to_string())
@@ -131,7 +131,7 @@ async fn follow_ups_name_the_job_whose_settle_put_them_in_and_are_found_by_it() 
         "{settled}"
     );
 
-    // They lie among more than one answer looks at.
+    // They lie among more than one answer examines.
     let crowd = json!(vec![json!({"queue": "other"}); 1_000]).to_string();
     for _ in 0..2 {
         under.send("POST", "/v1/jobs", crowd.clone()).await;
@@ -145,14 +145,14 @@ async fn follow_ups_name_the_job_whose_settle_put_them_in_and_are_found_by_it() 
     assert_eq!(found(parent).await, first[..3].iter().cloned().collect());
     let of_other = [second[0].clone(), first[3].clone()];
     assert_eq!(found(other).await, of_other.into_iter().collect());
-    let told = under.get(&format!("/v1/jobs/{}", first[0])).await.json();
-    assert_eq!(told["headers"], json!({"punctual-parent": parent}));
+    let reported = under.get(&format!("/v1/jobs/{}", first[0])).await.json();
+    assert_eq!(reported["headers"], json!({"punctual-parent": parent}));
     for (child, headers) in [
         (&first[2], json!({"punctual-parent": parent})),
         (&first[4], full),
     ] {
-        let told = under.get(&format!("/v1/jobs/{child}")).await.json();
-        assert_eq!(told["headers"], headers, "{told}");
+        let reported = under.get(&format!("/v1/jobs/{child}")).await.json();
+        assert_eq!(reported["headers"], headers, "{reported}");
     }
     let narrowed = walk(
         &under,
@@ -217,7 +217,7 @@ async fn what_the_client_has_is_not_sent_again_until_it_changes() {
         text.contains("punctual_http_requests_total{status=\"3xx\"} 22"),
         "{text}"
     );
-    // Of another namespace it tells nothing.
+    // Of another namespace it shows nothing.
     let others = under.send_as(OTHER, "GET", path, "").await;
     assert_eq!(others.status, 200);
 }

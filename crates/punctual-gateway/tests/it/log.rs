@@ -35,10 +35,10 @@ async fn failing(kind: ErrorKind) -> (Under, Log, DefaultGuard) {
     (under, log, keeps)
 }
 
-/// Found by its id, with what is known, and nothing that nobody shall read.
+/// Found by its id, with what is known, and nothing that is secret.
 fn check(errors: &[String], id: &str, request: [&str; 2]) {
     let [line] = errors else {
-        panic!("not told once: {errors:?}");
+        panic!("not logged once: {errors:?}");
     };
     let [method, path] = request;
     for part in [
@@ -87,7 +87,7 @@ async fn what_failed_within_a_stream_is_found_by_the_id_of_its_answer() {
     assert!(!reply.body.contains(CAUSE), "{reply:?}");
 }
 
-/// What a worker on a socket is told that extends a lease.
+/// What a worker on a socket is answered that extends a lease.
 async fn extends_on_a_socket(under: &Under, token: &str) -> Value {
     let mut socket = under.socket().await;
     socket.say(json!({"type": "hello", "token": token})).await;
@@ -107,7 +107,7 @@ async fn what_failed_on_a_socket_is_found_by_the_id_of_its_answer() {
     check(&failures(&log), id, ["GET", "/v1/events"]);
 }
 
-/// What a program that speaks calls is told, and what is logged of it.
+/// What a program that speaks calls is answered, and what is logged of it.
 async fn called(under: &Under, token: &str) -> Error {
     let authorization = format!("Bearer {token}");
     let headers = [
@@ -153,7 +153,7 @@ async fn only_the_operator_sees_the_text_of_the_engine() {
         check(&failures(&log), id, ["POST", "/v1/calls"]);
         let error = called(&under, operator).await;
         assert!(error.message().contains(CAUSE), "{error}");
-        told_everywhere(&under, operator).await;
+        reported_everywhere(&under, operator).await;
 
         let authorization = format!("Bearer {ADMIN}");
         let headers = [("host", "localhost"), ("authorization", &*authorization)];
@@ -168,14 +168,14 @@ async fn only_the_operator_sees_the_text_of_the_engine() {
             assert_eq!(reply.status, 200, "{path}");
             assert!(!reply.body.contains(CAUSE), "{path}: {reply:?}");
         }
-        let told = extends_on_a_socket(&under, ADMIN).await;
-        assert_eq!(told["error"]["code"], kind.code(), "{told}");
-        assert!(!told.to_string().contains(CAUSE), "{told}");
+        let reported = extends_on_a_socket(&under, ADMIN).await;
+        assert_eq!(reported["error"]["code"], kind.code(), "{reported}");
+        assert!(!reported.to_string().contains(CAUSE), "{reported}");
     }
 }
 
 /// Who runs the gateway reads the cause where the failure is, by every way.
-async fn told_everywhere(under: &Under, operator: &str) {
+async fn reported_everywhere(under: &Under, operator: &str) {
     let authorization = format!("Bearer {operator}");
     let headers = |content_type| {
         let fixed = [("host", "localhost"), ("content-type", content_type)];
@@ -201,13 +201,13 @@ async fn told_everywhere(under: &Under, operator: &str) {
             "{path}: {error}"
         );
     }
-    let told = extends_on_a_socket(under, operator).await;
-    let cause = told["error"]["cause"].to_string();
-    assert!(cause.contains(CAUSE), "{told}");
+    let reported = extends_on_a_socket(under, operator).await;
+    let cause = reported["error"]["cause"].to_string();
+    assert!(cause.contains(CAUSE), "{reported}");
 }
 
 #[tokio::test]
-async fn what_a_program_was_told_of_the_engine_stands_in_the_log_once_a_spell() {
+async fn an_engine_error_of_a_program_is_logged_once_an_episode() {
     let operator = "operator-and-admin-0001";
     let all = tokens(&[format!("{operator} shop admin,operator")]);
     let engine = Arc::new(Standin::new(ManualClock::new(START)));
@@ -228,7 +228,7 @@ async fn what_a_program_was_told_of_the_engine_stands_in_the_log_once_a_spell() 
         );
         assert!(!errors[0].contains(SECRET), "{errors:?}");
     }
-    // What was wrong with a call is nobody's but who called.
+    // What was wrong with a call is of the caller alone.
     engine.fail(ErrorKind::NotFound, CAUSE);
     let log = Log::default();
     let _keeps = log.keep();
@@ -237,7 +237,7 @@ async fn what_a_program_was_told_of_the_engine_stands_in_the_log_once_a_spell() 
 }
 
 #[tokio::test]
-async fn another_cause_under_the_same_code_is_told_too() {
+async fn another_cause_under_the_same_code_is_logged_too() {
     let log = Log::default();
     let _keeps = log.keep();
     let clock = ManualClock::new(START);
@@ -259,7 +259,7 @@ async fn another_cause_under_the_same_code_is_told_too() {
 }
 
 #[tokio::test]
-async fn of_many_sockets_that_cannot_be_told_changes_one_is_logged() {
+async fn of_many_sockets_that_miss_changes_one_is_logged() {
     let log = Log::default();
     let _keeps = log.keep();
     let clock = ManualClock::new(START);
@@ -278,19 +278,19 @@ async fn of_many_sockets_that_cannot_be_told_changes_one_is_logged() {
     let jobs = vec![NewJob::new("mail", SECRET)];
     engine.enqueue(&shop, jobs).await.expect("it is taken");
     engine.fail(ErrorKind::EngineUnavailable, CAUSE);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let telling = async {
-        while told.len() < 5 {
+        while reported.len() < 5 {
             let lines = log.lines().into_iter();
-            told.extend(lines.filter(|line| line.contains("the change feed failed")));
+            reported.extend(lines.filter(|line| line.contains("the change feed failed")));
             yield_now().await;
         }
     };
     let in_time = within(seconds(20), telling).await;
     in_time.expect("each asks, and is refused");
-    let warned = told.iter().filter(|line| line.starts_with("WARN"));
-    assert_eq!(warned.count(), 1, "{told:?}");
-    // They are no requests: the first of those is told all the same, with its id.
+    let warned = reported.iter().filter(|line| line.starts_with("WARN"));
+    assert_eq!(warned.count(), 1, "{reported:?}");
+    // They are no requests: the first of those is logged all the same, with its id.
     let job = json!({"queue": "mail", "payload": SECRET}).to_string();
     let reply = under.send("POST", "/v1/jobs", job).await;
     let id = reply.headers["x-request-id"].to_str().expect("text");
@@ -298,7 +298,7 @@ async fn of_many_sockets_that_cannot_be_told_changes_one_is_logged() {
 }
 
 #[tokio::test]
-async fn what_was_wrong_with_a_request_is_not_told_to_the_log() {
+async fn what_was_wrong_with_a_request_is_not_logged() {
     let (under, log, _keeps) = failing(ErrorKind::NotFound).await;
     let job = json!({"queue": "mail", "payload": SECRET}).to_string();
     assert_eq!(under.send("POST", "/v1/jobs", job).await.status, 404);
@@ -308,7 +308,7 @@ async fn what_was_wrong_with_a_request_is_not_told_to_the_log() {
 #[tokio::test]
 async fn equal_failures_are_logged_once_and_then_counted() {
     let job = json!({"queue": "mail", "payload": SECRET}).to_string();
-    for (kind, told) in [
+    for (kind, reported) in [
         (ErrorKind::EngineUnavailable, 1),
         (ErrorKind::EngineFull, 1),
         // Of what is broken each may be another thing.
@@ -322,11 +322,11 @@ async fn equal_failures_are_logged_once_and_then_counted() {
             assert_eq!(reply.status, first.status);
         }
         let errors = failures(&log);
-        assert_eq!(errors.len(), told, "{kind:?}: {errors:?}");
+        assert_eq!(errors.len(), reported, "{kind:?}: {errors:?}");
         let id = first.headers["x-request-id"].to_str().expect("text");
         check(&errors[..1], id, ["POST", "/v1/jobs"]);
         // Nor is what comes by the other ways.
-        if told == 1 {
+        if reported == 1 {
             let authorization = format!("Bearer {ADMIN}");
             let headers = [
                 ("host", "localhost"),
@@ -340,7 +340,7 @@ async fn equal_failures_are_logged_once_and_then_counted() {
 }
 
 #[tokio::test]
-async fn nothing_of_what_is_said_on_a_socket_is_told_to_the_log_at_any_level() {
+async fn nothing_said_on_a_socket_is_logged_at_any_level() {
     let log = Log::default();
     let _keeps = log.keep();
     let under = serve().await;

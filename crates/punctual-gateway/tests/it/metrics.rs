@@ -59,7 +59,7 @@ fn sum(families: &[Value], name: &str, labels: &Value) -> f64 {
 }
 
 #[tokio::test]
-async fn metrics_tell_what_happened_to_a_parser_that_is_not_ours() {
+async fn metrics_are_read_by_a_parser_that_is_not_ours() {
     let under = serve().await;
     let three = json!([{"queue": "mail"}, {"queue": "mail"}, {"queue": "mail", "delay": "1h"}]);
     under.send("POST", "/v1/jobs", three.to_string()).await;
@@ -162,8 +162,8 @@ async fn metrics_without_an_engine_show_the_process_as_unhealthy() {
     ] {
         assert_eq!(sum(&families, name, &labels), value, "{name}{labels}");
     }
-    let told = |name: &str| families.iter().any(|family| family["name"] == name);
-    assert!(!told("punctual_jobs"), "what is not known is left out");
+    let reported = |name: &str| families.iter().any(|family| family["name"] == name);
+    assert!(!reported("punctual_jobs"), "what is not known is left out");
 }
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn a_thousand_queues_are_a_hundred_by_name_and_one_other() {
     }
     assert!(
         names("punctual_jobs").contains("q999"),
-        "the fullest is told by name"
+        "the fullest is reported by name"
     );
     assert_eq!(sum(&families, "punctual_jobs", &json!({})), 1_004.0);
     assert_eq!(
@@ -230,9 +230,12 @@ async fn a_queue_is_late_while_a_due_job_waits_and_a_worker_is_free() {
     under.send("POST", "/v1/claims", claim(0)).await;
     assert_eq!(under.get("/healthz").await.status, 200);
     under.clock.advance(seconds(3));
-    let told = under.get("/healthz").await;
-    assert_eq!((told.status, &told.json()["ok"]), (200, &json!(true)));
-    let problem = told.json()["problems"][0].to_string();
+    let reported = under.get("/healthz").await;
+    assert_eq!(
+        (reported.status, &reported.json()["ok"]),
+        (200, &json!(true))
+    );
+    let problem = reported.json()["problems"][0].to_string();
     assert!(
         problem.contains("queue mail") && problem.contains("free"),
         "{problem}"
@@ -245,9 +248,9 @@ async fn a_queue_is_late_while_a_due_job_waits_and_a_worker_is_free() {
     assert_eq!(late().await, 1.0);
     for path in ["/healthz", "/readyz"] {
         let nameless = [("host", "localhost")];
-        let stranger = under.send_with(&nameless, "GET", path, "").await;
+        let outsider = under.send_with(&nameless, "GET", path, "").await;
         assert_eq!(
-            (stranger.status, stranger.json()),
+            (outsider.status, outsider.json()),
             (200, json!({"ok": true}))
         );
     }
@@ -287,8 +290,8 @@ async fn leases_of_a_worker_that_reports_nothing_are_its_busy_slots() {
         let shown =
             workers.map(|seen| json!([seen["slots"], seen["busy"], seen["free"], seen["leased"]]));
         assert!(shown.collect::<Vec<_>>().contains(&counts), "{stats}");
-        let told = under.get("/healthz").await.json();
-        assert_eq!(told["problems"], json!([]), "{told}");
+        let reported = under.get("/healthz").await.json();
+        assert_eq!(reported["problems"], json!([]), "{reported}");
         let families = scrape(&under).await;
         assert_eq!(sum(&families, "punctual_queue_late", &json!({})), 0.0);
     }

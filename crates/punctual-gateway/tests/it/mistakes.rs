@@ -6,8 +6,8 @@ use crate::support::{ADMIN, Reply, Under, serve};
 
 const ID: &str = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
 
-/// Each is told by code, and names what is wrong and what to do about it.
-fn assert_told(reply: &Reply, status: u16, code: &str, message: &str, hint: &str) {
+/// Each has a code, and names what is wrong and what to do about it.
+fn assert_reported(reply: &Reply, status: u16, code: &str, message: &str, hint: &str) {
     let error = &reply.json()["error"];
     let text = |name: &str| error[name].as_str().unwrap_or_default();
     assert_eq!((reply.status, text("code")), (status, code), "{error}");
@@ -76,7 +76,7 @@ async fn mistakes_in_jobs_get_a_message_and_a_hint() {
         ),
     ] {
         let reply = under.send(method, path, body.to_owned()).await;
-        assert_told(&reply, status, code, message, hint);
+        assert_reported(&reply, status, code, message, hint);
     }
 }
 
@@ -168,7 +168,7 @@ async fn mistakes_in_routes_get_a_message_and_a_hint() {
         ),
     ] {
         let reply = under.send(method, path, body.to_owned()).await;
-        assert_told(&reply, status, code, message, hint);
+        assert_reported(&reply, status, code, message, hint);
     }
 }
 
@@ -185,7 +185,7 @@ async fn a_wrong_token_gets_a_message_and_a_hint() {
         let reply = under
             .send_with(headers, "POST", "/v1/jobs", r#"{"queue":"a"}"#)
             .await;
-        assert_told(
+        assert_reported(
             &reply,
             401,
             "unauthorized",
@@ -196,14 +196,14 @@ async fn a_wrong_token_gets_a_message_and_a_hint() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_to_a_job_is_told_with_what_can() {
+async fn a_refused_change_of_a_job_says_what_is_possible() {
     let under = serve().await;
     let path = format!("/v1/jobs/{ID}");
     let body = format!(r#"{{"queue":"a","id":"{ID}","delay":"1h"}}"#);
     assert_eq!(under.send("POST", "/v1/jobs", body).await.status, 201);
     let redrive = r#"{"redrive":true}"#;
     let reply = under.send("PATCH", &path, redrive).await;
-    assert_told(&reply, 409, "wrong_state", "scheduled", "run it now");
+    assert_reported(&reply, 409, "wrong_state", "scheduled", "run it now");
     assert_eq!(
         under
             .send("PATCH", &path, r#"{"run_now":true}"#)
@@ -214,7 +214,7 @@ async fn what_cannot_be_done_to_a_job_is_told_with_what_can() {
     let claim = r#"{"queues":["a"]}"#;
     assert_eq!(under.send("POST", "/v1/claims", claim).await.status, 200);
     let reply = under.send("PATCH", &path, redrive).await;
-    assert_told(&reply, 409, "job_active", "running", "cancel");
+    assert_reported(&reply, 409, "job_active", "running", "cancel");
 }
 
 /// The first JSON below a heading of the page.
@@ -271,12 +271,12 @@ async fn a_refused_change_of_one_job_says_when_it_was_refused() {
         } else {
             ""
         };
-        let told = under.send(method, &path, body).await;
-        assert_eq!(told.status, status, "{method} {path}: {told:?}");
+        let reported = under.send(method, &path, body).await;
+        assert_eq!(reported.status, status, "{method} {path}: {reported:?}");
         assert_eq!(
-            told.json()["error"]["now"],
+            reported.json()["error"]["now"],
             now,
-            "{method} {path}: {told:?}"
+            "{method} {path}: {reported:?}"
         );
     }
 }

@@ -12,8 +12,8 @@ async fn send(under: &Under, method: &str, path: &str, body: Value) -> Value {
 
 async fn claim(under: &Under, queue: &str) -> usize {
     let claim = json!({"queues": [queue], "limit": 10, "lease_duration": "10m"});
-    let told = send(under, "POST", "/v1/claims", claim).await;
-    let leases = told["leases"].as_array().cloned().unwrap_or_default();
+    let reported = send(under, "POST", "/v1/claims", claim).await;
+    let leases = reported["leases"].as_array().cloned().unwrap_or_default();
     let jobs = |lease: &Value| lease["jobs"].as_array().map_or(0, Vec::len);
     leases.iter().map(jobs).sum()
 }
@@ -32,12 +32,12 @@ async fn a_named_limit_holds_over_two_queues_and_is_shown() {
     }
     assert_eq!(claim(&under, "mail").await, 2);
     assert_eq!(claim(&under, "alerts").await, 0);
-    let told = under.get("/v1/limits").await.json();
+    let reported = under.get("/v1/limits").await.json();
     let of_key = json!({
         "name": "smtp:a", "concurrency": 2, "rate": rate, "set_by": "smtp", "active": 2,
         "waiting": 2, "closed": "concurrency"
     });
-    assert_eq!(told["limits"][1], of_key, "{told}");
+    assert_eq!(reported["limits"][1], of_key, "{reported}");
     assert_eq!(under.get("/v1/limits/smtp%3Aa").await.json(), of_key);
     let part = under.get("/v1/limits?limit=1").await.json();
     assert_eq!(part["next"], "smtp");
@@ -50,11 +50,11 @@ async fn a_named_limit_holds_over_two_queues_and_is_shown() {
         (&json!(["smtp:a"]), &json!(5))
     );
     let id = job["id"].as_str().expect("an id");
-    let told = under
+    let reported = under
         .get(&format!("/v1/jobs/{id}?explain=true"))
         .await
         .json();
-    let reasons = told["explain"].as_array().cloned().unwrap_or_default();
+    let reasons = reported["explain"].as_array().cloned().unwrap_or_default();
     let full = reasons
         .iter()
         .find(|one| one["reason"] == "limit_concurrency_reached")
@@ -79,10 +79,10 @@ async fn a_full_limit_refuses_or_stops_the_oldest() {
     assert_eq!(claim(&under, "mail").await, 1);
     let refused = under.send("POST", "/v1/jobs", job.to_string()).await;
     assert_eq!(refused.status, 409, "{refused:?}");
-    let told = refused.json();
-    assert_eq!(told["error"]["code"], "limit_full");
-    let message = told["error"]["message"].to_string();
-    assert!(message.contains("the limit api"), "{told}");
+    let reported = refused.json();
+    assert_eq!(reported["error"]["code"], "limit_full");
+    let message = reported["error"]["message"].to_string();
+    assert!(message.contains("the limit api"), "{reported}");
     let many = send(&under, "POST", "/v1/jobs", json!([job])).await;
     let receipt = &many["receipts"][0];
     assert_eq!(
@@ -93,18 +93,21 @@ async fn a_full_limit_refuses_or_stops_the_oldest() {
     send(&under, "PUT", "/v1/limits/api", cancel).await;
     let waits = send(&under, "POST", "/v1/jobs", job).await;
     let path = |job: &Value| format!("/v1/jobs/{}?explain=true", job["id"].as_str().unwrap());
-    let told = under.get(&path(&waits)).await.json();
-    assert_eq!(told["explain"][0]["when_full"], "cancel_running", "{told}");
+    let reported = under.get(&path(&waits)).await.json();
+    assert_eq!(
+        reported["explain"][0]["when_full"], "cancel_running",
+        "{reported}"
+    );
     // It started before the limit was to stop jobs.
-    let told = under.get(&path(&first)).await.json();
-    assert_ne!(told["cancel_requested"], json!(true), "{told}");
+    let reported = under.get(&path(&first)).await.json();
+    assert_ne!(reported["cancel_requested"], json!(true), "{reported}");
     for wrong in [
         json!({"when_full": "refuse", "rate": {"starts": 1, "per": "1s"}}),
         json!({"when_full": "cancel_running", "concurrency": 65}),
         json!({"when_full": "later", "concurrency": 1}),
     ] {
-        let told = under.send("PUT", "/v1/limits/b", wrong.to_string()).await;
-        assert_eq!(told.status / 100, 4, "{wrong}: {told:?}");
+        let reported = under.send("PUT", "/v1/limits/b", wrong.to_string()).await;
+        assert_eq!(reported.status / 100, 4, "{wrong}: {reported:?}");
     }
 }
 
@@ -116,13 +119,13 @@ async fn a_share_is_paused_and_resumed() {
         send(&under, "POST", "/v1/jobs", job).await;
     }
     let share = json!({"queue": "mail", "share": "a"});
-    let told = send(&under, "POST", "/v1/queues/pause", share.clone()).await;
+    let reported = send(&under, "POST", "/v1/queues/pause", share.clone()).await;
     let paused = json!({"queue": "mail", "share": "a", "paused": true, "changed": true});
-    assert_eq!(told, paused);
+    assert_eq!(reported, paused);
     assert_eq!(claim(&under, "mail").await, 1);
-    let told = send(&under, "POST", "/v1/queues/resume", share).await;
+    let reported = send(&under, "POST", "/v1/queues/resume", share).await;
     assert_eq!(
-        (&told["paused"], &told["changed"]),
+        (&reported["paused"], &reported["changed"]),
         (&json!(false), &json!(true))
     );
     assert_eq!(claim(&under, "mail").await, 1);
@@ -137,9 +140,9 @@ async fn a_blocked_limit_starts_nothing() {
     let job = json!({"queue": "mail", "payload": {}, "limits": ["api"]});
     send(&under, "POST", "/v1/jobs", job).await;
     assert_eq!(claim(&under, "mail").await, 0);
-    let told = under.get("/v1/limits/api").await.json();
-    assert_eq!(told["closed"], "blocked");
-    assert!(told["opens_at"].is_string(), "{told}");
+    let reported = under.get("/v1/limits/api").await.json();
+    assert_eq!(reported["closed"], "blocked");
+    assert!(reported["opens_at"].is_string(), "{reported}");
     let opened = send(&under, "POST", path, json!({"span": "0s"})).await;
     assert_eq!(opened["changed"], true);
     assert_eq!(claim(&under, "mail").await, 1);

@@ -240,13 +240,13 @@ async fn a_settlement_over_http_brings_about_the_callback_once() {
         // It is not one of the effects that were asked for.
         assert!(first["effects"].is_null(), "{settled}");
     }
-    let told = jobs(&under, "http:callbacks").await;
-    assert_eq!(told.len(), 1, "{told:?}");
+    let reported = jobs(&under, "http:callbacks").await;
+    assert_eq!(reported.len(), 1, "{reported:?}");
     assert_eq!(
-        told[0]["headers"]["punctual-target"],
+        reported[0]["headers"]["punctual-target"],
         "https://example.com/done"
     );
-    let said = &told[0]["payload"];
+    let said = &reported[0]["payload"];
     assert_eq!(
         (&said["state"], &said["result"]),
         (&json!("completed"), &json!({"sent":true}))

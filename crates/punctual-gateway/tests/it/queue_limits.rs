@@ -34,17 +34,17 @@ async fn limits_are_set_read_and_taken_off() {
     );
     let rate = json!({"kind": "window", "starts": 1000, "per": "1m"});
     let both = json!({"concurrency": 50, "rate": rate});
-    let told = set(&under, &both).await;
+    let reported = set(&under, &both).await;
     let expected = json!({"queue": "mail", "active": 0, "concurrency": 50, "rate": rate});
-    assert_eq!(told, expected);
-    assert_eq!(under.get(LIMITS).await.json(), told);
+    assert_eq!(reported, expected);
+    assert_eq!(under.get(LIMITS).await.json(), reported);
     let listed = under.get("/v1/queues?queue=mail").await.json();
     assert_eq!(listed["queues"][0]["limits"], both);
     // They are set as they are sent: one that is omitted is none.
     let smooth = json!({"rate": {"kind": "smooth", "starts": 20, "per": "1s"}});
-    let told = set(&under, &smooth).await;
-    assert_eq!(told["rate"]["burst"], 2);
-    assert_eq!(told["concurrency"], Value::Null);
+    let reported = set(&under, &smooth).await;
+    assert_eq!(reported["rate"]["burst"], 2);
+    assert_eq!(reported["concurrency"], Value::Null);
     let off = under.send("DELETE", LIMITS, "").await;
     assert_eq!(
         (off.status, off.json()),
@@ -83,9 +83,9 @@ async fn a_job_at_a_limit_says_which_and_until_when() {
     // A claim that names no slots has its limit.
     assert_eq!(claim(&under, 10).await, 2);
     let opens = (started + minutes(1)).to_string();
-    let told = under.get(LIMITS).await.json();
+    let reported = under.get(LIMITS).await.json();
     assert_eq!(
-        (&told["closed"], &told["opens_at"]),
+        (&reported["closed"], &reported["opens_at"]),
         (&json!("rate"), &json!(opens))
     );
     let last = format!("/v1/jobs/{}?explain=true", ids[2]);
@@ -190,8 +190,8 @@ async fn limits_out_of_range_name_the_remedy() {
 async fn shares_are_limited_shown_and_blocked() {
     let under = serve().await;
     let shares = json!({"concurrency": 2, "weights": {"acme": 5}});
-    let told = set(&under, &json!({"shares": shares})).await;
-    assert_eq!(told["shares"], shares);
+    let reported = set(&under, &json!({"shares": shares})).await;
+    assert_eq!(reported["shares"], shares);
     for share in ["acme", "acme", "acme", "small"] {
         let job = json!({"queue": "mail", "payload": {}, "share": share});
         let sent = under.send("POST", "/v1/jobs", job.to_string()).await;
@@ -211,11 +211,11 @@ async fn shares_are_limited_shown_and_blocked() {
     let listed = under.get("/v1/jobs?queue=mail&state=ready").await.json();
     let id = listed["jobs"][0]["id"].as_str().expect("an id").to_owned();
     assert_eq!(listed["jobs"][0]["share"], "acme");
-    let told = under
+    let reported = under
         .get(&format!("/v1/jobs/{id}?explain=true"))
         .await
         .json();
-    assert!(told.to_string().contains("share_blocked"), "{told}");
+    assert!(reported.to_string().contains("share_blocked"), "{reported}");
     for (body, remedy) in [
         (json!({"shares": {"weights": {"acme": 0}}}), "1 to 1,000"),
         (json!({"shares": {"concurrency": 0}}), "1 to 1,000,000"),

@@ -1,4 +1,4 @@
-//! What a request that cannot be done is told: the field, what stands there, what may.
+//! What a request that cannot be done is answered: the field, what stands there, what may.
 
 use serde_json::{Value, json};
 
@@ -23,17 +23,17 @@ const RAW: [&str; 14] = [
 ];
 const ID: &str = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
 
-/// What is wrong with what is told.
+/// What is wrong with the answer.
 fn complaint(place: &str, error: &Value, parts: &[&str]) -> Option<String> {
     let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
     let (message, hint) = (text("message"), text("hint"));
-    let told = format!("{message}; {hint}");
-    let raw = RAW.iter().find(|raw| told.contains(**raw));
-    let missing = parts.iter().find(|part| !told.contains(**part));
+    let reported = format!("{message}; {hint}");
+    let raw = RAW.iter().find(|raw| reported.contains(**raw));
+    let missing = parts.iter().find(|part| !reported.contains(**part));
     let is_long = message.chars().count() > 300 || hint.chars().count() > 400;
-    let hides = told.chars().any(|c| c.is_control() || c == '\u{202e}');
+    let hides = reported.chars().any(|c| c.is_control() || c == '\u{202e}');
     let is_wrong = raw.is_some() || missing.is_some() || is_long || hides;
-    is_wrong.then(|| format!("{place}: {told:?}, {raw:?} in it, {missing:?} not"))
+    is_wrong.then(|| format!("{place}: {reported:?}, {raw:?} in it, {missing:?} not"))
 }
 
 async fn refused(
@@ -56,7 +56,7 @@ fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// A request a line, and what its refusal has to tell. `JOB` is the path of a job, `lease` and
+/// A request a line, and what its refusal has to say. `JOB` is the path of a job, `lease` and
 /// `settle` stand for what is around the rest.
 const BODIES: &str = r#"
 POST /v1/jobs 7 => a number | an object
@@ -189,7 +189,7 @@ GET /v1/audit?limit=x => limit is "x" | 1 to 1000
 "#;
 
 #[tokio::test]
-async fn every_refused_field_of_a_body_or_query_is_told_with_what_it_takes() {
+async fn every_refused_field_is_named_with_what_it_takes() {
     let under = serve().await;
     let mut complaints = Vec::new();
     let lease = |rest: &str| format!(r#"{{"leases":[{{"token":"1-00c0ffee00c0ffee",{rest}}}]}}"#);
@@ -216,7 +216,7 @@ async fn every_refused_field_of_a_body_or_query_is_told_with_what_it_takes() {
 }
 
 #[tokio::test]
-async fn what_is_told_of_hostile_input_is_short_and_shows() {
+async fn errors_about_hostile_input_are_short_and_visible() {
     let under = serve().await;
     let mut complaints = Vec::new();
     let long = "x\u{202e}\n\u{1b}[31m\"`".repeat(2_000);

@@ -45,14 +45,14 @@ async fn with(reports: Arc<Mutex<Vec<RelayReport>>>) -> Under {
 async fn a_relay_is_shown_to_its_own_namespace_alone() {
     let two = vec![report("shop", "mail"), report("shop", "a")];
     let under = with(Arc::new(Mutex::new(two))).await;
-    let told = under.send_as(READER, "GET", "/v1/relays", "").await.json();
+    let reported = under.send_as(READER, "GET", "/v1/relays", "").await.json();
     let first = json!({
         "name": "a", "kind": "redis-list", "queue": "mail", "refused_queue": "relay.a.refused",
         "state": "running", "rate": 3, "received": 7, "enqueued": 5, "duplicates": 1,
         "refused": 1, "emitted": 0, "restarts": 0, "lag": 2, "age_ms": 40,
     });
-    assert_eq!(told["relays"][0], first, "{told}");
-    assert_eq!(told["relays"][1]["name"], "mail");
+    assert_eq!(reported["relays"][0], first, "{reported}");
+    assert_eq!(reported["relays"][1]["name"], "mail");
     let theirs = under.send_as(OTHER, "GET", "/v1/relays", "").await.json();
     assert_eq!(theirs, json!({"relays": []}));
     let metrics = under.send_as(READER, "GET", "/metrics", "").await.body;
@@ -77,18 +77,22 @@ async fn a_relay_that_fails_is_named_and_leaves_the_server_healthy() {
     let under = with(reports.clone()).await;
     for path in ["/healthz", "/readyz"] {
         let reply = under.send_as(READER, "GET", path, "").await;
-        let told = reply.json();
-        assert_eq!((reply.status, &told["ok"]), (200, &json!(true)), "{told}");
+        let reported = reply.json();
         assert_eq!(
-            told["relays"],
+            (reply.status, &reported["ok"]),
+            (200, &json!(true)),
+            "{reported}"
+        );
+        assert_eq!(
+            reported["relays"],
             json!(["relay mail is down: the list is gone"])
         );
         for token in [PRODUCER, OTHER] {
-            let told = under.send_as(token, "GET", path, "").await.json();
-            assert_eq!(told.get("relays"), None, "{told}");
+            let reported = under.send_as(token, "GET", path, "").await.json();
+            assert_eq!(reported.get("relays"), None, "{reported}");
         }
-        let stranger = under.send_with(&[("host", "localhost")], "GET", path, "");
-        assert_eq!(stranger.await.json(), json!({"ok": true}));
+        let outsider = under.send_with(&[("host", "localhost")], "GET", path, "");
+        assert_eq!(outsider.await.json(), json!({"ok": true}));
     }
     let info = under.send_as(PRODUCER, "GET", "/v1/info", "").await.json();
     assert_eq!(info["health"].get("relays"), None, "{info}");
@@ -96,6 +100,6 @@ async fn a_relay_that_fails_is_named_and_leaves_the_server_healthy() {
     let named = info["health"]["relays"][0].as_str().expect("a text");
     assert!(named.contains("relay mail is down"), "{info}");
     reports.locked()[0].state = "running";
-    let told = under.send_as(READER, "GET", "/healthz", "").await.json();
-    assert_eq!(told.get("relays"), None, "{told}");
+    let reported = under.send_as(READER, "GET", "/healthz", "").await.json();
+    assert_eq!(reported.get("relays"), None, "{reported}");
 }

@@ -23,7 +23,7 @@ const SCOPES: [(&str, &str); 5] = [
     (ADMIN, "admin"),
 ];
 
-/// Route, query, body, and the scopes that allow it; `nobody` needs no token.
+/// Route, query, body, and the scopes that allow it; `none` needs no token.
 #[rustfmt::skip]
 const TABLE: [(&str, &str, &str, &str, &str); 72] = [
     ("GET", "/healthz", "", "", "nobody"),
@@ -102,7 +102,7 @@ const TABLE: [(&str, &str, &str, &str, &str); 72] = [
 ];
 
 /// These are asked otherwise: by a socket, and by bytes for `punctual-client` that no description
-/// tells.
+/// has.
 const APART: [(&str, &str); 2] = [("GET", "/v1/events"), ("POST", "/v1/calls")];
 
 async fn shop() -> Under {
@@ -177,10 +177,10 @@ async fn the_scope_enqueue_is_answered_no_payload_and_no_header_by_any_route() {
         let place = path.replace("{id}", MARKED).replace("{name}", "beat");
         let place = place.replace("{queue}", "p");
         let query = query.replace("key=u", "key=marked");
-        let told = ask(&under, Some(PRODUCER), (method, &place), (&query, body)).await;
+        let reported = ask(&under, Some(PRODUCER), (method, &place), (&query, body)).await;
         assert!(
-            !told.body.contains(MARK),
-            "{method} {place}{query}: {told:?}"
+            !reported.body.contains(MARK),
+            "{method} {place}{query}: {reported:?}"
         );
     }
     // Sent again as it is, and with other content under its id and its key.
@@ -189,8 +189,8 @@ async fn the_scope_enqueue_is_answered_no_payload_and_no_header_by_any_route() {
             let again = json!({"queue": "mail", "id": id, "unique": "marked", "payload": payload});
             for path in ["/v1/jobs", "/v1/bulk"] {
                 let body = again.to_string();
-                let told = ask(&under, Some(PRODUCER), ("POST", path), ("", &body)).await;
-                assert!(!told.body.contains(MARK), "{path}: {told:?}");
+                let reported = ask(&under, Some(PRODUCER), ("POST", path), ("", &body)).await;
+                assert!(!reported.body.contains(MARK), "{path}: {reported:?}");
             }
         }
     }
@@ -202,9 +202,9 @@ async fn the_scope_enqueue_is_answered_no_payload_and_no_header_by_any_route() {
         json!({"type": "settle", "ref": 2, "request": {"leases": []}}),
     ] {
         socket.say(frame.clone()).await;
-        let told = socket.json().await;
-        assert!(!told.to_string().contains(MARK), "{frame}: {told}");
-        assert!(["welcome", "error"].contains(&told["type"].as_str().unwrap_or_default()));
+        let reported = socket.json().await;
+        assert!(!reported.to_string().contains(MARK), "{frame}: {reported}");
+        assert!(["welcome", "error"].contains(&reported["type"].as_str().unwrap_or_default()));
     }
     let read = under
         .send_as(READER, "GET", &format!("/v1/jobs/{MARKED}"), "")
@@ -225,9 +225,9 @@ async fn every_route_is_for_the_scopes_of_the_table_and_no_other() {
         let (route, more) = ((method, &*place), (query, body));
         let what = format!("{method} {path}{query} {body}");
         let is_open = allowed == "nobody";
-        let stranger = ask(&under, None, route, more).await;
+        let outsider = ask(&under, None, route, more).await;
         let wrong = ask(&under, Some("wrong-token-0123456789"), route, more).await;
-        for reply in [stranger, wrong] {
+        for reply in [outsider, wrong] {
             match is_open {
                 true => assert_eq!(reply.status, 200, "{what}"),
                 // This machine asks on after too many of them.
@@ -258,8 +258,8 @@ async fn every_route_is_for_the_scopes_of_the_table_and_no_other() {
                 .next()
                 .unwrap_or_default()
                 .to_owned();
-            let tells = path == "/v1/edits" || allowed.split(' ').any(|known| known == named);
-            assert!(tells, "{scope} {what}: {message}");
+            let shows = path == "/v1/edits" || allowed.split(' ').any(|known| known == named);
+            assert!(shows, "{scope} {what}: {message}");
         }
     }
     assert_eq!(asked, TABLE.len() * SCOPES.len());
@@ -275,7 +275,7 @@ async fn a_job_of_another_namespace_is_as_missing_as_one_that_never_was() {
         if there == nowhere || path == "/v1/queues/settings" {
             continue;
         }
-        let told = async |(path, query): &(String, String)| {
+        let reported = async |(path, query): &(String, String)| {
             let reply = ask(
                 &under,
                 Some(OTHER),
@@ -287,7 +287,7 @@ async fn a_job_of_another_namespace_is_as_missing_as_one_that_never_was() {
             error["request_id"].take();
             (reply.status, error)
         };
-        let (there, nowhere) = (told(&there).await, told(&nowhere).await);
+        let (there, nowhere) = (reported(&there).await, reported(&nowhere).await);
         assert_eq!(there.0, 404, "{method} {path} {allowed}");
         assert_eq!(there, nowhere, "{method} {path}");
     }
@@ -303,7 +303,7 @@ async fn the_verbs_as_bytes_are_for_admins() {
     let under = shop().await;
     for (token, scope) in SCOPES {
         let reply = ask(&under, Some(token), ("POST", "/v1/calls"), ("", "")).await;
-        // Whoever may is told that this is no MessagePack.
+        // A caller with the scope learns that this is no MessagePack.
         let status = if scope == "admin" { 415 } else { 403 };
         assert_eq!(reply.status, status, "{scope}");
     }
@@ -376,8 +376,8 @@ async fn a_socket_of_another_namespace_finds_nothing() {
         socket.say(json!({"type": kind, "request": request})).await;
         socket.json().await
     };
-    let told = ask("claim", json!({"queues": ["waits", "mail"], "limit": 10})).await;
-    assert_eq!(told["answer"]["leases"], json!([]), "{told}");
+    let reported = ask("claim", json!({"queues": ["waits", "mail"], "limit": 10})).await;
+    assert_eq!(reported["answer"]["leases"], json!([]), "{reported}");
     for kind in ["extend", "settle"] {
         let request = |token: &Value, id: &str| {
             let end = json!({"id": id, "attempt": 1, "outcome": "completed"});
@@ -389,11 +389,13 @@ async fn a_socket_of_another_namespace_finds_nothing() {
         let theirs = ask(kind, request(&lease, ID)).await;
         let nobodys = ask(kind, request(&json!("7-00000000000000aa"), MISSING)).await;
         // But for the token, which comes back as it was sent.
-        let told = |mut told: Value| {
-            told["answer"]["leases"][0]["token"].take();
-            told["answer"]["leases"].to_string().replace(ID, MISSING)
+        let reported = |mut reported: Value| {
+            reported["answer"]["leases"][0]["token"].take();
+            reported["answer"]["leases"]
+                .to_string()
+                .replace(ID, MISSING)
         };
-        let (theirs, nobodys) = (told(theirs), told(nobodys));
+        let (theirs, nobodys) = (reported(theirs), reported(nobodys));
         assert!(theirs.contains("lease_lost"), "{theirs}");
         assert_eq!(theirs, nobodys);
     }

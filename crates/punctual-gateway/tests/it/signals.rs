@@ -52,11 +52,11 @@ async fn a_worker_over_http_keeps_steps_and_waits_for_a_signal() {
     assert_eq!((again.status, again.code().as_str()), (409, "wait_ended"));
     let (token, job) = claimed(&under).await;
     let memos = job["memos"].as_array().expect("memos");
-    let told: Vec<_> = (memos.iter())
+    let reported: Vec<_> = (memos.iter())
         .map(|memo| (&memo["source"], &memo["name"], &memo["value"]))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             (&json!("step"), &json!("charge"), &json!({"receipt": 7})),
             (&json!("signal"), &json!("approved"), &json!({"by": "ann"})),

@@ -1,6 +1,6 @@
-//! Inputs that nobody meant, on the two routes that the description cannot tell: lines without end,
-//! and a socket. Made from a seed; `PUNCTUAL_FUZZ_SEED` takes another, `PUNCTUAL_FUZZ_INPUTS` more
-//! of them.
+//! Inputs that no client meant, on the two routes that the description cannot express: lines
+//! without end, and a socket. Made from a seed; `PUNCTUAL_FUZZ_SEED` takes another,
+//! `PUNCTUAL_FUZZ_INPUTS` more of them.
 
 use std::collections::BTreeSet;
 
@@ -17,8 +17,8 @@ use crate::support::{ADMIN, OPERATOR, Socket, Under, serve};
 pub(crate) const GROWTH_MAX: u64 = 48 << 20;
 
 fn number(name: &str, usual: u64) -> u64 {
-    let told = std::env::var(name).ok();
-    told.and_then(|text| text.parse().ok()).unwrap_or(usual)
+    let reported = std::env::var(name).ok();
+    reported.and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 fn random() -> Rng {
@@ -96,7 +96,7 @@ async fn sent(under: &Under, body: &[u8], whole: bool, random: &mut Rng) -> Stri
         bytes.extend(b"\r\n");
         rest = more;
         if random.u8(..4) == 0 {
-            // It may have heard enough.
+            // It may have received enough.
             let _ = write.write_all(&std::mem::take(&mut bytes)).await;
         }
     }
@@ -147,9 +147,12 @@ async fn whatever_lines_are_sent_each_has_its_verdict() {
             answer.starts_with("HTTP/1.1 200"),
             "input {input}: {answer}"
         );
-        let told = documents(&answer);
+        let reported = documents(&answer);
         let mut number = 0;
-        for verdict in told.iter().filter(|told| told["line"].is_number()) {
+        for verdict in reported
+            .iter()
+            .filter(|reported| reported["line"].is_number())
+        {
             let line = verdict["line"].as_u64().expect("a number");
             assert!(line > number, "input {input}: {verdict}");
             number = line;
@@ -159,7 +162,7 @@ async fn whatever_lines_are_sent_each_has_its_verdict() {
             );
             accepted += u64::from(verdict["verdict"] == "created");
         }
-        let last = told.last().cloned().unwrap_or_default();
+        let last = reported.last().cloned().unwrap_or_default();
         if whole {
             let count = |wanted| {
                 lines
@@ -179,7 +182,7 @@ async fn whatever_lines_are_sent_each_has_its_verdict() {
         }
     }
     let ready = under.get("/v1/queues").await.json()["queues"][0]["ready"].clone();
-    assert_eq!(ready, json!(accepted), "what was told is what is there");
+    assert_eq!(ready, json!(accepted), "what was answered is what is there");
     let growth = resident().saturating_sub(before);
     assert!(growth < GROWTH_MAX, "{growth} bytes more");
 }
@@ -212,16 +215,23 @@ async fn a_line_that_never_ends_takes_no_more_memory_than_a_line_may() {
         .await
         .expect("sent");
     let mut answer = vec![0; 64 << 10];
-    let mut told = String::new();
-    while !told.contains("\"done\":true") {
+    let mut reported = String::new();
+    while !reported.contains("\"done\":true") {
         let read = within(seconds(30), stream.read(&mut answer)).await;
         let read = read.expect("in time").expect("an answer");
-        assert!(read > 0, "cut off: {told}");
-        told += std::str::from_utf8(&answer[..read]).expect("text");
+        assert!(read > 0, "cut off: {reported}");
+        reported += std::str::from_utf8(&answer[..read]).expect("text");
     }
-    let told = documents(&told);
-    assert_eq!(told[0]["error"]["code"], "payload_too_large", "{told:?}");
-    assert_eq!(told.last().expect("an end")["refused"], 2, "{told:?}");
+    let reported = documents(&reported);
+    assert_eq!(
+        reported[0]["error"]["code"], "payload_too_large",
+        "{reported:?}"
+    );
+    assert_eq!(
+        reported.last().expect("an end")["refused"],
+        2,
+        "{reported:?}"
+    );
 }
 
 /// A frame as it is sent; a client must mask its frames.
@@ -300,7 +310,7 @@ fn said(random: &mut Rng) -> (Vec<u8>, &'static str) {
     (text.to_vec(), answer)
 }
 
-/// Bytes after which the socket is closed, and the codes that may be told.
+/// Bytes after which the socket is closed, and the codes that may be answered.
 fn last_words(random: &mut Rng) -> (Vec<u8>, &'static [u16]) {
     const PROTOCOL: &[u16] = &[1002, 1007];
     const SIZE: &[u16] = &[1009];
@@ -346,7 +356,7 @@ async fn write(socket: &mut Socket, bytes: &[u8]) {
 }
 
 /// The next frame that is no ping or pong; nothing at the end.
-async fn heard(socket: &mut Socket) -> Option<Message> {
+async fn received(socket: &mut Socket) -> Option<Message> {
     use futures_util::StreamExt;
     loop {
         let next = within(seconds(30), socket.0.next()).await;
@@ -358,8 +368,8 @@ async fn heard(socket: &mut Socket) -> Option<Message> {
     }
 }
 
-async fn told(socket: &mut Socket) -> Value {
-    match heard(socket).await {
+async fn reported(socket: &mut Socket) -> Value {
+    match received(socket).await {
         Some(Message::Text(text)) => serde_json::from_str(text.as_str()).expect("JSON"),
         other => panic!("no text: {other:?}"),
     }
@@ -385,7 +395,11 @@ async fn any_frame_gets_an_answer_in_one_form_or_a_close() {
         let hello = json!({"type": "hello", "token": ADMIN}).to_string();
         let hello = in_fragments(hello.as_bytes(), &mut random);
         write(&mut socket, &hello).await;
-        assert_eq!(told(&mut socket).await["type"], "welcome", "input {input}");
+        assert_eq!(
+            reported(&mut socket).await["type"],
+            "welcome",
+            "input {input}"
+        );
         for _ in 0..random.usize(..12) {
             let (text, expected) = said(&mut random);
             if random.u8(..6) == 0 {
@@ -396,12 +410,15 @@ async fn any_frame_gets_an_answer_in_one_form_or_a_close() {
             }
             let bytes = in_fragments(&text, &mut random);
             write(&mut socket, &bytes).await;
-            let told = told(&mut socket).await;
+            let reported = reported(&mut socket).await;
             let shown = String::from_utf8_lossy(&text[..text.len().min(80)]).into_owned();
-            assert_eq!(told["type"], expected, "input {input}: {shown}: {told}");
+            assert_eq!(
+                reported["type"], expected,
+                "input {input}: {shown}: {reported}"
+            );
             assert!(
-                expected != "error" || is_error(&told["error"]),
-                "{shown}: {told}"
+                expected != "error" || is_error(&reported["error"]),
+                "{shown}: {reported}"
             );
         }
         match random.u8(..4) {
@@ -414,13 +431,13 @@ async fn any_frame_gets_an_answer_in_one_form_or_a_close() {
                 )
                 .await;
                 let _ = socket.0.get_mut().shutdown().await;
-                while heard(&mut socket).await.is_some() {}
+                while received(&mut socket).await.is_some() {}
             }
             _ => {
                 let (bytes, codes) = last_words(&mut random);
                 write(&mut socket, &bytes).await;
                 let shown = format!("input {input}: {:?}", &bytes[..bytes.len().min(20)]);
-                match heard(&mut socket).await {
+                match received(&mut socket).await {
                     Some(Message::Close(Some(close))) => {
                         let code = u16::from(close.code);
                         assert!(

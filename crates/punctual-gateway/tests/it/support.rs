@@ -236,7 +236,7 @@ impl Socket {
     }
 
     /// The next frame that is no ping, within 20 s.
-    pub(crate) async fn hear(&mut self) -> Message {
+    pub(crate) async fn receive(&mut self) -> Message {
         loop {
             let next = within(seconds(20), self.0.next())
                 .await
@@ -249,14 +249,14 @@ impl Socket {
     }
 
     pub(crate) async fn json(&mut self) -> Value {
-        let message = self.hear().await;
+        let message = self.receive().await;
         let text = message.into_text().expect("text");
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"))
     }
 
     /// The code that the other end closes with.
     pub(crate) async fn closed(&mut self) -> u16 {
-        match self.hear().await {
+        match self.receive().await {
             Message::Close(Some(frame)) => frame.code.into(),
             other => panic!("not closed: {other:?}"),
         }

@@ -1,5 +1,5 @@
 //! A namespace sees nothing of another. Every route of the description is asked by a token of one
-//! namespace for what another has, on a gateway where it has that and on one where nobody has
+//! namespace for what another has, on a gateway where it has that and on one where no tenant has
 //! anything: the answers are the same bytes, and what the other has is as it was.
 
 use punctual::time::seconds;
@@ -104,9 +104,13 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
         "/v1/stats",
     ] {
         let reply = under.send_as(token, "GET", path, "").await;
-        let told = reply.json();
+        let reported = reply.json();
         // Its workers were seen so long ago, its oldest job waits for so long: that goes on.
-        let queues: Vec<_> = told["queues"].as_array().into_iter().flatten().collect();
+        let queues: Vec<_> = reported["queues"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .collect();
         let standing = queues.iter().map(|queue| {
             let fields = [
                 "queue",
@@ -120,22 +124,22 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
             json!(fields.map(|field| &queue[field]))
         });
         let standing: Vec<_> = standing.collect();
-        let schedules = &told["schedules"];
-        let told = json!([
-            told["jobs"],
-            told["max_pending"],
-            told["concurrency"],
-            told["shares"],
-            told["limits"],
-            told["rate"],
-            told["entries"],
+        let schedules = &reported["schedules"];
+        let reported = json!([
+            reported["jobs"],
+            reported["max_pending"],
+            reported["concurrency"],
+            reported["shares"],
+            reported["limits"],
+            reported["rate"],
+            reported["entries"],
             schedules,
-            told["flows"],
-            told["steps"],
-            told["subscriptions"],
+            reported["flows"],
+            reported["steps"],
+            reported["subscriptions"],
             standing
         ]);
-        seen.push(told.to_string());
+        seen.push(reported.to_string());
     }
     seen
 }
@@ -365,13 +369,13 @@ async fn answer(under: &Under, ask: &Ask) -> Reply {
 
 /// An answer without what differs between two gateways that know the same: the request's id,
 /// instants, fresh ids, the version that was written, and how long calls to the engine took.
-fn told(ask: &Ask, reply: &Reply) -> String {
+fn reported(ask: &Ask, reply: &Reply) -> String {
     let id = reply.headers["x-request-id"].to_str().expect("text");
-    let mut told = format!("{}\n", reply.status);
+    let mut reported = format!("{}\n", reply.status);
     for (name, value) in &reply.headers {
         let differs = ["x-request-id", "date", "content-length"].contains(&name.as_str());
         if !differs {
-            told.push_str(&format!("{name}: {value:?}\n"));
+            reported.push_str(&format!("{name}: {value:?}\n"));
         }
     }
     let body = reply.body.replace(id, "ID");
@@ -380,7 +384,7 @@ fn told(ask: &Ask, reply: &Reply) -> String {
             Some((name, _)) if name.starts_with("punctual_engine_seconds_") => name,
             _ => line,
         });
-        return told + &lines.collect::<Vec<_>>().join("\n");
+        return reported + &lines.collect::<Vec<_>>().join("\n");
     }
     // Versions of records only grow, whosever record it is.
     let body = match body.rsplit_once("\"version\":") {
@@ -414,7 +418,7 @@ fn told(ask: &Ask, reply: &Reply) -> String {
             false => text,
         }
     });
-    told + &texts.collect::<Vec<_>>().join("\"")
+    reported + &texts.collect::<Vec<_>>().join("\"")
 }
 
 #[tokio::test]
@@ -443,11 +447,11 @@ async fn a_lone_tenant_sees_nothing_of_tenants_of_another_gateway() {
     assert_eq!(seen_by(&filled, ADMIN).await, before);
 }
 
-/// Whether `other` is told the same where the shop has something and where it has not.
+/// Whether `other` is answered the same where the shop has something and where it has not.
 async fn hold_apart(filled: &Under, empty: &Under, asks: &[Ask]) {
     for ask in asks {
-        let there = told(ask, &answer(filled, ask).await);
-        let nowhere = told(ask, &answer(empty, ask).await);
+        let there = reported(ask, &answer(filled, ask).await);
+        let nowhere = reported(ask, &answer(empty, ask).await);
         let Ask {
             method, path, body, ..
         } = ask;
@@ -462,8 +466,8 @@ async fn hold_apart(filled: &Under, empty: &Under, asks: &[Ask]) {
 async fn a_late_queue_of_one_namespace_changes_no_answer_of_another() {
     let under = serve().await;
     let lone = serve_lone(&under).await;
-    let strangers = async || {
-        let mut told = Vec::new();
+    let outsiders = async || {
+        let mut reported = Vec::new();
         for (under, token, lone_asks) in [
             (&under, OTHER, false),
             (&under, OPERATOR, false),
@@ -481,19 +485,19 @@ async fn a_late_queue_of_one_namespace_changes_no_answer_of_another() {
                 let differ = [differ, &["uptime_ms", "memory_bytes"]].concat();
                 let same = |part: &&str| !differ.iter().any(|name| part.contains(name));
                 let parts = reply.body.split(['\n', ',']).filter(same);
-                told.push((path, reply.status, parts.collect::<Vec<_>>().join(",")));
+                reported.push((path, reply.status, parts.collect::<Vec<_>>().join(",")));
             }
         }
         for path in ["/healthz", "/readyz"] {
             let reply = under
                 .send_with(&[("host", "localhost")], "GET", path, "")
                 .await;
-            told.push((path, reply.status, reply.body));
+            reported.push((path, reply.status, reply.body));
         }
-        told
+        reported
     };
-    strangers().await;
-    let before = strangers().await;
+    outsiders().await;
+    let before = outsiders().await;
     let two = r#"[{"queue":"mail"},{"queue":"mail"}]"#;
     under.send("POST", "/v1/jobs", two).await;
     under.clock.advance(seconds(3));
@@ -501,16 +505,19 @@ async fn a_late_queue_of_one_namespace_changes_no_answer_of_another() {
     let claim = r#"{"queues":["mail"],"lease_duration":"10m","worker":{"slots":4}}"#;
     under.send("POST", "/v1/claims", claim).await;
     under.clock.advance(seconds(3));
-    assert_eq!(strangers().await, before);
+    assert_eq!(outsiders().await, before);
     for path in ["/healthz", "/v1/info"] {
-        let told = under.send_as(READER, "GET", path, "").await.body;
-        assert!(told.contains("queue mail: the oldest"), "{path}: {told}");
-        assert!(!told.contains("unhealthy"), "{path}: {told}");
+        let reported = under.send_as(READER, "GET", path, "").await.body;
+        assert!(
+            reported.contains("queue mail: the oldest"),
+            "{path}: {reported}"
+        );
+        assert!(!reported.contains("unhealthy"), "{path}: {reported}");
     }
 }
 
 #[tokio::test]
-async fn what_is_of_the_whole_engine_is_told_to_operators_alone() {
+async fn facts_of_the_whole_engine_are_for_operators_alone() {
     let (several, alone) = (serve().await, serve_one_namespace().await);
     let knows = async |under: &Under, token: &str| {
         let info = under.send_as(token, "GET", "/v1/info", "").await.body;

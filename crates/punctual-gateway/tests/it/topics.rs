@@ -31,9 +31,9 @@ async fn a_subscription_is_written_listed_and_removed() {
     let under = serve().await;
     let sent = subscribe(&under, "mailer", mailer()).await;
     assert_eq!(sent.status, 200, "{sent:?}");
-    let mut told = mailer();
-    told["name"] = json!("mailer");
-    assert_eq!(sent.json(), told);
+    let mut reported = mailer();
+    reported["name"] = json!("mailer");
+    assert_eq!(sent.json(), reported);
     // The characters of a pattern may stand in a name.
     let all = json!({"pattern": "orders.#", "queue": "audit"});
     let named = subscribe(&under, "audit%3Aorders.%3E", all).await.json();
@@ -42,7 +42,7 @@ async fn a_subscription_is_written_listed_and_removed() {
         (&json!("audit:orders.>"), &json!("orders.>"))
     );
     let listed = under.get("/v1/subscriptions").await.json();
-    assert_eq!(listed, json!({"subscriptions": [named, told]}));
+    assert_eq!(listed, json!({"subscriptions": [named, reported]}));
     let removed = under.send("DELETE", MAILER, "").await.json();
     assert_eq!(removed, json!({"name": "mailer", "removed": true}));
     let again = under.send("DELETE", MAILER, "").await.json();
@@ -57,9 +57,12 @@ async fn a_message_goes_to_who_matches_and_again_nowhere() {
     subscribe(&under, "mailer", mailer()).await;
     let published = publish(&under, "/v1/publish", paid("de")).await;
     assert_eq!(published.status, 200, "{published:?}");
-    let told = published.json();
-    assert_eq!((&told["id"], &told["matched"]), (&json!(ID), &json!(1)));
-    let copy = &told["copies"][0];
+    let reported = published.json();
+    assert_eq!(
+        (&reported["id"], &reported["matched"]),
+        (&json!(ID), &json!(1))
+    );
+    let copy = &reported["copies"][0];
     assert_eq!(
         (&copy["subscription"], &copy["verdict"]),
         (&json!("mailer"), &json!("created"))
@@ -73,9 +76,9 @@ async fn a_message_goes_to_who_matches_and_again_nowhere() {
     assert_eq!(job["headers"]["punctual-subject"], "orders.eu.paid");
     let again = publish(&under, "/v1/publish", paid("de")).await.json();
     assert_eq!(again["copies"][0]["verdict"], "duplicate");
-    let nobody = publish(&under, "/v1/publish", paid("fr")).await.json();
+    let absent = publish(&under, "/v1/publish", paid("fr")).await.json();
     assert_eq!(
-        (&nobody["matched"], &nobody["copies"]),
+        (&absent["matched"], &absent["copies"]),
         (&json!(0), &json!([]))
     );
 }

@@ -153,9 +153,9 @@ async fn what_a_settlement_brings_about_goes_on_with_the_trace_of_its_job() {
         headers(&under, "b").await,
         [(json!(1), both), (json!(2), own)]
     );
-    let told = headers(&under, "http:callbacks").await.remove(0).1;
+    let reported = headers(&under, "http:callbacks").await.remove(0).1;
     assert_eq!(
-        (&told["traceparent"], &told["tracestate"]),
+        (&reported["traceparent"], &reported["tracestate"]),
         (&json!(TRACE), &json!("vendor=7"))
     );
 }

@@ -57,8 +57,8 @@ impl Language {
     }
 }
 
-/// A process, and a shell beside it that passes signals on and kills it as soon as nobody holds the
-/// other end of its input any more.
+/// A process, and a shell beside it that passes signals on and kills it as soon as no process holds
+/// the other end of its input any more.
 struct Worker {
     process: Child,
     watcher: ChildStdin,
@@ -154,15 +154,15 @@ async fn job(under: &Under, id: &str) -> Value {
 }
 
 async fn finished_by(under: &Under, id: &str, worker: Language, attempt: u32) -> Value {
-    let told = job(under, id).await;
-    assert_eq!(told["state"], "completed", "{told}");
-    assert_eq!(told["result"]["by"], worker.name(), "{told}");
-    assert_eq!(told["attempt"], attempt, "{told}");
-    told
+    let reported = job(under, id).await;
+    assert_eq!(reported["state"], "completed", "{reported}");
+    assert_eq!(reported["result"]["by"], worker.name(), "{reported}");
+    assert_eq!(reported["attempt"], attempt, "{reported}");
+    reported
 }
 
 /// The lateness and the run time of both jobs are in the history that the dashboard draws.
-async fn what_it_measured_is_told(under: &Under) {
+async fn what_it_measured_is_reported(under: &Under) {
     let stats = under.get("/v1/stats?queue=files&history=true").await.json();
     let history = stats["queues"][0]["history"].as_array().expect("a history");
     let most = |what: &str| {
@@ -203,7 +203,7 @@ async fn a_kill_hands_over(killed: Language, other: Language) {
     second.says_while(&settled, ask).await;
     finished_by(&under, &short, killed, 1).await;
     assert_eq!(finished_by(&under, &long, other, 2).await["crashes"], 1);
-    what_it_measured_is_told(&under).await;
+    what_it_measured_is_reported(&under).await;
 }
 
 /// One worker is stopped for longer than its lease; it says so, lets the job be, and goes on.

@@ -21,16 +21,16 @@ const KILLED: Law = Law {
     jobs: 2,
 };
 
-/// A failover to a replica that has all that somebody heard of, and perhaps not what nobody did.
+/// A failover to a replica that has all that a client received, and perhaps not what none did.
 const AWAITED: Law = Law {
     failover: false,
     replication: Replication::Awaited,
     ..KILLED
 };
 
-/// A failover to a replica that nobody waited for: what was acknowledged since the last tick may be
-/// lost. Each job is lost by itself, so one is enough; two have more states than there is patience
-/// for.
+/// A failover to a replica that no client waited for: what was acknowledged since the last tick may
+/// be lost. Each job is lost by itself, so one is enough; two have more states than there is
+/// patience for.
 const UNAWAITED: Law = Law {
     replication: Replication::Unawaited,
     jobs: 1,
@@ -103,7 +103,7 @@ fn every_injected_bug_is_found() {
         (
             AWAITED,
             Bug::AnswerBeforeReplica,
-            "what somebody was told is completed stays so over every failover",
+            "what a client saw completed stays so over every failover",
         ),
     ];
     assert_eq!(expected.map(|(_, bug, _)| bug), Bug::ALL);

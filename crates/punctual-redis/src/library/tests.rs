@@ -39,7 +39,7 @@ fn every_constant_is_used_and_has_a_value() {
 }
 
 #[test]
-fn nobody_moves_the_clock_of_the_library_that_serves() {
+fn no_request_moves_the_clock_of_the_library_that_serves() {
     let serves = Library::production();
     let tests = Library::with_test_clock();
     assert!(

@@ -149,7 +149,7 @@ impl ServerInfo {
             );
             Err(Error::new(ErrorKind::DurabilityUnavailable, message).operation("connect"))
         };
-        // Whoever has set `always` counts on it.
+        // An operator who has set `always` counts on it.
         let pauses = self.appendonly && self.appendfsync == "always" && self.no_fsync_on_rewrite;
         match asked {
             None if pauses => refuse(

@@ -24,10 +24,10 @@ async fn silent_one(taken: Arc<AtomicUsize>) -> u16 {
     port
 }
 
-/// Nobody says who answers for what: each call ends at its deadline, and all of them have asked
-/// once, not one after the other.
+/// No server says which one answers for what: each call ends at its deadline, and all of them have
+/// asked once, not one after the other.
 #[tokio::test]
-async fn calls_end_at_their_deadline_where_whoever_knows_is_silent() {
+async fn calls_end_at_their_deadline_where_the_source_is_silent() {
     for (scheme, path) in [("redis+cluster", ""), ("redis+sentinel", "/main")] {
         let taken = Arc::new(AtomicUsize::new(0));
         let ports = [
@@ -43,15 +43,15 @@ async fn calls_end_at_their_deadline_where_whoever_knows_is_silent() {
         let calls = join_all((0..20).map(|_| call()));
         let answers = within(seconds(2), calls).await.expect("by their deadline");
         for answer in answers {
-            let error = answer.expect_err("nobody answers");
+            let error = answer.expect_err("no server answers");
             assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
             let is_named = error.message().contains(&one) || error.message().contains(&two);
             assert!(is_named, "{error}");
         }
-        let looks = servers.masters(Deadline::within(seconds(1)));
-        let error = within(seconds(2), looks).await.expect("by its deadline");
+        let polls = servers.masters(Deadline::within(seconds(1)));
+        let error = within(seconds(2), polls).await.expect("by its deadline");
         assert_eq!(
-            error.expect_err("nobody answers").kind(),
+            error.expect_err("no server answers").kind(),
             ErrorKind::EngineUnavailable
         );
         let taken = taken.load(SeqCst);

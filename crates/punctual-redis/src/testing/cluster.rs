@@ -70,7 +70,7 @@ impl TestCluster {
         }
         let (masters, replicas) = cluster.nodes.split_at(PARTS.len());
         for (master, replica) in masters.iter().zip(replicas) {
-            // Until it has heard of its master it refuses.
+            // Until it knows its master it refuses.
             await_fact(|| replica.cli(&["CLUSTER", "REPLICATE", &id(master)]) == "OK");
             await_fact(|| {
                 master
@@ -261,7 +261,7 @@ impl SlotMove<'_> {
         keys.lines().count()
     }
 
-    /// Tells both nodes that it is over.
+    /// Notifies both nodes that it is over.
     pub fn end(self) {
         let target = id(self.to);
         for node in [self.to, self.from] {

@@ -43,11 +43,11 @@ pub enum Ending {
     Reset,
     /// In good order.
     Closed,
-    /// The client hears nothing more, but may still send.
+    /// The client receives nothing more, but may still send.
     HalfClosed,
 }
 
-/// Hands on all that comes, until it is told otherwise.
+/// Hands on all that comes, until a test says otherwise.
 #[derive(Debug)]
 pub struct TestProxy {
     port: u16,
@@ -57,15 +57,15 @@ pub struct TestProxy {
 #[derive(Debug)]
 struct Sky {
     weather: watch::Sender<Weather>,
-    /// Counts the times that all connections were told to end.
+    /// Counts the times that all connections were ended.
     endings: watch::Sender<(u64, Ending)>,
     /// Bytes that may still pass each way before the connection is cut, once; no bound below zero.
     request: AtomicI64,
     reply: AtomicI64,
     passed: AtomicU64,
-    /// What has passed each way since somebody listens, if somebody does.
-    heard: [Mutex<Option<Vec<u8>>>; 2],
-    /// Whether the next cut is the last: nobody gets through any more.
+    /// What has passed each way since a test listens, if one does.
+    received: [Mutex<Option<Vec<u8>>>; 2],
+    /// Whether the next cut is the last: no connection gets through any more.
     is_last: AtomicBool,
     is_dead: AtomicBool,
     died: Notify,
@@ -86,7 +86,7 @@ impl TestProxy {
             request: AtomicI64::new(NEVER),
             reply: AtomicI64::new(NEVER),
             passed: AtomicU64::new(0),
-            heard: Default::default(),
+            received: Default::default(),
             is_last: AtomicBool::new(false),
             is_dead: AtomicBool::new(false),
             died: Notify::new(),
@@ -133,7 +133,7 @@ impl TestProxy {
         self.sky.left(way).store(bytes as i64, SeqCst);
     }
 
-    /// Whether it has cut since it was told to.
+    /// Whether it has cut since it was asked to.
     pub fn has_cut(&self, way: Way) -> bool {
         self.sky.left(way).load(SeqCst) == NEVER
     }
@@ -166,14 +166,14 @@ impl TestProxy {
 
     /// Listens to what passes from now on.
     pub fn listen(&self) {
-        for heard in &self.sky.heard {
-            *heard.locked() = Some(Vec::new());
+        for received in &self.sky.received {
+            *received.locked() = Some(Vec::new());
         }
     }
 
     /// What has passed that way since [`listen`](Self::listen), of all connections as it came.
-    pub fn heard(&self, way: Way) -> Vec<u8> {
-        self.sky.heard(way).clone().unwrap_or_default()
+    pub fn received(&self, way: Way) -> Vec<u8> {
+        self.sky.received(way).clone().unwrap_or_default()
     }
 
     /// Takes back what [`cut_after`](Self::cut_after) said.
@@ -190,9 +190,9 @@ impl Sky {
         }
     }
 
-    fn heard(&self, way: Way) -> MutexGuard<'_, Option<Vec<u8>>> {
-        let heard = &self.heard[usize::from(way == Way::Reply)];
-        heard.locked()
+    fn received(&self, way: Way) -> MutexGuard<'_, Option<Vec<u8>>> {
+        let received = &self.received[usize::from(way == Way::Reply)];
+        received.locked()
     }
 
     /// How many of so many bytes pass; fewer than all means that this was the cut.
@@ -271,8 +271,8 @@ async fn one_way(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, sky: &Sky, w
             Weather::NoReplies => {}
         }
         let passes = sky.pass(way, read);
-        if let Some(heard) = &mut *sky.heard(way) {
-            heard.extend(&buffer[..passes]);
+        if let Some(received) = &mut *sky.received(way) {
+            received.extend(&buffer[..passes]);
         }
         let written = to.write_all(&buffer[..passes]).await;
         if read == 0 || passes < read || written.is_err() {

@@ -116,8 +116,8 @@ impl TestSentinels {
             server.follow_master_again();
         }
         self.elect(before);
-        // Who has not heard of the new master, or not reached it yet, would take it for lost and
-        // have one more elected.
+        // A client that does not know the new master, or not reached it yet, would take it for lost
+        // and have one more elected.
         let follows = |one| master(one) != before && of_master(one, "flags") == "master";
         await_fact(|| self.sentinels.iter().all(follows));
         self.be_patient(SOON);

@@ -67,7 +67,7 @@ impl TestServer {
         sentinel
     }
 
-    /// A server whose directory is made before it starts, so that somebody can watch it: `watch` is
+    /// A server whose directory is made before it starts, so that a test can watch it: `watch` is
     /// given the directory, and answers variables for the environment of the server.
     pub fn watched<W>(settings: &[&str], watch: W) -> Self
     where
@@ -259,7 +259,7 @@ impl TestServer {
         said(self.command().arg("-x").args(arguments).stdin(input))
     }
 
-    /// Whether the system says so; where it has no `/proc`, nobody is asked.
+    /// Whether the system says so; where it has no `/proc`, no system is asked.
     fn is_stopped(&self) -> bool {
         let running = self.running.as_ref().expect("the server runs");
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.server.id()));
@@ -275,12 +275,12 @@ impl TestServer {
 
 /// A look is a process of redis-cli: a pause lies between two, so that servers have the machine to
 /// themselves.
-const BETWEEN_LOOKS: Duration = millis(20);
+const BETWEEN_POLLS: Duration = millis(20);
 
 /// Blocks until a fact holds.
 pub(super) fn await_fact(fact: impl Fn() -> bool) {
     while !fact() {
-        std::thread::park_timeout(BETWEEN_LOOKS);
+        std::thread::park_timeout(BETWEEN_POLLS);
     }
 }
 
@@ -299,8 +299,8 @@ impl fmt::Debug for TestServer {
 /// Cluster nodes listen at their port plus 10,000 too.
 pub(super) const PORT_MAX: u16 = 55_000;
 
-/// A port that was free a moment ago. Somebody may take it in between: then redis-server says so,
-/// and another one is tried.
+/// A port that was free a moment ago. Another process may take it in between: then redis-server
+/// says so, and another one is tried.
 fn free_port() -> u16 {
     loop {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("the loopback has a free port");
@@ -353,7 +353,7 @@ impl Role {
 }
 
 /// A process of redis-server, and a shell beside it that passes signals on and ends the server as
-/// soon as nobody holds the other end of its input any more.
+/// soon as no process holds the other end of its input any more.
 struct Running {
     server: Child,
     watcher: ChildStdin,

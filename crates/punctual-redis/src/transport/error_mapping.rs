@@ -65,10 +65,10 @@ pub(crate) fn temporary(error: &RedisError, host: &Host) -> Error {
              or of the sentinels that know it"
         ),
         "LOADING" => format!(
-            "redis at {host} is still reading its data (LOADING); its log tells how far it is"
+            "redis at {host} is still reading its data (LOADING); its log shows how far it is"
         ),
         "BUSY" => format!(
-            "redis at {host} answers nobody while a script of somebody runs (BUSY); end it with SCRIPT \
+            "redis at {host} answers no call while a script runs (BUSY); end it with SCRIPT \
              KILL or FUNCTION KILL"
         ),
         "MASTERDOWN" => format!(

@@ -102,7 +102,7 @@ impl Replicas {
                 (Ok(_), Ok(reached)) if *reached < self.wanted.into() => Reached::TooFew(*reached),
                 (answer, _) => Reached::Answer(answer),
             };
-            // Who has gone learns nothing; his change is done or not, as told to nobody.
+            // Who has gone learns nothing; his change is done or not, as reported to no caller.
             let _ = caller.send(reached);
         }
         Ok(())

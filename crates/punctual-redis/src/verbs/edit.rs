@@ -96,7 +96,7 @@ impl Calls {
             let map = edit::of_filter(asked, filter, walk.inner.as_deref(), left);
             let reply = self.change(&shards[walk.index], "edit", Kind::Changes, &map);
             let part = match reply.await.and_then(|reply| edit::reply(&reply)) {
-                // What is known to be done is told; who goes on meets the error.
+                // What is known to be done is answered; the next call meets the error.
                 Err(_) if edited.examined > 0 => break,
                 part => part?,
             };
@@ -123,8 +123,8 @@ impl Calls {
         asked: &Control,
     ) -> Result<Controlled> {
         may_control(asked, self.shards_of(namespace).await?.len())?;
-        if let Some(told) = self.control_schedules(namespace, asked).await? {
-            return Ok(told);
+        if let Some(reported) = self.control_schedules(namespace, asked).await? {
+            return Ok(reported);
         }
         if let Some(controlled) = self.control_flows(namespace, asked).await? {
             return Ok(controlled);
@@ -141,8 +141,8 @@ impl Calls {
             | Control::PauseShare { .. } => {
                 let mut changed = false;
                 for shard in shards.iter() {
-                    let told = self.control_one(shard, asked, Kind::Changes).await?;
-                    changed |= told == Controlled::Done(true);
+                    let reported = self.control_one(shard, asked, Kind::Changes).await?;
+                    changed |= reported == Controlled::Done(true);
                 }
                 Ok(Controlled::Done(changed))
             }
@@ -159,16 +159,16 @@ impl Calls {
             Control::Write { name, value, .. } => {
                 may_limit(value.as_ref(), count)?;
                 // A second sending would meet the version that the first has made.
-                let told = self
+                let reported = self
                     .control_one(&shards[0], asked, Kind::ChangesOnce)
                     .await?;
                 for shard in &shards[1..] {
                     self.copy_settings(shard, asked).await?;
                 }
-                if let (Controlled::Written(version), Some(value)) = (&told, value) {
+                if let (Controlled::Written(version), Some(value)) = (&reported, value) {
                     self.copy_topics(&shards, name, *version, value).await?;
                 }
-                Ok(told)
+                Ok(reported)
             }
             Control::Names { prefix } if count > 1 => self.names(&shards, prefix).await,
             _ => self.control_one(&shards[0], asked, Kind::Changes).await,
@@ -218,11 +218,11 @@ impl Calls {
                 cursor: walk.inner.clone().map(|inner| Cursor(inner.into())),
                 limit: limit.saturating_sub(all_examined),
             };
-            let told = self.control_one(&shards[walk.index], &asked, Kind::Changes);
-            let (examined, matched, cursor) = match told.await {
-                // What is known to be done is told; who goes on meets the error.
+            let reported = self.control_one(&shards[walk.index], &asked, Kind::Changes);
+            let (examined, matched, cursor) = match reported.await {
+                // What is known to be done is answered; the next call meets the error.
                 Err(_) if all_examined > 0 => break Some(walk.cursor()),
-                told => match told? {
+                reported => match reported? {
                     Controlled::Purged {
                         examined,
                         matched,

@@ -116,7 +116,7 @@ impl Calls {
             let map = || inspect::list_request(list, inner, left);
             let reply = self.read(&shards[walk.index], "list", map).await;
             let part = match reply.and_then(|reply| inspect::list_reply(&reply)) {
-                // What was found is told; who goes on meets the error.
+                // What was found is answered; the next call meets the error.
                 Err(_) if listing.examined > 0 => break,
                 part => part?,
             };
@@ -228,7 +228,7 @@ fn add_minute(sum: &mut MinuteStats, part: &MinuteStats) {
     sum.failed += part.failed;
     sum.dead += part.dead;
     sum.cancelled += part.cancelled;
-    // Of two medians the worse is told: never better than it was.
+    // Of two medians the worse is answered: never better than it was.
     sum.lateness_us = sum.lateness_us.max(part.lateness_us);
     sum.run_time_us = sum.run_time_us.max(part.run_time_us);
 }

@@ -133,7 +133,7 @@ impl Calls {
             // What lies in bundles never changes.
             false => self.records_in_bundles(shard, &lease.runs).await?,
         };
-        // The lease may be over by now, its jobs may have been rescued, and their records may tell
+        // The lease may be over by now, its jobs may have been rescued, and their records may say
         // of the attempt after this: the same call again finds the lease if it is one still, or
         // opens another.
         let are_untouched = |record: &Vec<u8>| claim::is_untouched(record);

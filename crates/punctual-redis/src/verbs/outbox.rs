@@ -77,11 +77,11 @@ impl Calls {
         let mut failed = None;
         let mut arrived: Vec<EntryId> = Vec::new();
         for part in read.entries.chunk_by(|one, next| one.target == next.target) {
-            let told = match part[0].target.as_str() {
+            let reported = match part[0].target.as_str() {
                 ANYWHERE => self.find_and_deliver(from, read.now, part).await,
                 target => self.deliver_to(from, target, read.now, part).await,
             };
-            match told {
+            match reported {
                 Ok(verdicts) => {
                     arrived.extend(verdicts.iter().map(|(id, _)| *id));
                     delivered.extend(verdicts);

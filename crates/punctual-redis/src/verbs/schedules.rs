@@ -241,12 +241,12 @@ impl Calls {
     pub(crate) async fn refill_schedules(
         &self,
         shard: &Arc<Shard>,
-        told: &Mp,
+        reported: &Mp,
         now: Timestamp,
     ) -> Result<bool> {
         let own = tz_database();
         let (mut lists, mut left) = (Vec::new(), INSTANTS_PER_ROUND);
-        for short in told.list()? {
+        for short in reported.list()? {
             let short = schedule::Short::read(short)?;
             let is_older = !short.tz_database.is_empty() && *short.tz_database < *own;
             let is_newer = *short.tz_database > *own;

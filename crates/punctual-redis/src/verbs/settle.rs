@@ -134,7 +134,7 @@ fn is_lost(verdict: &SettleVerdict) -> bool {
 /// the lease, and the job has gone on since.
 fn open() -> Error {
     let message = "the connection to redis broke before a settle was answered, and jobs of it are of no lease now; \
-                   whether it or somebody else ended that is unknown: send it again, or look at the jobs";
+                   whether it or another worker ended that is unknown: send it again, or look at the jobs";
     Error::new(ErrorKind::EngineUnavailable, message).operation("settle")
 }
 

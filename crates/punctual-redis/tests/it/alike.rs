@@ -1,5 +1,5 @@
-//! A call of many jobs does to each what a call of that job alone does: two namespaces, told the
-//! same, in calls of many and of one, are never told apart.
+//! A call of many jobs does to each what a call of that job alone does: two namespaces, asked the
+//! same, in calls of many and of one, are never distinguished.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -143,7 +143,7 @@ impl Side<'_> {
     }
 
     /// Everything that can be asked of these jobs and their queues.
-    async fn told(&self, ids: &[JobId]) -> (Vec<Option<Got>>, Vec<QueueStats>) {
+    async fn reported(&self, ids: &[JobId]) -> (Vec<Option<Got>>, Vec<QueueStats>) {
         let targets = ids.iter().map(|id| Target::Id(*id)).collect();
         let jobs = self.engine.get(&self.namespace, targets, false).await;
         // Not the ends: a call settles together what it can, and so in another order.
@@ -223,7 +223,7 @@ fn end(draws: &mut Draws, id: JobId, attempt: u32, held: &[JobId]) -> Settlement
 
 /// Whether both sides say the same of all jobs and queues.
 async fn same(many: &Side<'_>, one: &Side<'_>, ids: &[JobId], when: &str) {
-    let ((first, queues), (second, others)) = (many.told(ids).await, one.told(ids).await);
+    let ((first, queues), (second, others)) = (many.reported(ids).await, one.reported(ids).await);
     for (job, other) in first.iter().zip(&second) {
         assert_eq!(job, other, "{when}");
     }

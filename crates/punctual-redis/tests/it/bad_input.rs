@@ -17,14 +17,14 @@ async fn refusal(options: Options) -> punctual::Error {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_told() {
+async fn a_silent_address_is_reported() {
     let error = refusal(options("redis://127.0.0.1:1")).await;
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable);
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
 }
 
 #[tokio::test]
-async fn a_wrong_password_user_or_database_is_told() {
+async fn a_wrong_password_user_or_database_is_reported() {
     let server = TestServer::with(&["--requirepass", "right"]);
     let port = server.port();
     for (address, named) in [
@@ -44,7 +44,7 @@ async fn a_wrong_password_user_or_database_is_told() {
     }
 }
 
-/// A server that says of itself what it is told to, and knows no functions.
+/// A server that says of itself what it is asked to, and knows no functions.
 async fn says(info: &'static str) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0))
         .await
@@ -98,7 +98,7 @@ async fn a_server_without_functions_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_no_redis_is_told() {
+async fn a_server_that_is_no_redis_is_reported() {
     let listener = TcpListener::bind(("127.0.0.1", 0))
         .await
         .expect("a free port");

@@ -408,7 +408,7 @@ async fn an_id_whose_tombstone_has_ended_is_free_before_it_is_pruned() {
 }
 
 #[tokio::test]
-async fn one_call_of_many_that_repeats_an_id_is_told_and_the_rest_is_kept() {
+async fn one_call_of_many_that_repeats_an_id_fails_alone() {
     let place = Place::new().await;
     let jobs = alike(10);
     let mut twice = alike(6);

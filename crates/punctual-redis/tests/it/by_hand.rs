@@ -194,9 +194,9 @@ async fn a_job_goes_through_its_life_at_redis_cli() {
     assert_eq!(call("extend", &[token])["cancel_requested"][0], id);
     let settled = call("settle", &[token, id, "completed", "RESULT", "[1]"]);
     assert_eq!(settled["jobs"][0]["state"], "completed");
-    let told = call("explain", &[id]);
-    assert_eq!(told["reasons"][0]["reason"], "completed");
-    assert_eq!(told["job"]["result"], serde_json::json!([1]));
+    let reported = call("explain", &[id]);
+    assert_eq!(reported["reasons"][0]["reason"], "completed");
+    assert_eq!(reported["job"]["result"], serde_json::json!([1]));
     let stats = call("stats", &["mail"]);
     assert_eq!(stats["queues"][0]["active"], 0, "{stats}");
     assert_eq!(stats["workers"][0]["host"], "by-hand");
@@ -241,8 +241,8 @@ async fn a_lease_is_settled_in_parts() {
     );
     assert_eq!(past["started_at"], retried["job"]["started_at"]);
     assert!(past["worker"].is_string() && past["ended_at"].is_string());
-    let told = hand.call("extend", &[token, "JOB", ids[0], "JOB", ids[2]]);
-    assert_eq!(told["lost"], serde_json::json!([ids[0]]));
+    let reported = hand.call("extend", &[token, "JOB", ids[0], "JOB", ids[2]]);
+    assert_eq!(reported["lost"], serde_json::json!([ids[0]]));
     let rest = [token, ids[2], "snooze", "AFTER", "1", ids[3], "released"];
     assert_eq!(hand.call("settle", &rest)["jobs"][1]["state"], "ready");
     assert_eq!(hand.call("extend", &[token])["verdict"], "lease_lost");
@@ -275,44 +275,44 @@ async fn a_claim_with_the_same_nonce_answers_the_same_lease() {
 #[tokio::test]
 async fn explain_says_what_to_remove() {
     let hand = Hand::new().await;
-    let told = |id: &str| {
-        let told = hand.call("explain", &[id]);
-        let reasons = told["reasons"].as_array().expect("reasons").clone();
+    let reported = |id: &str| {
+        let reported = hand.call("explain", &[id]);
+        let reasons = reported["reasons"].as_array().expect("reasons").clone();
         let name = |reason: &serde_json::Value| text(reason, "reason").to_owned();
         reasons.iter().map(name).collect::<Vec<_>>()
     };
     let push = |words: &[&str]| text(&hand.call("push", words), "id").to_owned();
     let later = push(&["mail", "1", "DELAY", "60000"]);
-    assert_eq!(told(&later), ["not_due"]);
+    assert_eq!(reported(&later), ["not_due"]);
     let held = push(&["mail", "1", "WAIT_FOR", "scan"]);
-    assert_eq!(told(&held), ["waits_for_names"]);
+    assert_eq!(reported(&held), ["waits_for_names"]);
     let first = push(&["mail", "1", "GROUP", "g"]);
     let second = push(&["mail", "2", "GROUP", "g"]);
-    assert_eq!(told(&first), ["no_worker"]);
+    assert_eq!(reported(&first), ["no_worker"]);
     let queue = || "mail".to_owned();
     let pause = Control::Pause { queue: queue() };
     hand.engine.control(&here(), pause).await.expect("pause");
-    assert_eq!(told(&first), ["queue_paused", "no_worker"]);
+    assert_eq!(reported(&first), ["queue_paused", "no_worker"]);
     let resume = Control::Resume { queue: queue() };
     hand.engine.control(&here(), resume).await.expect("resume");
     hand.call("claim", &["mail", "KIND", "other", "LIMIT", "1"]);
-    assert_eq!(told(&first), ["active"]);
-    assert_eq!(told(&second), ["group_active", "no_worker_for_kind"]);
+    assert_eq!(reported(&first), ["active"]);
+    assert_eq!(reported(&second), ["group_active", "no_worker_for_kind"]);
     let child = push(&["mail", "3", "WAIT_FOR", &later]);
-    assert_eq!(told(&child), ["waits_for_names"]);
+    assert_eq!(reported(&child), ["waits_for_names"]);
     hand.call("cancel", &[&later]);
-    assert_eq!(told(&later), ["cancelled"]);
-    assert_eq!(told(&child), ["never_released", "waits_for_names"]);
+    assert_eq!(reported(&later), ["cancelled"]);
+    assert_eq!(reported(&child), ["never_released", "waits_for_names"]);
     let reason = hand.call("explain", &[&child])["reasons"][0].clone();
     assert_eq!(reason["by"], *later);
     let sentence = text(&reason, "text");
     assert!(sentence.starts_with("nothing will release it"), "{reason}");
-    let nobody = JobId::new().to_string();
-    assert!(hand.call("explain", &[&nobody])["job"].is_null());
+    let absent = JobId::new().to_string();
+    assert!(hand.call("explain", &[&absent])["job"].is_null());
 }
 
 #[tokio::test]
-async fn reads_by_hand_tell_what_no_sweep_has_seen() {
+async fn reads_by_hand_show_what_no_sweep_has_seen() {
     let hand = Hand::new().await;
     let pushed = hand.call("push", &["mail", "1", "DELAY", "1"]);
     hand.call("push", &["mail", "2", "DELAY", "100000000"]);

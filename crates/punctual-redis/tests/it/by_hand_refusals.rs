@@ -299,7 +299,7 @@ async fn a_key_that_is_no_shard_is_named() {
     }
 }
 
-/// A packed settle of one job with a result and an error, in the form that tells of each.
+/// A packed settle of one job with a result and an error, in the form that has each.
 fn packed_settle() -> Vec<u8> {
     let id = JobId::new();
     let parts: [&[u8]; 9] = [

@@ -78,8 +78,8 @@ fn runs(command: &mut Command) -> bool {
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// A process, and a shell beside it that passes signals on and kills it as soon as nobody holds the
-/// other end of its input any more.
+/// A process, and a shell beside it that passes signals on and kills it as soon as no process holds
+/// the other end of its input any more.
 struct Worker {
     process: Child,
     watcher: ChildStdin,
@@ -187,10 +187,10 @@ fn push_two(hand: &Hand, payload: &str) -> [String; 2] {
 }
 
 fn finished_by(hand: &Hand, id: &str, worker: Language, attempt: u32) {
-    let told = hand.call("get", &[id]);
-    assert_eq!(told["job"]["state"], "completed", "{told}");
-    assert_eq!(told["job"]["result"]["by"], worker.name(), "{told}");
-    assert_eq!(told["job"]["attempt"], attempt, "{told}");
+    let reported = hand.call("get", &[id]);
+    assert_eq!(reported["job"]["state"], "completed", "{reported}");
+    assert_eq!(reported["job"]["result"]["by"], worker.name(), "{reported}");
+    assert_eq!(reported["job"]["attempt"], attempt, "{reported}");
 }
 
 /// One worker is killed in the middle of a lease that it has settled in part; the other finishes
@@ -360,7 +360,7 @@ async fn the_packed_forms_take_a_few_lines_of_python() {
     assert!(ran.status.success(), "{ran:?}");
     let said = String::from_utf8_lossy(&ran.stdout);
     let ids: Vec<&str> = said.split_whitespace().skip(1).collect();
-    // Three at once, one later, two with a key, one that the wakeup told of, a suspect.
+    // Three at once, one later, two with a key, one that the wakeup announced, a suspect.
     assert_eq!(ids.len(), 8, "{said}");
     for id in ids {
         assert_eq!(hand.call("get", &[id])["job"]["state"], "completed");

@@ -69,14 +69,18 @@ async fn encrypted_clusters_and_sentinels_are_used_all_the_way() {
     }
 }
 
-/// Somebody who tries again would do so for as long as this; a test that waits for it fails.
+/// A caller that tries again would do so for as long as this; a test that waits for it fails.
 const HOUR: std::time::Duration = minutes(60);
 
 async fn refused(call: impl Future<Output = Result<(), Error>>, words: &[&str]) {
-    is_told(call, ErrorKind::InvalidInput, words).await;
+    is_reported(call, ErrorKind::InvalidInput, words).await;
 }
 
-async fn is_told(call: impl Future<Output = Result<(), Error>>, kind: ErrorKind, words: &[&str]) {
+async fn is_reported(
+    call: impl Future<Output = Result<(), Error>>,
+    kind: ErrorKind,
+    words: &[&str],
+) {
     let answered = within(seconds(60), call)
         .await
         .expect("at once, not at the deadline");
@@ -117,7 +121,7 @@ async fn a_certificate_that_is_not_good_is_named_at_once_with_the_remedy() {
     }
 }
 
-/// Who runs already is told the same, and goes on by itself once there is a good one.
+/// A running client gets the same error, and goes on by itself once there is a good one.
 #[tokio::test]
 async fn an_engine_goes_on_with_a_new_certificate_after_the_old_expired() {
     let with = |certificate: &str| {
@@ -149,7 +153,7 @@ async fn an_engine_goes_on_with_a_new_certificate_after_the_old_expired() {
     again(&mut server, &with("expired.pem"));
     // What was sent is not refused: a worker keeps what its jobs came to.
     let call = async { enqueue(&engine).await.map(drop) };
-    is_told(call, ErrorKind::EngineUnavailable, &["has expired"]).await;
+    is_reported(call, ErrorKind::EngineUnavailable, &["has expired"]).await;
     server.kill();
     again(&mut server, &good);
     assert_eq!(state(&engine, id).await, Some(JobState::Ready));

@@ -189,8 +189,8 @@ async fn a_worker_keeps_what_it_holds_of_other_shards_while_a_master_is_away() {
     assert!(kept > 0 && kept < ids.len(), "{kept}");
 }
 
-/// Whoever calls the silent one has who answers for what looked up again and again: the others wait
-/// for no silent witness.
+/// A caller of the silent one makes the client refresh the topology again and again: the others
+/// wait for no silent witness.
 #[tokio::test]
 async fn a_master_that_is_silent_keeps_no_other_shard_from_its_answers() {
     let mut cluster = three_masters();
@@ -228,10 +228,10 @@ async fn a_master_that_is_silent_keeps_no_other_shard_from_its_answers() {
     }
 }
 
-/// Whoever needs the shard that is unavailable is told which it is and where; everybody else goes
+/// A caller that needs the shard that is unavailable learns which it is and where; all others go
 /// on.
 #[tokio::test]
-async fn looks_name_the_shard_that_is_away_and_its_server() {
+async fn polls_name_the_shard_that_is_away_and_its_server() {
     let mut cluster = three_masters();
     let engine = in_shards(&cluster).await;
     let ids = enqueue_some(&engine, 30).await;
@@ -281,10 +281,10 @@ async fn looks_name_the_shard_that_is_away_and_its_server() {
     );
     let info = engine.info().await.expect("others answer");
     assert!(!info.health.ok);
-    let told = info.health.problems.join("\n");
+    let reported = info.health.problems.join("\n");
     assert!(
-        told.contains(&server) && told.contains("shard default/1"),
-        "{told}"
+        reported.contains(&server) && reported.contains("shard default/1"),
+        "{reported}"
     );
 
     // Whose jobs are elsewhere notices nothing.
@@ -331,19 +331,19 @@ fn counted(cluster: &mut TestCluster, section: &str, name: &str, count: &str) ->
     each.sum()
 }
 
-/// What is refused to who listens says nothing of who answers for the slot: nobody is asked that
+/// What is refused to who listens says nothing of who answers for the slot: no system is asked that
 /// anew.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_without_wakeups_still_trusts_answers() {
     let mut cluster = TestCluster::start();
     let engine = Arc::new(connect(&cluster.address()).await);
     enqueue(&engine).await.expect("it greets");
-    let looks = |cluster: &mut TestCluster| {
+    let polls = |cluster: &mut TestCluster| {
         counted(cluster, "commandstats", "cmdstat_cluster|slots:", "calls=")
     };
     let refused =
         |cluster: &mut TestCluster| counted(cluster, "errorstats", "errorstat_NOPERM:", "count=");
-    let before = looks(&mut cluster);
+    let before = polls(&mut cluster);
     assert!(before > 0, "who answers was asked");
     for node in cluster.nodes() {
         assert_eq!(node.cli(&["ACL", "SETUSER", "default", "-bzpopmin"]), "OK");
@@ -359,6 +359,6 @@ async fn a_user_without_wakeups_still_trusts_answers() {
         assert!(watch.elapsed() < seconds(60), "it is never refused");
         enqueue(&engine).await.expect("enqueue");
     }
-    assert_eq!(looks(&mut cluster), before);
+    assert_eq!(polls(&mut cluster), before);
     waits.abort();
 }

@@ -255,7 +255,7 @@ fn is_posted(server: &TestServer) -> bool {
     raw(server.port(), &keys) != b"*0\r\n"
 }
 
-/// Lets nothing tell that a job was there before.
+/// Leaves no sign that a job was there before.
 fn forget_tombstones(server: &TestServer) {
     for shard in 0..3 {
         of_all_records(server, &["DEL"], &format!("punctual:{{default/{shard}}}"));

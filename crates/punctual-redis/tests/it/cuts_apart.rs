@@ -14,7 +14,7 @@ use crate::cuts::{at_bytes, at_every_byte};
 use crate::faults::rounds;
 use crate::hand::SHARD;
 
-/// A job goes in; it is there once, as whoever is not cut sees.
+/// A job goes in; it is there once, as a client that is not cut sees.
 async fn a_job_goes_in(engine: &RedisEngine, direct: &RedisEngine) {
     let job = job();
     let sent = engine.enqueue(&here(), vec![job.clone()]).await;
@@ -38,28 +38,28 @@ async fn a_job_is_done(engine: &RedisEngine, direct: &RedisEngine) {
     assert_eq!(state(direct, id).await, Some(JobState::Completed));
 }
 
-/// Where each record of a TLS stream ends, as it was heard from the beginning of one.
-fn ends_of_records(heard: &[u8]) -> Vec<usize> {
+/// Where each record of a TLS stream ends, as it was received from the beginning of one.
+fn ends_of_records(received: &[u8]) -> Vec<usize> {
     let (mut at, mut ends) = (0, Vec::new());
-    while let Some([kind, 3, _, high, low]) = heard.get(at..at + 5) {
+    while let Some([kind, 3, _, high, low]) = received.get(at..at + 5) {
         assert!((20..=23).contains(kind), "a record begins at {at}");
         at += 5 + usize::from(u16::from_be_bytes([*high, *low]));
         ends.push(at);
     }
-    assert_eq!(at, heard.len(), "records fill it");
+    assert_eq!(at, received.len(), "records fill it");
     ends
 }
 
 /// Each boundary, the bytes about it and those about the end of the header behind it, and many
 /// others.
-fn cuts_of(heard: &[u8]) -> BTreeSet<usize> {
-    let others = (0..heard.len()).step_by(37_usize.div_ceil(rounds(1)));
-    let ends = ends_of_records(heard);
+fn cuts_of(received: &[u8]) -> BTreeSet<usize> {
+    let others = (0..received.len()).step_by(37_usize.div_ceil(rounds(1)));
+    let ends = ends_of_records(received);
     assert!(!ends.is_empty(), "nothing was said");
     let about = |end: usize| [end - 1, end, end + 1, end + 4, end + 5, end + 6];
     let starts = [0, 1, 4, 5, 6].into_iter();
     let all = ends.into_iter().flat_map(about).chain(starts).chain(others);
-    all.filter(|at| *at <= heard.len()).collect()
+    all.filter(|at| *at <= received.len()).collect()
 }
 
 async fn at_the_records<F: Future<Output = ()>>(proxy: &Proxy, verb: impl Fn() -> F) {
@@ -67,7 +67,7 @@ async fn at_the_records<F: Future<Output = ()>>(proxy: &Proxy, verb: impl Fn() -
     proxy.listen();
     verb().await;
     for way in [Way::Request, Way::Reply] {
-        let cuts = cuts_of(&proxy.heard(way));
+        let cuts = cuts_of(&proxy.received(way));
         at_bytes(proxy, way, cuts, &verb).await;
     }
 }
@@ -89,7 +89,7 @@ async fn calls_that_are_cut_under_tls_are_done_once() {
     .await;
 }
 
-/// Before each node a proxy, by whose address the cluster tells of it.
+/// Before each node a proxy, by whose address the cluster announces it.
 async fn behind_proxies(cluster: &mut TestCluster) -> Vec<Proxy> {
     let mut proxies = Vec::new();
     for node in cluster.nodes() {
@@ -100,12 +100,12 @@ async fn behind_proxies(cluster: &mut TestCluster) -> Vec<Proxy> {
         proxies.push(proxy);
     }
     for node in cluster.nodes() {
-        let tells_of = |proxy: &Proxy| {
+        let reports = |proxy: &Proxy| {
             let slots = node.cli(&["CLUSTER", "SLOTS"]);
             slots.lines().any(|line| line == proxy.port().to_string())
         };
-        let tells_of_all = || proxies.iter().all(tells_of);
-        comes_about("each node tells of every proxy", tells_of_all).await;
+        let reports_all = || proxies.iter().all(reports);
+        comes_about("each node announces every proxy", reports_all).await;
     }
     proxies
 }
@@ -120,7 +120,7 @@ async fn calls_that_are_cut_in_a_cluster_are_done_once() {
     let proxy = &proxies[owner];
     let address = format!("redis+cluster://127.0.0.1:{}", proxy.port());
     let engine = connect(&address).await;
-    // All ways lead through the proxies: a cut may meet who looks, too.
+    // All ways lead through the proxies: a cut may meet a poll, too.
     let direct = connect(&address).await;
     a_job_goes_in(&engine, &direct).await;
     let step = 5_usize.div_ceil(rounds(1));

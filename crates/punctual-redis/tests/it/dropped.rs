@@ -1,4 +1,4 @@
-//! Calls whose callers go while they are under way: what they are answered is nobody's, and no
+//! Calls whose callers go while they are under way: what they are answered is dropped, and no
 //! other call takes it for its own.
 
 use punctual::engine::{
@@ -107,7 +107,7 @@ pub(crate) fn times(server: &TestServer, function: &str) -> usize {
 }
 
 #[tokio::test]
-async fn what_a_dropped_call_is_answered_is_nobody_elses() {
+async fn the_answer_of_a_dropped_call_goes_to_no_other_call() {
     let mut server = TestServer::start();
     let engine = connect(&server.address()).await;
     let direct = connect(&server.address()).await;
@@ -121,7 +121,7 @@ async fn what_a_dropped_call_is_answered_is_nobody_elses() {
         server.cli(&["SLOWLOG", "RESET"]);
         server.stop();
         let dropped = within(seconds(1), scene.call(&engine)).await;
-        assert!(dropped.is_none(), "{verb}: nobody answers");
+        assert!(dropped.is_none(), "{verb}: no server answers");
         // The next ones, on the same connection.
         let (here, another) = (here(), NewJob::new("another", "5"));
         let look = |id| engine.get(&here, vec![Target::Id(id)], false);

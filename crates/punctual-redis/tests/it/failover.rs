@@ -27,7 +27,7 @@ async fn patient(address: &str) -> Arc<RedisEngine> {
     }
 }
 
-/// Sends jobs until told to stop, again and again where one is not answered; those that were
+/// Sends jobs until a test stops it, again and again where one is not answered; those that were
 /// acknowledged.
 fn produce(engine: &Arc<RedisEngine>) -> (Arc<AtomicBool>, JoinHandle<Vec<JobId>>) {
     let enough = Arc::new(AtomicBool::new(false));
@@ -123,7 +123,8 @@ async fn a_failover_loses_nothing_that_a_replica_has() {
     );
 }
 
-/// Whoever does not wait for replicas may lose what the new master had not got: it is counted.
+/// A client that does not wait for replicas may lose what the new master had not got: it is
+/// counted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_is_over_in_five_seconds_and_what_it_lost_is_counted() {
     let mut servers = TestSentinels::start();

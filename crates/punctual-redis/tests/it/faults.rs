@@ -152,7 +152,7 @@ async fn a_server_begins_one_new_file_a_start() {
     assert!(persistence(&server).contains("aof_rewrites:0\r\n"));
 }
 
-/// Who may not have a new file begun is told so, or promised no more than there is.
+/// Who may not have a new file begun gets that error, or promised no more than there is.
 #[tokio::test]
 async fn fsync_needs_the_right_to_begin_a_new_file() {
     let server = TestServer::with(&ALWAYS);
@@ -314,20 +314,20 @@ async fn a_call_goes_on_over_a_restart() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_told_within_the_deadline() {
+async fn a_server_that_is_away_is_reported_within_the_deadline() {
     let mut server = TestServer::start();
     let options = options(&server.address()).deadline(millis(300));
     let engine = RedisEngine::connect(options).await.expect("connect");
     enqueue(&engine).await.expect("enqueue");
     server.kill();
     let watch = Stopwatch::start();
-    let error = enqueue(&engine).await.expect_err("nobody is there");
+    let error = enqueue(&engine).await.expect_err("no server is there");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     assert!(watch.elapsed() < seconds(2), "{:?}", watch.elapsed());
 }
 
 #[tokio::test]
-async fn a_stopped_server_expires_nobody() {
+async fn a_stopped_server_expires_no_lease() {
     let mut server = TestServer::start();
     let options = options(&server.address()).deadline(millis(700));
     let engine = RedisEngine::connect(options).await.expect("connect");
@@ -341,13 +341,13 @@ async fn a_stopped_server_expires_nobody() {
     assert_eq!(lease.jobs.len(), 50);
     server.stop();
     // It fails after more than two leases.
-    let error = lease.extend(&engine).await.expect_err("nobody answers");
+    let error = lease.extend(&engine).await.expect_err("no server answers");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable);
     server.go_on();
     assert_eq!(
         claim(&engine, 50).await.expect("claim").len(),
         0,
-        "nobody crashed"
+        "no process crashed"
     );
     let extended = lease.extend(&engine).await.expect("extend");
     assert!(
@@ -452,7 +452,7 @@ async fn newer_functions_are_respected() {
 }
 
 #[tokio::test]
-async fn lost_data_are_told_and_never_a_new_queue() {
+async fn lost_data_are_reported_and_never_a_new_queue() {
     let mut server = TestServer::start();
     let engine = connect(&server.address()).await;
     let worker = connect(&server.address()).await;

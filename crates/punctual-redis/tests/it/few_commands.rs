@@ -55,8 +55,8 @@ impl Place {
 
     /// Commands within functions since the last look, by name.
     fn look(&mut self) -> BTreeMap<String, u64> {
-        let told = self.server.cli(&["INFO", "commandstats"]);
-        let counts = told.lines().filter_map(|line| {
+        let reported = self.server.cli(&["INFO", "commandstats"]);
+        let counts = reported.lines().filter_map(|line| {
             let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
             let count = rest.split(',').next()?.parse().ok()?;
             let is_ours = !NOT_OURS.contains(&name.split('|').next()?);

@@ -1,4 +1,4 @@
-//! Functions that go, or become older ones, while many call: no caller is told, and each call is
+//! Functions that go, or become older ones, while many call: no caller notices, and each call is
 //! sent once more at most.
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ async fn connect(address: &str) -> RedisEngine {
     engine.expect("the servers are there")
 }
 
-fn nobody() -> Vec<Target> {
+fn absent() -> Vec<Target> {
     vec![Target::Id(JobId::new())]
 }
 
@@ -57,19 +57,19 @@ fn loads_and_misses(node: &TestServer) -> (u32, u32) {
 }
 
 async fn each_asks_once_more(engine: &RedisEngine, node: &TestServer, namespace: &Namespace) {
-    let met = engine.get(namespace, nobody(), false).await;
+    let met = engine.get(namespace, absent(), false).await;
     met.expect("get");
     for trouble in [Trouble::Flushed, Trouble::Older, Trouble::Flushed] {
         trouble.befall(node);
         node.cli(&["CONFIG", "RESETSTAT"]);
-        let reads = (0..CALLERS).map(|_| engine.get(namespace, nobody(), false));
+        let reads = (0..CALLERS).map(|_| engine.get(namespace, absent(), false));
         for read in join_all(reads).await {
             read.unwrap_or_else(|error| panic!("{trouble:?}, {namespace}: {error}"));
         }
         let sent = counted(node, "commandstats", "cmdstat_fcall_ro:calls=");
         let (loads, misses) = loads_and_misses(node);
         assert_eq!(loads, 1, "{trouble:?}, {namespace}");
-        // Besides those who missed them somebody asks for the version, once: flushed functions do
+        // Besides those who missed them one caller asks for the version, once: flushed functions do
         // not answer that either.
         let answered = match trouble {
             Trouble::Flushed => 0,
@@ -95,7 +95,7 @@ async fn flushed_functions_of_any_node_cost_each_of_many_callers_one_retry() {
     on_each_node(each_asks_once_more).await;
 }
 
-/// A function that refuses, alone or for several calls, as if it did not know what it is told.
+/// A function that refuses, alone or for several calls, as if it did not know what it is asked.
 fn refusing(name: &str) -> &'static str {
     match name {
         "enqueue" => "function() refuse('invalid_input', 'flags are not known') end",
@@ -155,7 +155,7 @@ fn version(node: &TestServer) -> i64 {
 }
 
 async fn older_ones_are_replaced(engine: &RedisEngine, node: &TestServer, namespace: &Namespace) {
-    engine.get(namespace, nobody(), false).await.expect("get");
+    engine.get(namespace, absent(), false).await.expect("get");
     // A call alone, and many that leave together.
     for (count, refuses) in [(1, "enqueue"), (30, "enqueues")] {
         load(node, &older_ones(node, refuses));
@@ -199,7 +199,7 @@ async fn older_ones_are_replaced(engine: &RedisEngine, node: &TestServer, namesp
     );
     load(node, &version_alone);
     engine.info().await.expect("info");
-    engine.get(namespace, nobody(), false).await.expect("get");
+    engine.get(namespace, absent(), false).await.expect("get");
     assert_eq!(version(node), RedisEngine::functions_version());
 }
 
@@ -232,7 +232,7 @@ async fn any_function_that_is_lacking_costs_one_retry() {
     let server = TestServer::start();
     let engine = connect(&format!("{}?shards=2", server.address())).await;
     let (namespace, now) = (here(), START);
-    engine.get(&namespace, nobody(), false).await.expect("get");
+    engine.get(&namespace, absent(), false).await.expect("get");
     for lacks in ["maintain", "info", "watch", "changes", "outbox", "deliver"] {
         let job = job();
         let sent = engine.enqueue(&namespace, vec![job.clone()]).await;
@@ -255,7 +255,7 @@ async fn any_function_that_is_lacking_costs_one_retry() {
             "watch" => {
                 let settled = WaitFor::Settled(vec![JobId::new()]);
                 let waited = engine.wait(&namespace, settled, until).await;
-                assert_eq!(waited.expect(lacks), Waited::Settled, "nobody knows it");
+                assert_eq!(waited.expect(lacks), Waited::Settled, "no server knows it");
             }
             "changes" => {
                 let begins = WaitFor::Changes(None);
@@ -288,11 +288,12 @@ async fn any_function_that_is_lacking_costs_one_retry() {
     }
 }
 
-/// The same of a look for work, which is made once no wakeup tells of any, by a clock that goes on.
+/// The same of a look for work, which is made once no wakeup announces any, by a clock that goes
+/// on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_that_is_lacking_costs_one_retry() {
     for trouble in ["lacks it", "flushed"] {
-        // A server of its own: where somebody listened before, the wakeup may still be on its way
+        // A server of its own: where a client listened before, the wakeup may still be on its way
         // to an ear.
         let server = TestServer::start();
         let ahead = RedisEngine::connect_with_clock_ahead(options(&server.address()), days(1));
@@ -350,13 +351,13 @@ async fn produces(engine: &RedisEngine, namespace: &Namespace, done: &Done) -> V
 
 async fn reads(engine: &RedisEngine, namespace: &Namespace, done: &Done) -> Vec<JobId> {
     while !done.enough.load(SeqCst) {
-        engine.get(namespace, nobody(), false).await.expect("get");
+        engine.get(namespace, absent(), false).await.expect("get");
         done.calls.fetch_add(1, SeqCst);
     }
     Vec::new()
 }
 
-/// Works until there is nothing more once it is told to stop.
+/// Works until there is nothing more once a test stops it.
 async fn works(engine: &RedisEngine, namespace: &Namespace, done: &Done) -> Vec<JobId> {
     let mut ended = Vec::new();
     loop {
@@ -380,7 +381,7 @@ async fn works(engine: &RedisEngine, namespace: &Namespace, done: &Done) -> Vec<
 }
 
 async fn come_and_go_under_load(engine: RedisEngine, node: &TestServer, namespace: &Namespace) {
-    engine.get(namespace, nobody(), false).await.expect("get");
+    engine.get(namespace, absent(), false).await.expect("get");
     let older = tokio::task::block_in_place(|| {
         ["enqueue", "enqueues"].map(|refuses| older_ones(node, refuses))
     });
@@ -432,7 +433,7 @@ async fn come_and_go_under_load(engine: RedisEngine, node: &TestServer, namespac
         "{} loads for {troubles} troubles",
         loads - by_hand
     );
-    // Each caller has one call under way, and somebody asks for the version.
+    // Each caller has one call under way, and one of them asks for the version.
     let most = troubles * (3 * OF_EACH + 1);
     assert!(
         misses <= most,

@@ -61,7 +61,7 @@ async fn workers_past_their_minute_are_forgotten_by_maintenance() {
     assert!(stats.expect("stats").workers.is_empty());
 }
 
-/// Where somebody always calls, no round is made.
+/// Where a caller always calls, no round is made.
 #[tokio::test]
 async fn workers_that_come_and_go_are_never_more_than_those_of_some_minutes() {
     let claimers = Claimers::new().await;

@@ -22,7 +22,7 @@ fn a_user_with_the_minimal_rules_has_the_whole_law() {
     assert_eq!(places.denied(), [""; 0]);
 }
 
-/// What somebody does by hand, in turn; `$ID` and `$TOKEN` are those of the last answer that had
+/// What a person does by hand, in turn; `$ID` and `$TOKEN` are those of the last answer that had
 /// some.
 const BY_HAND: &[(&str, &str)] = &[
     ("FCALL_RO", "help"),
@@ -64,14 +64,14 @@ async fn a_user_with_the_minimal_rules_does_it_all() {
         id = said["id"].as_str().map_or(id, Into::into);
         token = said["token"].as_str().map_or(token, Into::into);
     }
-    assert_eq!(id.len(), 36, "a push told its id");
-    assert_eq!(token.len(), 32, "a claim told its token");
+    assert_eq!(id.len(), 36, "a push returned its id");
+    assert_eq!(token.len(), 32, "a claim returned its token");
     let said = place.0.cli(&["ACL", "LOG"]);
     assert_eq!(said, "", "nothing was denied");
 }
 
 #[tokio::test]
-async fn a_command_that_a_function_may_not_is_told_with_its_remedy() {
+async fn a_command_that_a_function_may_not_run_is_reported() {
     let place = UnderRules::and(&[]);
     let engine = connect(&place.address()).await;
     enqueue(&engine).await.expect("enqueue");
@@ -97,16 +97,16 @@ async fn a_command_that_a_function_may_not_is_told_with_its_remedy() {
     assert!(listed.jobs.is_empty());
 }
 
-/// Calls that left together are told the same as one that left alone.
+/// Calls that left together are answered the same as one that left alone.
 #[tokio::test]
-async fn rights_that_are_taken_away_are_told_to_all_who_call_at_once() {
+async fn rights_that_are_taken_away_are_reported_to_each_caller() {
     let place = UnderRules::and(&[]);
     let engine = connect(&place.address()).await;
     enqueue(&engine).await.expect("enqueue");
     place.0.cli(&["ACL", "SETUSER", "punctual", "-@write"]);
     let calls = (0..20).map(|_| enqueue(&engine));
-    for told in futures_util::future::join_all(calls).await {
-        let error = told.expect_err("it may not");
+    for reported in futures_util::future::join_all(calls).await {
+        let error = reported.expect_err("it may not");
         assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     }
 }
@@ -177,7 +177,7 @@ async fn whatever_the_rules_do_not_name_is_denied() {
             rule == Some(name) || rule == container
         })
     };
-    // Whoever is nobody yet may say these.
+    // A client that has not authenticated yet may say these.
     let nobodys = ["auth", "hello", "quit", "reset"];
     let mut denied = 0;
     for name in commands
@@ -203,7 +203,7 @@ async fn whatever_the_rules_do_not_name_is_denied() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_too_little_is_told() {
+async fn a_user_with_too_few_rights_is_reported() {
     let server = TestServer::start();
     server.cli(&[
         "ACL", "SETUSER", "poor", "on", ">hunter2", "~*", "+ping", "+info",
@@ -272,6 +272,6 @@ async fn no_log_and_no_error_shows_a_password() {
     drop(engine);
     logs.show("a line of our own");
     let said = logs.said();
-    assert!(said.contains("a line of our own"), "heard: {said}");
+    assert!(said.contains("a line of our own"), "received: {said}");
     assert!(!said.contains("hunter2"), "{said}");
 }

@@ -28,8 +28,8 @@ impl Hand {
     pub(crate) async fn at(server: TestServer) -> Self {
         let engine = connect(&server.address()).await;
         // The first call brings the library.
-        let nobody = vec![Target::Id(JobId::new())];
-        engine.get(&here(), nobody, false).await.expect("get");
+        let absent = vec![Target::Id(JobId::new())];
+        engine.get(&here(), absent, false).await.expect("get");
         Self { server, engine }
     }
 

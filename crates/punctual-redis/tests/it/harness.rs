@@ -185,12 +185,12 @@ impl<P> Clone for On<P> {
 }
 
 impl<P: Place> On<P> {
-    /// Bundles that its servers have stored, told as runs of leases, and noted as completed.
+    /// Bundles that its servers have stored, as runs of leases, and noted as completed.
     pub(crate) fn bundles_met(&self) -> [u64; 3] {
         let mut met = [0; 3];
         for place in &*self.0.locked() {
-            let told = place.server().cli(&["FCALL_RO", "punctual_test_met", "0"]);
-            for (sum, number) in met.iter_mut().zip(told.lines()) {
+            let reported = place.server().cli(&["FCALL_RO", "punctual_test_met", "0"]);
+            for (sum, number) in met.iter_mut().zip(reported.lines()) {
                 *sum += number.parse::<u64>().expect("a number");
             }
         }
@@ -248,8 +248,8 @@ impl<P: Place> Subject for Connected<P> {
     }
 
     async fn set_time(&self, now: Timestamp) {
-        let told = self.engine.set_time(now).await;
-        told.expect("the servers are there");
+        let reported = self.engine.set_time(now).await;
+        reported.expect("the servers are there");
         self.clock.set(now);
     }
 }

@@ -12,7 +12,7 @@ async fn health(engine: &RedisEngine) -> Health {
     engine.info().await.expect("info").health
 }
 
-/// Whoever looks is told what is so now, though it was good at the start, and that it is mended.
+/// A reader gets what is so now, though it was good at the start, and that it is mended.
 #[tokio::test]
 async fn settings_that_change_stand_in_health_until_they_are_mended() {
     let server = TestServer::with(&ALWAYS);
@@ -58,7 +58,7 @@ async fn trouble_in_one_namespace_is_a_problem_of_that_one_alone() {
     let own = "punctual:{shop/0}:s";
     let saved = server.cli(&["COPY", own, "saved"]);
     assert_eq!(saved, "1");
-    for (loss, told) in [
+    for (loss, reported) in [
         (&["SET", own, "mine"][..], "rename or delete it"),
         (&["DEL", own], "lost the jobs"),
     ] {
@@ -69,7 +69,7 @@ async fn trouble_in_one_namespace_is_a_problem_of_that_one_alone() {
             panic!("{loss:?}: {ill:?}");
         };
         assert_eq!(problem.namespace, shop);
-        assert!(problem.text.contains(told), "{loss:?}: {problem}");
+        assert!(problem.text.contains(reported), "{loss:?}: {problem}");
         server.cli(&["COPY", "saved", own, "REPLACE"]);
         let well = health(&engine).await;
         assert!(well.is_well(), "after {loss:?}: {well:?}");

@@ -22,7 +22,7 @@ fn due_in(delay: std::time::Duration) -> NewJob {
     job().due(Due::After(delay))
 }
 
-/// Enqueues jobs, and hears what wakes them.
+/// Enqueues jobs, and receives what wakes them.
 async fn enqueue(engine: &RedisEngine, jobs: Vec<NewJob>) {
     engine.enqueue(&here(), jobs).await.expect("enqueue");
     woken(engine).await;
@@ -32,7 +32,7 @@ fn work() -> WaitFor {
     WaitFor::Work(vec![QUEUE.into()])
 }
 
-/// Whether a wakeup has woken that nobody heard before.
+/// Whether a wakeup has woken that was not received before.
 async fn woken(engine: &RedisEngine) -> bool {
     let waited = engine.wait(&here(), work(), Timestamp::ZERO).await;
     waited.expect("wait") == Waited::Work
@@ -138,10 +138,10 @@ async fn a_worker_that_does_not_come_is_stood_in_for() {
     enqueue(&producer, vec![due_in(millis(300))]).await;
     let held = claim(&holder, WorkerId::random(), 8).await;
     assert!(held.leases.is_empty() && held.wake_at.is_some());
-    let told = claim(&other, WorkerId::random(), 8).await;
-    assert_eq!(told.wake_by, WakeBy::Another, "{told:?}");
+    let reported = claim(&other, WorkerId::random(), 8).await;
+    assert_eq!(reported.wake_by, WakeBy::Another, "{reported:?}");
     let waited = other
-        .wait(&here(), work(), told.now + minutes(1))
+        .wait(&here(), work(), reported.now + minutes(1))
         .await
         .expect("wait");
     assert_eq!(waited, Waited::Work);
@@ -159,12 +159,12 @@ async fn a_worker_that_ends_passes_its_lead_on() {
     ];
     enqueue(&producer, vec![due_in(minutes(30))]).await;
     let held = claim(&ends, WorkerId::random(), 8).await;
-    let told = claim(&other, WorkerId::random(), 8).await;
+    let reported = claim(&other, WorkerId::random(), 8).await;
     assert_eq!(
-        (held.wake_by, told.wake_by),
+        (held.wake_by, reported.wake_by),
         (WakeBy::Claimer, WakeBy::Another)
     );
-    let until = told.now + minutes(1);
+    let until = reported.now + minutes(1);
     let waits = {
         let ends = ends.clone();
         tokio::spawn(async move { ends.wait(&here(), work(), until).await })
@@ -175,9 +175,9 @@ async fn a_worker_that_ends_passes_its_lead_on() {
     waits.abort();
     let waited = other.wait(&here(), work(), until).await;
     assert_eq!(waited.expect("wait"), Waited::Work, "it is woken");
-    let told = claim(&other, WorkerId::random(), 8).await;
+    let reported = claim(&other, WorkerId::random(), 8).await;
     assert_eq!(
-        told.wake_by,
+        reported.wake_by,
         WakeBy::Claimer,
         "who was woken for takes care"
     );
@@ -191,7 +191,7 @@ async fn still(server: &TestServer) -> RedisEngine {
 }
 
 #[tokio::test]
-async fn the_first_who_is_told_of_an_instant_comes_then() {
+async fn the_first_that_learns_of_an_instant_comes_then() {
     let server = TestServer::start();
     let engine = still(&server).await;
     let [one, two, three] = [1, 2, 3].map(WorkerId);
@@ -225,7 +225,7 @@ async fn a_full_worker_passes_its_lead_on() {
     assert!(claim(&engine, two, 8).await.wake_by == WakeBy::Another);
     engine.set_time(START + seconds(1)).await.expect("set");
     assert_eq!(claim(&engine, one, 1).await.leases.len(), 1);
-    assert!(woken(&engine).await, "somebody else is to come");
+    assert!(woken(&engine).await, "another worker is to come");
     assert!(claim(&engine, two, 8).await.wake_by == WakeBy::Claimer);
 }
 
@@ -235,8 +235,8 @@ async fn a_worker_that_does_not_return_never_leads() {
     let engine = still(&server).await;
     enqueue(&engine, vec![due_in(minutes(5))]).await;
     let by_hand = Claim::new(WorkerId(1), QUEUE, 8).place(WorkerPlace::Elsewhere);
-    let told = engine.claim(&here(), by_hand).await.expect("claim");
-    assert_eq!(told.wake_by, WakeBy::Claimer);
+    let reported = engine.claim(&here(), by_hand).await.expect("claim");
+    assert_eq!(reported.wake_by, WakeBy::Claimer);
     let next = claim(&engine, WorkerId(2), 8).await;
     assert_eq!(next.wake_by, WakeBy::Claimer);
 }

@@ -12,8 +12,10 @@ fn agrees_with_the_model<P: Place>(servers: On<P>, histories: Histories) {
     };
     check_histories(servers.clone(), histories.or_from_env());
     let met = servers.bundles_met();
-    let [stored, told, noted] = met;
-    println!("{stored} bundles were stored, {told} told as runs, {noted} noted as completed");
+    let [stored, reported, noted] = met;
+    println!(
+        "{stored} bundles were stored, {reported} reported as runs, {noted} noted as completed"
+    );
     let is_one_seed = std::env::var("PUNCTUAL_SEED").is_ok();
     assert!(is_one_seed || !met.contains(&0), "{met:?}");
 }
@@ -50,10 +52,10 @@ fn redis_engine_on_a_cluster_agrees_with_the_model() {
     check_histories(OnCluster::default(), histories.or_from_env());
 }
 
-/// A lease ended in a microsecond in which the clock was behind, and its attempt was told to have
-/// ended a microsecond after that.
+/// A lease ended in a microsecond in which the clock was behind, and its attempt was answered to
+/// have ended a microsecond after that.
 #[test]
-fn a_crash_ends_with_its_lease_whoever_finds_it() {
+fn any_call_that_finds_a_crash_ends_it_with_its_lease() {
     let histories = Histories {
         seeds: 1_046..1_047,
         ..Histories::default()

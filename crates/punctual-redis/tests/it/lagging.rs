@@ -221,7 +221,7 @@ async fn a_cancelled_job_in_line_stays_cancelled_behind_cold_ones() {
     lag.nothing_waits().await;
 }
 
-/// What is left in lists goes by and by, however many were cancelled, and keeps nobody from its
+/// What is left in lists goes by and by, however many were cancelled, and keeps no job from its
 /// time.
 #[tokio::test]
 async fn lists_of_cancelled_jobs_are_gone_with_the_next_far_ones() {
@@ -252,7 +252,7 @@ async fn a_purge_spares_a_new_job_of_another_queue_under_an_old_id() {
     assert_eq!(got.state(), JobState::Scheduled);
 }
 
-/// Redis may have been told to remove it by hand.
+/// An operator may have removed it by hand.
 #[tokio::test]
 async fn a_group_goes_on_after_its_first_record_was_removed() {
     let lag = Lag::new().await;

@@ -36,7 +36,7 @@ const PARTS: &str = "
     if flags % 2 == 1 then opts = map() end
 ";
 
-/// Adds to both maps what nobody knows yet.
+/// Adds to both maps what no reader knows yet.
 const ADDS: &str = "
     ext.zz, opts.zy = {1, 'later'}, 'still later'
     local function packed(map)
@@ -49,7 +49,7 @@ const ADDS: &str = "
     return 'OK'
 ";
 
-const TELLS: &str = "
+const SHOWS: &str = "
     return {tag, ext.zz and ext.zz[2] or 'gone', opts.zy or 'gone'}
 ";
 
@@ -78,7 +78,7 @@ async fn settles(engine: &RedisEngine, lease: &Claimed, outcome: Outcome) {
 }
 
 #[tokio::test]
-async fn what_nobody_knows_of_a_record_outlives_each_rewrite() {
+async fn unknown_parts_of_a_record_outlive_each_rewrite() {
     let server = TestServer::start();
     let engine = connect(&server.address()).await;
     let job = job().retention(hours(1));
@@ -87,8 +87,10 @@ async fn what_nobody_knows_of_a_record_outlives_each_rewrite() {
     assert_eq!(evaluates(&server, ADDS), "OK");
     let mut before = String::new();
     let mut is_kept = |what: &str, rewritten: bool| {
-        let told = evaluates(&server, TELLS);
-        let (_, added) = told.split_once('\n').expect("a tag, and what was added");
+        let reported = evaluates(&server, SHOWS);
+        let (_, added) = reported
+            .split_once('\n')
+            .expect("a tag, and what was added");
         assert_eq!(added, "later\nstill later", "{what}");
         let now = digest(&server);
         assert!(!rewritten || now != before, "{what} wrote it anew");

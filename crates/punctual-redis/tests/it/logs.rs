@@ -9,19 +9,19 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Metadata, Subscriber};
 
-/// Hears every event and span of this thread, of this program and of the libraries below it.
+/// Receives every event and span of this thread, of this program and of the libraries below it.
 pub(crate) struct Logs {
     said: Arc<Mutex<String>>,
-    _hears: DefaultGuard,
+    _receives: DefaultGuard,
 }
 
 impl Logs {
     pub(crate) fn of_this_thread() -> Self {
         let said = Arc::<Mutex<String>>::default();
-        let hears = tracing::subscriber::set_default(Ear(said.clone()));
+        let receives = tracing::subscriber::set_default(Ear(said.clone()));
         Self {
             said,
-            _hears: hears,
+            _receives: receives,
         }
     }
 

@@ -66,7 +66,8 @@ async fn a_settle_that_was_taken_is_known_again_while_the_job_runs_once_more() {
     assert_eq!(verdicts, [SettleVerdict::Repeated]);
 }
 
-/// The tombstone of a later attempt stands where that of the first stood: nobody can tell.
+/// The tombstone of a later attempt stands where that of the first stood: no reader can distinguish
+/// them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_settle_that_was_taken_is_not_said_to_have_lost_its_lease() {
     let lost = Lost::of(retry()).await;
@@ -84,7 +85,7 @@ async fn a_settle_that_was_taken_is_not_said_to_have_lost_its_lease() {
     assert_eq!(
         verdicts,
         [[SettleVerdict::LeaseLost]],
-        "told once it is sure"
+        "reported once it is sure"
     );
 }
 

@@ -66,7 +66,7 @@ mod lagging;
 mod later;
 /// A counter under a lock whose holders stop and whose master dies.
 mod locks;
-/// Hears what is logged.
+/// Receives what is logged.
 mod logs;
 /// One job by itself.
 mod lone;
@@ -120,7 +120,7 @@ mod together;
 mod topics;
 /// Calls that were done, refused when they are sent again.
 mod unknown_outcome;
-/// Leases that are read by whoever claimed them.
+/// Leases that are read by the worker that claimed them.
 mod unseen;
 /// Jobs that are gone.
 mod vanished;

@@ -16,13 +16,13 @@ pub(crate) const CHANGES_MAX: u64 = 1_000;
 pub(crate) struct Meter {
     connection: redis::Connection,
     works: BTreeMap<&'static str, Vec<Work>>,
-    /// Turns of a loop that takes [`BESIDE`] on this machine, if somebody looks at times.
+    /// Turns of a loop that takes [`BESIDE`] on this machine, if a test reads times.
     turns: Option<u64>,
     beside: Vec<Duration>,
 }
 
 /// What calls of ours take, about; a loop that touches no key takes as long after each of them, to
-/// tell what the machine takes from the server.
+/// show what the machine takes from the server.
 const BESIDE: Duration = millis(2);
 /// Counts to a number.
 const LOOP: &str =
@@ -40,7 +40,7 @@ struct Work {
 type Slow = (u64, u64, u64, Vec<Vec<u8>>, String, String);
 
 impl Meter {
-    /// Of a server; `times` says whether somebody looks at how long its calls take.
+    /// Of a server; `times` says whether a test reads how long its calls take.
     pub(crate) fn of(server: &TestServer, times: bool) -> Self {
         server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
         let client = redis::Client::open(("127.0.0.1", server.port())).expect("an address");
@@ -94,8 +94,8 @@ impl Meter {
 
     /// How often each command was done.
     fn counts(&mut self) -> Vec<(String, u64)> {
-        let told: String = self.ask(&["INFO", "commandstats"]);
-        let lines = told.lines().filter_map(|line| {
+        let reported: String = self.ask(&["INFO", "commandstats"]);
+        let lines = reported.lines().filter_map(|line| {
             let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
             let (number, _) = rest.split_once(',')?;
             Some((name.to_owned(), number.parse().expect("a number")))
@@ -136,8 +136,8 @@ impl Meter {
         done
     }
 
-    /// Tells what it took since it told last.
-    pub(crate) fn tell(&mut self) {
+    /// Reports what it took since the last report.
+    pub(crate) fn announce(&mut self) {
         for (verb, works) in std::mem::take(&mut self.works) {
             let commands = works.iter().map(|work| work.commands).max();
             let longest = works.iter().map(|work| work.longest).collect();

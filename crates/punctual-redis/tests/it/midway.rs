@@ -15,7 +15,7 @@ const ID: &[u8] = b"01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
 const BEYOND: &[u8] = b"253402300799999";
 const ANY_INSTANCE: [u8; 8] = [0; 8];
 
-/// A job that has fallen due, which nobody has noted yet; `more` words of its push.
+/// A job that has fallen due, which no sweep has noted yet; `more` words of its push.
 fn fallen_due(hand: &Hand, more: &[&str]) -> String {
     let words = [&[QUEUE, "1", "DELAY", "1"], more].concat();
     let id = text(&hand.call("push", &words), "id").to_owned();
@@ -137,7 +137,7 @@ async fn beside_plain_jobs_too() {
     assert_eq!(worked_off(&hand), both[1..]);
 }
 
-/// A key of the queue's list is somebody else's for a while.
+/// A key of the queue's list is another client's for a while.
 #[tokio::test]
 async fn a_sweep_that_broke_off_is_done_once_it_can_be() {
     let hand = Hand::new().await;
@@ -153,7 +153,7 @@ async fn a_sweep_that_broke_off_is_done_once_it_can_be() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_all_commands_is_told_before_anything_is_written() {
+async fn missing_rights_are_reported_before_anything_is_written() {
     let place = UnderRules::and(&["-zremrangebyrank"]);
     let before = place.0.cli(&["DEBUG", "DIGEST"]);
     let engine = RedisEngine::connect(crate::client::options(&place.address())).await;

@@ -27,7 +27,7 @@ async fn connect(cluster: &TestCluster, deadline: std::time::Duration) -> Arc<Re
     Arc::new(RedisEngine::connect(options).await.expect("it is there"))
 }
 
-/// What callers were told while they called all the time.
+/// What callers were answered while they called all the time.
 #[derive(Default)]
 struct Known {
     enough: AtomicBool,
@@ -50,9 +50,9 @@ impl Known {
 }
 
 /// Sends jobs for now and soon, each until it is acknowledged.
-async fn produces(engine: Arc<RedisEngine>, told: Arc<Known>) {
+async fn produces(engine: Arc<RedisEngine>, reported: Arc<Known>) {
     let mut number = 0;
-    while !told.enough.load(SeqCst) {
+    while !reported.enough.load(SeqCst) {
         number += 1;
         let job = job().due(match number % 2 {
             0 => Due::Now,
@@ -63,28 +63,28 @@ async fn produces(engine: Arc<RedisEngine>, told: Arc<Known>) {
                 Ok(sent) => {
                     assert!(sent.receipts[0].verdict.is_accepted(), "{sent:?}");
                     let due = sent.receipts[0].due;
-                    told.kept.lock().expect("no panic").insert(job.id, due);
+                    reported.kept.lock().expect("no panic").insert(job.id, due);
                     break;
                 }
-                Err(error) => told.refused(0, error),
+                Err(error) => reported.refused(0, error),
             }
         }
     }
 }
 
-async fn works(engine: Arc<RedisEngine>, told: Arc<Known>) {
-    while !told.enough.load(SeqCst) {
-        work(&engine, &told).await;
+async fn works(engine: Arc<RedisEngine>, reported: Arc<Known>) {
+    while !reported.enough.load(SeqCst) {
+        work(&engine, &reported).await;
     }
 }
 
 /// Claims and settles once, the settle until it is answered; how many jobs.
-async fn work(engine: &RedisEngine, told: &Known) -> usize {
+async fn work(engine: &RedisEngine, reported: &Known) -> usize {
     let wants = Claim::new(WorkerId::random(), QUEUE, 50).lease_duration(seconds(60));
     let claimed = loop {
         match engine.claim(&here(), wants.clone()).await {
             Ok(claimed) => break claimed,
-            Err(error) => told.refused(1, error),
+            Err(error) => reported.refused(1, error),
         }
     };
     let mut count = 0;
@@ -94,18 +94,18 @@ async fn work(engine: &RedisEngine, told: &Known) -> usize {
             jobs: lease.jobs,
         };
         let early = lease.jobs.iter().filter(|job| job.due > claimed.now);
-        told.early.fetch_add(early.count(), SeqCst);
+        reported.early.fetch_add(early.count(), SeqCst);
         while let Err(error) = engine.settle(&here(), lease.ends(Outcome::Completed)).await {
-            told.refused(1, error);
+            reported.refused(1, error);
         }
         count += lease.jobs.len();
         let ids = lease.jobs.iter().map(|job| job.id);
-        told.ended.lock().expect("no panic").extend(ids);
+        reported.ended.lock().expect("no panic").extend(ids);
     }
     count
 }
 
-/// Calls that meet a move which takes longer than they may are told of it at their deadline; those
+/// Calls that meet a move which takes longer than they may end with it at their deadline; those
 /// with time are answered after it, nothing is lost and nothing is early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_slot_that_moves_slowly_costs_calls_only_their_deadline() {
@@ -119,15 +119,19 @@ async fn a_large_slot_that_moves_slowly_costs_calls_only_their_deadline() {
             .await
             .expect("enqueue");
     }
-    let told = Arc::new(Known::default());
+    let reported = Arc::new(Known::default());
     let load = [
-        tokio::spawn(produces(engine.clone(), told.clone())),
-        tokio::spawn(works(engine.clone(), told.clone())),
+        tokio::spawn(produces(engine.clone(), reported.clone())),
+        tokio::spawn(works(engine.clone(), reported.clone())),
     ];
-    while told.ended.lock().expect("no panic").len() < 50 {
+    while reported.ended.lock().expect("no panic").len() < 50 {
         tokio::task::yield_now().await;
     }
-    assert_eq!((told.errors(0), told.errors(1)), (0, 0), "before the move");
+    assert_eq!(
+        (reported.errors(0), reported.errors(1)),
+        (0, 0),
+        "before the move"
+    );
     let owner = cluster.owner_of(SHARD);
     let to = (owner + 1) % 3;
     let moving = tokio::task::block_in_place(|| cluster.begin_move(SHARD, to));
@@ -139,8 +143,8 @@ async fn a_large_slot_that_moves_slowly_costs_calls_only_their_deadline() {
             moving.carry(AT_A_TIME);
         }
     });
-    // It stands still with half of the keys there until somebody of each kind has run out of time.
-    while told.errors(0) == 0 || told.errors(1) == 0 {
+    // It stands still with half of the keys there until a caller of each kind has run out of time.
+    while reported.errors(0) == 0 || reported.errors(1) == 0 {
         assert!(load.iter().all(|it| !it.is_finished()), "they go on");
         tokio::task::yield_now().await;
     }
@@ -160,11 +164,11 @@ async fn a_large_slot_that_moves_slowly_costs_calls_only_their_deadline() {
     let claimed = first.claim(&here(), wants).await.expect("in five seconds");
     assert_eq!(claimed.leases.len(), 1, "what was there has come along");
     waits.await.expect("no panic").expect("it had time");
-    told.enough.store(true, SeqCst);
+    reported.enough.store(true, SeqCst);
     for one in load {
         one.await.expect("no panic");
     }
-    for error in told
+    for error in reported
         .errors
         .iter()
         .flat_map(|it| it.lock().expect("no panic").drain(..).collect::<Vec<_>>())
@@ -176,18 +180,18 @@ async fn a_large_slot_that_moves_slowly_costs_calls_only_their_deadline() {
         );
         assert!(error.message().contains(&port), "where to: {error}");
     }
-    assert_eq!(told.early.load(SeqCst), 0, "early");
+    assert_eq!(reported.early.load(SeqCst), 0, "early");
     // Those for soon are due by the time that all others are done.
-    let mut kept = told.kept.lock().expect("no panic").clone();
+    let mut kept = reported.kept.lock().expect("no panic").clone();
     kept.insert(id, Timestamp::ZERO);
     loop {
-        work(&patient, &told).await;
-        let ended = told.ended.lock().expect("no panic");
+        work(&patient, &reported).await;
+        let ended = reported.ended.lock().expect("no panic");
         if ended.iter().filter(|id| kept.contains_key(id)).count() >= kept.len() {
             break;
         }
     }
-    let ended = told.ended.lock().expect("no panic");
+    let ended = reported.ended.lock().expect("no panic");
     let mut times = BTreeMap::new();
     ended
         .iter()
@@ -197,11 +201,11 @@ async fn a_large_slot_that_moves_slowly_costs_calls_only_their_deadline() {
 
 /// Jobs that wait in the slot, each of a hundred queues having some.
 const WAITING: usize = 5_000;
-/// Keys that are carried at a time where nobody is to wait for long.
+/// Keys that are carried at a time where no caller is to wait for long.
 const FEW: usize = 50;
 
-/// With default settings on all sides nobody notices that a slot of some thousand jobs moves, but
-/// for the time it takes.
+/// With default settings on all sides no caller notices that a slot of some thousand jobs moves,
+/// but for the time it takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_of_thousands_of_jobs_moves_within_the_default_deadline() {
     let cluster = TestCluster::start();
@@ -220,10 +224,10 @@ async fn a_slot_of_thousands_of_jobs_moves_within_the_default_deadline() {
         waiting.extend(jobs.iter().map(|job| job.id));
         producer.enqueue(&here(), jobs).await.expect("enqueue");
     }
-    let told = Arc::new(Known::default());
+    let reported = Arc::new(Known::default());
     let load = [
-        tokio::spawn(produces(producer.clone(), told.clone())),
-        tokio::spawn(works(worker.clone(), told.clone())),
+        tokio::spawn(produces(producer.clone(), reported.clone())),
+        tokio::spawn(works(worker.clone(), reported.clone())),
     ];
     let (ran, mut runs) = tokio::sync::mpsc::unbounded_channel();
     let mail = Worker::new(by_default().await).queues([MAIL]).handle_any(
@@ -235,8 +239,8 @@ async fn a_slot_of_thousands_of_jobs_moves_within_the_default_deadline() {
     let mail = tokio::spawn(mail.run_until(std::future::pending::<()>()));
     let mut sent = Vec::new();
     for _ in 0..3 {
-        let before = told.ended.lock().expect("no panic").len();
-        let has_worked = || told.ended.lock().expect("no panic").len() >= before + 50;
+        let before = reported.ended.lock().expect("no panic").len();
+        let has_worked = || reported.ended.lock().expect("no panic").len() >= before + 50;
         meets("they go on", &load, has_worked).await;
         let to = (cluster.owner_of(SHARD) + 1) % 3;
         let letter = NewJob::new(MAIL, "{}");
@@ -257,29 +261,29 @@ async fn a_slot_of_thousands_of_jobs_moves_within_the_default_deadline() {
         let receipts = sends.await.expect("no panic").expect("in five seconds");
         assert!(receipts.receipts[0].verdict.is_accepted());
     }
-    let before = told.ended.lock().expect("no panic").len();
-    let has_worked = || told.ended.lock().expect("no panic").len() >= before + 50;
+    let before = reported.ended.lock().expect("no panic").len();
+    let has_worked = || reported.ended.lock().expect("no panic").len() >= before + 50;
     meets("they go on", &load, has_worked).await;
-    told.enough.store(true, SeqCst);
+    reported.enough.store(true, SeqCst);
     for one in load {
         one.await.expect("no panic");
     }
-    for errors in &told.errors {
+    for errors in &reported.errors {
         let errors = errors.lock().expect("no panic");
         assert!(errors.is_empty(), "{:?}", errors.first());
     }
-    assert_eq!(told.early.load(SeqCst), 0, "early");
-    let kept = told.kept.lock().expect("no panic").clone();
-    let is_done = |told: &Known| {
-        let ended = told.ended.lock().expect("no panic");
+    assert_eq!(reported.early.load(SeqCst), 0, "early");
+    let kept = reported.kept.lock().expect("no panic").clone();
+    let is_done = |reported: &Known| {
+        let ended = reported.ended.lock().expect("no panic");
         ended.len() >= kept.len()
     };
     let began = Stopwatch::start();
-    while !is_done(&told) {
-        work(&worker, &told).await;
+    while !is_done(&reported) {
+        work(&worker, &reported).await;
         assert!(began.elapsed() < LIMIT, "some are lost");
     }
-    let mut ended = told.ended.lock().expect("no panic").clone();
+    let mut ended = reported.ended.lock().expect("no panic").clone();
     ended.sort_unstable();
     assert!(ended.iter().eq(kept.keys()), "each once");
     let mut ran = Vec::new();

@@ -48,7 +48,7 @@ impl Cost {
 impl Watch {
     fn of(server: &TestServer) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port())).expect("it listens");
-        (&stream).write_all(b"MONITOR\r\n").expect("it hears");
+        (&stream).write_all(b"MONITOR\r\n").expect("it receives");
         let mut lines = BufReader::new(stream);
         let mut line = Vec::new();
         lines.read_until(b'\n', &mut line).expect("it answers");
@@ -84,7 +84,7 @@ impl Watch {
         let mut commands = Vec::new();
         loop {
             let mut line = Vec::new();
-            self.lines.read_until(b'\n', &mut line).expect("it tells");
+            self.lines.read_until(b'\n', &mut line).expect("it reports");
             let line = String::from_utf8_lossy(&line).into_owned();
             if line.contains(&format!("\"ECHO\" \"{word}\"")) {
                 return commands;

@@ -1,4 +1,4 @@
-//! Effects for other shards: never lost, never twice, whoever dies on the way.
+//! Effects for other shards: never lost, never twice, whichever process dies on the way.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Timed {
         let clock = ManualClock::new(now);
         let engine = RedisEngine::connect_with_clock(options.shards(2), clock.clone()).await;
         let engine = Arc::new(engine.expect("the server is there"));
-        // The first contact tells the servers this engine's time.
+        // The first contact gives the servers this engine's time.
         engine.maintain().await.expect("maintain");
         let _ = state(&engine, JobId::new()).await;
         Self { engine, clock }
@@ -225,7 +225,7 @@ async fn effects_that_two_deliver_at_once_arrive_once() {
             let health = one.engine.info().await.expect("info").health;
             health.problem_texts().any(|it| it.contains("effects wait"))
         };
-        assert!(waits().await, "a person is told of what nobody delivers");
+        assert!(waits().await, "an operator learns what is not delivered");
         let (first, second) = tokio::join!(one.engine.maintain(), other.engine.maintain());
         first.expect("maintain");
         second.expect("maintain");

@@ -177,7 +177,7 @@ async fn any_byte_of_a_packed_call_is_refused_or_works() {
         assert!(!said.starts_with('-'), "{nth} {function}: {said}");
         works(&engine, &namespace, function).await;
         for (part, bytes) in arguments.iter().enumerate() {
-            // The instance is anybody's: another one is refused as data that is gone.
+            // The instance is of no server here: another one is refused as data that is gone.
             for at in if part == 0 { 8 } else { 0 }..bytes.len() {
                 for other in others(bytes[at]) {
                     let mut wrong = arguments.clone();

@@ -17,12 +17,12 @@ use crate::meter::{CHANGES_MAX, Meter};
 const JOBS: usize = 100_000;
 
 pub(crate) fn jobs() -> usize {
-    told().unwrap_or(JOBS)
+    reported().unwrap_or(JOBS)
 }
 
-fn told() -> Option<usize> {
-    let told = std::env::var("PUNCTUAL_PILE").ok()?;
-    Some(told.parse().expect("a number of jobs"))
+fn reported() -> Option<usize> {
+    let reported = std::env::var("PUNCTUAL_PILE").ok()?;
+    Some(reported.parse().expect("a number of jobs"))
 }
 
 /// Jobs of a call.
@@ -45,7 +45,7 @@ impl Pile {
         let engine = RedisEngine::connect_with_clock(options, clock.clone()).await;
         Self {
             engine: engine.expect("the server is there"),
-            meter: Meter::of(&server, told().is_some()),
+            meter: Meter::of(&server, reported().is_some()),
             clock,
             server,
         }
@@ -143,14 +143,14 @@ impl Pile {
         }
     }
 
-    /// What it took, for who looks.
-    pub(crate) fn tell(&mut self, what: &str) {
+    /// What it took, for a reader.
+    pub(crate) fn announce(&mut self, what: &str) {
         let memory = self.server.cli(&["INFO", "memory"]);
         let memory = memory
             .lines()
             .find(|line| line.starts_with("used_memory_human"));
         println!("{what}: {}", memory.unwrap_or_default());
-        self.meter.tell();
+        self.meter.announce();
     }
 }
 
@@ -160,23 +160,23 @@ async fn a_pile_due_in_one_minute_is_worked_off_in_slices() {
     let mut pile = Pile::new().await;
     let minute = START + hours(1);
     pile.enqueue(jobs, minute).await;
-    pile.tell("enqueued");
+    pile.announce("enqueued");
     pile.set_time(START + minutes(55)).await;
     pile.maintain().await;
-    pile.tell("near");
+    pile.announce("near");
     pile.set_time(minute + seconds(30)).await;
     let first = pile.work_off().await;
-    pile.tell("half of it");
+    pile.announce("half of it");
     assert!(
         first >= jobs / 2 && first < jobs / 2 + BATCH,
         "{first} of {jobs}"
     );
     pile.set_time(minute + minutes(1)).await;
     assert_eq!(pile.work_off().await, jobs - first);
-    pile.tell("all");
+    pile.announce("all");
     pile.set_time(minute + minutes(10)).await;
     pile.maintain().await;
-    pile.tell("forgotten");
+    pile.announce("forgotten");
 }
 
 /// The same where all of them wait for one microsecond.
@@ -186,18 +186,18 @@ async fn a_pile_due_at_one_midnight_is_worked_off_in_slices() {
     let mut pile = Pile::new().await;
     let midnight = START + hours(12);
     pile.enqueue_within(Duration::ZERO, jobs, midnight).await;
-    pile.tell("enqueued for one midnight");
+    pile.announce("enqueued for one midnight");
     pile.set_time(START + (hours(12) - minutes(5))).await;
     pile.maintain().await;
-    pile.tell("near");
+    pile.announce("near");
     pile.set_time(START + (hours(12) - millis(1))).await;
     assert_eq!(pile.work_off().await, 0, "none is early");
     pile.set_time(midnight).await;
     assert_eq!(pile.work_off().await, jobs);
-    pile.tell("all");
+    pile.announce("all");
     pile.set_time(midnight + minutes(10)).await;
     pile.maintain().await;
-    pile.tell("forgotten");
+    pile.announce("forgotten");
 }
 
 /// A claim or a settle has work of its own: beside it it moves half of what a round does.
@@ -221,7 +221,7 @@ async fn a_call_moves_a_few_hundred_due_jobs_beside_its_own_work() {
     assert_eq!((done.moved, slice), (2 * BESIDE, 2 * BESIDE));
 }
 
-/// Piles of queues that nobody works on keep no job of another from its time.
+/// Piles of queues that no worker reads keep no job of another from its time.
 #[tokio::test]
 async fn piles_of_paused_queues_keep_no_other_from_its_time() {
     let mut pile = Pile::new().await;

@@ -17,7 +17,7 @@ use crate::hand::SHARD;
 /// After a failover the first claim comes so soon.
 const CLAIMED_WITHIN: std::time::Duration = seconds(5);
 
-/// Sends jobs until told to stop, each by a call that is answered within its deadline.
+/// Sends jobs until a test stops it, each by a call that is answered within its deadline.
 fn produce(engine: &Arc<RedisEngine>) -> (Arc<AtomicBool>, JoinHandle<Vec<JobId>>) {
     let enough = Arc::new(AtomicBool::new(false));
     let (engine, done) = (engine.clone(), enough.clone());
@@ -50,7 +50,7 @@ async fn claims_again(worker: &RedisEngine) -> Vec<JobId> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_under_load_loses_nothing_and_costs_no_call_an_error() {
     // There and back: masters vote about the same one only once in two of their node timeouts, and
-    // a hand-over that nobody votes for keeps all who write waiting for five seconds.
+    // a hand-over that gets no vote keeps all who write waiting for five seconds.
     for _ in 0..rounds(2).div_ceil(2) {
         let cluster = block_in_place(TestCluster::start_replicated);
         let worker = connect(&cluster.address()).await;

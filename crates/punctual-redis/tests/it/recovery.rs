@@ -68,7 +68,7 @@ impl AtWork {
         };
         let ((), took) = tokio::join!(sends, runs);
         assert!(took < CLAIMED_WITHIN, "{took:?}");
-        assert!(!self.worker.is_finished(), "nobody has to start it again");
+        assert!(!self.worker.is_finished(), "it needs no restart");
     }
 }
 
@@ -81,8 +81,8 @@ async fn a_server_that_stood_still_for_two_leases() {
     let wants = Claim::new(WorkerId::random(), QUEUE, 1).lease_duration(LEASE_DURATION);
     let lease = claim_as(&holder, wants).await.expect("claim").remove(0);
     block_in_place(|| server.stop());
-    // It fails after two leases; the worker looks each second, and fails too.
-    let error = lease.extend(&holder).await.expect_err("nobody answers");
+    // It fails after two leases; the worker polls each second, and fails too.
+    let error = lease.extend(&holder).await.expect_err("no server answers");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     at_work.works_again(|| server.go_on()).await;
     let extended = lease.extend(&holder).await.expect("extend");
@@ -99,7 +99,7 @@ async fn is_killed(settings: &[&str], durability: &str) {
     let mut at_work = AtWork::on(&address).await;
     let caller = connect_for(&server.address(), SHORT).await;
     block_in_place(|| server.kill());
-    let error = enqueue(&caller).await.expect_err("nobody is there");
+    let error = enqueue(&caller).await.expect_err("no server is there");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
     at_work.works_again(|| server.restart()).await;
 }

@@ -36,7 +36,7 @@ fn said(port: u16, words: &[&str]) -> String {
         .to_owned()
 }
 
-/// Makes the user; a server's users are its own, whoever its master is.
+/// Makes the user; a server's users are its own, whichever its master is.
 fn has_user(port: u16, rules: &str) {
     let user = ["ACL", "SETUSER", "punctual", "reset", "on", ">hunter2"];
     let words: Vec<&str> = user.into_iter().chain(rules.split_whitespace()).collect();
@@ -103,7 +103,7 @@ async fn does_it_all(
     // More than one queue, the second one while the first is listened to.
     let mail = waits(engine, namespace, WaitFor::Work(vec!["mail".into()]), now);
     let listens = |port: &u16| said(*port, &["CLIENT", "LIST"]).contains("cmd=bzpopmin");
-    comes_about("somebody listens", || ports.iter().any(listens)).await;
+    comes_about("a client listens", || ports.iter().any(listens)).await;
     let orders = waits(engine, namespace, WaitFor::Work(vec![QUEUE.into()]), now);
     let begins = WaitFor::Changes(None);
     let begun = engine.wait(namespace, begins, Timestamp::ZERO).await;
@@ -131,14 +131,14 @@ async fn does_it_all(
         completed.expect("settle");
         assert_eq!(over(settled).await, Waited::Settled);
     }
-    looks_and_edits(engine, namespace).await;
+    reads_and_edits(engine, namespace).await;
     let examined = engine.maintain().await;
     examined.expect("maintain");
     let health = engine.info().await.expect("info").health;
     assert!(health.ok, "{:?}", health.problems);
 }
 
-async fn looks_and_edits(engine: &RedisEngine, namespace: &Namespace) {
+async fn reads_and_edits(engine: &RedisEngine, namespace: &Namespace) {
     let one = job();
     let target = || vec![Target::Id(one.id)];
     let sent = engine.enqueue(namespace, vec![one.clone()]).await;
@@ -191,7 +191,7 @@ fn may_no_more(port: u16, rules: &str, names: impl IntoIterator<Item = String>) 
             rule == Some(name) || rule == container
         })
     };
-    // Whoever is nobody yet may say these.
+    // A client that has not authenticated yet may say these.
     let nobodys = ["auth", "hello", "quit", "reset"];
     let mut refused = 0;
     for name in names {
@@ -231,7 +231,7 @@ async fn the_rules_are_enough_and_minimal_on_a_cluster() {
     for namespace in &namespaces {
         does_it_all(&engine, &other, namespace, &ports).await;
     }
-    // Who took another one for the owner is sent on; nobody looked in between.
+    // Who took another one for the owner is sent on; no client read in between.
     enqueue(&engine).await.expect("enqueue");
     let before = cluster.owner_of(SHARD);
     block_in_place(|| cluster.move_slot(SHARD, (before + 1) % 3));
@@ -258,7 +258,7 @@ async fn the_rules_are_enough_and_minimal_on_a_cluster() {
         let engine = engine.clone();
         tokio::spawn(async move { enqueue(&engine).await })
     };
-    comes_about("it is told to ask elsewhere", asks).await;
+    comes_about("it is sent elsewhere", asks).await;
     block_in_place(|| moving.end());
     let id = calls.await.expect("no panic").expect("after the move");
     assert_eq!(state(&engine, id).await, Some(JobState::Ready));
@@ -406,7 +406,7 @@ async fn does_what_it_may(address: String, port: u16) {
     does_it_all(&engine, &engine, &here(), &[port]).await;
 }
 
-/// Without a rule, its command is denied to somebody who only does what everybody does.
+/// Without a rule, its command is denied to a user who only does what all do.
 async fn is_missed(rule: &str, address: &str, server: &TestServer) {
     server.cli(&["FLUSHALL"]);
     server.cli(&["FUNCTION", "FLUSH"]);
@@ -414,8 +414,8 @@ async fn is_missed(rule: &str, address: &str, server: &TestServer) {
     server.cli(&["ACL", "SETUSER", "punctual", &format!("-{rule}")]);
     let does = tokio::spawn(does_what_it_may(address.to_owned(), server.port()));
     let object = format!("object\n{rule}\n");
-    let is_told = || server.cli(&["ACL", "LOG"]).contains(&object);
-    comes_about(rule, is_told).await;
+    let is_reported = || server.cli(&["ACL", "LOG"]).contains(&object);
+    comes_about(rule, is_reported).await;
     does.abort();
     let _ = does.await;
     server.cli(&["ACL", "SETUSER", "punctual", &format!("+{rule}")]);
@@ -442,7 +442,7 @@ async fn no_rule_is_there_for_nothing() {
         }
     }
     drop(replica);
-    // Of these two tests above tell: who is denied them finds nobody.
+    // Two tests above prove these: a user who is denied them finds no server.
     known.extend(["+role".into(), "+cluster|slots".into()]);
     let listed = ["FUNCTION", "LIST", "WITHCODE"];
     connect(&server.address())

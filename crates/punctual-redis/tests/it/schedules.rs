@@ -72,7 +72,7 @@ impl Still {
     }
 
     async fn set_time(&self, now: Timestamp) {
-        self.engine.set_time(now).await.expect("it is told");
+        self.engine.set_time(now).await.expect("it is reported");
         self.clock.set(now);
     }
 
@@ -349,9 +349,12 @@ async fn each_schedule_has_a_shard_of_its_own() {
     let names_of_records = Control::Names {
         prefix: SCHEDULE_PREFIX.into(),
     };
-    let told = still.engine.control(&here(), names_of_records).await;
+    let reported = still.engine.control(&here(), names_of_records).await;
     let records = names.iter().map(|name| format!("{SCHEDULE_PREFIX}{name}"));
-    assert_eq!(told.expect("names"), Controlled::Names(records.collect()));
+    assert_eq!(
+        reported.expect("names"),
+        Controlled::Names(records.collect())
+    );
     // A schedule whose jobs have a group lives where that is.
     let mut grouped = every_minute();
     grouped.template.group = Some(punctual::Group::new("ann"));
@@ -418,7 +421,7 @@ impl Subject for Bugged {
     }
 
     async fn set_time(&self, now: Timestamp) {
-        self.engine.set_time(now).await.expect("it is told");
+        self.engine.set_time(now).await.expect("it is reported");
         self.clock.set(now);
     }
 }

@@ -1,4 +1,4 @@
-//! Leases of jobs as they were sent: a settle in form 6 looks at no record of theirs.
+//! Leases of jobs as they were sent: a settle in form 6 reads no record of theirs.
 
 use punctual::engine::{EnqueueVerdict, Receipt, SettleVerdict, Token};
 use punctual::flow::On;

@@ -1,4 +1,4 @@
-//! Callers of the functions alone, who sleep until the instant that they are told.
+//! Callers of the functions alone, which sleep until the instant of the answer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Lists keep entries of jobs that have left their line: nobody is slowed down by these, and they
+//! Lists keep entries of jobs that have left their line: no call is slowed down by these, and they
 //! end.
 
 use punctual::engine::{Action, Edit, Got, Reason, Select, StatsRequest, Target};
@@ -135,13 +135,13 @@ async fn stats_and_health_look_at_a_few_packs_however_many_are_stale() {
     let stats = stats.expect("stats").queues.remove(0);
     assert!(stats.oldest_due.is_some(), "some are ready: {stats:?}");
     place.engine.info().await.expect("info");
-    let told = place.server.cli(&["INFO", "commandstats"]);
+    let reported = place.server.cli(&["INFO", "commandstats"]);
     let reads = ["cmdstat_lindex:calls=", "cmdstat_lrange:calls="].map(|name| {
-        let line = told.lines().find_map(|line| line.strip_prefix(name));
+        let line = reported.lines().find_map(|line| line.strip_prefix(name));
         let calls = line.and_then(|line| line.split(',').next());
         calls.map_or(0, |calls| calls.parse::<u32>().expect("a number"))
     });
-    assert!(reads[0] > 0, "it looks at the line");
+    assert!(reads[0] > 0, "it reads the line");
     assert!(reads[0] + reads[1] <= 14, "{reads:?} chunks read");
     assert_eq!(drain(&place.engine).await, ids(&jobs[950..]));
     all_gone(&place, &jobs[50..950]).await;

@@ -31,7 +31,7 @@ fn without(denied: &[&str]) -> (TestServer, String) {
 async fn what_is_stated_is_named_as_stated_where_it_cannot_be_checked() {
     let (_server, address) = without(&["+config|get", "+bgrewriteaof"]);
     let unstated = RedisEngine::connect(options(&format!("{address}?durability=fsync"))).await;
-    let error = unstated.expect_err("nobody can check that");
+    let error = unstated.expect_err("no caller can check that");
     assert_eq!(error.kind(), ErrorKind::DurabilityUnavailable);
     assert!(error.message().contains("stated_durability="), "{error}");
     for (text, stated) in [

@@ -203,7 +203,7 @@ async fn a_call_that_is_dropped_in_flight_leaves_the_answers_of_others_alone() {
     assert_eq!(drain(&engine).await, [gone.id, stays.id]);
 }
 
-/// Seed 701 of `redis-http` ran a job so whose producer had been told that it was merged.
+/// Seed 701 of `redis-http` ran a job so whose producer had the answer that it was merged.
 #[tokio::test]
 async fn what_was_cut_is_not_sent_again_once_its_caller_has_gone() {
     for (gone, stays) in [(1, 0), (1, 1), (32, 32)] {
@@ -245,7 +245,7 @@ async fn callers_whose_answer_is_lost_send_again_and_nothing_is_doubled() {
     let (mut server, jobs) = (server, jobs(16));
     server.stop();
     for sent in all_at_once(&engine, &jobs).await {
-        let error = sent.expect_err("nobody answers");
+        let error = sent.expect_err("no server answers");
         assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
         assert!(error.is_retryable());
     }

@@ -65,12 +65,12 @@ impl Scene {
 
 fn is_open(error: &Error) {
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");
-    let told = "unknown: send the same ids again";
-    assert!(error.message().contains(told), "{error}");
+    let reported = "unknown: send the same ids again";
+    assert!(error.message().contains(reported), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_enqueue_that_was_done_is_not_told_as_refused() {
+async fn an_enqueue_that_was_done_is_not_reported_as_refused() {
     for (setting, kind) in REFUSALS {
         let scene = Scene::start().await;
         let job = job();
@@ -87,7 +87,7 @@ async fn an_enqueue_that_was_done_is_not_told_as_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_settle_that_was_done_is_not_told_as_refused() {
+async fn a_settle_that_was_done_is_not_reported_as_refused() {
     let scene = Scene::start().await;
     let lease = claim(&scene.engine, 1).await.expect("claim").remove(0);
     let ended = lease.ends(Outcome::Completed);

@@ -58,7 +58,7 @@ async fn a_lease_ends_before_it_is_read(job: fn(usize) -> NewJob) {
     while state(&direct, ids[0]).await != Some(JobState::Active) {
         tokio::task::yield_now().await;
     }
-    // Nobody could have prolonged it in the first step, so it is extended once.
+    // No worker could have prolonged it in the first step, so it is extended once.
     for step in [seconds(31), seconds(62)] {
         direct.set_time(START + step).await.expect("a clock");
         clock.set(START + step);

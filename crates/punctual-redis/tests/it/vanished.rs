@@ -1,4 +1,4 @@
-//! Jobs that are gone: emptied, started empty, another database. It is told, and nothing begins
+//! Jobs that are gone: emptied, started empty, another database. It is reported, and nothing begins
 //! anew.
 
 use std::sync::Arc;
@@ -36,9 +36,9 @@ fn nothing_was_begun(server: &TestServer) {
     assert_eq!(keys, "", "never a silent new queue");
 }
 
-/// Two callers that never pause; each is told by the first call that is answered after it.
+/// Two callers that never pause; each learns it by the first call that is answered after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_calls_all_the_time_is_told_within_a_second() {
+async fn steady_callers_learn_of_it_within_a_second() {
     for loss in LOSSES {
         let mut server = TestServer::start();
         let engine = Arc::new(connect(&server.address()).await);
@@ -84,9 +84,9 @@ async fn another_database_is_reported_until_the_right_one_is_back() {
     let error = enqueue(&engine).await.expect_err("it is another one");
     assert_eq!(error.kind(), ErrorKind::DataMissing, "{error}");
     nothing_was_begun(&server);
-    // Its own rounds tell of it, too.
-    let told = refusals(&server);
-    comes_about("a round is refused", || refusals(&server) > told).await;
+    // Its own maintenance reports it, too.
+    let reported = refusals(&server);
+    comes_about("a round is refused", || refusals(&server) > reported).await;
     Loss::AnotherDatabase.befall(&mut server);
     assert_eq!(claim(&engine, 1).await.expect("claim")[0].jobs[0].id, id);
     let watch = Stopwatch::start();
@@ -106,7 +106,7 @@ fn refusals(server: &TestServer) -> u64 {
     counted.unwrap_or(0)
 }
 
-/// Who starts after a loss has nothing to compare, unless he was told that there are data.
+/// Who starts after a loss has nothing to compare, unless it knows that there are data.
 #[tokio::test]
 async fn where_data_are_required_nothing_begins_anew() {
     let server = TestServer::start();
@@ -116,8 +116,8 @@ async fn where_data_are_required_nothing_begins_anew() {
     assert_eq!(error.kind(), ErrorKind::DataMissing, "{error}");
     assert!(error.to_string().contains("data=required"), "{error}");
     nothing_was_begun(&server);
-    let told = engine.info().await.expect("info").health;
-    assert!(told.ok && format!("{told:?}").contains("data=required"));
+    let reported = engine.info().await.expect("info").health;
+    assert!(reported.ok && format!("{reported:?}").contains("data=required"));
     let first = connect(&server.address()).await;
     let id = enqueue(&first).await.expect("enqueue");
     assert_eq!(claim(&engine, 1).await.expect("claim")[0].jobs[0].id, id);
@@ -153,11 +153,11 @@ async fn where_data_are_required_no_shard_begins_anew() {
     }
     assert_eq!(server.cli(&["EXISTS", "punctual:{default/7}:s"]), "0");
     let engine = connect(&required).await;
-    let mut told = 0;
-    while told == 0 {
+    let mut reported = 0;
+    while reported == 0 {
         if let Err(error) = enqueue(&engine).await {
             assert_eq!(error.kind(), ErrorKind::DataMissing, "{error}");
-            told += 1;
+            reported += 1;
         }
     }
     assert_eq!(server.cli(&["EXISTS", "punctual:{default/7}:s"]), "0");
@@ -165,19 +165,19 @@ async fn where_data_are_required_no_shard_begins_anew() {
     first
         .stats(&here(), StatsRequest::default())
         .await
-        .expect_err("it is told too");
+        .expect_err("it is reported too");
     let anew = connect(&server.address()).await;
     anew.stats(&here(), StatsRequest::default())
         .await
         .expect("it begins it");
     assert!(
         engine.info().await.expect("info").health.is_well(),
-        "it looks again"
+        "it polls again"
     );
     // It is cut as the others are.
-    let told = connect(&format!("{}?shards=16", server.address())).await;
+    let reported = connect(&format!("{}?shards=16", server.address())).await;
     for _ in 0..40 {
-        enqueue(&told).await.expect("enqueue");
+        enqueue(&reported).await.expect("enqueue");
     }
 }
 
@@ -187,9 +187,9 @@ async fn waits(engine: &RedisEngine, what: WaitFor) -> punctual::Error {
     waited.expect_err("the jobs are gone")
 }
 
-/// Nobody calls: who waits hears of it from the rounds of the process.
+/// No caller calls: a waiter learns of it from the rounds of the process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_only_waits_is_told_within_five_seconds() {
+async fn waiters_learn_of_it_within_five_seconds() {
     for loss in LOSSES {
         let mut server = TestServer::start();
         let engine = Arc::new(connect(&server.address()).await);

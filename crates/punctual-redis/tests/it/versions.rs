@@ -37,8 +37,8 @@ impl Trouble {
 
 /// A number that a server counts, such as how often a function was not found.
 pub(crate) fn counted(node: &TestServer, section: &str, name: &str) -> u32 {
-    let told = node.cli(&["INFO", section]);
-    let line = told.lines().find_map(|line| line.strip_prefix(name));
+    let reported = node.cli(&["INFO", section]);
+    let line = reported.lines().find_map(|line| line.strip_prefix(name));
     let number = line.map(|line| {
         line.trim_end()
             .split(',')
@@ -86,7 +86,7 @@ impl Troubled<'_> {
         let loads = counted(self.node, "commandstats", "cmdstat_function|load:calls=");
         let not_found = counted(self.node, "errorstats", "errorstat_ERR:count=");
         match self.trouble {
-            // The call's, and that of who asks for the version before the load; `info` looks at the
+            // The call's, and that of who asks for the version before the load; `info` reads the
             // servers too, whose question for the version may come before the load or after.
             Trouble::Flushed => {
                 let asks = if verb == "info" { 1..=2 } else { 1..=1 };
@@ -163,7 +163,7 @@ impl Troubled<'_> {
         self.changes_and_rounds().await;
     }
 
-    /// Of changes the first wait tells none. Waits for work look by a clock that goes on: see
+    /// The first wait returns no changes. Waits for work look by a clock that goes on: see
     /// `flushes`.
     async fn changes_and_rounds(&self) {
         let (engine, namespace) = (self.engine, self.namespace);
@@ -186,8 +186,8 @@ impl Troubled<'_> {
         self.call("maintain", engine.maintain()).await;
         let info = self.call("info", engine.info()).await;
         assert!(info.health.ok, "{:?}", info.health.problems);
-        // If that saw no functions before they were loaded, the next call looks for them first:
-        // here, where nobody counts.
+        // If that saw no functions before they were loaded, the next call asks for them first:
+        // here, where no test counts.
         let got = engine.get(namespace, vec![Target::Id(job.id)], false).await;
         got.expect("get");
     }

@@ -1,5 +1,6 @@
-//! The connection is cut at every byte that goes to and fro while somebody waits: for work, for a
-//! job to settle, for changes. What comes is heard all the same, as the wakeup woken or soon after.
+//! The connection is cut at every byte that goes to and fro while a client waits: for work, for a
+//! job to settle, for changes. What comes is received all the same, as the wakeup woken or soon
+//! after.
 
 use punctual::engine::{Claim, WaitFor, Waited, WorkerId};
 use punctual::time::{Stopwatch, Timestamp, minutes, seconds};
@@ -12,9 +13,9 @@ use crate::cuts::at_every_byte;
 use crate::faults::rounds;
 use crate::hand::raw;
 
-/// A lost wakeup costs no more than this: who waits alone looks each second, and whoever has heard
-/// nothing on a connection looks again as soon as there is another.
-const HEARD_WITHIN: std::time::Duration = seconds(5);
+/// A lost wakeup costs no more than this: a waiter alone polls each second, and one that has
+/// received nothing on a connection polls again as soon as there is another.
+const RECEIVED_WITHIN: std::time::Duration = seconds(5);
 
 /// The short form cuts at every third byte, as a wakeup that is lost costs time; the long form at
 /// each.
@@ -53,11 +54,11 @@ impl Waits {
         let watch = Stopwatch::start();
         let here = here();
         let (waited, done) = tokio::join!(self.engine.wait(&here, what, until), done);
-        assert!(watch.elapsed() < HEARD_WITHIN, "{:?}", watch.elapsed());
+        assert!(watch.elapsed() < RECEIVED_WITHIN, "{:?}", watch.elapsed());
         (waited.expect("wait"), done)
     }
 
-    /// Whether somebody is to be woken for when the job settles.
+    /// Whether a waiter is to be woken for when the job settles.
     fn is_watched(&self, id: JobId) -> bool {
         let watchers = b"punctual:{default/0}:ws";
         let asked = [b"HEXISTS".as_slice(), watchers, id.as_bytes()];
@@ -71,7 +72,7 @@ impl Waits {
         (id, lease)
     }
 
-    /// The same worker each time: where there are many, each looks less often.
+    /// The same worker each time: where there are many, each polls less often.
     async fn claim(&self) -> Vec<Claimed> {
         let wants = Claim::new(self.worker, QUEUE, 10);
         claim_as(&self.direct, wants).await.expect("claim")

@@ -33,7 +33,7 @@ async fn waits(engine: &Arc<RedisEngine>, queue: &str) -> JoinHandle<Waited> {
     tokio::spawn(wait)
 }
 
-/// Engines whose clock stands still. Who waits never looks for himself then: what wakes him has
+/// Engines whose clock stands still. A waiter never polls by itself then: what wakes him has
 /// woken.
 async fn that_never_poll(address: &str) -> [Arc<RedisEngine>; 3] {
     let clock = ManualClock::new(START);
@@ -44,7 +44,7 @@ async fn that_never_poll(address: &str) -> [Arc<RedisEngine>; 3] {
     [engine().await, engine().await, engine().await]
 }
 
-/// A call that blocks on wakeups ends by itself after 20 s, and the next one may hear what the
+/// A call that blocks on wakeups ends by itself after 20 s, and the next one may receive what the
 /// first did not ask for.
 const WOKEN_WITHIN: std::time::Duration = seconds(15);
 
@@ -53,8 +53,8 @@ async fn is_woken(wait: impl Future<Output = Result<Waited, JoinError>>) {
     assert_eq!(waited.expect("no panic"), Waited::Work);
 }
 
-/// Whether somebody's connection blocks on wakeups.
-fn somebody_listens(server: &TestServer) -> bool {
+/// Whether a connection blocks on wakeups.
+fn has_listener(server: &TestServer) -> bool {
     server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin")
 }
 
@@ -98,7 +98,7 @@ async fn an_unneeded_wakeup_goes_to_another_process() {
     assert!(claim(&gone, 1).await.expect("claim").is_empty());
     // It listens no more, but its connection still blocks on the wakeup.
     let wait = waits(&gone, QUEUE).await;
-    comes_about("somebody listens", || somebody_listens(&server)).await;
+    comes_about("a client listens", || has_listener(&server)).await;
     wait.abort();
     let _ = wait.await;
     let wait = waits(&worker, QUEUE).await;
@@ -115,7 +115,7 @@ async fn a_queue_that_is_added_later_receives_wakeups() {
     let server = TestServer::start();
     let [producer, worker, _] = that_never_poll(&server.address()).await;
     let first = waits(&worker, QUEUE).await;
-    comes_about("somebody listens", || somebody_listens(&server)).await;
+    comes_about("a client listens", || has_listener(&server)).await;
     let second = waits(&worker, "mail").await;
     producer
         .enqueue(&here(), vec![NewJob::new("mail", "{}")])
@@ -133,14 +133,14 @@ async fn wakeups_arrive_within_a_second_of_a_restart() {
         assert!(claim(engine, 1).await.expect("claim").is_empty());
     }
     let wait = waits(&worker, QUEUE).await;
-    comes_about("somebody listens", || somebody_listens(&server)).await;
+    comes_about("a client listens", || has_listener(&server)).await;
     // It comes back without the functions.
     server.cli(&["FUNCTION", "FLUSH"]);
     tokio::task::block_in_place(|| server.restart());
     notes_all(&server);
     // Tries are half a second apart at most, as `servers` asserts, and the first of them does that
     // does not come while the server still reads its file.
-    comes_about("somebody listens again", || somebody_listens(&server)).await;
+    comes_about("a client listens again", || has_listener(&server)).await;
     let refused = server.cli(&["INFO", "errorstats"]);
     let mut refused = refused.lines().filter(|it| it.starts_with("errorstat_"));
     let wrong = refused.find(|it| !it.starts_with("errorstat_LOADING:"));
@@ -165,15 +165,15 @@ async fn a_waiter_receives_wakeups_after_a_failover() {
     let wait = waits(&worker, QUEUE).await;
     let master = servers.ask_all(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
     let port = master[0].lines().nth(1).expect("a sentinel knows a master");
-    let somebody_listens = || redis_cli(port, &["CLIENT", "LIST"]).contains("cmd=bzpopmin");
-    comes_about("somebody listens", somebody_listens).await;
+    let has_listener = || redis_cli(port, &["CLIENT", "LIST"]).contains("cmd=bzpopmin");
+    comes_about("a client listens", has_listener).await;
     // Both replicas have what one change finds, and so all that came before it.
     let [sure, ..] = that_never_poll(&format!("{address}?durability=replica(2)")).await;
     let sent = sure.enqueue(&here(), vec![NewJob::new("mail", "{}")]).await;
     sent.expect("enqueue");
     tokio::task::block_in_place(|| servers.kill_master());
     enqueue_surely(&producer, &job()).await;
-    // Nobody else in its process calls, and meets that the master is another one.
+    // No other caller of its process calls, and meets that the master is another one.
     is_woken(wait).await;
     assert_eq!(drain(&worker).await.len(), 1);
 }
@@ -183,7 +183,7 @@ async fn a_lost_wakeup_costs_a_second() {
     let server = TestServer::start();
     let [producer, worker, _] = engines(&server).await;
     assert!(claim(&worker, 1).await.expect("claim").is_empty());
-    // Somebody hears the wakeup before all others and does nothing about it.
+    // One client receives the wakeup before all others and does nothing about it.
     let listeners = || {
         server
             .cli(&["CLIENT", "LIST"])
@@ -205,20 +205,23 @@ async fn a_lost_wakeup_costs_a_second() {
         .enqueue(&here(), vec![job()])
         .await
         .expect("enqueue");
-    let heard = deaf.wait_with_output().expect("it ends").stdout;
-    let heard = String::from_utf8_lossy(&heard);
-    assert!(heard.contains(":d:orders"), "it heard no wakeup: {heard}");
-    // One who waits alone looks each second, as `waiting` asserts; the first look finds it, and
+    let received = deaf.wait_with_output().expect("it ends").stdout;
+    let received = String::from_utf8_lossy(&received);
+    assert!(
+        received.contains(":d:orders"),
+        "it received no wakeup: {received}"
+    );
+    // A waiter alone polls each second, as `waiting` asserts; the first look finds it, and
     // some may have come before it.
     let waited = within(seconds(30), wait).await;
-    let waited = waited.expect("it looks for itself");
+    let waited = waited.expect("it polls by itself");
     assert_eq!(waited.expect("no panic"), Waited::Work);
-    let looks = times(&server, "listen");
+    let polls = times(&server, "listen");
     let most = watch.elapsed().as_secs() as usize + 2;
-    assert!((1..=most).contains(&looks), "{looks} looks");
+    assert!((1..=most).contains(&polls), "{polls} polls");
 }
 
-/// So many questions at most is somebody answered, who asks without end, between a due and the
+/// So many questions at most of a client that asks without end are answered, between a due and the
 /// claim of its job: some ten milliseconds of a quiet machine.
 const ASKED_MAX: usize = 50;
 
@@ -239,7 +242,7 @@ async fn a_job_is_on_time_and_never_early() {
                 let answer = asker.stats(&elsewhere, StatsRequest::default()).await;
                 let is_due = answer.expect("stats").now >= due;
                 asked.set(asked.get() + usize::from(is_due));
-                assert!(asked.get() <= ASKED_MAX, "nobody comes");
+                assert!(asked.get() <= ASKED_MAX, "no worker comes");
             }
         };
         let comes = async {
@@ -249,7 +252,7 @@ async fn a_job_is_on_time_and_never_early() {
                 if !claimed.leases.is_empty() {
                     break claimed.now;
                 }
-                assert_eq!(claimed.wake_at, Some(due), "it is told when to come");
+                assert_eq!(claimed.wake_at, Some(due), "it learns when to come");
                 let what = WaitFor::Work(vec![QUEUE.into()]);
                 worker.wait(&here(), what, due).await.expect("wait");
             }
@@ -287,7 +290,7 @@ async fn a_poll_finds_a_suspect() {
     // Claimed twice, and never settled.
     let watch = Stopwatch::start();
     loop {
-        assert!(watch.elapsed() < LIMIT, "nobody suspects it");
+        assert!(watch.elapsed() < LIMIT, "no suspicion falls on it");
         let claim =
             punctual::engine::Claim::new(Default::default(), QUEUE, 1).lease_duration(millis(1));
         let claimed = crashes.claim(&here(), claim).await.expect("claim");
@@ -370,7 +373,7 @@ async fn expiries_of_other_queues_wake_seldom() {
     assert!(claims <= FOREIGN / 7 + 1, "{claims} claims");
 }
 
-/// What wakes who is gone is heard by nobody, and goes by itself; so does what was to be told.
+/// What wakes a client that is gone is received by none, and goes by itself; so do its answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wakeup_keys_of_dead_processes_expire() {
     let server = TestServer::start();
@@ -389,7 +392,7 @@ async fn wakeup_keys_of_dead_processes_expire() {
     let changes = gone.wait(&here, WaitFor::Changes(None), now).await;
     changes.expect("wait");
     drop(gone);
-    comes_about("nobody listens", || !somebody_listens(&server)).await;
+    comes_about("no client listens", || !has_listener(&server)).await;
     // Names of processes are bytes that no shell passes on.
     let seconds_left = |names: &str| {
         let each = "local out = {} for _, key in ipairs(redis.call('KEYS', ARGV[1])) do \
@@ -403,9 +406,9 @@ async fn wakeup_keys_of_dead_processes_expire() {
     drain(&producer).await;
     let wakeups = seconds_left("punctual:{default/0}:p:*");
     assert!(matches!(wakeups[..], [1..=60]), "{wakeups:?}");
-    let looks = || counted(&server, "commandstats", "cmdstat_exists:calls=");
-    let before = looks();
+    let polls = || counted(&server, "commandstats", "cmdstat_exists:calls=");
+    let before = polls();
     enqueue_surely(&producer, &crate::client::job()).await;
     drain(&producer).await;
-    assert_eq!(looks(), before, "nobody waits any more, for a month or not");
+    assert_eq!(polls(), before, "no waiter is left, for a month or not");
 }

@@ -19,7 +19,7 @@ const LIST_MAX: u64 = 600;
 /// Half of the jobs are ready, half due within an hour; a page of 1,000 is the most that can be
 /// asked for.
 #[tokio::test]
-async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
+async fn reads_and_changes_of_a_large_queue_are_cut_into_slices() {
     let jobs = jobs() / 2;
     let mut pile = Pile::new().await;
     let here = here();
@@ -31,7 +31,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
         assert!(lease.complete(&pile.engine).await.expect("settle"));
     }
     claim(&pile.engine, BATCH).await.expect("claim");
-    pile.tell("before");
+    pile.announce("before");
 
     let states = [
         ("list ready", Some(JobState::Ready)),
@@ -77,7 +77,7 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
         .bounded("info", pile.engine.info())
         .await
         .expect("info");
-    pile.tell("looked at");
+    pile.announce("looked at");
 
     for (what, state, action) in [
         ("run now", JobState::Scheduled, Action::RunNow),
@@ -102,9 +102,9 @@ async fn whoever_looks_at_a_large_queue_or_changes_it_does_so_in_slices() {
             }
         }
     }
-    pile.tell("edited");
+    pile.announce("edited");
     let cancelled = pile.purge().await;
-    pile.tell("purged");
+    pile.announce("purged");
     assert!(cancelled > jobs / 2, "{cancelled} of {jobs}");
     for state in [JobState::Ready, JobState::Scheduled] {
         let listed = pile.engine.list(&here, of_state(state));
@@ -145,7 +145,7 @@ fn of_state(state: JobState) -> List {
 /// Commands of a call that passes over tombstones: it takes a hundred at a time, 2,000 at most.
 const PASSED_MAX: u64 = 100;
 
-/// What is settled is a tombstone for a while: who looks through everything passes over those.
+/// What is settled is a tombstone for a while: a walk through everything passes over those.
 #[tokio::test]
 async fn a_search_behind_many_tombstones_takes_many_short_calls() {
     let mut pile = Pile::new().await;

@@ -30,7 +30,7 @@ fn synced(fd: c_int, call: c_long) -> c_int {
     let Some(control) = control.or_else(directory) else {
         return real();
     };
-    // Counted first: whoever sees it counted knows that what comes now is not covered by it.
+    // Counted first: a reader that sees it counted knows that what comes now is not covered by it.
     let number = control.sync_begins(&calls::path_of(fd).unwrap_or_default());
     let answer = match file {
         Some(file) => synced_file(&file, real),

@@ -32,7 +32,7 @@ struct Outcome {
     bytes: u64,
 }
 
-/// Lets an engine work, cuts its power, looks, and again.
+/// Lets an engine work, cuts its power, reads, and again.
 async fn power_cuts(how: &str, tear: Tear, seeds: std::ops::Range<u64>) -> Outcome {
     let (watched, mut outcome) = (Watched::new(), Outcome::default());
     let mut kept = BTreeSet::new();
@@ -45,7 +45,7 @@ async fn power_cuts(how: &str, tear: Tear, seeds: std::ops::Range<u64>) -> Outco
     outcome
 }
 
-/// Lets an engine work, cuts its power, and looks what is there of the jobs it has acknowledged.
+/// Lets an engine work, cuts its power, and reads what is there of the jobs it has acknowledged.
 async fn cut_once(
     watched: &Watched,
     how: &str,

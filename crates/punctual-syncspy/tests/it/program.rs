@@ -1,4 +1,4 @@
-//! A small program that does to one file what it is told, says what came of it, and waits to be
+//! A small program that does to one file what it is asked, says what came of it, and waits to be
 //! killed. It is this test binary, started again.
 
 use std::fs::OpenOptions;

@@ -103,7 +103,7 @@ fn sectors_are_lost_each_by_itself() {
 }
 
 #[test]
-fn a_seed_tells_what_is_lost() {
+fn a_seed_decides_what_is_lost() {
     let left = |seed| {
         let watched = Watched::new();
         watched.run_and_cut("append 1000 a", seed, Tear::Prefix);
@@ -161,7 +161,7 @@ fn from_the_kth_write_on_the_disk_is_full_until_it_is_healed() {
 }
 
 #[test]
-fn a_sync_takes_as_long_as_told() {
+fn a_sync_takes_as_long_as_set() {
     let watched = Watched::new();
     let span = Duration::from_millis(300);
     watched.spy.slow_sync(span).expect("a fault");

@@ -3,7 +3,7 @@
 use super::hidden;
 
 #[test]
-fn an_address_is_told_without_its_passwords() {
+fn an_address_is_shown_without_its_passwords() {
     let cases = [
         ("redis://u:p@h:1/3 to open", "redis://u:***@h:1/3 to open"),
         ("rediss://:p/a@ss@h", "rediss://:***@h"),
@@ -22,7 +22,7 @@ fn an_address_is_told_without_its_passwords() {
 }
 
 #[test]
-fn an_address_without_one_is_told_as_it_is() {
+fn an_address_without_one_is_shown_as_it_is() {
     for text in ["redis://h:1/3?durability=os", "http://h:1", "file:/d", "x"] {
         assert_eq!(hidden(text), text);
     }

@@ -110,7 +110,7 @@ async fn a_redis_that_holds_jobs_is_refused_and_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_somebody_else_puts_in_meanwhile_is_told_of_and_left_alone() {
+async fn a_job_of_another_client_meanwhile_is_reported_and_left_alone() {
     let server = TestServer::start();
     let address = format!("{}/3?durability=memory", server.address());
     let options = address.parse::<punctual_redis::Options>();

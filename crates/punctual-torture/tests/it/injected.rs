@@ -62,8 +62,10 @@ impl Injected<'_> {
             };
             let run = self.run(seed, self.faults.min(left + 1).min(OF_A_SEED));
             used += count(&run);
-            let is_told = |it: &str| it != REFUSES || !run.files_with(DAMAGED).is_empty();
-            let found = invariants.iter().find(|it| run.breaks(it) && is_told(it));
+            let is_reported = |it: &str| it != REFUSES || !run.files_with(DAMAGED).is_empty();
+            let found = invariants
+                .iter()
+                .find(|it| run.breaks(it) && is_reported(it));
             if let Some(invariant) = found {
                 println!(
                     "{bug} in {cell}: {invariant}broken, after {used} faults in all, under seed {seed}"

@@ -35,7 +35,7 @@ fn account(cell: &str) -> String {
 }
 
 #[test]
-fn a_process_that_does_not_come_to_rest_ends_its_round_and_is_told_of() {
+fn a_process_that_does_not_rest_ends_its_round_and_is_reported() {
     let account = account("embedded");
     assert!(
         account.contains("# solo-0 to have nothing left to do"),

@@ -1,4 +1,4 @@
-//! Laws of past attempts: whoever looks at a job sees how each of its attempts ended.
+//! Laws of past attempts: a reader of a job sees how each of its attempts ended.
 
 use std::slice::from_ref;
 
@@ -98,7 +98,8 @@ pub(super) async fn every_outcome_but_completed_is_kept(case: Case) {
     }
 }
 
-/// A lease that runs out is the end of an attempt too, and what comes back tells of it.
+/// A lease that runs out is the end of an attempt too, and the job that comes back has it on
+/// record.
 pub(super) async fn a_crash_is_kept(case: Case) {
     let first = case.active(job()).await;
     case.leases_run_out().await;
@@ -129,7 +130,7 @@ pub(super) async fn a_crash_ends_with_its_lease(case: Case) {
 }
 
 /// The crash that buries a suspect is kept with those before it.
-pub(super) async fn a_poison_tells_of_every_crash(case: Case) {
+pub(super) async fn a_poison_job_has_every_crash_on_record(case: Case) {
     let id = case.suspect(job()).await;
     assert_eq!(case.claim_alone().await[0].id(), id);
     case.leases_run_out().await;
@@ -138,7 +139,7 @@ pub(super) async fn a_poison_tells_of_every_crash(case: Case) {
     assert_eq!(case.numbers_and_outcomes(id).await, crashes);
 }
 
-/// An attempt that completes its job is told by the job; those before it stay.
+/// An attempt that completes its job is in the job's record; those before it stay.
 pub(super) async fn a_completion_keeps_the_attempts_before_it(case: Case) {
     let kept = NewJob {
         retention: hours(1),
@@ -258,7 +259,7 @@ pub(super) async fn an_edit_keeps_the_attempts(case: Case) {
     assert_eq!(case.state(attempt.id()).await, JobState::Cancelled);
 }
 
-/// An import tells of as many attempts as a job keeps, and not of more.
+/// An import has as many attempts as a job keeps, and not of more.
 pub(super) async fn an_import_of_too_many_attempts_is_refused(case: Case) {
     let attempt = case.active(job()).await;
     case.end(&attempt, Outcome::Dead).await;

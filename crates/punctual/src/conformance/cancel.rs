@@ -92,7 +92,7 @@ pub(super) async fn a_worker_that_stops_cancels(case: Case) {
     }
 }
 
-/// A job asked to stop is handed back to nobody: retry, snooze and release cancel it.
+/// A job asked to stop is never handed back: retry, snooze and release cancel it.
 pub(super) async fn a_job_asked_to_stop_is_not_handed_back(case: Case) {
     let now = seconds(0);
     for (outcome, failures) in [

@@ -170,7 +170,7 @@ impl Case {
     }
 
     /// Moves the clock forward in steps below a quarter of [`LEASE_DURATION`], with a call after
-    /// each but the last: nobody can say that the engine was silent.
+    /// each but the last: no call can say that the engine was silent.
     pub(super) async fn advance_awake(&self, span: Duration) {
         const STEP: Duration = seconds(2);
         let mut left = span;
@@ -187,7 +187,7 @@ impl Case {
         self.advance_awake(LEASE_DURATION).await;
     }
 
-    /// The bytes that the store takes once its housekeeping is done, if the engine can tell.
+    /// The bytes that the store takes once its housekeeping is done, if the engine knows.
     pub(super) async fn settled_store_bytes(&self) -> Option<u64> {
         for _ in 0..5 {
             self.maintain().await;

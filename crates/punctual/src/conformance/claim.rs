@@ -191,7 +191,7 @@ pub(super) async fn fences_only_grow(case: Case) {
 }
 
 /// A claim answers jobs of its queues only.
-pub(super) async fn a_claim_looks_only_at_its_queues(case: Case) {
+pub(super) async fn a_claim_reads_only_its_queues(case: Case) {
     let mail = case.enqueue(NewJob::new("mail", "{}")).await;
     assert_eq!(case.claim_ids(10).await, []);
     assert_eq!(
@@ -284,7 +284,7 @@ pub(super) async fn wake_at_is_of_the_claimed_queues(case: Case) {
     assert_eq!(case.wake_at().await, None);
 }
 
-/// Nor is what ends by itself and keeps nobody of them back: who waits would come for each of
+/// Nor is what ends by itself and keeps none of them back: a waiter would come for each of
 /// others' expiries.
 pub(super) async fn wake_at_is_of_what_keeps_jobs_back(case: Case) {
     let ends = |queue: &str, number: u64| NewJob {

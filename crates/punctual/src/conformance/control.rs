@@ -159,7 +159,7 @@ async fn read(case: &Case) -> Option<VersionedRecord> {
     }
 }
 
-/// A record is written by whoever read its present version, and by nobody else.
+/// A record is written by a caller that read its present version, and by no other.
 pub(super) async fn a_record_is_written_at_its_version(case: Case) {
     assert_eq!(read(&case).await, None);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Laws of cursors: each is of one request of one namespace, and tells nothing of another one.
+//! Laws of cursors: each is of one request of one namespace, and shows nothing of another one.
 
 use super::case::*;
 use crate::engine::{Action, Control, Cursor, Edit, Filter, List, ListBy, Select, WaitFor, Waited};
@@ -18,7 +18,7 @@ impl Ask {
     /// The answer as text, and the cursor to go on with.
     async fn of(&self, case: &Case, cursor: Option<Cursor>, limit: usize) -> Answer {
         let (engine, namespace) = (case.engine(), &case.namespace);
-        let told = match self.clone() {
+        let reported = match self.clone() {
             Self::List(by, filter) => {
                 let payloads = true;
                 let list = List {
@@ -59,7 +59,7 @@ impl Ask {
                 })
             }
         };
-        match told {
+        match reported {
             Ok((text, next)) => Answer { text, next },
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::InvalidInput, "{self:?}: {error}");
@@ -69,7 +69,7 @@ impl Ask {
         }
     }
 
-    /// Whether it looks through all jobs, in an order of the engine's own.
+    /// Whether it walks through all jobs, in an order of the engine's own.
     fn is_scan(&self) -> bool {
         match self {
             Self::List(by, _) => *by == ListBy::All,
@@ -101,9 +101,9 @@ struct Compared {
 
 impl Compared {
     fn check(&self, ask: &Ask, also: &Answer, alone: &Answer, of: &impl std::fmt::Debug) {
-        let is_told = |id: &&JobId| also.text.contains(&id.to_string());
-        let told: Vec<_> = self.foreign.iter().filter(is_told).collect();
-        assert_eq!(told, Vec::<&JobId>::new(), "{ask:?} with {of:?}");
+        let is_reported = |id: &&JobId| also.text.contains(&id.to_string());
+        let reported: Vec<_> = self.foreign.iter().filter(is_reported).collect();
+        assert_eq!(reported, Vec::<&JobId>::new(), "{ask:?} with {of:?}");
         if ask.is_scan() && !self.in_order {
             let is_refused = |answer: &Answer| answer.text.contains("invalid_input");
             assert_eq!(is_refused(also), is_refused(alone), "{ask:?} with {of:?}");
@@ -217,7 +217,7 @@ impl Draw {
         (0..count).map(|_| self.next(256) as u8).collect()
     }
 
-    /// A cursor that nobody was given: made up, or another one with some bytes changed.
+    /// A cursor that no call was given: made up, or another one with some bytes changed.
     fn cursor(&mut self, known: &[Cursor]) -> Cursor {
         let mut bytes = known[self.next(known.len())].0.to_vec();
         let (at, count) = (self.next(bytes.len()), self.next(30));

@@ -178,11 +178,11 @@ pub(super) async fn ends_name_the_kind_of_each_job(case: Case) {
             settlement.result = results.then(|| bytes("done"));
             case.end_as(&attempt, settlement).await;
         }
-        let mut told: Vec<String> = ends(&case).await.into_iter().map(|end| end.kind).collect();
-        told.truncate(kinds.len());
-        told.reverse();
-        let from = kinds.len() - told.len();
-        assert_eq!(told, kinds[from..]);
+        let mut reported: Vec<String> = ends(&case).await.into_iter().map(|end| end.kind).collect();
+        reported.truncate(kinds.len());
+        reported.reverse();
+        let from = kinds.len() - reported.len();
+        assert_eq!(reported, kinds[from..]);
     }
     let mixed = [vec!["x"; 70], vec!["y"; 70]].concat();
     let jobs = mixed.iter().map(|kind| NewJob {

@@ -45,7 +45,7 @@ pub(super) async fn a_waiting_job_expires_at_its_instant(case: Case) {
     }
 }
 
-/// A job that has expired is claimed by nobody, though no sweep has come to it yet.
+/// A job that has expired is not claimed, though no sweep has come to it yet.
 pub(super) async fn an_expired_job_is_never_claimed(case: Case) {
     let case = case.limited(|limits| limits.sweep = 5).await;
     let jobs = (0..100).map(|_| expiring(job()));
@@ -81,7 +81,7 @@ pub(super) async fn a_claim_settles_some_of_many_expired_jobs(case: Case) {
     let alive = case.enqueue(job()).await;
     case.advance(minutes(1)).await;
     let mut left = case.counts().await.of(JobState::Ready);
-    assert!(left > MANY as u64 - AT_ONCE, "nobody has swept them away");
+    assert!(left > MANY as u64 - AT_ONCE, "no sweep has removed them");
     loop {
         let claimed = case.claim_as(case.wants(10)).await;
         let now_left = case.counts().await.of(JobState::Ready);

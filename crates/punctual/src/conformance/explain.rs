@@ -92,7 +92,7 @@ pub(super) async fn waits_for_names(case: Case) {
 }
 
 /// Nothing releases a job that waits for another one by id, once that has ended without clearing
-/// it: told before the name. Run now lets it run.
+/// it: named before the name. Run now lets it run.
 pub(super) async fn never_released_after_a_parent_that_ended(case: Case) {
     let waits_for = |parent: JobId| NewJob {
         wait_for: vec![parent.to_string()],
@@ -265,7 +265,7 @@ pub(super) async fn suspect(case: Case) {
     assert_eq!(alone[0].id(), id);
 }
 
-/// No worker looks at its queue: one comes. A worker of a minute ago is none.
+/// No worker reads its queue: one comes. A worker of a minute ago is none.
 pub(super) async fn no_worker(case: Case) {
     let id = case.enqueue(job()).await;
     assert_reason(&case, id, Reason::NoWorker).await;

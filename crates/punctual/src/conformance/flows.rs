@@ -3,7 +3,7 @@
 use super::START;
 use super::case::*;
 use super::flow_calls::*;
-use super::looks::at_once;
+use super::polls::at_once;
 use crate::engine::{Action, EnqueueVerdict, FlowAct, Reason, Waited};
 use crate::error::ErrorKind;
 use crate::flow::{After, EDGES_PER_CALL, FlowState, On, OnFailure, Role};
@@ -374,7 +374,7 @@ pub(super) async fn claims_alone_do_what_is_left_of_a_cascade(case: Case) {
     panic!("{seen} of 300 steps were claimed");
 }
 
-/// A worker that sleeps hears that more is to be done than the settlement of others could do, also
+/// A worker that sleeps learns that more is to be done than the settlement of others could do, also
 /// where nothing is left of the jobs that ended.
 pub(super) async fn what_is_left_of_a_cascade_wakes_a_worker(case: Case) {
     let layer = |name: &str, after: &str| -> Vec<NewJob> {

@@ -190,7 +190,7 @@ pub(super) async fn a_repeated_guarded_settle_is_repeated(case: Case) {
 }
 
 /// A lost lease is lost, whatever the record is.
-pub(super) async fn an_old_token_is_told_before_the_guard(case: Case) {
+pub(super) async fn an_old_token_is_refused_before_the_guard(case: Case) {
     let attempt = case.active(job()).await;
     case.leases_run_out().await;
     let settlement = completed(&attempt, 7, Vec::new());

@@ -16,7 +16,7 @@ pub const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
 /// Nothing here or in the laws assumes that the engine lives in this process.
 #[async_trait]
 pub trait Harness: Send + Sync + 'static {
-    /// Makes an empty engine whose clock stands at [`START`] and moves only when told to.
+    /// Makes an empty engine whose clock stands at [`START`] and moves only when a test moves it.
     ///
     /// It keeps these limits; everything else is at its default.
     async fn fresh(&self, limits: Limits) -> Box<dyn Subject>;

@@ -138,7 +138,7 @@ pub async fn run_histories(harness: &dyn Harness, histories: Histories) -> Resul
     Ok(compared)
 }
 
-/// Puts the numbers of jobs, as the steps tell them, in the place of ids.
+/// Puts the numbers of jobs, as the steps give them, in the place of ids.
 fn with_numbers(mut text: String, seed: u64) -> String {
     for no in 0..2_000 {
         let id = action::id_of(seed, no).to_string();

@@ -62,12 +62,12 @@ pub(super) async fn an_extend_names_lost_jobs(case: Case) {
     case.enqueue_all(vec![job(), job()]).await;
     let claimed = case.claim(2).await;
     case.complete(&claimed[0]).await;
-    let stranger = JobId::new();
-    let asked = [claimed[0].id(), claimed[1].id(), stranger];
+    let outsider = JobId::new();
+    let asked = [claimed[0].id(), claimed[1].id(), outsider];
     let ExtendVerdict::Extended { lost, .. } = case.extend(claimed[1].token, &asked).await else {
         panic!("one job is left of the lease");
     };
-    assert_eq!(lost, [claimed[0].id(), stranger]);
+    assert_eq!(lost, [claimed[0].id(), outsider]);
 }
 
 /// A token that is no lease, or none any more, extends nothing.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::case::*;
-use super::looks::at_once;
+use super::polls::at_once;
 use crate::engine::{
     Claim, ClaimOrder, Claimed, ClosedLimit, Control, LimitStats, QueueSettings, Rate, Reason,
     RecordValue, StatsRequest, Waited,
@@ -58,7 +58,7 @@ fn fullest(starts: &[Timestamp], per: Duration) -> usize {
     starts.iter().map(within).max().unwrap_or(0)
 }
 
-/// No more jobs of a queue have a lease than its limit says, whatever became of others, whoever
+/// No more jobs of a queue have a lease than its limit says, whatever became of others, however
 /// claims and however many at once.
 pub(super) async fn no_more_are_active_than_allowed(case: Case) {
     case.configure(at_most(3), 0).await;
@@ -254,9 +254,9 @@ pub(super) async fn a_limited_queue_is_not_claimed_ahead(case: Case) {
     assert_eq!(
         attempts(&claimed).len(),
         40,
-        "one that tells no slots has its limit"
+        "one that gives no slots has its limit"
     );
-    assert_eq!(claimed.limited.len(), 1, "it is told");
+    assert_eq!(claimed.limited.len(), 1, "it is reported");
 }
 
 /// A slot that becomes free wakes a worker that waits.

@@ -402,7 +402,7 @@ pub(super) async fn a_get_answers_in_the_order_asked(case: Case) {
     assert_eq!(found, [Some(sent[1]), None, None, Some(sent[0])]);
 }
 
-/// A get and a list answer the state of that very instant, though nobody has moved the job.
+/// A get and a list answer the state of that very instant, though no sweep has moved the job.
 pub(super) async fn a_state_is_of_the_instant_asked(case: Case) {
     let case = case.limited(|limits| limits.sweep = 1).await;
     let sent = case

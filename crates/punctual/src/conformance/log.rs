@@ -67,7 +67,7 @@ pub(super) async fn lines_are_kept_in_order(case: Case) {
     assert_eq!(case.get(first.id()).await.log, expected);
 }
 
-/// A job of which nothing is kept may log too; whoever completes with it pays nothing.
+/// A job of which nothing is kept may log too; a completion with it costs nothing.
 pub(super) async fn a_job_that_is_not_kept_may_log(case: Case) {
     case.enqueue_all((0..12).map(|_| job()).collect()).await;
     for attempt in case.claim(12).await {

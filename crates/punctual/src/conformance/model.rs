@@ -32,7 +32,7 @@ use crate::job::{JobId, JobState, Limits};
 use crate::time::Timestamp;
 use crate::topic::Subscription;
 
-/// What an engine holds, and the last instant at which it answered somebody.
+/// What an engine holds, and the last instant at which it answered a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
     limits: Limits,

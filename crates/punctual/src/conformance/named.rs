@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::case::*;
-use super::looks::at_once;
+use super::polls::at_once;
 use crate::engine::{
     Claim, Control, Controlled, LimitSettings, Rate, RecordValue, WaitFor, Waited,
 };
@@ -354,7 +354,7 @@ pub(super) async fn a_job_at_a_closed_limit_leaves_room_at_others(case: Case) {
 }
 
 /// Jobs that a limit keeps back keep no other job from a claim, however many they are.
-pub(super) async fn a_limit_hides_nobody_else(case: Case) {
+pub(super) async fn a_limit_hides_no_other_job(case: Case) {
     case.set_limit("full", Some(at_most(1))).await;
     case.many_with("full", 900).await;
     case.claim_one().await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::case::*;
-use super::looks::at_once;
 use super::named::{at_most, at_rate, with};
+use super::polls::at_once;
 use crate::engine::{
     Action, ClosedShare, Control, Controlled, LimitSettings, NamedLimit, QueueSettings, Rate,
     Reason, RecordValue, Waited, WhenFull, WorkerRecord,

@@ -28,7 +28,7 @@ macro_rules! __named_laws {
                 a_cost_over_the_rate_starts_alone[NamedLimits],
                 a_job_starts_when_all_its_limits_are_open[NamedLimits],
                 a_job_at_a_closed_limit_leaves_room_at_others[NamedLimits],
-                a_limit_hides_nobody_else[NamedLimits],
+                a_limit_hides_no_other_job[NamedLimits],
                 a_limited_job_keeps_its_place[NamedLimits, Priority, StrictDueOrder],
                 a_name_without_settings_limits_nothing[NamedLimits],
                 settings_of_a_family_hold_for_each_key[NamedLimits],

@@ -1,7 +1,7 @@
 //! Laws of namespaces: each sees nothing of any other.
 
 use super::case::*;
-use super::looks::at_once;
+use super::polls::at_once;
 use crate::engine::{
     Action, Control, Controlled, EditVerdict, EnqueueVerdict, ExtendVerdict, Filter, ListBy,
     QueueSettings, RecordValue, Select, SettleVerdict, WaitFor, Waited,
@@ -121,8 +121,8 @@ pub(super) async fn a_wakeup_is_of_a_namespace(case: Case) {
     assert_eq!(at_once(wait).await, Waited::TimedOut);
 }
 
-/// Workers are told in the namespace that they claim in.
-pub(super) async fn workers_are_told_in_their_namespace(case: Case) {
+/// Workers are listed in the namespace that they claim in.
+pub(super) async fn workers_are_listed_in_their_namespace(case: Case) {
     case.active(job()).await;
     let seen = case.stats().await.workers;
     assert_eq!((seen.len(), seen[0].leased), (1, 1));

@@ -39,7 +39,7 @@ pub fn first_broken<'a>(
     })
 }
 
-/// Injects a bug in every engine of this process, looks for a law that it breaks, takes it out
+/// Injects a bug in every engine of this process, checks for a law that it breaks, takes it out
 /// again.
 ///
 /// The switch is one per process: a test that injects shares its process with no other test.

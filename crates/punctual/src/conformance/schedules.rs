@@ -264,7 +264,7 @@ pub(super) async fn an_edit_of_all_meets_a_schedule_once(case: Case) {
     }
 }
 
-/// After two weeks without anybody the latest run starts, once; the others are counted.
+/// After two weeks without a worker the latest run starts, once; the others are counted.
 pub(super) async fn two_weeks_off_fire_the_latest_once(case: Case) {
     for schedule in [every(minutes(5)), cron("*/5 * * * *")] {
         let case = case.another().await;
@@ -384,7 +384,7 @@ pub(super) async fn a_dry_schedule_says_so(case: Case) {
     assert!(lasts >= case.clock() + hours(1), "{lasts:?}");
 }
 
-/// Spans need no calendar, and so nobody has to refill their list.
+/// Spans need no calendar, and so no client has to refill their list.
 pub(super) async fn spans_never_run_dry(case: Case) {
     case.write("beat", every(seconds(1))).await;
     let status = case.beat().await;
@@ -416,10 +416,10 @@ pub(super) async fn every_instant_is_accounted_for(case: Case) {
     };
     case.write("beat", sent).await;
     let is_whole = |status: &ScheduleStatus| {
-        let told: u64 = counts(status).iter().sum();
+        let reported: u64 = counts(status).iter().sum();
         // A status shows sixteen at most.
         let to_come = status.next.len() as u64;
-        assert!(to_come == 16 || told + to_come == 20, "{status:?}");
+        assert!(to_come == 16 || reported + to_come == 20, "{status:?}");
     };
     for n in 0..20 {
         match n {
@@ -566,7 +566,7 @@ pub(super) async fn a_wrong_schedule_is_refused(case: Case) {
     assert_eq!(case.find("beat").await, None);
 }
 
-/// Nobody puts a job in the place of a run that is to come.
+/// No client puts a job in the place of a run that is to come.
 pub(super) async fn the_id_of_a_run_is_reserved(case: Case) {
     let id = JobId::occurrence("beat", minute(0));
     let error = case.enqueue_error(NewJob { id, ..job() }).await;

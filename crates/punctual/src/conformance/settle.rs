@@ -182,15 +182,15 @@ pub(super) async fn verdicts_come_in_the_order_sent(case: Case) {
     case.enqueue_all((0..3).map(|_| job()).collect()).await;
     let first = case.claim(2).await;
     let second = case.claim_one().await;
-    let mut stranger = first[0].ended(Outcome::Completed);
-    stranger.id = JobId::new();
+    let mut outsider = first[0].ended(Outcome::Completed);
+    outsider.id = JobId::new();
     let mut wrong_attempt = first[1].ended(Outcome::Completed);
     wrong_attempt.attempt += 1;
     let leases = vec![
         LeaseReport::new(second.token, vec![second.ended(Outcome::Dead)]),
         LeaseReport::new(
             first[0].token,
-            vec![stranger, first[0].ended(Outcome::Completed), wrong_attempt],
+            vec![outsider, first[0].ended(Outcome::Completed), wrong_attempt],
         ),
     ];
     let answer = case
@@ -217,7 +217,7 @@ pub(super) async fn verdicts_come_in_the_order_sent(case: Case) {
     assert_eq!(case.state(first[1].id()).await, JobState::Active);
 }
 
-/// A job that has settled is claimed by nobody, ever again.
+/// A job that has settled is never claimed again.
 pub(super) async fn a_settled_job_never_runs_again(case: Case) {
     for outcome in [Outcome::Completed, Outcome::Cancelled, Outcome::Dead] {
         case.ended_job(

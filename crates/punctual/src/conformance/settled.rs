@@ -396,7 +396,7 @@ pub(super) async fn maintenance_comes_again_for_what_ends(case: Case) {
     assert_eq!(case.counts().await.of(JobState::Cancelled), 1);
 }
 
-/// A tombstone is answered by `get` with outcome and result, for whoever awaits it.
+/// A tombstone is answered by `get` with outcome and result, for a waiter.
 pub(super) async fn a_result_can_be_read_after_the_end(case: Case) {
     let attempt = case.active(job()).await;
     let mut settlement = attempt.ended(Outcome::Completed);

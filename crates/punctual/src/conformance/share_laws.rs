@@ -41,7 +41,7 @@ macro_rules! __share_laws {
             share_limits {
                 no_more_of_a_share_are_active_than_allowed[Shares],
                 a_lost_lease_frees_the_slot_of_its_share[Shares],
-                a_share_at_its_limit_hides_nobody_else[Shares],
+                a_share_at_its_limit_hides_no_other_share[Shares],
                 a_freed_slot_of_a_share_wakes[Shares],
                 no_window_of_a_share_has_more_than_its_rate[Shares],
                 wake_at_is_when_a_share_opens[Shares],

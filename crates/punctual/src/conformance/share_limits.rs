@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::case::*;
-use super::looks::at_once;
+use super::polls::at_once;
 use super::shares::of;
 use crate::engine::{
     ClosedShare, Control, Controlled, QueueSettings, Rate, Reason, RecordValue, ShareSettings,
@@ -93,7 +93,7 @@ pub(super) async fn a_lost_lease_frees_the_slot_of_its_share(case: Case) {
 }
 
 /// The jobs of a share that is at its limit keep no other job from a claim.
-pub(super) async fn a_share_at_its_limit_hides_nobody_else(case: Case) {
+pub(super) async fn a_share_at_its_limit_hides_no_other_share(case: Case) {
     case.configure(at_most(1), 0).await;
     case.many_of("a", 900).await;
     case.claim_one().await;

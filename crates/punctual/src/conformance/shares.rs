@@ -479,13 +479,13 @@ pub(super) async fn the_largest_shares_come_first(case: Case) {
     for (share, jobs) in [("a", 1), ("m", 40), ("q", 20), ("z", 3), ("b", 1)] {
         case.many_of(share, jobs).await;
     }
-    let told = |stats: Vec<ShareStats>| -> Vec<(String, u64, u64, u32)> {
-        let told = |one: ShareStats| (one.share, one.ready, one.active, one.weight);
-        stats.into_iter().map(told).collect()
+    let reported = |stats: Vec<ShareStats>| -> Vec<(String, u64, u64, u32)> {
+        let reported = |one: ShareStats| (one.share, one.ready, one.active, one.weight);
+        stats.into_iter().map(reported).collect()
     };
-    let two = told(case.top(2).await);
+    let two = reported(case.top(2).await);
     assert_eq!(two, [("m".into(), 40, 0, 3), ("q".into(), 20, 0, 1)]);
-    let all = told(case.top(100).await);
+    let all = reported(case.top(100).await);
     let order: Vec<_> = all.iter().map(|(share, ..)| share.as_str()).collect();
     assert_eq!(order, ["m", "q", "z", "a", "b"]);
     assert_eq!(case.top(0).await, []);

@@ -161,7 +161,7 @@ pub(super) async fn a_malformed_page_is_refused(case: Case) {
 }
 
 /// The oldest due job says how long it has waited.
-pub(super) async fn the_oldest_due_job_is_told(case: Case) {
+pub(super) async fn the_oldest_due_job_is_reported(case: Case) {
     case.enqueue(job_in(seconds(5))).await;
     assert_eq!(of_queue(&case, Default::default()).await.oldest_due, None);
     case.advance(seconds(12)).await;
@@ -171,8 +171,8 @@ pub(super) async fn the_oldest_due_job_is_told(case: Case) {
     assert_eq!(of_queue(&case, Default::default()).await.oldest_due, None);
 }
 
-/// A paused queue is told.
-pub(super) async fn a_pause_is_told(case: Case) {
+/// A paused queue is reported.
+pub(super) async fn a_pause_is_reported(case: Case) {
     case.enqueue(job()).await;
     assert!(!of_queue(&case, Default::default()).await.paused);
     case.pause().await;
@@ -254,7 +254,7 @@ pub(super) async fn reported_times_come_back(case: Case) {
         ..Default::default()
     };
     let minute = of_queue(&case, request).await.history.remove(0);
-    let near = |told: u64, truth: u64| told.abs_diff(truth) * 20 <= truth;
+    let near = |reported: u64, truth: u64| reported.abs_diff(truth) * 20 <= truth;
     let (p50, p99) = minute.lateness_us.expect("a lateness was reported");
     assert!(near(p50, 500) && near(p99, 990), "p50 {p50}, p99 {p99}");
     let (p50, p99) = minute.run_time_us.expect("a run time was reported");
@@ -281,18 +281,20 @@ pub(super) async fn reported_times_are_at_most_an_hour(case: Case) {
         ..Default::default()
     };
     let minute = of_queue(&case, request).await.history.remove(0);
-    for (p50, p99) in [minute.lateness_us, minute.run_time_us].map(|told| told.expect("told")) {
-        for told in [p50, p99] {
+    for (p50, p99) in
+        [minute.lateness_us, minute.run_time_us].map(|reported| reported.expect("told"))
+    {
+        for reported in [p50, p99] {
             assert!(
-                told.abs_diff(SAMPLE_US_MAX) * 20 <= SAMPLE_US_MAX,
-                "{told} us"
+                reported.abs_diff(SAMPLE_US_MAX) * 20 <= SAMPLE_US_MAX,
+                "{reported} us"
             );
         }
     }
 }
 
-/// Workers of the last minute are told with what they said of themselves, and then forgotten.
-pub(super) async fn workers_of_the_last_minute_are_told(case: Case) {
+/// Workers of the last minute are listed with what they said of themselves, and then forgotten.
+pub(super) async fn workers_of_the_last_minute_are_listed(case: Case) {
     case.enqueue_all(vec![job(), job()]).await;
     let mut claim = Claim::new(WorkerId::random(), QUEUE, 2);
     claim.worker.host = "host-7".into();

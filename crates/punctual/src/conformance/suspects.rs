@@ -121,8 +121,8 @@ pub(super) async fn an_extended_lease_is_no_crash(case: Case) {
     case.complete(&attempt).await;
 }
 
-/// A suspect blocks nobody: jobs behind it in its line are claimed.
-pub(super) async fn a_suspect_blocks_nobody(case: Case) {
+/// A suspect blocks no other job: jobs behind it in its line are claimed.
+pub(super) async fn a_suspect_blocks_no_other_job(case: Case) {
     two_suspects(&case).await;
     let sent = case.enqueue_all((0..50).map(|_| job()).collect()).await;
     assert_eq!(case.claim_ids(100).await, sent);
@@ -190,7 +190,7 @@ pub(super) async fn a_suspect_of_a_paused_queue_waits(case: Case) {
 }
 
 /// A suspect is no reason to claim again for a worker that is not alone.
-pub(super) async fn a_suspect_wakes_nobody_who_is_not_alone(case: Case) {
+pub(super) async fn a_suspect_wakes_only_workers_that_run_alone(case: Case) {
     case.suspect(job()).await;
     let claimed = case.claim_as(case.wants(10)).await;
     assert_eq!((claimed.wake_at, claimed.suspects_wait), (None, true));

@@ -139,7 +139,7 @@ pub(super) async fn a_repeated_publish_makes_no_copy(case: Case) {
 }
 
 /// A publish without a matching subscription says so.
-pub(super) async fn nobody_matched_is_said(case: Case) {
+pub(super) async fn a_message_without_a_match_says_so(case: Case) {
     let published = publish(&case, "orders.eu.paid", job()).await;
     assert_eq!((published.matched, published.copies.len()), (0, 0));
     subscribe(&case, "orders.eu", Subscription::to("mail").name("a")).await;

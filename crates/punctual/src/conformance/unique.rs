@@ -340,7 +340,7 @@ pub(super) async fn a_job_is_named_by_its_key(case: Case) {
         Done(JobState::Ready)
     );
     assert_eq!(case.cancel(by_key(KEY)).await, Done(JobState::Cancelled));
-    assert!(case.is_unknown(by_key(KEY)).await, "nobody holds it");
+    assert!(case.is_unknown(by_key(KEY)).await, "no job holds it");
 }
 
 /// Redrive against a held key is refused with the holder, and takes the key once it is free.

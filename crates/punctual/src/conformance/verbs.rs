@@ -101,7 +101,7 @@ impl Case {
         claimed.iter().map(Attempt::id).collect()
     }
 
-    /// Claims as a worker does that looks whether there is more.
+    /// Claims as a worker does that polls whether there is more.
     pub(super) async fn wake_at(&self) -> Option<Timestamp> {
         self.claim_as(self.wants(1)).await.wake_at
     }

@@ -2,7 +2,7 @@
 
 use super::START;
 use super::case::*;
-use super::looks::at_once;
+use super::polls::at_once;
 use crate::engine::{Action, Change, WaitFor, Waited};
 use crate::job::{Due, Effect, Group, JobId, JobState, NewJob, OnRetry, Outcome};
 use crate::time::{hours, minutes, seconds};
@@ -225,18 +225,18 @@ async fn start_watching(case: &Case) -> u64 {
     }
 }
 
-/// Whoever watches is told each step of a job's life, in order, once.
-pub(super) async fn changes_tell_each_step(case: Case) {
+/// A watcher receives each step of a job's life, in order, once.
+pub(super) async fn changes_report_each_step(case: Case) {
     let mut cursor = start_watching(&case).await;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let id = case.enqueue(job()).await;
-    told.extend(next_states(&case, id, &mut cursor).await);
+    reported.extend(next_states(&case, id, &mut cursor).await);
     let attempt = case.claim_one().await;
-    told.extend(next_states(&case, id, &mut cursor).await);
+    reported.extend(next_states(&case, id, &mut cursor).await);
     case.complete(&attempt).await;
-    told.extend(next_states(&case, id, &mut cursor).await);
+    reported.extend(next_states(&case, id, &mut cursor).await);
     assert_eq!(
-        told,
+        reported,
         [JobState::Ready, JobState::Active, JobState::Completed]
     );
 }
@@ -255,24 +255,24 @@ async fn next_states(case: &Case, id: JobId, cursor: &mut u64) -> Vec<JobState> 
     }
 }
 
-/// A watcher is told nothing of another namespace.
+/// A watcher receives nothing of another namespace.
 pub(super) async fn changes_are_of_a_namespace(case: Case) {
     let mut cursor = start_watching(&case).await;
     let case = case.tenant("other");
     let theirs = case.enqueue(job()).await;
     let case = case.tenant("default");
     let mine = case.enqueue(job()).await;
-    let mut told = Vec::new();
-    while !told.contains(&mine) {
+    let mut reported = Vec::new();
+    while !reported.contains(&mine) {
         let (changes, next, _) = watch(&case, Some(cursor)).await;
-        told.extend(changes.iter().map(|change| change.id));
+        reported.extend(changes.iter().map(|change| change.id));
         cursor = next;
     }
-    assert!(!told.contains(&theirs));
+    assert!(!reported.contains(&theirs));
 }
 
-/// A watcher that comes too late for what the feed remembers is told of the gap.
-pub(super) async fn a_slow_watcher_is_told_of_the_gap(case: Case) {
+/// A watcher that comes too late for what the feed remembers learns of the gap.
+pub(super) async fn a_slow_watcher_learns_of_the_gap(case: Case) {
     let case = case.limited(|limits| limits.feed = 8).await;
     let cursor = start_watching(&case).await;
     case.enqueue_all((0..100).map(|_| job()).collect()).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::case::*;
-use super::looks::at_once;
+use super::polls::at_once;
 use crate::engine::Waited;
 use crate::job::{Group, Hold, JobId, NewJob, OnRetry, Unique, UniquePolicy};
 use crate::time::{Timestamp, hours, seconds};
@@ -95,7 +95,8 @@ pub(super) async fn the_end_of_a_followed_period_wakes(case: Case) {
     assert_claims_at(&case, at, follower).await;
 }
 
-/// Who sleeps was told of nothing that ends by itself; then a job comes that waits for such an end.
+/// A sleeping worker knows of nothing that ends by itself; then a job comes that waits for such an
+/// end.
 pub(super) async fn an_end_that_no_waiter_knows_of_wakes_one(case: Case) {
     case.active(with_key(UniquePolicy::Keep, Hold::For(SOON)))
         .await;

@@ -428,8 +428,8 @@ impl Filter {
                 .as_ref()
                 .is_none_or(|text| contains(&job.payload, text.as_bytes()))
             && self.error.as_ref().is_none_or(|text| {
-                let told = job.last_error.as_ref();
-                told.is_some_and(|error| error.contains(text))
+                let reported = job.last_error.as_ref();
+                reported.is_some_and(|error| error.contains(text))
             })
     }
 }

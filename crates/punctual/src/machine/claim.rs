@@ -111,7 +111,7 @@ impl Machine {
             Some(fence) => Some(self.lease_again(fence)?),
             None => {
                 let (lease, opened) = self.claim_lease(namespace, &queues, claim, slots)?;
-                self.tell_opened(&mut limited, opened)?;
+                self.announce_opened(&mut limited, opened)?;
                 lease
             }
         };
@@ -204,7 +204,7 @@ impl Machine {
     }
 
     /// Reports since when shares are open, of which jobs were claimed that were due before that.
-    fn tell_opened(&self, limited: &mut [LimitedQueue], opened: Opened) -> Result<()> {
+    fn announce_opened(&self, limited: &mut [LimitedQueue], opened: Opened) -> Result<()> {
         for (id, limit, since) in opened.limits {
             let name = &self.queue_state(id)?.name;
             let queue = limited.iter_mut().find(|one| one.queue == **name);

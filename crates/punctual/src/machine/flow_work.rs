@@ -214,8 +214,8 @@ impl Machine {
             ids.extend(self.steps_from(&flow, steps.saturating_sub(WOKEN as u32), WOKEN)?);
             let mut ids: Vec<JobId> = ids.into_iter().map(|(_, id)| id).collect();
             if let Some((key, todo)) = self.first_task(&flow)? {
-                let told = self.edges_of(&job_key(&flow, key.id), todo.after, WOKEN)?;
-                ids.extend(told.into_iter().map(|(edge, _)| edge.to));
+                let reported = self.edges_of(&job_key(&flow, key.id), todo.after, WOKEN)?;
+                ids.extend(reported.into_iter().map(|(edge, _)| edge.to));
             }
             for id in ids {
                 if let Some(job) = self.load(&job_key(&flow, id))? {

@@ -174,7 +174,7 @@ impl Machine {
         let now = self.now;
         let before = self.queue_state(id)?.settings.shares.clone();
         self.queue_mut(id)?.settings = settings.clone();
-        self.shares_told(id, &before.map(|shares| *shares).unwrap_or_default())?;
+        self.shares_reported(id, &before.map(|shares| *shares).unwrap_or_default())?;
         let queue = self.queue_mut(id)?;
         if queue.gate.is_none() && !settings.has_limits() {
             return Ok(());

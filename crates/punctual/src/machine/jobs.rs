@@ -287,7 +287,7 @@ fn assert_allowed(before: &Status, after: &Status) {
         .filter(|i| new[*i] == old[*i] + 1)
         .map(|i| names[i])
         .collect();
-    // Scheduled and ready are one place: time alone tells them apart.
+    // Scheduled and ready are one place: time alone distinguishes them.
     let place = |state| {
         if state == JobState::Ready {
             JobState::Scheduled

@@ -33,7 +33,7 @@ impl Machine {
     }
 
     /// A queue's shares get other settings.
-    pub(super) fn shares_told(&mut self, id: u32, before: &ShareSettings) -> Result<()> {
+    pub(super) fn shares_reported(&mut self, id: u32, before: &ShareSettings) -> Result<()> {
         let after = self.queue_state(id)?.share_settings();
         if *before == after || self.queue_state(id)?.shares.is_none() {
             return Ok(());

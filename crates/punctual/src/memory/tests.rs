@@ -49,7 +49,7 @@ async fn a_delayed_job_is_claimed_when_it_is_due_and_not_before() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_changes_of_a_quiet_engine_rests() {
+async fn a_waiter_for_changes_of_a_quiet_engine_rests() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Wake, Waker};
 

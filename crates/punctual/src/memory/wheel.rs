@@ -47,12 +47,12 @@
 //! let mut wheel = Wheel::new(0);
 //! let unpaid = wheel.insert(1_800_000_000, 0, "cancel the order");
 //! wheel.insert(600_000_000, 1, "remind the rider");
-//! wheel.insert(600_000_000, 2, "tell the kitchen");
+//! wheel.insert(600_000_000, 2, "call the kitchen");
 //! assert_eq!(wheel.next_due(), Some(600_000_000));
 //!
 //! let mut due = Vec::new();
 //! wheel.pop_due(600_000_000, 100, &mut due);
-//! assert_eq!(due, [(600_000_000, 1, "remind the rider"), (600_000_000, 2, "tell the kitchen")]);
+//! assert_eq!(due, [(600_000_000, 1, "remind the rider"), (600_000_000, 2, "call the kitchen")]);
 //!
 //! assert!(wheel.cancel(unpaid));
 //! assert_eq!(wheel.next_due(), None);

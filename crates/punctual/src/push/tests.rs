@@ -18,7 +18,7 @@ fn asking() -> JobRecord {
     job
 }
 
-fn told(job: &JobRecord, outcome: Outcome) -> Option<serde_json::Value> {
+fn reported(job: &JobRecord, outcome: Outcome) -> Option<serde_json::Value> {
     let settlement = Settlement::new(job.id, job.attempt, outcome);
     let callback = callback(job, &settlement)?;
     Some(serde_json::from_slice(&callback.payload).expect("JSON"))
@@ -86,10 +86,11 @@ fn a_malformed_target_of_a_broker_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn only_an_outcome_that_ends_the_job_is_told() {
+fn only_an_outcome_that_ends_the_job_is_posted() {
     let job = asking();
     let state = |job: &JobRecord, outcome| {
-        told(job, outcome).map(|told| (told["state"].clone(), told["failures"].clone()))
+        reported(job, outcome)
+            .map(|reported| (reported["state"].clone(), reported["failures"].clone()))
     };
     let says = |state: &str, failures: u32| Some((state.into(), failures.into()));
     let retry = || Outcome::Retry { after: None };

@@ -57,7 +57,7 @@ impl Message {
             })
         })?;
         if publishes >= PUBLISHES_MAX {
-            let message = "publish: the message came through 32 publishes, which looks like a \
+            let message = "publish: the message came through 32 publishes, which suggests a \
                            loop: a handler publishes what its own queue is subscribed to";
             return Err(Error::new(ErrorKind::InvalidInput, message).with("subject", &subject));
         }

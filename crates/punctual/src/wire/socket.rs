@@ -1,4 +1,4 @@
-//! Where whoever holds a directory answers other processes of the same user.
+//! Where the holder of a directory answers other processes of the same user.
 
 use std::fs::File;
 use std::io;

@@ -44,7 +44,7 @@ fn errors_keep_kind_words_and_values() {
 }
 
 #[test]
-fn strange_bytes_are_told_apart_from_calls() {
+fn strange_bytes_are_distinguished_from_calls() {
     for strange in [&b""[..], b"\x01\xc1", b"\xc1"] {
         let error = decode::<Call>(strange).expect_err("no call");
         assert!(error.to_string().contains("same version"), "{error}");

@@ -69,7 +69,7 @@ pub(super) fn settlement(
             settlement.result = result.filter(|bytes| fits(attempt, bytes.len()));
         }
     }
-    // Whoever waits for the end hears of every one, errors too.
+    // A waiter for the end receives every one, errors too.
     let callback = push::callback(&attempt.job, &settlement);
     let callback = callback.map(|job| Effect::Enqueue(Box::new(job)));
     settlement.effects.extend(callback);

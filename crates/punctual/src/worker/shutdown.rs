@@ -72,7 +72,7 @@ pub fn shutdown_signal() -> Shutdown {
     let reached = |least: u32| {
         let mut counted = counted.clone();
         async move {
-            // The sender lives as long as somebody listens.
+            // The sender lives as long as a receiver lives.
             let _ = counted.wait_for(|count| *count >= least).await;
         }
     };

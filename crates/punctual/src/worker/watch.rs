@@ -21,7 +21,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
         let (notices, stale, next, leaked, busy) = {
             let mut board = rt.board();
             let notices = board.watch(now);
-            // Whoever winds the worker down hands back what is ahead.
+            // The task that winds the worker down hands back what is ahead.
             let stale = match rt.phase() {
                 Phase::Claiming => board.release_stale(now),
                 _ => 0,

@@ -14,8 +14,8 @@ fn every_example_runs_to_its_end() {
     for name in names {
         let output = Command::new(built().join(&name)).output();
         let output = output.unwrap_or_else(|error| panic!("{name:?} cannot be run: {error}"));
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{name:?} failed: {told}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name:?} failed: {reported}");
         assert!(!output.stdout.is_empty(), "{name:?} shows nothing");
     }
 }

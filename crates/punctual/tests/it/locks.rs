@@ -257,13 +257,13 @@ async fn a_guard_left_behind_is_released_with_its_attempt() {
     let queue = Queue::new(&probe);
     let kept: Arc<Mutex<Vec<LockGuard>>> = Arc::default();
     let refusal: Arc<Mutex<String>> = Arc::default();
-    let (shelf, told) = (kept.clone(), refusal.clone());
+    let (shelf, reported) = (kept.clone(), refusal.clone());
     let worker = Worker::new(&probe).handle(move |_: Ping, ctx: Context| {
-        let (shelf, told) = (shelf.clone(), told.clone());
+        let (shelf, reported) = (shelf.clone(), reported.clone());
         async move {
             let guard = ctx.lock("a")?.try_now().await?;
             let refused = ctx.lock("a")?.try_now().await.unwrap_err();
-            *told.lock().unwrap() = refused.to_string();
+            *reported.lock().unwrap() = refused.to_string();
             shelf.lock().unwrap().push(guard);
             HandlerResult::Ok(Outcome::Completed)
         }

@@ -45,7 +45,7 @@ pub(crate) enum Fault {
 /// What a claim of suspects is called where it is to go wrong, and no other one.
 pub(crate) const CLAIM_ALONE: &str = "claim alone";
 
-/// A memory engine whose calls are counted and may be told to fail.
+/// A memory engine whose calls are counted and may be set to fail.
 #[derive(Debug)]
 pub(crate) struct Probe {
     inner: Arc<MemoryEngine>,
@@ -156,7 +156,7 @@ impl Probe {
         verb: &'static str,
         call: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let fail = |kind| Err(Error::new(kind, "told to fail"));
+        let fail = |kind| Err(Error::new(kind, "set to fail"));
         match self.called(verb) {
             None => call.await,
             Some(Fault::Lost(kind)) => fail(kind),
@@ -164,7 +164,7 @@ impl Probe {
                 call.await?;
                 fail(kind)
             }
-            Some(Fault::Panic) => panic!("told to panic"),
+            Some(Fault::Panic) => panic!("set to panic"),
         }
     }
 }
@@ -261,12 +261,12 @@ pub(crate) struct Background {
 pub(crate) fn background(worker: &Worker) -> Background {
     let (drain, drained) = oneshot::channel::<()>();
     let (release, released) = oneshot::channel::<()>();
-    let told = |signal: oneshot::Receiver<()>| async move {
+    let reported = |signal: oneshot::Receiver<()>| async move {
         if signal.await.is_err() {
             std::future::pending().await
         }
     };
-    let shutdown = punctual::worker::Shutdown::new(told(drained), told(released));
+    let shutdown = punctual::worker::Shutdown::new(reported(drained), reported(released));
     Background {
         drain: Some(drain),
         release: Some(release),
@@ -277,13 +277,13 @@ pub(crate) fn background(worker: &Worker) -> Background {
 impl Background {
     /// The first signal.
     pub(crate) fn drain(&mut self) {
-        let drain = self.drain.take().expect("it was not told yet");
+        let drain = self.drain.take().expect("it was not answered yet");
         drain.send(()).expect("the worker runs");
     }
 
     /// The second signal.
     pub(crate) fn release(&mut self) {
-        let release = self.release.take().expect("it was not told yet");
+        let release = self.release.take().expect("it was not answered yet");
         release.send(()).expect("the worker runs");
     }
 

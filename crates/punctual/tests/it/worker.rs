@@ -45,26 +45,26 @@ async fn arguments_come_in_any_order() {
 }
 
 #[tokio::test]
-async fn a_mistake_in_the_set_up_is_told_before_anything_is_claimed() {
+async fn a_mistake_in_the_set_up_is_found_before_any_claim() {
     let (probe, _clock) = Probe::new();
     async fn needs_state(_: Ping, _: State<u8>) {}
     async fn plain(_: Ping) {}
-    let told = async |worker: Worker| worker.run_until_idle().await.unwrap_err().to_string();
+    let reported = async |worker: Worker| worker.run_until_idle().await.unwrap_err().to_string();
 
-    let error = told(Worker::new(&probe).handle(needs_state)).await;
+    let error = reported(Worker::new(&probe).handle(needs_state)).await;
     assert!(
         error.contains("no state of type u8") && error.contains("ping"),
         "{error}"
     );
-    let error = told(Worker::new(&probe)).await;
+    let error = reported(Worker::new(&probe)).await;
     assert!(error.contains("no handler"), "{error}");
-    let error = told(Worker::new(&probe).handle(plain).handle(plain)).await;
+    let error = reported(Worker::new(&probe).handle(plain).handle(plain)).await;
     assert!(error.contains("ping has two handlers"), "{error}");
-    let error = told(Worker::new(&probe).handle(plain).concurrency(0)).await;
+    let error = reported(Worker::new(&probe).handle(plain).concurrency(0)).await;
     assert!(error.contains("concurrency"), "{error}");
-    let error = told(Worker::new(&probe).handle(plain).lease_duration(millis(1))).await;
+    let error = reported(Worker::new(&probe).handle(plain).lease_duration(millis(1))).await;
     assert!(error.contains("lease"), "{error}");
-    let error = told(Worker::new(&probe).handle(plain).queues(["no spaces"])).await;
+    let error = reported(Worker::new(&probe).handle(plain).queues(["no spaces"])).await;
     assert!(error.contains("queue name"), "{error}");
     assert_eq!(probe.calls("claim"), 0);
 }
@@ -428,9 +428,9 @@ async fn weighted_queues_take_turns_and_strict_ones_do_not() {
 }
 
 #[tokio::test]
-async fn the_context_tells_the_attempts_before() {
+async fn the_context_has_the_attempts_before() {
     let (probe, clock) = Probe::new();
-    let (seen, mut told) = mpsc::unbounded_channel();
+    let (seen, mut reported) = mpsc::unbounded_channel();
     let worker = Worker::new(&probe).handle(move |job: Ping, ctx: Context| {
         let facts = (ctx.attempt(), ctx.failures(), ctx.redelivered());
         seen.send((facts, ctx.token().fence)).unwrap();
@@ -455,7 +455,7 @@ async fn the_context_tells_the_attempts_before() {
         .unwrap();
     let mut facts = Vec::new();
     let mut fences = Vec::new();
-    while let Ok((fact, fence)) = told.try_recv() {
+    while let Ok((fact, fence)) = reported.try_recv() {
         facts.push(fact);
         fences.push(fence);
     }

@@ -60,7 +60,7 @@ async fn health_says_what_fails_and_for_how_long() {
             let problems = health.report().problems;
             match problems
                 .into_iter()
-                .find(|text| text.contains("told to fail"))
+                .find(|text| text.contains("set to fail"))
             {
                 Some(problem) => return problem,
                 None => tokio::task::yield_now().await,
@@ -232,7 +232,7 @@ async fn one_outcome_that_the_engine_refuses_does_not_hold_up_the_others() {
 async fn a_lease_whose_answer_was_lost_is_handed_back_by_a_worker_that_ends() {
     let (probe, _clock) = Probe::new();
     let id = send(&probe, 1).await;
-    // The first one takes effect; by its second try the worker has been told to end.
+    // The first one takes effect; by its second try the worker has been asked to end.
     probe.fail("claim", [UNANSWERED, DOWN, DOWN]);
     let (worker, starts) = counting(&probe);
     let mut running = background(&worker);
@@ -246,7 +246,7 @@ async fn a_lease_whose_answer_was_lost_is_handed_back_by_a_worker_that_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn limits_that_were_not_told_at_the_start_are_asked_for_later() {
+async fn limits_unknown_at_the_start_are_asked_for_later() {
     let mut small = punctual::job::Limits::default();
     (small.batch_items, small.payload_bytes) = (10, 1_000);
     let mut large = small;

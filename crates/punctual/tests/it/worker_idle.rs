@@ -15,7 +15,7 @@ async fn settle_down() {
     }
 }
 
-/// Time passes second by second, so that nobody sleeps over anything.
+/// Time passes second by second, so that no loop sleeps over anything.
 async fn seconds_pass(clock: &ManualClock, count: u64) {
     for _ in 0..count {
         clock.advance(seconds(1));

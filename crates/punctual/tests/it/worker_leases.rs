@@ -64,7 +64,7 @@ async fn a_handler_that_ignores_the_request_is_aborted_and_its_slot_is_free() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn completed_before_the_request_is_heard_stays_completed() {
+async fn completed_before_the_request_is_seen_stays_completed() {
     let (probe, _clock) = Probe::new();
     let id = send(&probe, 1).await;
     let worker = quick(&probe).handle(|_: Ping, ctx: Context| async move {
@@ -96,12 +96,12 @@ async fn a_timeout_fails_the_attempt() {
 async fn a_lost_lease_cancels_the_handler_and_nothing_is_settled() {
     let (probe, clock) = Probe::new();
     let id = send(&probe, 1).await;
-    let (told, mut interrupts) = mpsc::unbounded_channel();
+    let (reported, mut interrupts) = mpsc::unbounded_channel();
     let worker = quick(&probe).handle(move |_: Ping, ctx: Context| {
-        let told = told.clone();
+        let reported = reported.clone();
         async move {
             if ctx.attempt() == 1 {
-                told.send(ctx.cancelled().await).unwrap();
+                reported.send(ctx.cancelled().await).unwrap();
             }
         }
     });
@@ -122,7 +122,7 @@ async fn a_lost_lease_cancels_the_handler_and_nothing_is_settled() {
         .flat_map(|lease| lease.settlements)
         .map(|settlement| settlement.attempt)
         .collect();
-    assert_eq!(settled, [2], "the first attempt is nobody's business");
+    assert_eq!(settled, [2], "the first attempt concerns no other");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -152,15 +152,15 @@ async fn an_outcome_under_a_lost_lease_changes_nothing() {
 async fn an_engine_that_cannot_be_reached_stops_the_handler_in_time() {
     let (probe, _clock) = Probe::new();
     let id = send(&probe, 1).await;
-    let (told, mut interrupts) = mpsc::unbounded_channel();
+    let (reported, mut interrupts) = mpsc::unbounded_channel();
     // Long enough that the first attempt starts within it, however busy the machine is.
     let worker = quick(&probe)
         .lease_duration(seconds(2))
         .handle(move |_: Ping, ctx: Context| {
-            let told = told.clone();
+            let reported = reported.clone();
             async move {
                 if ctx.attempt() == 1 {
-                    told.send(ctx.cancelled().await).unwrap();
+                    reported.send(ctx.cancelled().await).unwrap();
                     std::future::pending::<()>().await;
                 }
             }
@@ -180,7 +180,7 @@ async fn an_engine_that_cannot_be_reached_stops_the_handler_in_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leases_of_a_part_that_is_away_take_no_others_with_them() {
     let (probe, _clock) = Probe::new();
-    let (told, mut starts) = mpsc::unbounded_channel();
+    let (reported, mut starts) = mpsc::unbounded_channel();
     let (stopped, mut interrupts) = mpsc::unbounded_channel();
     let release = Arc::new(tokio::sync::Semaphore::new(0));
     let released = release.clone();
@@ -188,9 +188,10 @@ async fn leases_of_a_part_that_is_away_take_no_others_with_them() {
         .lease_duration(seconds(2))
         .concurrency(3)
         .handle(move |_: Ping, ctx: Context| {
-            let (told, stopped, released) = (told.clone(), stopped.clone(), released.clone());
+            let (reported, stopped, released) =
+                (reported.clone(), stopped.clone(), released.clone());
             async move {
-                told.send(ctx.token()).unwrap();
+                reported.send(ctx.token()).unwrap();
                 tokio::select! {
                     why = ctx.cancelled() => stopped.send((ctx.id(), why)).unwrap(),
                     _ = released.acquire() => {}
@@ -210,7 +211,7 @@ async fn leases_of_a_part_that_is_away_take_no_others_with_them() {
     // The others would be stopped within a lease.
     let other = within(seconds(2), interrupts.recv()).await;
     assert_eq!(other, None);
-    // What it settles of that lease is not answered either, and holds up nobody.
+    // What it settles of that lease is not answered either, and holds up no other job.
     release.close();
     for id in &ids[1..] {
         let job = settled(&probe, *id).await;

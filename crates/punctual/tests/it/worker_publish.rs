@@ -125,7 +125,7 @@ async fn all_of(probe: &Arc<Probe>, queue: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_handler_that_hears_itself_is_stopped() {
+async fn a_handler_that_sees_the_request_is_stopped() {
     let (probe, _clock) = Probe::new();
     subscribe(&probe, "echo", "pings").await;
     let runs = Arc::new(AtomicUsize::new(0));

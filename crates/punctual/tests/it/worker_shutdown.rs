@@ -74,14 +74,14 @@ async fn until_draining(worker: &Worker) {
 async fn past_the_drain_limit_jobs_are_handed_back_unharmed() {
     let (probe, _clock) = Probe::new();
     let id = send(&probe, 1).await;
-    let (told, mut interrupts) = mpsc::unbounded_channel();
+    let (reported, mut interrupts) = mpsc::unbounded_channel();
     let worker =
         Worker::new(&probe)
             .drain_limit(millis(20))
             .handle(move |_: Ping, ctx: Context| {
-                let told = told.clone();
+                let reported = reported.clone();
                 async move {
-                    told.send(ctx.cancelled().await).unwrap();
+                    reported.send(ctx.cancelled().await).unwrap();
                     std::future::pending::<()>().await;
                 }
             });

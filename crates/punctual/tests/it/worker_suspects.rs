@@ -67,9 +67,9 @@ async fn suspects(probe: &Arc<Probe>, clock: &ManualClock, count: u32) -> Vec<Jo
         ids.push(send(probe, n).await);
     }
     for _ in 0..2 {
-        let (told, mut starts) = mpsc::unbounded_channel();
+        let (reported, mut starts) = mpsc::unbounded_channel();
         let worker = Worker::new(probe).handle(move |_: Ping| {
-            told.send(()).unwrap();
+            reported.send(()).unwrap();
             std::future::pending::<()>()
         });
         let holders = Arc::strong_count(probe);
@@ -243,7 +243,7 @@ async fn the_next_suspect_waits_until_the_last_one_is_settled() {
     })
     .await;
     // A process that ended now would leave the first one's outcome behind, and it would look as
-    // if that had crashed alone. So nobody else is running, whose crash it could be.
+    // if that had crashed alone. So no other job is running, whose crash it could be.
     // Its claimer goes round, and could have claimed.
     until_round(&worker, "claimer").await;
     assert_eq!(starts.load(Ordering::SeqCst), 1);

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::{connect, processes};
 use crate::ledger::Ledger;
 
-/// Keys of others that expire much later: Redis looks for expired ones by samples.
+/// Keys of others that expire much later: Redis finds expired ones by samples.
 const OTHERS: u32 = 50_000;
 
 pub(super) async fn keys(server: &TestServer, ledger: &Arc<Ledger>, tasks: &mut JoinSet<()>) {

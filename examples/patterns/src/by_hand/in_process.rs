@@ -61,7 +61,7 @@ pub(super) async fn wheel(ledger: &Arc<Ledger>, tasks: &mut JoinSet<()>) {
 }
 
 /// The instants of a rule, computed by the process from now on: those that pass while it is away
-/// are nobody's.
+/// have no owner.
 pub(super) fn scheduler(ledger: &Arc<Ledger>, tasks: &mut JoinSet<()>) {
     let begun = Stopwatch::start();
     for id in 0..ledger.work.messages {

@@ -1,4 +1,4 @@
-//! RabbitMQ: messages with a time to live in a queue that nobody reads, whose dead letters are due.
+//! RabbitMQ: messages with a time to live in a queue without readers, whose dead letters are due.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ async fn declare(channel: &Channel, name: &str, arguments: FieldTable) {
     declared.await.expect("it is declared");
 }
 
-/// A time to live per message. The queue looks at its first message only, so one that is due soon
+/// A time to live per message. The queue checks its first message only, so one that is due soon
 /// waits for those in front of it.
 pub(super) async fn ttl(address: String, ledger: &Arc<Ledger>, tasks: &mut JoinSet<()>) {
     let (_connection, channel) = connect(&address).await;

@@ -117,7 +117,7 @@ async fn a_result_is_renewed_before_its_cache_expires_and_ends_with_its_record()
         .await
         .expect("an id");
     until_state(at, &id, "processed").await;
-    // Nobody asks for it in between.
+    // No client asks for it in between.
     let generations = || count(data.path(), "SELECT max(done) FROM files");
     until(|| generations() >= 3).await;
     let view = until_state(at, &id, "processed").await;
@@ -178,7 +178,7 @@ async fn the_same_bytes_with_another_choice_of_header_are_processed_again() {
         .await
         .expect("an answer")
     };
-    let told = |(status, answer): &(u16, serde_json::Value)| {
+    let reported = |(status, answer): &(u16, serde_json::Value)| {
         (
             *status,
             answer["duplicate"] == true,
@@ -186,17 +186,17 @@ async fn the_same_bytes_with_another_choice_of_header_are_processed_again() {
         )
     };
     let first = send("?header=no").await;
-    assert_eq!(told(&first), (202, false, false));
+    assert_eq!(reported(&first), (202, false, false));
     let id = first.1["id"].as_str().expect("an id").to_owned();
     let view = until_state(at, &id, "processed").await;
     assert_eq!((&view["header"], &view["rows"]), (&json!(null), &json!(3)));
     // The stored choice, or none, changes nothing.
-    assert_eq!(told(&send("?header=no").await), (200, true, false));
-    assert_eq!(told(&send("").await), (200, true, false));
+    assert_eq!(reported(&send("?header=no").await), (200, true, false));
+    assert_eq!(reported(&send("").await), (200, true, false));
 
     // Of those who say another at once, one asks: one job.
     let (a, b) = tokio::join!(send("?header=yes"), send("?header=yes"));
-    let mut both = [told(&a), told(&b)];
+    let mut both = [reported(&a), reported(&b)];
     both.sort_unstable();
     assert_eq!(both, [(200, true, false), (202, true, true)]);
     assert_eq!(a.1["id"], id);

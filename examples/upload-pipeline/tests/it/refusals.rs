@@ -258,7 +258,7 @@ async fn bodies_that_are_slow_or_shorter_than_they_say_are_given_up() {
         slow.starts_with("HTTP/1.1 408") && slow.contains("too_slow"),
         "{slow}"
     );
-    // It goes away in the middle: nobody is there to read an answer.
+    // It goes away in the middle: no client is there to read an answer.
     send_raw(&web.address, whole.len(), half, true).await;
     // It says less than it sends.
     let less = send_raw(&web.address, half.len(), half, false).await;

@@ -40,7 +40,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Shape {
-    /// Nobody waits
+    /// No worker waits
     Batch,
     /// One after the other
     Chain,
@@ -142,9 +142,9 @@ async fn run(
     let ends = async move {
         let mut seen = 0;
         loop {
-            let heard = within(STALLED_AFTER, all.notified()).await;
+            let received = within(STALLED_AFTER, all.notified()).await;
             let now = steps.load(Ordering::Relaxed);
-            if heard.is_some() || now == seen {
+            if received.is_some() || now == seen {
                 break;
             }
             seen = now;

@@ -53,7 +53,7 @@ impl Args {
                 .out
                 .json(&object!({"jobs": self.jobs, "bytes_per_job": per_job}));
         }
-        let told = per_job.map_or("not reported by the engine".into(), |bytes| {
+        let reported = per_job.map_or("not reported by the engine".into(), |bytes| {
             format!("{bytes} bytes")
         });
         session.out.card(&[
@@ -66,7 +66,7 @@ impl Args {
                     self.payload_bytes
                 ),
             ),
-            ("per job", told),
+            ("per job", reported),
         ])
     }
 

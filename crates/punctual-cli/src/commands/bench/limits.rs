@@ -88,7 +88,7 @@ impl Args {
         let removed = leftovers::remove(&place.session, &[QUEUE.into()]).await;
         let events = measured?;
         removed?;
-        self.tell(place, rate, &events)
+        self.announce(place, rate, &events)
     }
 
     async fn measure(&self, place: &Place, rate: Option<Rate>) -> Result<Vec<Event>> {
@@ -189,7 +189,7 @@ impl Args {
         Ok(stats.queues.iter().all(|queue| left(&queue.counts) == 0))
     }
 
-    fn tell(&self, place: &Place, rate: Option<Rate>, events: &[Event]) -> Result<()> {
+    fn announce(&self, place: &Place, rate: Option<Rate>, events: &[Event]) -> Result<()> {
         let starts: Vec<Timestamp> = watched::starts(events);
         let of_rate = rate.map(|rate| OfRate::new(&rate, &starts));
         let before_due = watched::before_due(events);

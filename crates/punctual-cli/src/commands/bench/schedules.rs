@@ -42,7 +42,7 @@ const LEASE: Duration = minutes(5);
 impl Args {
     pub(super) async fn run(self, place: &Place) -> Result<()> {
         let session = &place.session;
-        let told = match self.weekly {
+        let reported = match self.weekly {
             true => self.bytes(session).await,
             false => self.starts(session).await,
         };
@@ -50,7 +50,7 @@ impl Args {
         let removed = at_once(names.end, async |nth| write(session, nth, None).await);
         removed.await?;
         leftovers::remove(session, &[QUEUE.to_owned()]).await?;
-        let (shown, measured) = told?;
+        let (shown, measured) = reported?;
         if session.out.is_json() {
             return session.out.json(&measured);
         }
@@ -62,7 +62,7 @@ impl Args {
         session.out.card(&card)
     }
 
-    async fn bytes(&self, session: &Session) -> Result<Told> {
+    async fn bytes(&self, session: &Session) -> Result<Reported> {
         let before = session.engine.info().await?.store_bytes;
         self.fill(session, &Spec::cron("0 9 * * MON").build()?)
             .await?;
@@ -77,7 +77,7 @@ impl Args {
         Ok((vec![("per schedule", text)], object))
     }
 
-    async fn starts(&self, session: &Session) -> Result<Told> {
+    async fn starts(&self, session: &Session) -> Result<Reported> {
         let now = session.engine.info().await?.now;
         let due = now + seconds(2) + WRITE * u32::try_from(self.schedules).unwrap_or(u32::MAX);
         let due = Timestamp::from_micros(due.as_micros() / 1_000 * 1_000);
@@ -117,7 +117,7 @@ impl Args {
 }
 
 /// The result, for people and for programs.
-type Told = (Vec<(&'static str, String)>, crate::output::Object);
+type Reported = (Vec<(&'static str, String)>, crate::output::Object);
 
 async fn write(session: &Session, nth: u64, schedule: Option<Schedule>) -> punctual::Result<()> {
     let name = format!("{SCHEDULE_PREFIX}bench-{nth}");
@@ -143,8 +143,8 @@ async fn write(session: &Session, nth: u64, schedule: Option<Schedule>) -> punct
 
 async fn read(session: &Session, name: &str) -> punctual::Result<Option<u64>> {
     let read = Control::Read { name: name.into() };
-    let told = session.engine.control(&session.namespace, read).await?;
-    Ok(match told {
+    let reported = session.engine.control(&session.namespace, read).await?;
+    Ok(match reported {
         punctual::engine::Controlled::Record(Some(record)) => Some(record.version),
         _ => None,
     })

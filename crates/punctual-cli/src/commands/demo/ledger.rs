@@ -245,7 +245,7 @@ impl Writer {
                 .and_then(|()| self.file.sync_data());
             let failed = stored.err().map(|error| error.to_string());
             if self.follow && failed.is_none() {
-                // Whoever follows may be gone; that is no reason to stop.
+                // The follower may be gone; that is no reason to stop.
                 let _ = io::stdout().lock().write_all(lines.as_bytes());
             }
             for (request, written) in requests.into_iter().zip(written) {

@@ -51,7 +51,7 @@ pub(super) fn read(path: Option<&Path>, limit: Option<usize>) -> Result<(String,
     let orders = parse(&text, limit.unwrap_or(usize::MAX)).map_err(|(line, why)| {
         Failure::new(Exit::Usage, "bad_lines", format!("a line of {name} is not an order"))
             .lines(vec![(line, why)])
-            .hint("a line looks like {\"order\":7,\"created_at\":\"2026-11-20T18:00:07Z\",\"pay_within\":\"30m\",\"cents\":1299,\"payments\":[]}")
+            .hint("a line is like {\"order\":7,\"created_at\":\"2026-11-20T18:00:07Z\",\"pay_within\":\"30m\",\"cents\":1299,\"payments\":[]}")
     })?;
     if orders.is_empty() {
         return Err(Failure::usage(format!("{name} has no orders")));

@@ -1,4 +1,4 @@
-//! The reconciliation: the ledger, read from its file as a stranger would, against the orders.
+//! The reconciliation: the ledger, read from its file as an outsider would, against the orders.
 
 use std::io;
 use std::path::Path;

@@ -70,9 +70,9 @@ impl FromFile<'_> {
             session.out.note(format!("skipped {more}"));
         }
         let summary = self.send(session, &file, &checked, &info.limits).await?;
-        self.tell(session, &checked, &summary, &info.durability.to_string())?;
+        self.announce(session, &checked, &summary, &info.durability.to_string())?;
         if summary.sent > 0 {
-            session.tell_durability(info.durability);
+            session.announce_durability(info.durability);
         }
         if summary.refused.is_empty() {
             Ok(())
@@ -192,7 +192,7 @@ impl FromFile<'_> {
         Ok(summary)
     }
 
-    fn tell(
+    fn announce(
         &self,
         session: &Session,
         checked: &Checked,

@@ -124,7 +124,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "PLACE")]
     push_allow: Vec<Allow>,
 
-    /// Send the payload as text, even if it is not JSON but looks like it
+    /// Send the payload as text, even if it is not JSON but resembles it
     #[arg(long, conflicts_with = "content_type")]
     pub(super) text: bool,
 

@@ -19,7 +19,7 @@ pub(super) async fn cancel(session: &Session, name: &str) -> Result<()> {
         0 => format!("{name} is {}", status.state),
         _ => format!("{name} is asked to stop: {} to end", counted(open, "step")),
     })?;
-    session.tell_durability(session.durability().await?);
+    session.announce_durability(session.durability().await?);
     Ok(())
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn retry(session: &Session, name: &str, from: Option<&str>) -> 
         0 => format!("no step of {name} failed"),
         _ => format!("{} again", counted(retried, "step")),
     })?;
-    session.tell_durability(session.durability().await?);
+    session.announce_durability(session.durability().await?);
     Ok(())
 }
 

@@ -53,7 +53,7 @@ impl Args {
             true => format!("{} runs, with {steps}", sent.name),
             false => format!("{} was sent before: nothing has changed", sent.name),
         })?;
-        session.tell_durability(session.durability().await?);
+        session.announce_durability(session.durability().await?);
         Ok(())
     }
 }

@@ -95,7 +95,7 @@ pub(crate) struct Update {
     #[arg(long, value_name = "PAYLOAD", allow_hyphen_values = true)]
     payload: String,
 
-    /// Send the payload as text, even if it is not JSON but looks like it
+    /// Send the payload as text, even if it is not JSON but resembles it
     #[arg(long)]
     text: bool,
 
@@ -214,7 +214,7 @@ impl Signal {
         let name = self.name;
         let action = Action::Signal { name, payload };
         let verdicts = which.edit_named(session, &action).await?;
-        which.tell(session, &action, &verdicts).await
+        which.announce(session, &action, &verdicts).await
     }
 }
 
@@ -243,7 +243,7 @@ impl Update {
         };
         let action = Action::UpdatePayload(payload);
         let verdicts = which.edit_named(session, &action).await?;
-        which.tell(session, &action, &verdicts).await
+        which.announce(session, &action, &verdicts).await
     }
 }
 
@@ -287,7 +287,7 @@ impl Which {
     async fn edit(&self, session: &Session, action: &Action, verb: &str) -> Result<()> {
         if self.by_name() {
             let verdicts = self.edit_named(session, action).await?;
-            return self.tell(session, action, &verdicts).await;
+            return self.announce(session, action, &verdicts).await;
         }
         self.edit_filtered(session, action, verb).await
     }
@@ -352,19 +352,24 @@ impl Which {
             session.out.note("nothing was changed; add --yes to do it");
         }
         if !dry && changes > 0 {
-            session.tell_durability(durability);
+            session.announce_durability(durability);
         }
         Ok(())
     }
 
     async fn send(&self, session: &Session, select: Select, action: &Action) -> Result<Edited> {
-        // Jobs that are named are meant; jobs that are found are meant once somebody says so.
+        // Jobs that are named are meant; jobs that are found are meant once a person says so.
         let dry_run = self.dry_run || (matches!(select, Select::Filter { .. }) && !self.yes);
         let edit = Edit::new(select, action.clone()).dry_run(dry_run);
         Ok(session.engine.edit(&session.namespace, edit).await?)
     }
 
-    async fn tell(&self, session: &Session, action: &Action, verdicts: &Verdicts) -> Result<()> {
+    async fn announce(
+        &self,
+        session: &Session,
+        action: &Action,
+        verdicts: &Verdicts,
+    ) -> Result<()> {
         let durability = session.durability().await?;
         let mut rows = Vec::new();
         for (name, id, verdict) in verdicts {
@@ -390,7 +395,7 @@ impl Which {
             session.out.table(columns, rows)?;
         }
         if verdicts.iter().any(|(_, _, verdict)| verdict.is_change()) && !self.dry_run {
-            session.tell_durability(durability);
+            session.announce_durability(durability);
         }
         let waits = |verdict: &EditVerdict| matches!(verdict, EditVerdict::WrongState(state) if state.is_pending());
         if *action == Action::Redrive && verdicts.iter().any(|(_, _, verdict)| waits(verdict)) {

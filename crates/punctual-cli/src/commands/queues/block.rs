@@ -44,7 +44,7 @@ impl Args {
             }));
         }
         let durability = session.durability().await?;
-        session.tell_durability(durability);
+        session.announce_durability(durability);
         let (queue, share) = (plain(&self.queue), plain(&self.share));
         let span = format_span(self.span);
         session.out.line(match (self.span.is_zero(), changed) {

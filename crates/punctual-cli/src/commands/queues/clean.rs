@@ -49,7 +49,7 @@ pub(super) async fn run(
     if yes {
         let done = if settled { "deleted" } else { "cancelled" };
         session.out.line(format!("{done} {jobs} of {queue}"))?;
-        session.tell_durability(durability);
+        session.announce_durability(durability);
         return Ok(());
     }
     session

@@ -39,7 +39,7 @@ pub(super) async fn run(session: &Session, queue: &str, purge: bool, yes: bool) 
         (true, 0) => format!("deleted {queue}"),
         (true, jobs) => format!("deleted {queue} and {} of it", counted(jobs, "job")),
     })?;
-    session.tell_durability(durability);
+    session.announce_durability(durability);
     Ok(())
 }
 

@@ -162,7 +162,7 @@ impl Args {
             }
             set(limits().per_share(shares), concurrency, rate).await?;
             let durability = session.durability().await?;
-            session.tell_durability(durability);
+            session.announce_durability(durability);
         }
         self.show(session).await
     }

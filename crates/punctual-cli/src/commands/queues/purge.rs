@@ -33,8 +33,8 @@ pub(super) async fn run(session: &Session, queue: String, yes: bool) -> Result<(
     }
     let durability = session.durability().await?;
     let progress = Progress::new(session.out, pending, "jobs cancelled");
-    let told = |done| progress.set(done);
-    let cancelled = cancel_all(&*session.engine, &session.namespace, &queue, told).await?;
+    let reported = |done| progress.set(done);
+    let cancelled = cancel_all(&*session.engine, &session.namespace, &queue, reported).await?;
     progress.finish();
     if session.out.is_json() {
         return session.out.json(&object!({
@@ -47,7 +47,7 @@ pub(super) async fn run(session: &Session, queue: String, yes: bool) -> Result<(
         counted(cancelled, "job")
     ))?;
     if cancelled > 0 {
-        session.tell_durability(durability);
+        session.announce_durability(durability);
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ pub(super) async fn run(global: &Global, yes: bool, force: bool) -> Result<()> {
         true => engine.set_clock_back(&namespace, force).await?,
         false => engine.clocks(&namespace).await?,
     };
-    tell(global.output(), &clocks)?;
+    announce(global.output(), &clocks)?;
     let is_left = |clock: &&ShardClock| clock.ahead >= AHEAD_MIN && !clock.is_set_back;
     match clocks.iter().find(is_left) {
         None => Ok(()),
@@ -54,7 +54,7 @@ fn refused(clock: &ShardClock, yes: bool) -> Failure {
     Failure::from(Error::new(ErrorKind::Conflict, message)).hint(hint)
 }
 
-fn tell(out: Output, clocks: &[ShardClock]) -> Result<()> {
+fn announce(out: Output, clocks: &[ShardClock]) -> Result<()> {
     for clock in clocks {
         let ahead = format_span(clock.ahead);
         if out.is_json() {

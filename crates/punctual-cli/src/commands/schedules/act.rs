@@ -36,7 +36,7 @@ async fn say(session: &Session, status: &ScheduleStatus, text: String) -> Result
         return session.out.json(&show::object_of(status));
     }
     session.out.line(text)?;
-    session.tell_durability(session.durability().await?);
+    session.announce_durability(session.durability().await?);
     Ok(())
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn run(session: &Session, name: &str) -> Result<()> {
         }
         _ => {
             session.out.line(format!("{} runs now", receipt.id))?;
-            session.tell_durability(session.durability().await?);
+            session.announce_durability(session.durability().await?);
             Ok(())
         }
     }
@@ -130,6 +130,6 @@ pub(super) async fn remove(session: &Session, name: &str) -> Result<()> {
             .json(&object!({ "name": name, "removed": true }));
     }
     session.out.line(format!("removed {name}"))?;
-    session.tell_durability(session.durability().await?);
+    session.announce_durability(session.durability().await?);
     Ok(())
 }

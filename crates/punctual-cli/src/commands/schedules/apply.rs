@@ -94,7 +94,7 @@ impl Args {
         }
         self.show(session, &changes)?;
         if !self.dry_run && !session.out.is_json() {
-            session.tell_durability(session.durability().await?);
+            session.announce_durability(session.durability().await?);
         }
         Ok(())
     }

@@ -147,7 +147,7 @@ struct JobOptions {
     #[arg(long, value_name = "NAME=VALUE", value_parser = header_of)]
     header: Vec<(String, String)>,
 
-    /// Send the payload as text, even if it is not JSON but looks like it
+    /// Send the payload as text, even if it is not JSON but resembles it
     #[arg(long, conflicts_with = "content_type")]
     text: bool,
 
@@ -192,7 +192,7 @@ impl Args {
         session
             .out
             .line(format!("{}: {first}{paused}", status.name))?;
-        session.tell_durability(info.durability);
+        session.announce_durability(info.durability);
         Ok(())
     }
 }

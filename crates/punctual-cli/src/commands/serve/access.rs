@@ -143,9 +143,9 @@ fn read_tokens(path: &Path) -> Result<Vec<Token>> {
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| Failure::file("read", path, &error))?;
     let lines = (1..).zip(text.lines());
-    let told = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    let reported = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     let mut tokens = Vec::new();
-    for (number, line) in told {
+    for (number, line) in reported {
         let token = Token::parse(line).map_err(|error| {
             let message = format!("line {number} of {} is not a token", path.display());
             Failure::usage(message).hint(error.message())

@@ -162,18 +162,21 @@ impl Config {
 
     pub(super) fn limits(&self) -> GatewayLimits {
         let mut limits = GatewayLimits::default();
-        let told = &self.limits;
-        limits.connections = told.connections.unwrap_or(limits.connections).max(1);
-        limits.connections_per_address = told.connections_per_address;
-        limits.head = told.head.as_ref().map_or(limits.head, |span| span.0);
-        limits.body = told.body.as_ref().map_or(limits.body, |span| span.0);
-        limits.body_bytes = told.body_bytes.unwrap_or(limits.body_bytes);
-        let namespace = told.body_bytes_per_namespace;
+        let reported = &self.limits;
+        limits.connections = reported.connections.unwrap_or(limits.connections).max(1);
+        limits.connections_per_address = reported.connections_per_address;
+        limits.head = reported.head.as_ref().map_or(limits.head, |span| span.0);
+        limits.body = reported.body.as_ref().map_or(limits.body, |span| span.0);
+        limits.body_bytes = reported.body_bytes.unwrap_or(limits.body_bytes);
+        let namespace = reported.body_bytes_per_namespace;
         limits.body_bytes_per_namespace = namespace.unwrap_or(limits.body_bytes_per_namespace);
-        let token = told.body_bytes_per_token;
+        let token = reported.body_bytes_per_token;
         limits.body_bytes_per_token = token.unwrap_or(limits.body_bytes_per_token);
-        limits.reader = told.reader.as_ref().map_or(limits.reader, |span| span.0);
-        limits.failures = told.failures.unwrap_or(limits.failures);
+        limits.reader = reported
+            .reader
+            .as_ref()
+            .map_or(limits.reader, |span| span.0);
+        limits.failures = reported.failures.unwrap_or(limits.failures);
         limits
     }
 

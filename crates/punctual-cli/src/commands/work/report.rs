@@ -23,7 +23,7 @@ pub(super) fn attempt(out: Option<Output>, job: &JobRecord, verdict: &Verdict, t
         _ => "released",
     };
     let error = verdict.error_text();
-    // Nobody may be reading; the jobs go on.
+    // The reader may be gone; the jobs go on.
     let _ = if out.is_json() {
         out.json(&object!({
             "id": job.id.to_string(),

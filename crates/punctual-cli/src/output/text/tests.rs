@@ -25,7 +25,7 @@ fn json_stays_json_once_it_is_made_safe() {
 }
 
 #[test]
-fn instants_are_told_against_now() {
+fn instants_are_shown_against_now() {
     let now = Timestamp::from_millis(1_000_000);
     assert_eq!(ago(now + minutes(90), now), "in 1h30m");
     assert_eq!(ago(Timestamp::from_millis(985_500), now), "14s ago");

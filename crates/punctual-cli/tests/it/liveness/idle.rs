@@ -51,7 +51,7 @@ async fn a_hundred_idle_workers_on_redis_make_few_calls_and_still_listen() {
         rates.last().is_some_and(|rate| *rate < CALLS_MAX),
         "{rates:?}"
     );
-    for minute in 1..=told_minutes() {
+    for minute in 1..=reported_minutes() {
         let rate = rate(&server, minutes(1)).await;
         println!("{WORKERS} idle workers, minute {minute}: {rate:.1} calls a second");
         assert!(rate < CALLS_MAX, "{rate} in minute {minute}");
@@ -79,9 +79,9 @@ async fn a_hundred_idle_workers_on_redis_make_few_calls_and_still_listen() {
 }
 
 /// How many minutes more are looked at: `PUNCTUAL_IDLE` says so, else none.
-fn told_minutes() -> u32 {
-    let told = std::env::var("PUNCTUAL_IDLE").ok();
-    told.map_or(0, |told| told.parse().expect("a number of minutes"))
+fn reported_minutes() -> u32 {
+    let reported = std::env::var("PUNCTUAL_IDLE").ok();
+    reported.map_or(0, |reported| reported.parse().expect("a number of minutes"))
 }
 
 /// Calls of functions a second over a span.
@@ -105,6 +105,6 @@ fn function_calls(server: &TestServer) -> u64 {
         calls.split(',').next()?.parse::<u64>().ok()
     };
     let calls: u64 = stats.lines().filter_map(count).sum();
-    assert!(calls > 0, "somebody was seen by calls: {stats}");
+    assert!(calls > 0, "a worker was seen by calls: {stats}");
     calls
 }

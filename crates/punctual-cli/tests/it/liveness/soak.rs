@@ -126,8 +126,8 @@ async fn comes_down(soaked: &mut impl Soaked, base: &Taken) -> Taken {
 
 /// Jobs of a wave.
 fn wave() -> usize {
-    let told = std::env::var("PUNCTUAL_SOAK").ok();
-    let jobs = told.map_or(JOBS, |told| told.parse().expect("a number of jobs"));
+    let reported = std::env::var("PUNCTUAL_SOAK").ok();
+    let jobs = reported.map_or(JOBS, |reported| reported.parse().expect("a number of jobs"));
     assert!(jobs >= 100 * WAVES, "{jobs} jobs show nothing");
     jobs / WAVES / 100 * 100
 }
@@ -244,7 +244,7 @@ impl OnRedis {
         }
     }
 
-    fn told(&self, section: &str, name: &str) -> u64 {
+    fn reported(&self, section: &str, name: &str) -> u64 {
         let info = self.server.cli(&["INFO", section]);
         let value = info
             .lines()
@@ -272,8 +272,8 @@ impl Soaked for OnRedis {
 
     async fn taken(&mut self) -> Taken {
         self.server.cli(&["BGREWRITEAOF"]);
-        while self.told("persistence", "aof_rewrite_in_progress") > 0
-            || self.told("persistence", "aof_rewrite_scheduled") > 0
+        while self.reported("persistence", "aof_rewrite_in_progress") > 0
+            || self.reported("persistence", "aof_rewrite_scheduled") > 0
         {
             pause(millis(20)).await;
         }
@@ -283,12 +283,12 @@ impl Soaked for OnRedis {
             .trim()
             .parse()
             .expect("a number");
-        let memory = self.told("memory", "used_memory_dataset");
-        let disk = self.told("persistence", "aof_current_size");
+        let memory = self.reported("memory", "used_memory_dataset");
+        let disk = self.reported("persistence", "aof_current_size");
         // Its allocator gives back now what it would in some seconds.
         assert_eq!(self.server.cli(&["MEMORY", "PURGE"]), "OK");
         let mut taken = BTreeMap::from([("keys", keys), ("memory", memory), ("disk", disk)]);
-        let process = self.told("server", "process_id").to_string();
+        let process = self.reported("server", "process_id").to_string();
         taken.extend(resident(&process).map(|bytes| (PROCESS, bytes)));
         taken
     }
@@ -343,7 +343,7 @@ impl Soaked for InDirectory {
         let disk = bytes_below(&self.directory.path().join("data"));
         self.engine = Self::open(&self.directory, &self.clock);
         let memory = self.engine.info().await.expect("info").store_bytes;
-        let memory = memory.expect("it can tell");
+        let memory = memory.expect("it can measure");
         let mut taken = BTreeMap::from([("memory", memory), ("disk", disk)]);
         // The engine lives in this process.
         taken.extend(resident("self").map(|bytes| (PROCESS, bytes)));
@@ -351,7 +351,7 @@ impl Soaked for InDirectory {
     }
 }
 
-/// Bytes of the machine's memory that a process holds; `None` where the system does not tell.
+/// Bytes of the machine's memory that a process holds; `None` where the system does not say.
 fn resident(process: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -368,7 +368,7 @@ fn what_a_process_holds_and_does_not_give_back_is_seen() {
         return;
     };
     let held = vec![1_u8; 64 << 20];
-    let after = resident("self").expect("it told before");
+    let after = resident("self").expect("it reported before");
     assert_eq!(std::hint::black_box(&held).len(), 64 << 20);
     assert!(after > before + (60 << 20), "{before} and {after}");
     assert!(is_above(PROCESS, after, before));

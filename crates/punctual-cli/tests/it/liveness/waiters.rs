@@ -99,7 +99,7 @@ async fn job(mut waits: TcpStream) -> String {
     text(&claimed["leases"][0]["jobs"][0]["id"])
 }
 
-/// The longest that a due job may wait while somebody waits for it.
+/// The longest that a due job may wait while a worker waits for it.
 const ALIVE_AFTER: std::time::Duration = seconds(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,7 +121,7 @@ async fn claims_that_are_given_up_while_they_wait_keep_no_job_from_the_others() 
     while !wait.is_empty() {
         gateways.enqueue(Due::After(millis(20))).await;
         let next = within(ALIVE_AFTER, wait.join_next()).await;
-        let next = next.expect("somebody waits, and comes");
+        let next = next.expect("a worker waits, and comes");
         ids.extend(next.map(|id| id.expect("a job")));
     }
     assert_eq!(ids.len(), 6, "each has a job of its own");
@@ -141,6 +141,6 @@ async fn a_gateway_that_is_killed_takes_no_due_with_it() {
     // A kill, and no end in good order.
     drop(std::mem::replace(&mut gateways.one, spare));
     let came = within(seconds(2) + ALIVE_AFTER, job(waits)).await;
-    assert!(came.is_some(), "whoever is left comes");
+    assert!(came.is_some(), "the worker that is left comes");
     drop(held);
 }

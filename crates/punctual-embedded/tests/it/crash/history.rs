@@ -38,7 +38,7 @@ pub(crate) struct History {
     verdict: Verdict,
 }
 
-/// One caller: what it was told, and the call it got no answer to.
+/// One caller: what it was answered, and the call it got no answer to.
 pub(crate) struct Caller {
     queue: String,
     random: u64,
@@ -107,7 +107,7 @@ impl History {
         }
     }
 
-    /// Compares what every caller was told with what is there, then runs all that is left.
+    /// Compares what every caller was answered with what is there, then runs all that is left.
     pub(crate) async fn check(&mut self, engine: &Arc<impl Engine>, clock: &ManualClock) {
         for caller in &mut self.callers {
             caller.check(&**engine, &mut self.verdict).await;
@@ -242,16 +242,16 @@ impl Caller {
 
     async fn check(&mut self, engine: &dyn Engine, verdict: &mut Verdict) {
         self.resolve_doubt(engine, verdict).await;
-        for (id, told) in &self.known {
+        for (id, reported) in &self.known {
             let found = self.state(engine, *id).await;
             let found =
-                found.unwrap_or_else(|| panic!("{id} was acknowledged as {told} and is gone"));
-            let holds = if told.is_settled() {
-                found == *told
+                found.unwrap_or_else(|| panic!("{id} was acknowledged as {reported} and is gone"));
+            let holds = if reported.is_settled() {
+                found == *reported
             } else {
                 !found.is_settled()
             };
-            assert!(holds, "{id} was acknowledged as {told} and is {found}");
+            assert!(holds, "{id} was acknowledged as {reported} and is {found}");
             verdict.acknowledged += 1;
         }
         for id in &self.refused {

@@ -13,7 +13,7 @@ use punctual_embedded::{EmbeddedEngine, Options};
 pub(super) const DIRECTORY: &str = "PUNCTUAL_TEST_CHILD_DIRECTORY";
 pub(super) const DURABILITY: &str = "PUNCTUAL_TEST_CHILD_DURABILITY";
 
-/// What the child says: what it sends, before it does, and what it was told.
+/// What the child says: what it sends, before it does, and what it was answered.
 pub(super) enum Word {
     Enqueues(u64, Vec<JobId>),
     Enqueued(u64),

@@ -12,7 +12,7 @@ use punctual_embedded::EmbeddedEngine;
 use super::{options, parent};
 use crate::client::enqueue;
 
-/// Whoever made the directory may have let others in: what is kept there is not for them.
+/// The user that made the directory may have let others in: what is kept there is not for them.
 #[tokio::test]
 async fn no_other_user_reads_data_even_in_an_open_directory() {
     let parent = parent();

@@ -56,8 +56,8 @@ impl Bench {
                 tokio::task::yield_now().await;
             }
         };
-        let told = within(seconds(10), comes).await;
-        told.unwrap_or_else(|| panic!("it is never {state}"));
+        let reported = within(seconds(10), comes).await;
+        reported.unwrap_or_else(|| panic!("it is never {state}"));
     }
 }
 

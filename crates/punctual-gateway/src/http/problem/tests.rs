@@ -22,7 +22,7 @@ fn full_is_not_stored_and_away_is_unknown_and_worth_another_try() {
 }
 
 #[test]
-fn what_went_wrong_inside_is_not_told_outside() {
+fn what_went_wrong_inside_is_not_shown_outside() {
     use ErrorKind::*;
     for kind in [
         Io,
@@ -36,19 +36,26 @@ fn what_went_wrong_inside_is_not_told_outside() {
     ] {
         let error = Error::new(kind, "redis at 10.7.7.7:6379 is secret; look at 10.7.7.7")
             .with("path", "/var/lib/secret");
-        let told = serde_json::to_string(&Problem::from(error).answer(None)).expect("JSON");
+        let reported = serde_json::to_string(&Problem::from(error).answer(None)).expect("JSON");
         let code = format!("\"code\":\"{}\"", kind.code());
-        assert!(told.contains(&code), "{told}");
-        assert!(!told.contains("secret") && !told.contains("10.7"), "{told}");
-        assert!(told.contains("gateway's log"), "{told}");
+        assert!(reported.contains(&code), "{reported}");
+        assert!(
+            !reported.contains("secret") && !reported.contains("10.7"),
+            "{reported}"
+        );
+        assert!(reported.contains("gateway's log"), "{reported}");
     }
 }
 
 #[test]
 fn statuses_are_those_of_the_contract() {
     for kind in ErrorKind::ALL {
-        let mut told = ERRORS.iter().filter(|error| error.code == kind.code());
-        let told = told.next().expect("a code of the table").http;
-        assert_eq!(status_of(kind).as_u16(), told.unwrap_or(500), "{kind:?}");
+        let mut reported = ERRORS.iter().filter(|error| error.code == kind.code());
+        let reported = reported.next().expect("a code of the table").http;
+        assert_eq!(
+            status_of(kind).as_u16(),
+            reported.unwrap_or(500),
+            "{kind:?}"
+        );
     }
 }

@@ -50,16 +50,16 @@ async fn stalled(transport: &TestTransport, requests: &[u8]) -> DuplexStream {
     stream
 }
 
-/// After how many seconds of silence somebody else is served.
+/// After how many seconds of silence another client is served.
 async fn seconds_until_a_place_is_free(transport: &TestTransport) -> u64 {
     let begun = TokioTimer::new().now();
     let mut other = transport.connect(HOME);
     let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     other.write_all(ask).await.expect("written");
-    let mut told = String::new();
-    let read = within(seconds(60), other.read_to_string(&mut told)).await;
+    let mut reported = String::new();
+    let read = within(seconds(60), other.read_to_string(&mut reported)).await;
     read.expect("a place").expect("an answer");
-    assert!(told.starts_with("HTTP/1.1 200"), "{told}");
+    assert!(reported.starts_with("HTTP/1.1 200"), "{reported}");
     (TokioTimer::new().now() - begun).as_secs()
 }
 
@@ -113,11 +113,11 @@ async fn an_unread_list_in_gzip_gives_its_place_back() {
         "GET /v1/jobs?limit=200 HTTP/1.1\r\nhost: localhost\r\naccept-encoding: gzip\r\n\r\n";
     let unread = stalled(&transport, list.as_bytes()).await;
     assert_eq!(seconds_until_a_place_is_free(&transport).await, 10);
-    let told = rest(unread).await;
-    let head = String::from_utf8_lossy(&told[..500]).into_owned();
+    let reported = rest(unread).await;
+    let head = String::from_utf8_lossy(&reported[..500]).into_owned();
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert!(head.contains("content-encoding: gzip"), "{head}");
-    assert!(told.len() < 200 * (8 << 10), "it was cut off");
+    assert!(reported.len() < 200 * (8 << 10), "it was cut off");
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,10 +139,10 @@ async fn unread_verdicts_of_a_stream_of_jobs_give_its_place_back() {
     let (written, seconds) = tokio::join!(writing, seconds_until_a_place_is_free(&transport));
     assert!(written.is_err());
     assert_eq!(seconds, 10);
-    let told = rest(unread.unsplit(writer)).await;
-    let told = String::from_utf8_lossy(&told);
-    assert!(told.contains("\"line\":1,"), "{told}");
-    assert!(!told.contains("\"done\":true"), "{told}");
+    let reported = rest(unread.unsplit(writer)).await;
+    let reported = String::from_utf8_lossy(&reported);
+    assert!(reported.contains("\"line\":1,"), "{reported}");
+    assert!(!reported.contains("\"done\":true"), "{reported}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,22 +154,22 @@ async fn who_reads_a_little_now_and_then_gets_all_of_it() {
     slow.write_all((requests + &last).as_bytes())
         .await
         .expect("written");
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut some = [0; 4 << 10];
     loop {
         tokio::time::advance(seconds(9)).await;
         match slow.read(&mut some).await.expect("it is not cut off") {
             0 => break,
-            read => told.extend_from_slice(&some[..read]),
+            read => reported.extend_from_slice(&some[..read]),
         }
     }
     let whole = include_bytes!("../../../assets/app.js");
-    assert!(told.ends_with(whole), "the last one");
-    assert!(told.len() > 4 * whole.len(), "and those before");
+    assert!(reported.ends_with(whole), "the last one");
+    assert!(reported.len() > 4 * whole.len(), "and those before");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_waits_for_nobody_who_takes_nothing() {
+async fn a_drain_does_not_wait_for_a_reader_that_takes_nothing() {
     let transport = transport(4);
     let mut unread = stalled(&transport, SCRIPT.repeat(400).as_bytes()).await;
     unread.read_u8().await.expect("it is being answered");

@@ -55,7 +55,7 @@ fn sentinels_and_clusters_name_several_hosts() {
 }
 
 #[test]
-fn another_machine_is_refused_in_the_clear_unless_told_so() {
+fn another_machine_is_refused_in_the_clear_by_default() {
     for here in [
         "localhost",
         "LocalHost:7000",

@@ -23,6 +23,6 @@ async fn a_server_elsewhere_that_another_one_names_is_refused_in_the_clear() {
     let allowed = "redis://127.0.0.1?plaintext=allow".parse().expect("here");
     let dialer = Dialer::new(&allowed).expect("a dialer");
     let unreached = within(seconds(20), dialer.dial(&elsewhere)).await;
-    let unreached = unreached.expect("in time").expect_err("nobody is there");
+    let unreached = unreached.expect("in time").expect_err("no server is there");
     assert_eq!(unreached.kind(), ErrorKind::EngineUnavailable);
 }

@@ -33,7 +33,7 @@ fn a_failed_node_puts_what_it_answers_for_in_doubt_and_nothing_else() {
     let mut topology = Topology::of(&Place::Cluster(vec![host(1)]));
     topology.learn(vec![range(0, 8_191, 1), range(8_192, 16_383, 2)]);
     topology.doubt(&host(9));
-    assert!(topology.is_complete(), "a stranger");
+    assert!(topology.is_complete(), "an outsider");
     topology.doubt(&host(1));
     assert!(!topology.is_complete());
     assert_eq!(topology.owner(Slot(5)), None);

@@ -44,7 +44,7 @@ fn all_waiters_share_a_bounded_poll_rate() {
         let together = f64::from(count) / poll_interval(count).as_secs_f64();
         assert!((22.0..23.0).contains(&together), "{count}: {together}");
     }
-    // Lost data are told to each of a hundred within five seconds.
+    // Lost data are reported to each of a hundred within five seconds.
     assert!(poll_interval(100) < seconds(5));
 }
 

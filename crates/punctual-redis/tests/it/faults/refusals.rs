@@ -1,5 +1,5 @@
-//! What a real server refuses while something is wrong with it: told with its remedy, nothing lost,
-//! and well again by itself once the cause is gone.
+//! What a real server refuses while something is wrong with it: reported with its remedy, nothing
+//! lost, and well again by itself once the cause is gone.
 
 use punctual::time::{Stopwatch, millis, seconds, within};
 use punctual::{Context, Error, ErrorKind, JobId, JobRecord, NewJob, Outcome, Result, Worker};
@@ -62,12 +62,12 @@ impl Scene {
 
     /// Every verb that changes something is refused alike, and changes nothing.
     async fn refuses(&self, kind: ErrorKind, words: &[&str]) {
-        let told: [Error; 3] = [
+        let reported: [Error; 3] = [
             answered(|| async { enqueue(&self.engine).await.map(drop) }).await,
             answered(|| async { claim(&self.engine, 1).await.map(drop) }).await,
             answered(|| async { self.running.complete(&self.engine).await.map(drop) }).await,
         ];
-        for error in told {
+        for error in reported {
             assert_eq!(error.kind(), kind, "{error}");
             for word in ["redis"].iter().chain(words) {
                 assert!(error.message().contains(word), "no {word:?} in: {error}");
@@ -75,7 +75,7 @@ impl Scene {
         }
     }
 
-    /// The cause is gone: nothing is lost, nothing was done twice, and nobody had to be started
+    /// The cause is gone: nothing is lost, nothing was done twice, and no process had to be started
     /// again.
     async fn goes_on(mut self, met: &str) {
         let errors = self.server.cli(&["INFO", "errorstats"]);
@@ -88,7 +88,7 @@ impl Scene {
     }
 }
 
-/// What is refused; a machine that is slow may not have heard it by the deadline.
+/// What is refused; a machine that is slow may not have received it by the deadline.
 async fn answered<F: Future<Output = Result<()>>>(call: impl Fn() -> F) -> Error {
     loop {
         let error = call().await.expect_err("it is refused");
@@ -100,11 +100,11 @@ async fn answered<F: Future<Output = Result<()>>>(call: impl Fn() -> F) -> Error
 
 #[tokio::test]
 async fn a_server_that_cannot_save_says_so_and_goes_on_once_it_can() {
-    // Only of whoever asks for snapshots are they expected.
+    // Only of a server that makes snapshots are they expected.
     let server = TestServer::with(&["--save", "3600 100000", "--appendonly", "no"]);
     let scene = Scene::on(server).await;
-    // A snapshot cannot take the place of a directory that is not empty, whoever the server runs
-    // as.
+    // A snapshot cannot take the place of a directory that is not empty, whatever user the server
+    // runs as.
     let in_its_place = scene.server.directory().join("dump.rdb");
     std::fs::create_dir_all(in_its_place.join("full")).expect("it is ours");
     save(&scene.server, "err").await;
@@ -172,7 +172,7 @@ async fn a_server_that_reads_its_data_says_so_and_serves_once_it_has_them() {
     let scene = Scene::on(TestServer::with(&["--save", "3600 100000"])).await;
     scene.server.cli(&["DEBUG", "POPULATE", "60000"]);
     let sets = |name, value| assert_eq!(scene.server.cli(&["CONFIG", "SET", name, value]), "OK");
-    // It looks up from its file often enough to refuse, and reads for a minute if it is let.
+    // It pauses in its file often enough to refuse, and reads for a minute if it is let.
     sets("loading-process-events-interval-bytes", "1024");
     sets("key-load-delay", "1000");
     let mut reads = beside(&scene.server, &["DEBUG", "RELOAD"]);

@@ -15,24 +15,24 @@ use crate::client::{connect, enqueue, here};
 /// How long calls are counted.
 const SPAN: Duration = seconds(6);
 
-/// Where each draws when it looks first: long enough that chance alone never brings twice as many
+/// Where each draws when it polls first: long enough that chance alone never brings twice as many
 /// as there are.
 const SPAN_OF_DRAWS: Duration = seconds(20);
 
-/// Looks over the span, a second: calls of functions that change nothing.
+/// Polls over the span, a second: calls of functions that change nothing.
 async fn rate(server: &TestServer, span: Duration) -> f64 {
-    let looks = || -> u64 {
+    let polls = || -> u64 {
         let stats = server.cli(&["INFO", "commandstats"]);
-        let told = stats.split_once("cmdstat_fcall_ro:calls=");
-        let calls = told.and_then(|(_, rest)| rest.split(',').next());
+        let reported = stats.split_once("cmdstat_fcall_ro:calls=");
+        let calls = reported.and_then(|(_, rest)| rest.split(',').next());
         calls
-            .expect("somebody has looked")
+            .expect("a worker has polled")
             .parse()
             .expect("a number")
     };
-    let (before, watch) = (looks(), Stopwatch::start());
+    let (before, watch) = (polls(), Stopwatch::start());
     pause(span).await;
-    (looks() - before) as f64 / watch.elapsed().as_secs_f64()
+    (polls() - before) as f64 / watch.elapsed().as_secs_f64()
 }
 
 /// Waits for work, for minutes.
@@ -47,7 +47,7 @@ fn waits(of: &mut JoinSet<Result<Waited>>, engine: &Arc<RedisEngine>, queue: Str
 }
 
 /// As many claims over HTTP wait in a gateway, which is one worker: they listen together, and one
-/// looks for all.
+/// polls for all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_of_one_process_poll_for_lost_wakeups_as_one() {
     for many in [200, 1_000] {
@@ -59,13 +59,13 @@ async fn waiters_of_one_process_poll_for_lost_wakeups_as_one() {
             waits(&mut waiting, &engine, "others".into());
         }
         let rate = rate(&server, SPAN).await;
-        println!("{many} wait: {rate:.1} looks a second");
-        assert!(rate < 4.0, "{many} wait: {rate} looks a second");
-        // And all of them hear of what one of them finds.
+        println!("{many} wait: {rate:.1} polls a second");
+        assert!(rate < 4.0, "{many} wait: {rate} polls a second");
+        // And all of them learn of what one of them finds.
         server.cli(&["FLUSHALL"]);
         let lost = Stopwatch::start();
-        while let Some(told) = waiting.join_next().await {
-            let error = told.expect("no panic").expect_err("the jobs are gone");
+        while let Some(reported) = waiting.join_next().await {
+            let error = reported.expect("no panic").expect_err("the jobs are gone");
             assert_eq!(error.kind(), ErrorKind::DataMissing, "{error}");
         }
         assert!(lost.elapsed() < seconds(5), "{:?}", lost.elapsed());
@@ -89,6 +89,6 @@ async fn a_thousand_workers_poll_no_more_often_than_some() {
     }
     pause(seconds(3)).await;
     let rate = rate(&server, SPAN_OF_DRAWS).await;
-    println!("50 of 1,000 workers: {rate:.1} looks a second");
+    println!("50 of 1,000 workers: {rate:.1} polls a second");
     assert!(rate < 2.0, "{rate}");
 }

@@ -112,7 +112,7 @@ fn memory_that_is_full_meets_who_sends_jobs() {
 }
 
 #[test]
-fn functions_that_are_gone_meet_whoever_calls_next() {
+fn functions_that_are_gone_meet_the_next_caller() {
     assert!(effective_at("F16", SENT - 500, SENT - 400));
     assert!(!effective_at("F16", QUIET, QUIET + MS));
 }

@@ -31,7 +31,7 @@ fn a_process_that_ends_by_itself_is_found() {
 }
 
 #[test]
-fn who_begins_anew_where_something_may_be_lost_ends_as_told() {
+fn a_caller_that_begins_anew_after_a_loss_ends_as_reported() {
     let mut scenario = ended("exit status: 5");
     scenario.may_lose = true;
     assert_eq!(scenario.broken(), NOTHING);

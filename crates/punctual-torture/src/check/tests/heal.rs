@@ -116,7 +116,7 @@ fn a_rest_in_which_there_is_nothing_to_claim_is_not_judged() {
 }
 
 #[test]
-fn a_round_of_whose_quiet_periods_none_was_judged_is_told_of() {
+fn a_round_without_a_judged_quiet_period_is_reported() {
     let broken = |scenario: &Scenario, quiet_periods| {
         let mut done = Verdict::new("D");
         were_judged(
@@ -140,7 +140,7 @@ fn a_round_of_whose_quiet_periods_none_was_judged_is_told_of() {
 }
 
 #[test]
-fn the_time_in_which_any_fault_held_is_told_once() {
+fn the_time_in_which_any_fault_held_counts_once() {
     let mut scenario = Scenario::nothing();
     scenario.say("worker", 0, Event::Began { solo: false });
     scenario.fault("F01", 1_000 * MS, 3_000 * MS);

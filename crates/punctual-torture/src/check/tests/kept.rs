@@ -366,7 +366,7 @@ fn jobs_that_are_left_where_nothing_drained_are_no_orphans() {
 }
 
 #[test]
-fn bytes_that_nobody_could_ask_for_are_told() {
+fn bytes_that_no_request_could_have_are_reported() {
     let mut scenario = Scenario::one_job();
     scenario.snapshot.unmeasured = Some("ERR".into());
     assert_eq!(scenario.broken(), ["B"]);

@@ -9,7 +9,7 @@ use crate::scripted_outcome::ScriptedOutcome;
 const NOTHING: [&str; 0] = [];
 
 /// Whether I1 has something to say of a job.
-fn tells_of(scenario: &Scenario, id: JobId) -> bool {
+fn reports(scenario: &Scenario, id: JobId) -> bool {
     let first = scenario.judged().verdicts.remove(0);
     let mut examples = first.examples.iter();
     examples.any(|example| example.starts_with(&id.to_string()))
@@ -39,7 +39,7 @@ fn beside(verdict: &str, named: Option<JobId>, job: UniquePolicy, other: UniqueP
 #[test]
 fn a_job_may_be_cancelled_by_one_that_replaces_holders() {
     use UniquePolicy::{After, Keep, Replace};
-    let is_found = |verdict, named, job, other| tells_of(&beside(verdict, named, job, other), JOB);
+    let is_found = |verdict, named, job, other| reports(&beside(verdict, named, job, other), JOB);
     assert!(!is_found("duplicate", None, Keep, Replace));
     assert!(!is_found("replaced", Some(JOB), Keep, Replace));
     assert!(is_found("created", None, Keep, Replace));
@@ -62,7 +62,7 @@ fn neither_itself_nor_an_earlier_job_excuses_a_cancelled_job() {
         scenario.invokes(id, call, SENT + 2 * MS);
         scenario.share_a_key(UniquePolicy::Replace);
         scenario.is_seen(JOB, JobState::Cancelled);
-        tells_of(&scenario, JOB)
+        reports(&scenario, JOB)
     };
     assert!(unanswered(JOB), "it was sent twice");
     assert!(!unanswered(OTHER));
@@ -73,7 +73,7 @@ fn neither_itself_nor_an_earlier_job_excuses_a_cancelled_job() {
     before.sends(JOB, "created");
     before.share_a_key(UniquePolicy::Replace);
     before.is_seen(JOB, JobState::Cancelled);
-    assert!(tells_of(&before, JOB));
+    assert!(reports(&before, JOB));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_job_that_is_claimed_after_another_took_its_place_is_found() {
     scenario.invokes(OTHER, call, SENT + 2 * MS);
     scenario.answers(call, SENT + 3 * MS, "replaced", Some(JOB));
     scenario.share_a_key(UniquePolicy::Replace);
-    assert!(tells_of(&scenario, JOB));
+    assert!(reports(&scenario, JOB));
 }
 
 /// A history of one handler, that settles something else than what the job is in the snapshot.
@@ -155,7 +155,7 @@ fn a_job_that_ended_otherwise_than_was_settled_is_found() {
             .forget(|event| matches!(event, Event::SettleInvoke { .. } | Event::SettleOk { .. }));
         scenario.settles("worker", CLAIMED + 5 * MS, 1, outcome, answer);
         scenario.is_seen(JOB, state);
-        tells_of(&scenario, JOB)
+        reports(&scenario, JOB)
     };
     let taken = |state| Some(Verdict::Settled(state, None));
     let (retried, repeated) = (taken(JobState::Scheduled), Some(Verdict::Repeated));

@@ -22,7 +22,7 @@ fn fails(scenario: &mut Scenario, call: u64, at: u64, kind: &str) {
 }
 
 #[test]
-fn who_is_told_soon_that_the_data_are_gone_goes_on_with_nothing() {
+fn a_caller_that_learns_of_lost_data_goes_on_with_nothing() {
     let scenario =
         emptied(|scenario, call, at| fails(scenario, call, at + MS, "engine_data_missing"));
     assert_eq!(scenario.broken(), NOTHING);
@@ -30,7 +30,7 @@ fn who_is_told_soon_that_the_data_are_gone_goes_on_with_nothing() {
 }
 
 #[test]
-fn who_is_told_by_a_call_that_was_under_way_need_not_call_again() {
+fn a_caller_that_learns_by_a_call_under_way_need_not_call_again() {
     let mut scenario = Scenario::one_job();
     scenario.fault("F17", EMPTIED, EMPTIED + MS);
     let call = scenario.call();
@@ -51,7 +51,7 @@ fn a_job_that_is_stored_as_if_nothing_had_been_is_found() {
 }
 
 #[test]
-fn who_is_told_late_or_something_else_is_found() {
+fn a_late_or_different_report_is_found() {
     let late = 6_000 * MS;
     let scenario =
         emptied(|scenario, call, at| fails(scenario, call, at + late, "engine_data_missing"));

@@ -64,7 +64,7 @@ fn an_extension_without_an_answer_excuses_what_comes_while_it_may_last() {
 }
 
 #[test]
-fn late_refusals_are_judged_and_told_apart_from_unjudged_ones() {
+fn late_refusals_are_judged_apart_from_unjudged_ones() {
     let tally = |scenario: &Scenario| {
         let tally = scenario.judged().tally;
         (tally.late_judged, tally.late_excused)

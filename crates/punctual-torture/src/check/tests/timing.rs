@@ -391,7 +391,7 @@ fn a_fault_after_which_nothing_is_claimed_any_more_is_found() {
 
 /// A power cut before the first sync takes all there was.
 #[test]
-fn who_is_told_that_the_data_are_gone_has_nothing_to_claim() {
+fn a_caller_that_learns_of_lost_data_has_nothing_to_claim() {
     let heals = CLAIMED;
     let scenario = |after: u64| {
         let mut scenario = claimed_after(heals, heals + 20_000 * MS);

@@ -171,7 +171,7 @@ impl JobPlan {
     }
 }
 
-/// An instant, told from the clock's reading at the step.
+/// An instant, relative to the clock's reading at the step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Now,

@@ -142,7 +142,7 @@ fn past_of(job: &NewJob, past: &PastPlan, due: When, reading: Timestamp) -> JobR
     }
 }
 
-/// An attempt of which the history of an import tells.
+/// An attempt that the history of an import has.
 fn attempt_before(attempt: u32, past: &PastPlan, started_at: Timestamp) -> PastAttempt {
     let crashed = attempt <= past.crashes.into();
     PastAttempt {

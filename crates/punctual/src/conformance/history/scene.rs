@@ -130,7 +130,7 @@ impl Generator {
         }
     }
 
-    /// Leaves nothing that is ready: what is to come by itself is then all that is told.
+    /// Leaves nothing that is ready: what is to come by itself is then all that is reported.
     fn claim_of_all(&mut self) -> ClaimPlan {
         ClaimPlan {
             queues: (0..QUEUES).collect(),

@@ -70,7 +70,7 @@ impl Space {
     }
 
     fn rescue_one(&mut self, job: usize, now: Timestamp, holding: &Holding) {
-        self.jobs[job].tell_of_attempt(holding.deadline, PastOutcome::Crashed, None);
+        self.jobs[job].announce_attempt(holding.deadline, PastOutcome::Crashed, None);
         let record = &mut self.jobs[job].record;
         record.crashes += 1;
         if record.cancel_requested {
@@ -127,7 +127,7 @@ impl Space {
         self.pass_key_on(job);
     }
 
-    /// Of a completed job that nobody wants kept a tombstone is left, while that is worth anything.
+    /// Of a completed job that is not kept a tombstone is left, while that is worth anything.
     pub(super) fn leave_what_is_kept(&mut self, job: usize, now: Timestamp) {
         let entry = &mut self.jobs[job];
         if entry.record.state == JobState::Completed && entry.record.retention.is_zero() {

@@ -37,7 +37,7 @@ impl Space {
         let receipts = (jobs.iter())
             .map(|job| self.enqueue_one(now, job, true))
             .collect();
-        // What was imported may be past its retention: nobody sees it again.
+        // What was imported may be past its retention: no call sees it again.
         self.prune(now);
         Ok(receipts)
     }
@@ -248,7 +248,7 @@ impl Space {
         entry.record.due
     }
 
-    /// Whether the queue has room for the job; dead-letters its oldest if it is told so.
+    /// Whether the queue has room for the job; dead-letters its oldest if its settings say so.
     fn makes_room(&mut self, now: Timestamp, job: &NewJob, key: &Key) -> bool {
         let settings = self.settings(&job.queue);
         let Some(max) = settings.max_pending else {

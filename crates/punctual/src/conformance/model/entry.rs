@@ -15,10 +15,10 @@ const SETTLED_WINDOW: Duration = minutes(2);
 const CANCELLED_KEPT: Duration = days(1);
 const DEAD_KEPT: Duration = days(30);
 
-/// A job of the model: its record, and what the record does not tell.
+/// A job of the model: its record, and what the record does not have.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    /// Its record, with `Scheduled` for ready too: [`Entry::state`] tells them apart.
+    /// Its record, with `Scheduled` for ready too: [`Entry::state`] distinguishes them.
     pub(crate) record: JobRecord,
     /// Its place among all enqueues.
     pub(crate) seq: u64,
@@ -118,17 +118,17 @@ impl Entry {
         }
     }
 
-    /// Its attempt has ended. The first that is told of stays, and the nine before the next one.
-    pub(crate) fn tell_of_attempt(
+    /// Its attempt has ended. The first on record stays, and the nine before the next one.
+    pub(crate) fn announce_attempt(
         &mut self,
         ended_at: Timestamp,
         outcome: PastOutcome,
         error: Option<String>,
     ) {
         let record = &mut self.record;
-        let mut told = std::mem::take(&mut record.attempts);
+        let mut reported = std::mem::take(&mut record.attempts);
         let repeats = [PastOutcome::Snooze, PastOutcome::Released].contains(&outcome);
-        told.push(PastAttempt {
+        reported.push(PastAttempt {
             attempt: record.attempt,
             started_at: record.started_at.unwrap_or_default(),
             ended_at,
@@ -136,13 +136,13 @@ impl Entry {
             worker: record.worker,
             error: error.map(|text| text.chars().take(1_024).collect()),
         });
-        let n = told.len();
-        if repeats && n > 1 && told[n - 2].outcome == outcome {
-            told.swap_remove(n - 2);
+        let n = reported.len();
+        if repeats && n > 1 && reported[n - 2].outcome == outcome {
+            reported.swap_remove(n - 2);
         } else if n > 10 {
-            told.drain(1..n - 9);
+            reported.drain(1..n - 9);
         }
-        record.attempts = told;
+        record.attempts = reported;
     }
 
     /// Whether it is whole and of that queue.
@@ -168,7 +168,7 @@ impl Entry {
         self.record.group.as_ref().map(|group| group.key.as_str())
     }
 
-    /// Whether it waits after a retry or snooze and lets nobody of its group pass.
+    /// Whether it waits after a retry or snooze and lets no job of its group pass.
     pub(crate) fn holds_group_back(&self) -> bool {
         let holds = |group: &crate::job::Group| group.on_retry == OnRetry::Hold;
         self.is_pending()

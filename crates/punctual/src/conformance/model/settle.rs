@@ -127,7 +127,7 @@ impl Space {
         };
         if let Some(past) = past {
             let error = settlement.error.as_ref().and(record.last_error.clone());
-            self.jobs[job].tell_of_attempt(now, past, error);
+            self.jobs[job].announce_attempt(now, past, error);
         }
         let record = &mut self.jobs[job].record;
         match settlement.outcome {

@@ -26,7 +26,7 @@ impl Space {
             .or(next)
     }
 
-    /// An end that is one only if it keeps somebody back: to know, an engine would have to look.
+    /// An end that is one only if it keeps a job back: to know, an engine would have to look.
     fn may_be_a_chance(&self, at: Timestamp) -> bool {
         let ends = |job: &Entry| [job.record.expires_at, job.key_period_end()].contains(&Some(at));
         self.lease_ends.contains(&at) || self.jobs.iter().any(ends)

@@ -13,7 +13,7 @@ use crate::job::JobId;
 use crate::time::{SteadyClock, Timestamp, seconds};
 
 /// How often a waiter polls for work itself: the waiter that received a wakeup may have ended.
-const LOOKS_AGAIN: Duration = seconds(1);
+const POLLS_AGAIN: Duration = seconds(1);
 
 impl Wakeups {
     /// Waits until a wakeup of one of the queues, or until `look` finds work, at most until an
@@ -37,9 +37,9 @@ impl Wakeups {
             tokio::select! {
                 biased;
                 _ = &mut wakeups => return Ok(Waited::Work),
-                () = clock.sleep_until(until.min(now + LOOKS_AGAIN)) => {}
+                () = clock.sleep_until(until.min(now + POLLS_AGAIN)) => {}
             }
-            if until <= now + LOOKS_AGAIN {
+            if until <= now + POLLS_AGAIN {
                 return Ok(Waited::TimedOut);
             }
             if look().await? {

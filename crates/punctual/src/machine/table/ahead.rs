@@ -9,7 +9,7 @@ pub(super) const KEYS_MIN: usize = 8;
 /// Bytes of values read ahead; what comes after them is read one by one.
 const BYTES_MAX: usize = 4 << 20;
 /// Rows of other keys that a pass may step over, beside as many as it was asked for.
-const STRANGERS_MAX: usize = 16;
+const OUTSIDERS_MAX: usize = 16;
 
 /// What the base was found to have, or not to have, of some keys, in their order.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl<K: Key, V: Value> Ahead<K, V> {
         let (start, end) = (bytes_of(first), [bytes_of(last), vec![0]].concat());
         let mut found = Vec::with_capacity(keys.len());
         let mut keys = keys.into_iter().peekable();
-        let (mut met, mut strangers, mut bytes, mut pays) = (0, 0, 0, true);
+        let (mut met, mut outsiders, mut bytes, mut pays) = (0, 0, 0, true);
         base.scan(table, &start, &end, false, &mut |key, value| {
             let key = K::read(&mut Reader(key))?;
             while let Some(absent) = keys.next_if(|asked| *asked < key) {
@@ -42,9 +42,9 @@ impl<K: Key, V: Value> Ahead<K, V> {
                 met += 1;
                 bytes += value.len();
             } else {
-                strangers += 1;
+                outsiders += 1;
             }
-            pays = bytes < BYTES_MAX && strangers <= STRANGERS_MAX + met;
+            pays = bytes < BYTES_MAX && outsiders <= OUTSIDERS_MAX + met;
             Ok(pays)
         })?;
         if pays {

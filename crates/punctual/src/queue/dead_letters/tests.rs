@@ -37,8 +37,8 @@ fn errors_that_differ_in_numbers_and_ids_are_one() {
         ("utf-8 is no x1y2", "utf-# is no x#y#", Some("is no x")),
     ];
     for (error, shape, search) in rows {
-        let (told, found) = shape_of(error);
-        assert_eq!((&*told, found.as_deref()), (shape, search), "{error}");
+        let (reported, found) = shape_of(error);
+        assert_eq!((&*reported, found.as_deref()), (shape, search), "{error}");
         assert!(found.is_none_or(|part| error.contains(&part)), "{error}");
     }
     let long = shape_of(&"é".repeat(1_000)).0;

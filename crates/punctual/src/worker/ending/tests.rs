@@ -150,8 +150,8 @@ fn a_long_error_is_cut_between_characters() {
 }
 
 #[test]
-fn whoever_asked_hears_of_every_end_and_of_nothing_before() {
-    let told = |verdict: Verdict, cause| {
+fn a_waiter_receives_every_end_and_nothing_before() {
+    let reported = |verdict: Verdict, cause| {
         let mut job = record();
         job.max_attempts = 2;
         job.headers = vec![(push::CALLBACK.to_owned(), "https://example.com/".to_owned())];
@@ -159,9 +159,9 @@ fn whoever_asked_hears_of_every_end_and_of_nothing_before() {
         let effects = settlement.expect("it is settled").effects;
         effects.len()
     };
-    assert_eq!(told(Verdict::completed(), None), 1);
-    assert_eq!(told(Verdict::dead("gone"), None), 1);
-    assert_eq!(told(Verdict::retry("busy"), None), 0);
-    assert_eq!(told(Verdict::retry("busy"), Some(Cause::Requested)), 1);
-    assert_eq!(told(Verdict::retry("busy"), Some(Cause::Shutdown)), 0);
+    assert_eq!(reported(Verdict::completed(), None), 1);
+    assert_eq!(reported(Verdict::dead("gone"), None), 1);
+    assert_eq!(reported(Verdict::retry("busy"), None), 0);
+    assert_eq!(reported(Verdict::retry("busy"), Some(Cause::Requested)), 1);
+    assert_eq!(reported(Verdict::retry("busy"), Some(Cause::Shutdown)), 0);
 }

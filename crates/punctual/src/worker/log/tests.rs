@@ -14,7 +14,7 @@ fn lines_go_once_unless_a_heartbeat_is_lost() {
     log.repeat();
     log.add("d");
     assert_eq!(log.send(), ["c", "d"]);
-    assert_eq!(log.take(), ["c", "d"], "nobody knows whether they arrived");
+    assert_eq!(log.take(), ["c", "d"], "it is unknown whether they arrived");
     assert_eq!(log.take(), [""; 0]);
 }
 

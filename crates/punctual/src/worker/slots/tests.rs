@@ -371,7 +371,7 @@ fn a_slot_whose_task_was_aborted_does_not_go_on() {
     assert_eq!(board.start(NOW + seconds(3)).len(), 1, "another task does");
 }
 
-/// Ends that many jobs, and tells how many settlements each call then carries.
+/// Ends that many jobs, and returns how many settlements each call then carries.
 fn calls_of(jobs: usize, verdict: impl Fn() -> Verdict) -> Vec<usize> {
     let mut board = board(jobs);
     add_lease(&mut board, records(jobs));

@@ -30,11 +30,14 @@ async fn the_name_that_it_listens_by_is_one_that_it_answers_to() {
             address.port()
         );
         stream.write_all(head.as_bytes()).await.expect("sent");
-        let mut told = String::new();
-        stream.read_to_string(&mut told).await.expect("an answer");
+        let mut reported = String::new();
+        stream
+            .read_to_string(&mut reported)
+            .await
+            .expect("an answer");
         assert!(
-            told.starts_with(&format!("HTTP/1.1 {status}")),
-            "{host}: {told}"
+            reported.starts_with(&format!("HTTP/1.1 {status}")),
+            "{host}: {reported}"
         );
     }
     live.end().await;

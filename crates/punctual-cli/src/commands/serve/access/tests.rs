@@ -27,7 +27,7 @@ fn weak_tokens_are_named_where_others_reach_them_without_tls() {
     assert_eq!(access.weak_at(there, false).len(), 1);
     assert!(
         access.weak_at(there, true).is_empty(),
-        "nobody else reads it"
+        "no other user reads it"
     );
     assert!(access.weak_at(here, false).is_empty());
     let file = written(&format!("{STRONG} shop read\n"));

@@ -13,16 +13,16 @@ fn headers(names: &[&str]) -> Vec<(String, String)> {
 fn headers_that_share_a_variable_are_numbered_and_none_is_lost() {
     let headers = headers(&["a_b_2", "a_b", "trace-id", "A-B", "a.b", "a-b"]);
     let variables = header_variables(&headers);
-    let told = |name: &str| {
+    let reported = |name: &str| {
         let found = variables.iter().find(|(variable, _)| variable == name);
         found.map(|(_, value)| value.strip_prefix("value of ").expect("a value"))
     };
-    assert_eq!(told("HEADER_TRACE_ID"), Some("trace-id"));
-    assert_eq!(told("HEADER_A_B"), Some("A-B"));
-    assert_eq!(told("HEADER_A_B_2"), Some("a_b_2"));
-    assert_eq!(told("HEADER_A_B_3"), Some("a-b"));
-    assert_eq!(told("HEADER_A_B_4"), Some("a.b"));
-    assert_eq!(told("HEADER_A_B_5"), Some("a_b"));
+    assert_eq!(reported("HEADER_TRACE_ID"), Some("trace-id"));
+    assert_eq!(reported("HEADER_A_B"), Some("A-B"));
+    assert_eq!(reported("HEADER_A_B_2"), Some("a_b_2"));
+    assert_eq!(reported("HEADER_A_B_3"), Some("a-b"));
+    assert_eq!(reported("HEADER_A_B_4"), Some("a.b"));
+    assert_eq!(reported("HEADER_A_B_5"), Some("a_b"));
     assert_eq!(variables.len(), headers.len());
 }
 

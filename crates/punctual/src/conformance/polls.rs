@@ -203,8 +203,8 @@ impl Case {
         let work = WaitFor::Work(vec![queue.into()]);
         let now = self.clock();
         for _ in 0..100 {
-            let heard = self.engine().wait(&self.namespace, work.clone(), now).await;
-            if heard.expect("wait") == Waited::TimedOut {
+            let received = self.engine().wait(&self.namespace, work.clone(), now).await;
+            if received.expect("wait") == Waited::TimedOut {
                 return;
             }
         }
