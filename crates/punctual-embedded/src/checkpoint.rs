@@ -14,7 +14,7 @@ use punctual::time::{millis, seconds};
 use punctual::{Error, ErrorKind, Result};
 
 use crate::activity::Activity;
-use crate::calls::{Broken, Calls};
+use crate::call_queue::{Broken, Calls};
 use crate::disk::{Disk, DiskFile};
 use crate::store::{Rows, Store};
 

@@ -15,7 +15,7 @@ use punctual::time::{SteadyClock, Stopwatch, Timestamp, millis, seconds};
 use punctual::{Error, ErrorKind, Result};
 
 use crate::activity::Activity;
-use crate::calls::{Answer, Broken, Call, Calls, Done, Kind};
+use crate::call_queue::{Answer, Broken, Call, Calls, Done, Kind};
 use crate::checkpoint::{self, Checkpoints};
 use crate::disk::is_full;
 use crate::log::Log;

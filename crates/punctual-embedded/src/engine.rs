@@ -15,7 +15,7 @@ use punctual::{Effect, Error, ErrorKind, JobId, Limits, NewJob, Result};
 use tokio::sync::watch;
 
 use crate::activity::Activity;
-use crate::calls::{Broken, Calls, Kind};
+use crate::call_queue::{Broken, Calls, Kind};
 use crate::checkpoint::Checkpoints;
 use crate::committer::{Committer, Pace};
 use crate::disk::{Disk, Folder};

@@ -28,7 +28,7 @@
 
 mod activity;
 mod backup;
-mod calls;
+mod call_queue;
 mod checkpoint;
 mod committer;
 pub mod disk;

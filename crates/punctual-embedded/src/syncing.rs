@@ -12,7 +12,7 @@ use punctual::sync::Lock;
 use punctual::time::Stopwatch;
 use punctual::{Error, Result};
 
-use crate::calls::{Answer, Broken, Calls};
+use crate::call_queue::{Answer, Broken, Calls};
 use crate::disk::{Disk, DiskFile};
 
 /// What was written of the log and what of it is on disk.

@@ -35,7 +35,7 @@ use utoipa_axum::routes;
 
 use self::without_query::Queries;
 use crate::http::{ErrorAnswer, Problem};
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::{etag, events, guard, page};
 
 #[derive(utoipa::OpenApi)]

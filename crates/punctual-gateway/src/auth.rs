@@ -9,7 +9,7 @@ use punctual::Namespace;
 
 use crate::access::unauthorized;
 use crate::http::{Caller, Peer, Problem, RequestContext, Result, Scope};
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// The caller that sends this token (or none) and names this namespace (or none).
 pub(crate) fn authenticate(

@@ -24,7 +24,7 @@ use crate::http::{Caller, Scope};
 use crate::http::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::request::{BODY_BYTES_MAX, parse};
 use crate::service::{Undelivered, claim_for, extend_for, settle_for};
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::upgrade::{TOO_MANY, TOO_SLOW, Upgrade};
 
 /// How long a socket may take to authenticate.

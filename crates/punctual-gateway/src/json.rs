@@ -1,6 +1,7 @@
 //! The JSON of requests and answers, beside [`JobJson`](crate::JobJson).
 
 pub(crate) mod edit;
+pub(crate) mod export_row;
 pub(crate) mod flow;
 pub(crate) mod flow_part;
 pub(crate) mod job;
@@ -12,7 +13,6 @@ pub(crate) mod named;
 pub(crate) mod new_job;
 pub(crate) mod queue;
 pub(crate) mod reason;
-pub(crate) mod record;
 pub(crate) mod schedule;
 pub(crate) mod topic;
 pub(crate) mod total;

@@ -30,7 +30,7 @@ use crate::connection_permit::ConnectionPermit;
 use crate::framing::StrictFraming;
 use crate::http::Peer;
 use crate::overload::OverloadResponse;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::tls::Tls;
 use crate::upgrade::Upgrade;
 

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use sha2::{Digest, Sha256};
 
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// A route per file, and that of the page itself.
 pub(crate) fn routes() -> Router<Shared> {

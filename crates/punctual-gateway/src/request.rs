@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::decode::{self, shown};
 use crate::http::{Problem, RequestContext, Result};
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// The largest body that is read as a whole.
 pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;

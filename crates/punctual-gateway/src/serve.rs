@@ -23,7 +23,7 @@ use crate::local::LocalListener;
 use crate::metrics::{GatewayMetrics, MeasuredEngine, Registry};
 use crate::proxies::{Proxies, Proxy};
 use crate::relays::Relays;
-use crate::state::{Inner, Shared};
+use crate::shared::{Inner, Shared};
 use crate::tls::Tls;
 
 /// An engine that is to be served.

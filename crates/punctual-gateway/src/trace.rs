@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use punctual::{NewJob, trace};
 
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// The two headers of a request, as those of a job.
 pub(crate) struct RequestTrace {

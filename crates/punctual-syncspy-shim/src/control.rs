@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::calls;
 use crate::layout::{BOOT_ID, CONTROL, CONTROL_BYTES, CONTROL_DIRECTORY, JOURNALS};
 use crate::layout::{SyncSlot, WATCHED_DIRECTORY, word};
+use crate::system_calls;
 
 /// All that is mapped.
 type Words = [AtomicU64; CONTROL_BYTES / 8];
@@ -53,7 +53,7 @@ impl Control {
     /// Notes that a sync of a path begins; answers its number.
     pub(crate) fn sync_begins(&self, path: &[u8]) -> u64 {
         let number = self.count(word::SYNCS);
-        let slot = SyncSlot::begun(number, calls::monotonic_micros(), path);
+        let slot = SyncSlot::begun(number, system_calls::monotonic_micros(), path);
         let place = SyncSlot::place(number);
         for (word, value) in self.words[place..].iter().zip(slot.words()) {
             word.store(value, Ordering::Relaxed);
@@ -65,7 +65,8 @@ impl Control {
     pub(crate) fn sync_ends(&self, number: u64) {
         let place = SyncSlot::place(number);
         if self.word(place) == number {
-            self.words[place + SyncSlot::ENDED].store(calls::monotonic_micros(), Ordering::Relaxed);
+            self.words[place + SyncSlot::ENDED]
+                .store(system_calls::monotonic_micros(), Ordering::Relaxed);
         }
     }
 
@@ -92,7 +93,7 @@ fn c_string(path: &std::path::Path) -> Option<CString> {
 }
 
 fn map(path: &CString) -> Option<&'static Words> {
-    let fd = calls::open(path, libc::O_RDWR | libc::O_CLOEXEC, 0);
+    let fd = system_calls::open(path, libc::O_RDWR | libc::O_CLOEXEC, 0);
     if fd < 0 {
         return None;
     }
@@ -102,7 +103,7 @@ fn map(path: &CString) -> Option<&'static Words> {
         let none = std::ptr::null_mut();
         libc::mmap(none, CONTROL_BYTES, protection, libc::MAP_SHARED, fd, 0)
     };
-    calls::close(fd);
+    system_calls::close(fd);
     if page == libc::MAP_FAILED {
         return None;
     }

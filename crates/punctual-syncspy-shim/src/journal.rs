@@ -3,9 +3,9 @@
 use std::ffi::CString;
 use std::os::raw::c_int;
 
-use crate::calls;
 use crate::control::control;
 use crate::layout::{Entry, FileKey, HEADER_BYTES, Header};
+use crate::system_calls;
 use crate::watched::Watched;
 
 /// So much that was synced may stand in front before it is dropped.
@@ -23,14 +23,14 @@ impl Journal {
     pub(crate) fn of(file: &Watched) -> Option<Self> {
         let path = file.control.journal(&file.key.journal())?;
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC;
-        let errno = calls::errno();
-        let fd = calls::open(&path, flags, 0o600);
-        calls::set_errno(errno);
+        let errno = system_calls::errno();
+        let fd = system_calls::open(&path, flags, 0o600);
+        system_calls::set_errno(errno);
         if fd < 0 {
             return None;
         }
         let mut bytes = [0; HEADER_BYTES];
-        if calls::read_at(fd, &mut bytes, 0) == HEADER_BYTES {
+        if system_calls::read_at(fd, &mut bytes, 0) == HEADER_BYTES {
             let header = Header::decode(&bytes);
             return Some(Self { path, fd, header });
         }
@@ -89,7 +89,7 @@ impl Journal {
         self.drop_front();
         self.save();
         if self.header.end == self.header.base {
-            calls::truncate(self.fd, HEADER_BYTES as u64);
+            system_calls::truncate(self.fd, HEADER_BYTES as u64);
         }
     }
 
@@ -112,7 +112,7 @@ impl Journal {
         let head = bytes.len();
         bytes.resize(head + usize::try_from(before_len).unwrap_or(0), 0);
         read_before(file, &mut bytes[head..], offset);
-        calls::write_at(self.fd, &bytes, self.header.place(self.header.end));
+        system_calls::write_at(self.fd, &bytes, self.header.place(self.header.end));
         self.header.end += entry.size();
     }
 
@@ -132,12 +132,12 @@ impl Journal {
             return;
         }
         let mut bytes = vec![0; usize::try_from(left).unwrap_or(0)];
-        calls::read_at(self.fd, &mut bytes, self.header.place(synced));
+        system_calls::read_at(self.fd, &mut bytes, self.header.place(synced));
         let mut name = self.path.as_bytes().to_vec();
         name.extend(b".new");
         let Ok(name) = CString::new(name) else { return };
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-        let fd = calls::open(&name, flags, 0o600);
+        let fd = system_calls::open(&name, flags, 0o600);
         if fd < 0 {
             return;
         }
@@ -145,24 +145,24 @@ impl Journal {
             base: synced,
             ..self.header
         };
-        let written = calls::write_at(fd, &header.encode(), 0)
-            && calls::write_at(fd, &bytes, HEADER_BYTES as u64);
-        if written && calls::rename(&name, &self.path) {
+        let written = system_calls::write_at(fd, &header.encode(), 0)
+            && system_calls::write_at(fd, &bytes, HEADER_BYTES as u64);
+        if written && system_calls::rename(&name, &self.path) {
             self.header = header;
-            calls::close(std::mem::replace(&mut self.fd, fd));
+            system_calls::close(std::mem::replace(&mut self.fd, fd));
         } else {
-            calls::close(fd);
+            system_calls::close(fd);
         }
     }
 
     fn save(&self) {
-        calls::write_at(self.fd, &self.header.encode(), 0);
+        system_calls::write_at(self.fd, &self.header.encode(), 0);
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        calls::close(self.fd);
+        system_calls::close(self.fd);
     }
 }
 
@@ -176,10 +176,10 @@ pub(crate) struct Covered {
 pub(crate) fn forget(key: FileKey) {
     let path = control().and_then(|control| control.journal(&key.journal()));
     if let Some(path) = path {
-        let errno = calls::errno();
+        let errno = system_calls::errno();
         // SAFETY: the path ends with a zero byte.
         unsafe { libc::syscall(libc::SYS_unlinkat, libc::AT_FDCWD, path.as_ptr(), 0) };
-        calls::set_errno(errno);
+        system_calls::set_errno(errno);
     }
 }
 
@@ -188,13 +188,13 @@ fn read_before(file: &Watched, into: &mut [u8], offset: u64) {
     if into.is_empty() {
         return;
     }
-    let errno = calls::errno();
+    let errno = system_calls::errno();
     if let Ok(path) = CString::new(format!("/proc/self/fd/{}", file.fd)) {
-        let fd = calls::open(&path, libc::O_RDONLY | libc::O_CLOEXEC, 0);
+        let fd = system_calls::open(&path, libc::O_RDONLY | libc::O_CLOEXEC, 0);
         if fd >= 0 {
-            calls::read_at(fd, into, offset);
-            calls::close(fd);
+            system_calls::read_at(fd, into, offset);
+            system_calls::close(fd);
         }
     }
-    calls::set_errno(errno);
+    system_calls::set_errno(errno);
 }

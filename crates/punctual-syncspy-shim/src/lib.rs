@@ -10,11 +10,11 @@
 //! - What is recorded of a file: `journal.rs`. The words that control a run: `control.rs`.
 //! - Which files are watched: `watched.rs`. The layout that both crates share: `layout.rs`.
 
-mod calls;
 mod control;
 mod faults;
 mod journal;
 mod lock;
+mod system_calls;
 mod watched;
 
 #[path = "../../punctual-syncspy/src/layout.rs"]

@@ -33,7 +33,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::history;
+use crate::call_log;
 use crate::setting::Setting;
 use crate::snapshot::Snapshot;
 pub(crate) use job_timelines::{Case, FaultSpan};
@@ -230,7 +230,7 @@ impl Tally {
 
 /// Checks the histories of a round.
 pub(crate) fn check(round: &Path) -> io::Result<Findings> {
-    let mut case = Case::new(history::read(round)?, Snapshot::read(round)?);
+    let mut case = Case::new(call_log::read(round)?, Snapshot::read(round)?);
     // Redis syncs a claim before it answers; the embedded engine writes it, and syncs it with what
     // comes next.
     let setting = Setting::of(round)?;

@@ -13,13 +13,13 @@
 mod address;
 mod again;
 mod args;
+mod call_log;
 mod cell;
 mod check;
 mod content;
 mod event;
 mod flows;
 mod foreign;
-mod history;
 mod injected;
 mod nemesis;
 mod plan;

@@ -16,9 +16,9 @@ use punctual_syncspy::SyncSpy;
 use tokio::sync::Mutex;
 use tokio::task::block_in_place;
 
+use crate::call_log::History;
 use crate::cell::{CellKind, Servers};
 use crate::event::Event;
-use crate::history::History;
 use crate::plan::{Fault, Kind, REST, Track};
 use crate::process::Kept;
 use crate::waits::Waits;

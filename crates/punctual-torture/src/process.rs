@@ -16,8 +16,8 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, block_in_place};
 
+use crate::call_log::History;
 use crate::event::Event;
-use crate::history::History;
 use crate::waits::Waits;
 
 /// The arguments of a process, by its name.

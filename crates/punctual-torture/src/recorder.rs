@@ -8,11 +8,11 @@ use punctual::engine::*;
 use punctual::time::Timestamp;
 use punctual::{Engine, Error, ErrorKind, JobId, Namespace, NewJob, Outcome, Result, RetryPolicy};
 
+use crate::call_log::History;
 use crate::content;
 use crate::event::{
     Claimed as ClaimedJob, End, Event, Extended as Prolonged, Granted, Received, Sent, Verdict,
 };
-use crate::history::History;
 use crate::injected;
 use crate::scripted_outcome::ScriptedOutcome;
 use crate::stamp::{stamp, wall};

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use punctual::Engine;
 
 use crate::address;
+use crate::call_log::History;
 use crate::event::Event;
-use crate::history::History;
 use crate::recorder::Recorder;
 use crate::setting::Setting;
 

@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::address;
 use crate::again::again;
+use crate::call_log::{self, History};
 use crate::cell::{Cell, CellKind};
 use crate::check::{self, Findings};
 use crate::event::Event;
 use crate::foreign::Foreign;
-use crate::history::{self, History};
 use crate::nemesis::{self, Failovers, Targets};
 use crate::plan::{REST, Track, is_among, plan, quiet_periods};
 use crate::process::{Kept, Recipe};
@@ -84,10 +84,10 @@ impl Keep {
         let Self::Packed(left) = self else {
             return Ok(());
         };
-        let bytes = history::pack(round)?;
+        let bytes = call_log::pack(round)?;
         let take = |left: u64| left.checked_sub(bytes);
         if left.fetch_update(Relaxed, Relaxed, take).is_err() {
-            history::remove(round)?;
+            call_log::remove(round)?;
         }
         Ok(())
     }
@@ -356,7 +356,7 @@ impl RoundRun<'_> {
         let said = |error: &dyn fmt::Display| error.to_string();
         let (mut ids, mut keys): (BTreeSet<JobId>, BTreeSet<(String, String)>) = Default::default();
         let (mut others, mut flows) = (BTreeSet::new(), Vec::new());
-        for account in history::read(&self.folder).map_err(|error| said(&error))? {
+        for account in call_log::read(&self.folder).map_err(|error| said(&error))? {
             for line in account.lines {
                 match line.event {
                     Event::EnqueueInvoke { jobs, .. } => {
@@ -411,7 +411,7 @@ impl RoundRun<'_> {
             round: self.number,
             took: took.as_millis() as u64,
             drained: drained.as_millis() as u64,
-            hash: history::hash(&self.folder, &HASHED)?,
+            hash: call_log::hash(&self.folder, &HASHED)?,
             findings,
         };
         fs::write(self.folder.join(FILE), serde_json::to_vec_pretty(&round)?)?;
@@ -528,7 +528,7 @@ async fn holds<F: Future<Output = bool>>(fact: impl Fn() -> F) {
 
 /// Checks kept histories again; answers what they come to and their hash.
 pub(crate) fn verify(round: &Path) -> io::Result<(Findings, String)> {
-    Ok((check::check(round)?, history::hash(round, &HASHED)?))
+    Ok((check::check(round)?, call_log::hash(round, &HASHED)?))
 }
 
 /// What is written of a round.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::roles::Failed;
 use crate::run::{self, Round};
 use crate::totals::Totals;
-use crate::{history, report, snapshot};
+use crate::{call_log, report, snapshot};
 
 /// Judges every round whose history was kept below a folder; answers whether all say what they
 /// said, and nothing promised was broken; and, held against totals, whether those have every round.
@@ -34,7 +34,7 @@ struct Came {
 
 fn walk(folder: &Path, totals: Option<&Totals>, came: &mut Came) -> Result<(), Failed> {
     if folder.join(snapshot::FILE).exists() {
-        if folder.join(history::FOLDER).exists() {
+        if folder.join(call_log::FOLDER).exists() {
             came.judged += 1;
             came.failed += u64::from(!is_true(folder, totals)?);
         } else {

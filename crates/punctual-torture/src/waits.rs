@@ -11,8 +11,8 @@ use std::time::Duration;
 use punctual::time::{pause, within};
 use tokio::task::JoinHandle;
 
+use crate::call_log::History;
 use crate::event::Event;
-use crate::history::History;
 
 mod account;
 

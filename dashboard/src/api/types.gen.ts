@@ -2683,10 +2683,7 @@ export interface components {
             due: components["schemas"]["DueLine"][];
             history: components["schemas"]["MinuteLine"][];
         };
-        /**
-         * @description A unique key: only the key, or with its policy and how long it is held.
-         *     A unique key, alone or with its rules: as a text, policy `keep`, held until the job settles.
-         */
+        /** @description A unique key, alone or with its rules: as a text, policy `keep`, held until the job settles. */
         UniqueLine: string | {
             hold?: components["schemas"]["HoldLine"];
             key: string;

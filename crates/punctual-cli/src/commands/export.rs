@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use punctual::engine::{Filter, List, ListBy};
 use punctual::{JobId, JobRecord, JobState};
 
+use super::export_rows;
 use super::links::Links;
-use super::records;
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::{Failure, Result};
@@ -84,7 +84,7 @@ impl Args {
 
     async fn write(&self, session: &Session, mut to: impl Write) -> Result<Written> {
         // The next run of a schedule comes with the schedule, which an import writes.
-        let found = records::schedules(session, self.queue.as_deref()).await?;
+        let found = export_rows::schedules(session, self.queue.as_deref()).await?;
         let next: BTreeSet<JobId> = found.iter().filter_map(|one| one.pending).collect();
         let progress = Progress::new(session.out, 0, "jobs");
         let (mut jobs, mut left_out) = (0, 0);
@@ -122,7 +122,7 @@ impl Args {
             let (linked, parts) = links.write(session, &mut to).await?;
             (jobs, records) = (jobs + linked, parts);
         }
-        records += records::write(session, self.queue.as_deref(), &found, &mut to).await?;
+        records += export_rows::write(session, self.queue.as_deref(), &found, &mut to).await?;
         to.flush()?;
         progress.finish();
         if left_out > 0 {

@@ -6,7 +6,7 @@ use punctual::engine::{Capability, Durability};
 use punctual::{NewJob, Queue};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{links, records};
+use super::{export_rows, links};
 use crate::args::{Global, Session};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
@@ -96,7 +96,7 @@ impl Args {
         let (of_queues, of_schedules): (Vec<_>, Vec<_>) =
             records.into_iter().partition(RecordJson::is_of_queue);
         let mut records = BTreeMap::new();
-        records::import(&session, of_queues, &mut records).await?;
+        export_rows::import(&session, of_queues, &mut records).await?;
         // Steps whose jobs are gone come before those that wait for them, seals behind all.
         let (ended, ends): (Vec<_>, Vec<_>) = parts.into_iter().partition(
             |(_, part)| matches!(part, FlowPart::Restored(flow) if !flow.ended.is_empty()),
@@ -115,7 +115,7 @@ impl Args {
             )
             .await?;
         links::import(&session, ends, &mut records).await?;
-        records::import(&session, of_schedules, &mut records).await?;
+        export_rows::import(&session, of_schedules, &mut records).await?;
         let durability = session.durability().await?;
         announce(&session, &counts, &records, durability)
     }

@@ -21,7 +21,7 @@ use crate::http::{ErrorAnswer, Problem, RequestContext, Result};
 use crate::json::job::ReceiptLine;
 use crate::json::new_job::new_job;
 use crate::request::{expect_type, next_part, parse};
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::trace::RequestTrace;
 
 /// The longest line: a payload at its limit in base64, with all else beside it.

@@ -11,7 +11,7 @@ use crate::json::lease::{
 };
 use crate::request::{Answer, Read};
 use crate::service::{claim_for, extend_for, settle_for};
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// Claims due jobs under a lease; waits for one on request
 #[utoipa::path(

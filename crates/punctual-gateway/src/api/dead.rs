@@ -12,7 +12,7 @@ use crate::bounded::in_range;
 use crate::decode::shown;
 use crate::http::{ErrorAnswer, Problem};
 use crate::request::{Answer, Pairs};
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// Dead letters that ended with the same error, but for numbers and ids in it.
 #[derive(Debug, Serialize, ToSchema)]

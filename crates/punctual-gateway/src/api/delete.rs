@@ -11,7 +11,7 @@ use crate::auth::{Administering, Allowed};
 use crate::http::{ErrorAnswer, Problem};
 use crate::request::{Answer, Read};
 use crate::service;
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// Whether there was such a queue.
 #[derive(Debug, Serialize, ToSchema)]

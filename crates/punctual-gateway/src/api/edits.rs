@@ -12,7 +12,7 @@ use crate::http::{ErrorAnswer, Problem};
 use crate::json::edit::{EditAnswer, EditRequest};
 use crate::request::{Answer, Read};
 use crate::service;
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// Changes jobs by id, unique key or filter, or shows what would change
 #[utoipa::path(

@@ -17,7 +17,7 @@ use crate::json::flow::{
 };
 use crate::request::{Answer, Asked, Read};
 use crate::service;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::words::{Count, Id, Name};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]

@@ -23,7 +23,7 @@ use crate::json::job::{JobAnswer, ManyEnqueued, OneEnqueued};
 use crate::json::new_job::new_job;
 use crate::request::{Answer, Asked, Read, json_bytes, parse, wait_until};
 use crate::service;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::trace::RequestTrace;
 use crate::words::{Id, Name};
 

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::auth::{Allowed, Reading};
 use crate::http::ErrorAnswer;
 use crate::request::{Answer, Asked};
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::words::Name;
 
 /// Jobs of one state that one answer counts.

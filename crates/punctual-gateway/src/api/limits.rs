@@ -13,7 +13,7 @@ use crate::http::{Caller, ErrorAnswer, Result};
 use crate::json::limits::{LimitsLine, LimitsRequest, SharesLine};
 use crate::request::{Answer, Read};
 use crate::service;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::words::{Count, Name};
 
 /// Reads and writes after which a change that others disturb is given up.

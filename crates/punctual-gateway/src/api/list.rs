@@ -22,7 +22,7 @@ use crate::json::edit::FilterLine;
 use crate::json::job::JobList;
 use crate::json::listed::ListedJob;
 use crate::request::{Answer, Asked};
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::words::{Id, Name};
 
 #[derive(Debug, Deserialize, IntoParams)]

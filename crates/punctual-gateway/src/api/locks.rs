@@ -15,7 +15,7 @@ use crate::http::{ErrorAnswer, Problem, Result};
 use crate::job_json::{InstantText, SpanText};
 use crate::json::lease::token_of;
 use crate::request::{Answer, Read, wait_until};
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::words::{Count, Id, LeaseToken, Name};
 
 /// A lock to take.

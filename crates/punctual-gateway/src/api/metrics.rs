@@ -20,7 +20,7 @@ use crate::auth::{Allowed, Reading};
 use crate::http::Scope;
 use crate::http::{ErrorAnswer, Result};
 use crate::metrics::{Exposition, OTHER, Shown};
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// A queue is late if its oldest due job waits longer although a worker has a free slot.
 const LATE: Duration = seconds(5);

@@ -14,7 +14,7 @@ use crate::job_json::SpanText;
 use crate::json::named::{NamedLimitLine, NamedLimitRequest};
 use crate::request::{Answer, Pairs, Read};
 use crate::service;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::words::Name;
 
 /// Reads and writes after which a change that others disturb is given up.

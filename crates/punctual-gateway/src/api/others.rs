@@ -23,7 +23,7 @@ use crate::process::ProcessLine;
 use crate::relays::Relays;
 use crate::request::{Answer, Asked, Read, body_bytes, expect_type};
 use crate::service;
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// Who asks whether all is well gives up after some seconds.
 pub(super) const ENGINE_ANSWERS_WITHIN: Duration = seconds(5);

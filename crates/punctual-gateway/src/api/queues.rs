@@ -18,7 +18,7 @@ use crate::http::{ErrorAnswer, Problem, Result};
 use crate::json::queue::{OnFullLine, QueueList};
 use crate::request::{Answer, Asked, Pairs, Read};
 use crate::service;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::words::{Count, Name};
 
 /// Counts the jobs of queues by state

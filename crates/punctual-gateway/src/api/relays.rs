@@ -9,7 +9,7 @@ use crate::auth::{Allowed, Reading};
 use crate::http::ErrorAnswer;
 use crate::relays::RelayReport;
 use crate::request::Answer;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::words::{Count, Name};
 
 /// A relay and how it is, since this server started.

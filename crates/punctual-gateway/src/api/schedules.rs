@@ -16,7 +16,7 @@ use crate::job_json::InstantText;
 use crate::json::schedule::{ScheduleAnswer, ScheduleLine};
 use crate::request::{Answer, Asked, Read};
 use crate::service;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::words::{Id, Name};
 
 /// Reads and writes after which a change that others disturb is given up.

@@ -13,7 +13,7 @@ use crate::job_json::SpanText;
 use crate::json::limits::ShareLine;
 use crate::request::{Answer, Pairs, Read};
 use crate::service;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::words::Name;
 
 /// The largest shares of a queue.

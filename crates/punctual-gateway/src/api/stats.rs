@@ -11,7 +11,7 @@ use crate::http::{ErrorAnswer, Problem, Result};
 use crate::json::queue::StatsAnswer;
 use crate::json::total::{Sum, minutes_before};
 use crate::request::{Answer, Pairs};
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// The minutes that engines remember.
 const MINUTES_MAX: u64 = 1_440;

@@ -17,7 +17,7 @@ use crate::json::topic::{
 };
 use crate::request::{Answer, Read};
 use crate::service;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::trace::RequestTrace;
 
 /// Reads and writes after which a change that others disturb is given up.

@@ -8,7 +8,7 @@ use crate::http::{ErrorAnswer, Problem, ProblemBody, RequestContext};
 use crate::job_json::SpanText;
 use crate::json::lease::{ClaimAnswer, ExtendAnswer, SettleAnswer};
 use crate::json::queue::QueueList;
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// Whatever a request calls itself; it comes back with the answer.
 pub(super) type Reference = Option<serde_json::Value>;

@@ -14,7 +14,7 @@ use super::frames::{ChangeLine, Reply, Wish};
 use crate::http::Caller;
 use crate::http::{Problem, Result};
 use crate::json::queue::{QueueLine, QueueList};
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// Changes within that span go in one frame.
 const GATHER: Duration = millis(50);

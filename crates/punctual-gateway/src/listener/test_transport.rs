@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::{Listener, Listeners, Transport};
 use crate::api;
 use crate::http::Peer;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::tls::Tls;
 use crate::{Gateway, GatewayLimits, Tokens};
 

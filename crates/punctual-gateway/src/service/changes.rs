@@ -4,7 +4,7 @@ use punctual::Result;
 use punctual::engine::{Control, Controlled, Edit, Edited};
 
 use crate::http::Caller;
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// Makes an edit for a caller of the gateway.
 pub(crate) async fn edit(shared: &Shared, caller: &Caller, edit: Edit) -> Result<Edited> {

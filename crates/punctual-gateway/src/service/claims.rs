@@ -13,7 +13,7 @@ use crate::json::lease::{
     Asked, ClaimAnswer, ClaimRequest, ExtendAnswer, ExtendRequest, SettleAnswer, SettleRequest,
 };
 use crate::request::wait_until;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::wakeup_coalescing::Key;
 
 /// A lost wakeup is missed no longer than that.

@@ -15,7 +15,7 @@ use crate::http::Peer;
 use crate::listener::test_transport::TestTransport;
 use crate::request::parse;
 use crate::service::claim_for;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::{Gateway, GatewayLimits, Tokens};
 
 const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);

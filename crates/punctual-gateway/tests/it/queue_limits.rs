@@ -157,7 +157,7 @@ async fn limits_out_of_range_name_the_remedy() {
         ),
         (
             json!({"rate": {"kind": "smooth", "starts": 5, "per": "1s", "burst": 6}}),
-            "burst of at most the starts",
+            "at most the starts",
         ),
         (
             json!({"rate": {"kind": "fixed", "starts": 5, "per": "1s"}}),

@@ -2,9 +2,9 @@
 
 use std::os::raw::{c_int, c_void};
 
-use crate::calls::narrow;
 use crate::control::control;
 use crate::layout::word;
+use crate::system_calls::narrow;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, into: *mut libc::timespec) -> c_int {

@@ -3,8 +3,8 @@
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int};
 
-use crate::calls::narrow;
 use crate::journal::forget;
+use crate::system_calls::narrow;
 use crate::watched::only_name;
 
 #[unsafe(no_mangle)]

@@ -3,11 +3,11 @@
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int};
 
-use crate::calls;
 use crate::control::control;
 use crate::journal::Journal;
 use crate::layout::SYSTEM_BOOT_ID;
 use crate::lock::alone;
+use crate::system_calls;
 use crate::watched::Watched;
 
 #[unsafe(no_mangle)]
@@ -86,11 +86,11 @@ unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut l
 unsafe fn opened(directory: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int {
     if flags & libc::O_ACCMODE == libc::O_RDONLY {
         // SAFETY: as the caller says.
-        return unsafe { calls::open_at(directory, stand_in(path), flags, mode) };
+        return unsafe { system_calls::open_at(directory, stand_in(path), flags, mode) };
     }
     // Content that is cut by opening is to come back, so it is noted first and cut then.
     // SAFETY: as the caller says.
-    let fd = unsafe { calls::open_at(directory, path, flags & !libc::O_TRUNC, mode) };
+    let fd = unsafe { system_calls::open_at(directory, path, flags & !libc::O_TRUNC, mode) };
     if fd < 0 {
         return fd;
     }
@@ -101,10 +101,10 @@ unsafe fn opened(directory: c_int, path: *const c_char, flags: c_int, mode: libc
             if let (Some(journal), Some(file)) = (&mut journal, &file) {
                 journal.cuts(file, 0);
             }
-            let errno = calls::errno();
+            let errno = system_calls::errno();
             // No regular file: nothing to cut.
-            calls::truncate(fd, 0);
-            calls::set_errno(errno);
+            system_calls::truncate(fd, 0);
+            system_calls::set_errno(errno);
         }
     });
     fd
@@ -127,7 +127,7 @@ unsafe fn stream(name: &CStr, path: *const c_char, mode: *const c_char) -> *mut 
     // SAFETY: the name is one of the C library, which is loaded behind this library.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if next.is_null() {
-        calls::set_errno(libc::ENOSYS);
+        system_calls::set_errno(libc::ENOSYS);
         return std::ptr::null_mut();
     }
     // SAFETY: that is its type.

@@ -2,11 +2,11 @@
 
 use std::os::raw::{c_int, c_long};
 
-use crate::calls;
 use crate::control::Control;
 use crate::journal::Journal;
 use crate::layout::word;
 use crate::lock::alone;
+use crate::system_calls;
 use crate::watched::{Watched, is_directory};
 
 /// Makes a file durable, as the system's does.
@@ -23,7 +23,7 @@ extern "C" fn fdatasync(fd: c_int) -> c_int {
 
 fn synced(fd: c_int, call: c_long) -> c_int {
     // SAFETY: integers only.
-    let real = || calls::narrow(unsafe { libc::syscall(call, fd) });
+    let real = || system_calls::narrow(unsafe { libc::syscall(call, fd) });
     let file = Watched::of(fd);
     let directory = || is_directory(fd);
     let control = file.as_ref().map(|file| file.control);
@@ -31,7 +31,7 @@ fn synced(fd: c_int, call: c_long) -> c_int {
         return real();
     };
     // Counted first: a reader that sees it counted knows that what comes now is not covered by it.
-    let number = control.sync_begins(&calls::path_of(fd).unwrap_or_default());
+    let number = control.sync_begins(&system_calls::path_of(fd).unwrap_or_default());
     let answer = match file {
         Some(file) => synced_file(&file, real),
         None if fails(control) => refused(),
@@ -49,7 +49,7 @@ fn synced_file(file: &Watched, real: impl FnOnce() -> c_int) -> c_int {
     } else {
         real()
     };
-    let errno = calls::errno();
+    let errno = system_calls::errno();
     alone(|| {
         let journal = Journal::of(file);
         match (journal, covered) {
@@ -58,7 +58,7 @@ fn synced_file(file: &Watched, real: impl FnOnce() -> c_int) -> c_int {
             (None, _) => {}
         }
     });
-    calls::set_errno(errno);
+    system_calls::set_errno(errno);
     answer
 }
 
@@ -66,7 +66,7 @@ fn synced_file(file: &Watched, real: impl FnOnce() -> c_int) -> c_int {
 fn fails(control: &Control) -> bool {
     match control.word(word::SLOW_MICROS) {
         0 => {}
-        micros => calls::sleep(micros),
+        micros => system_calls::sleep(micros),
     }
     let fails = control.count_down(word::FAIL_SYNC, 0);
     if fails {
@@ -76,6 +76,6 @@ fn fails(control: &Control) -> bool {
 }
 
 fn refused() -> c_int {
-    calls::set_errno(libc::EIO);
+    system_calls::set_errno(libc::EIO);
     -1
 }

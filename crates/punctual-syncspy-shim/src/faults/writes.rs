@@ -5,10 +5,10 @@ use std::os::raw::{c_char, c_int, c_long, c_void};
 
 use libc::{SYS_pwrite64, SYS_pwritev, SYS_write, SYS_writev, off_t, size_t, ssize_t};
 
-use crate::calls;
 use crate::journal::Journal;
 use crate::layout::word;
 use crate::lock::alone;
+use crate::system_calls;
 use crate::watched::Watched;
 
 #[unsafe(no_mangle)]
@@ -78,7 +78,7 @@ extern "C" fn ftruncate(fd: c_int, len: off_t) -> c_int {
         {
             journal.cuts(&file, new_len);
         }
-        calls::truncate(fd, new_len)
+        system_calls::truncate(fd, new_len)
     })
 }
 
@@ -97,14 +97,14 @@ extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
 unsafe extern "C" fn truncate(path: *const c_char, len: off_t) -> c_int {
     // SAFETY: as the caller says.
     let path = unsafe { CStr::from_ptr(path) };
-    let fd = calls::open(path, libc::O_WRONLY | libc::O_CLOEXEC, 0);
+    let fd = system_calls::open(path, libc::O_WRONLY | libc::O_CLOEXEC, 0);
     if fd < 0 {
         return fd;
     }
     let cut = ftruncate(fd, len);
-    let errno = calls::errno();
-    calls::close(fd);
-    calls::set_errno(errno);
+    let errno = system_calls::errno();
+    system_calls::close(fd);
+    system_calls::set_errno(errno);
     cut
 }
 
@@ -119,22 +119,22 @@ unsafe extern "C" fn truncate64(path: *const c_char, len: off_t) -> c_int {
 }
 
 fn noted(fd: c_int, at: Option<off_t>, len: u64, write: impl FnOnce() -> c_long) -> ssize_t {
-    let errno = calls::errno();
+    let errno = system_calls::errno();
     let Some(file) = Watched::of(fd) else {
-        calls::set_errno(errno);
+        system_calls::set_errno(errno);
         return write() as ssize_t;
     };
     file.control.count(word::WRITES);
     if file.control.count_down(word::FULL, 1) {
         file.control.count(word::REFUSED_WRITES);
-        calls::set_errno(libc::ENOSPC);
+        system_calls::set_errno(libc::ENOSPC);
         return -1;
     }
     alone(|| {
         if let Some(mut journal) = Journal::of(&file).filter(|_| len > 0) {
             journal.writes(&file, place(&file, at), len);
         }
-        calls::set_errno(errno);
+        system_calls::set_errno(errno);
         write() as ssize_t
     })
 }

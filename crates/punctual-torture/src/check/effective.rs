@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use punctual::JobId;
 
 use super::job_timelines::{Case, FaultSpan};
+use crate::call_log::Account;
 use crate::event::{End, Event};
-use crate::history::Account;
 
 /// A call of a process to the engine, or a lease that it held; stamps.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use super::job_timelines::{
     Answer, Case, Extension, FaultSpan, Grant, Handed, JobTimeline, Receipt, Start,
 };
 use super::missing::EnqueueAnswer;
+use crate::call_log::Account;
 use crate::event::{Claimed, End, Event, Extended, Granted, Line, Received, Sent, Verdict};
-use crate::history::Account;
 
 /// Reads the account of one process; `died` is the stamp at which the process was gone.
 pub(super) fn read(case: &mut Case, process: usize, account: Account, died: Option<u64>) {

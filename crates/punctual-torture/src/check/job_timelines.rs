@@ -15,8 +15,8 @@ pub(super) use super::job_timeline::{
 };
 use super::losses::{self, Synced};
 use super::missing::EnqueueAnswer;
+use crate::call_log::Account;
 use crate::event::Event;
-use crate::history::Account;
 use crate::snapshot::Snapshot;
 
 /// A round.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::cancels::may_have_taken;
 use super::job_timelines::{Answer, Case, FaultSpan, Grant, Handed, JobTimeline};
+use crate::call_log::Account;
 use crate::event::{Event, Received, Verdict};
-use crate::history::Account;
 
 /// Faults that may take what was acknowledged, in settings that admit it.
 pub(super) const LOSE: [&str; 8] = ["F02", "F03", "F04", "F05", "F07", "F17", "F21", "F22"];

@@ -9,9 +9,9 @@ use tokio::sync::Mutex;
 use tokio::task::block_in_place;
 
 use super::HEALS_MAX;
+use crate::call_log::History;
 use crate::cell::Servers;
 use crate::event::Event;
-use crate::history::History;
 use crate::stamp::stamp;
 use crate::waits::Waits;
 

@@ -11,9 +11,9 @@ use punctual::worker::Verdict;
 use punctual::{Context, JobRecord, Queue, Worker, backoff::Backoff};
 
 use super::Begun;
+use crate::call_log::History;
 use crate::event::Event;
 use crate::flows::{Does, FlowPlan, Place, QUEUES};
-use crate::history::History;
 use crate::setting::LEASE_DURATION;
 
 /// A call without an answer is repeated for so long.

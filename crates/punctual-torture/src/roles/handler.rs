@@ -6,9 +6,9 @@ use punctual::time::{millis, pause};
 use punctual::worker::Verdict;
 use punctual::{Context, JobRecord};
 
+use crate::call_log::History;
 use crate::content;
 use crate::event::Event;
-use crate::history::History;
 use crate::recorder::scripted_of;
 use crate::scripted_outcome::ScriptedOutcome;
 use crate::sink::{Effect, Sink};

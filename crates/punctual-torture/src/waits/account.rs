@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::address;
-use crate::history;
+use crate::call_log;
 use crate::stamp::stamp;
 
 /// The account, for people.
@@ -110,7 +110,7 @@ fn connections(process: u32) -> Vec<String> {
 
 /// The ends of all histories.
 fn last_lines(round: &Path) -> Vec<(String, Vec<String>)> {
-    let files = fs::read_dir(round.join(history::FOLDER))
+    let files = fs::read_dir(round.join(call_log::FOLDER))
         .into_iter()
         .flatten();
     let mut lines: Vec<_> = files

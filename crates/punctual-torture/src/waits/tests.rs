@@ -7,8 +7,8 @@ use std::sync::Arc;
 use punctual::time::millis;
 
 use super::{FILE, Waits};
+use crate::call_log::{self, History};
 use crate::event::Event;
-use crate::history::{self, History};
 
 fn waits(folder: &tempfile::TempDir) -> Arc<Waits> {
     let history = History::create(folder.path(), "nemesis").expect("the disk takes a file");
@@ -41,7 +41,7 @@ async fn a_wait_that_runs_out_says_for_what_and_what_processes_were_at() {
         text.contains(&format!("tcp {port} -> 0: state 0A")),
         "{text}"
     );
-    let accounts = history::read(folder.path()).expect("a history");
+    let accounts = call_log::read(folder.path()).expect("a history");
     let stuck = |event: &Event| matches!(event, Event::Stuck { what } if what.contains("worker-1"));
     assert!(accounts[0].lines.iter().any(|line| stuck(&line.event)));
 }

@@ -3,10 +3,10 @@
 use punctual::JobState;
 use punctual::flow::{On, OnFailure};
 
+use crate::call_log::Account;
 use crate::check::{Case, flows};
 use crate::event::{Event, Line};
 use crate::flows::{Does, FlowPlan, Place, SeenFlow, StepPlan};
-use crate::history::Account;
 use crate::snapshot::{Seen, Snapshot};
 
 const NOTHING: [&str; 0] = [];

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use punctual::engine::Token;
 use punctual::{JobId, JobState, UniquePolicy};
 
+use crate::call_log::Account;
 use crate::check::job_timelines::Case;
 use crate::check::{Findings, judge};
 use crate::event::{Claimed, End, Event, Extended, Granted, Line, Received, Sent, Verdict};
-use crate::history::Account;
 use crate::scripted_outcome::ScriptedOutcome;
 use crate::sink::Rows;
 use crate::snapshot::{Seen, Snapshot};
