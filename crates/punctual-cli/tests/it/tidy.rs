@@ -126,7 +126,7 @@ fn no_two_modules_of_the_gateway_depend_on_each_other() {
     finds(
         rule,
         "crates/punctual-gateway/src/known_leases.rs",
-        "use crate::{state::Shared, words};",
+        "use crate::{shared::Shared, words};",
     );
 }
 

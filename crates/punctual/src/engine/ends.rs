@@ -26,9 +26,9 @@ pub const ENDS_KEPT: usize = 100;
 /// let lease = engine.claim(&namespace, claim).await?.leases.remove(0);
 /// let ended = Settlement::new(lease.jobs[0].id, 1, Outcome::Completed);
 /// let leases = vec![LeaseReport::new(lease.token, vec![ended])];
-/// engine.settle(&namespace, Settle { leases }).await?;
+/// engine.settle(&namespace, Settle::new(leases)).await?;
 ///
-/// let request = StatsRequest { ends: true, ..StatsRequest::default() };
+/// let request = StatsRequest::default().ends(true);
 /// let queues = engine.stats(&namespace, request).await?.queues;
 /// let last = &queues[0].ends[0];
 /// assert_eq!((last.id, last.state), (lease.jobs[0].id, JobState::Completed));

@@ -110,7 +110,7 @@ const SEARCH_CHARS_MIN: usize = 4;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// use punctual::dead_letters::{DeadSearch, dead_groups};
+/// use punctual::queue::dead_letters::{DeadSearch, dead_groups};
 /// use punctual::engine::{Claim, LeaseReport, Settle, Settlement, WorkerId};
 /// use punctual::{Engine, MemoryEngine, Namespace, NewJob, Outcome};
 ///
@@ -125,7 +125,7 @@ const SEARCH_CHARS_MIN: usize = 4;
 ///     settlement
 /// });
 /// let report = LeaseReport::new(lease.token, dead.collect());
-/// engine.settle(&namespace, Settle { leases: vec![report] }).await?;
+/// engine.settle(&namespace, Settle::new(vec![report])).await?;
 ///
 /// let found = dead_groups(&engine, &namespace, &DeadSearch::default()).await?;
 /// assert_eq!(found.groups[0].error, "timeout after # ms");
