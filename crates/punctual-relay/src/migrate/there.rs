@@ -70,10 +70,7 @@ impl Migration {
         if !self.format.is_paused(connection).await? {
             return Ok(());
         }
-        let request = StatsRequest {
-            queues: vec![self.into.clone()],
-            ..StatsRequest::default()
-        };
+        let request = StatsRequest::default().queues(vec![self.into.clone()]);
         let stats = queue.engine().stats(namespace, request).await?;
         if stats.queues.iter().any(|one| one.paused) {
             return Ok(());
