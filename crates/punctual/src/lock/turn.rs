@@ -63,7 +63,10 @@ impl Turn {
         };
         // The first poll takes the place.
         poll_fn(|context| {
-            let polled = turn.acquiring.as_mut().map(|turn| turn.as_mut().poll(context));
+            let polled = turn
+                .acquiring
+                .as_mut()
+                .map(|turn| turn.as_mut().poll(context));
             if let Some(Poll::Ready(acquired)) = polled {
                 turn.came(acquired);
             }

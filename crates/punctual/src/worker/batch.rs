@@ -180,11 +180,14 @@ where
         let by = self.batch.gathered_by(member.ctx.job());
         let mut gatherings = self.gatherings.locked();
         let next = gatherings.begun + 1;
-        let gathering = gatherings.open.entry(by.clone()).or_insert_with(|| Gathering {
-            nth: next,
-            members: Vec::new(),
-            task: Arc::default(),
-        });
+        let gathering = gatherings
+            .open
+            .entry(by.clone())
+            .or_insert_with(|| Gathering {
+                nth: next,
+                members: Vec::new(),
+                task: Arc::default(),
+            });
         gathering.members.push(member);
         let (nth, task) = (gathering.nth, gathering.task.clone());
         match gathering.members.len() {
