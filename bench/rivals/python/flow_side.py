@@ -3,8 +3,8 @@
     target/rivals/python/bin/python bench/rivals/python/flow_side.py \
         target/release/punctual 6379 [STEPS]
 
-The second word is the port of a Redis on this machine that holds nothing else: it is emptied
-between the sides. `bench/rivals/install` installs the others. Prints a line of JSON for each:
+The second word is the port of a Redis on this machine that holds nothing: the script empties it
+between the sides, and stops if it has keys at the start. `bench/rivals/install` installs the others. Prints a line of JSON for each:
 steps a second from the first send to the end of the callback, callbacks, and microseconds of the
 server's CPU for each step. One process sends and runs; Celery's worker has two beside it.
 """
@@ -60,20 +60,22 @@ def celery_chord(steps):
 def bullmq_flow(steps):
     environment = {**os.environ, "NODE_PATH": str(RIVALS / "node/node_modules")}
     words = ["node", str(HERE.parent / "node/flows.cjs"), str(steps)]
-    line = json.loads(subprocess.check_output(words, env=environment, timeout=WAIT_S))
-    return line["seconds"], line["callbacks"]
+    answer = json.loads(subprocess.check_output(words, env=environment, timeout=WAIT_S))
+    return answer["seconds"], answer["callbacks"]
 
 
 def ours(steps, command):
     words = [command, "bench", "flows", "--steps", str(steps), "--shape", "batch"]
     words += ["--engine", ADDRESS.removesuffix("/0"), "--output", "json"]
-    line = json.loads(subprocess.check_output(words, timeout=WAIT_S))
-    return steps / line["steps_per_s"], line["callbacks"]
+    answer = json.loads(subprocess.check_output(words, timeout=WAIT_S))
+    return steps / answer["steps_per_s"], answer["callbacks"]
 
 
 def main():
     command, steps = sys.argv[1], int(sys.argv[3]) if len(sys.argv) > 3 else 10_000
     server = redis.Redis.from_url(ADDRESS)
+    if server.info("keyspace"):
+        sys.exit(f"the Redis on port {PORT} has keys, which this would delete; start an empty one")
     sides = {
         "punctual": lambda: ours(steps, command),
         "BullMQ, addFlow": lambda: bullmq_flow(steps),
@@ -91,8 +93,8 @@ def main():
 
 def cpu(server):
     """Seconds of CPU that the server has used."""
-    line = server.info("cpu")
-    return line["used_cpu_user"] + line["used_cpu_sys"]
+    used = server.info("cpu")
+    return used["used_cpu_user"] + used["used_cpu_sys"]
 
 
 if __name__ == "__main__":

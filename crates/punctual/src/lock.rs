@@ -198,7 +198,7 @@ impl Lock {
             waited: Stopwatch::start(),
             at_most,
             until: None,
-            turn: Turn::line_up(&self).await,
+            turn: Turn::join(&self).await,
             record: None,
         };
         let mut backoff = Backoff::engine();

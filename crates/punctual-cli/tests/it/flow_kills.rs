@@ -6,29 +6,13 @@ use punctual::time::{Stopwatch, seconds};
 use punctual_redis::testing::TestServer;
 use serde_json::{Value, json};
 
-use crate::support::Punctual;
+use crate::support::{Draw, Punctual};
 
 const FLOWS: u64 = 10;
 const STEPS_MAX: u64 = 8;
 const KILLS: usize = 5;
 /// Attempts that begin between two kills.
 const BETWEEN: usize = 5;
-
-/// Numbers from a seed: SplitMix64.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end.max(1)
-    }
-
-    fn one_of(&mut self, all: &[&'static str]) -> &'static str {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
 
 /// A flow whose steps wait for random earlier ones, and some of which fail.
 fn flow(draw: &mut Draw, nth: u64) -> Value {

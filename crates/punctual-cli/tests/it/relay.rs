@@ -9,7 +9,7 @@ use crate::serve::Server;
 use crate::support::{Punctual, text};
 
 /// A relay that is killed when this is dropped.
-struct Relay(Child);
+pub(crate) struct Relay(Child);
 
 impl Drop for Relay {
     fn drop(&mut self) {
@@ -18,13 +18,13 @@ impl Drop for Relay {
     }
 }
 
-fn start(punctual: &Punctual, args: &[&str]) -> Relay {
+pub(crate) fn start(punctual: &Punctual, args: &[&str]) -> Relay {
     let mut command = punctual.command(args);
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     Relay(child.expect("it starts"))
 }
 
-async fn client(server: &TestServer) -> redis::aio::MultiplexedConnection {
+pub(crate) async fn client(server: &TestServer) -> redis::aio::MultiplexedConnection {
     let client = redis::Client::open(server.address()).expect("an address");
     client
         .get_multiplexed_async_connection()

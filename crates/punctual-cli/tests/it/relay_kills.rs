@@ -1,44 +1,18 @@
 //! A list, a relay, a server and its jobs, with each of the three killed at random: what was pushed
 //! is done once.
 
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use punctual::time::{Stopwatch, millis, pause, seconds, within};
 use punctual_redis::testing::TestServer;
 
+use crate::relay::{client, start};
 use crate::serve::Server;
-use crate::support::Punctual;
+use crate::support::{Draw, Punctual};
 
 const ITEMS: u64 = 600;
 /// Items pushed between two kills.
 const BETWEEN: u64 = 40;
-
-/// Numbers from a seed: SplitMix64.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end.max(1)
-    }
-}
-
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn relay(punctual: &Punctual, list: &[&str]) -> Killed {
-    let mut command = punctual.command(list);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    Killed(child.expect("it starts"))
-}
 
 /// A server on the port that the first one had.
 fn server(punctual: &Punctual, port: u16) -> Server {
@@ -52,12 +26,6 @@ fn server(punctual: &Punctual, port: u16) -> Server {
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
-}
-
-async fn client(redis: &TestServer) -> redis::aio::MultiplexedConnection {
-    let client = redis::Client::open(redis.address()).expect("an address");
-    let client = client.get_multiplexed_async_connection().await;
-    client.expect("it runs")
 }
 
 async fn number(redis: &TestServer, words: &[&str]) -> u64 {
@@ -113,7 +81,7 @@ async fn kills_of_relay_server_and_redis_lose_and_double_nothing() {
         "20",
     ];
     let mut serving = server(&punctual, port);
-    let mut relaying = relay(&punctual, &list);
+    let mut relaying = start(&punctual, &list);
     let mut kills = [0; 4];
     for from in (0..ITEMS).step_by(BETWEEN as usize) {
         let which = draw.below(4) as usize;
@@ -125,7 +93,7 @@ async fn kills_of_relay_server_and_redis_lose_and_double_nothing() {
             let _ = within(seconds(1), holds(&redis, length)).await;
             drop(relaying);
             serving = server(&punctual, port);
-            relaying = relay(&punctual, &list);
+            relaying = start(&punctual, &list);
             continue;
         }
         // The kill comes somewhere in the batches of these.
@@ -134,7 +102,7 @@ async fn kills_of_relay_server_and_redis_lose_and_double_nothing() {
         match which {
             0 => {
                 drop(relaying);
-                relaying = relay(&punctual, &list);
+                relaying = start(&punctual, &list);
             }
             1 => {
                 serving.kill();

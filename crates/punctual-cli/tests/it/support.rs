@@ -155,3 +155,19 @@ pub(crate) fn lines(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).expect("a file");
     text.lines().map(str::to_owned).collect()
 }
+
+/// Numbers from a seed: SplitMix64.
+pub(crate) struct Draw(pub(crate) u64);
+
+impl Draw {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end.max(1)
+    }
+
+    pub(crate) fn one_of(&mut self, all: &[&'static str]) -> &'static str {
+        all[self.below(all.len() as u64) as usize]
+    }
+}

@@ -282,7 +282,7 @@ pub(super) async fn reported_times_are_at_most_an_hour(case: Case) {
     };
     let minute = of_queue(&case, request).await.history.remove(0);
     for (p50, p99) in
-        [minute.lateness_us, minute.run_time_us].map(|reported| reported.expect("told"))
+        [minute.lateness_us, minute.run_time_us].map(|reported| reported.expect("it is kept"))
     {
         for reported in [p50, p99] {
             assert!(

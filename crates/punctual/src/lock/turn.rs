@@ -1,8 +1,8 @@
 //! The turns of a lock's waiters in one process: a release wakes the first of them alone.
 //!
-//! If each waiter tried at each release, `n` waiters would make `n` calls a handover, and the next
-//! release would queue behind them. So the waiters of one process stand in a line by lock, and
-//! the first of them alone waits at the engine.
+//! If each waiter tried at each release, `n` waiters would make `2n` calls a handover, and the next
+//! release would come after all of them. So each process has a wait queue for each lock, and only
+//! its first waiter waits at the engine.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -25,16 +25,16 @@ type Acquiring = std::pin::Pin<
 type Key = (usize, Namespace, String);
 
 /// The waiters of one lock.
-struct Line {
+struct WaitQueue {
     /// One permit, given to waiters in the order in which they came.
     turns: Arc<Semaphore>,
     waiters: usize,
 }
 
-/// The lines that have waiters.
-static LINES: Mutex<BTreeMap<Key, Line>> = Mutex::new(BTreeMap::new());
+/// The wait queues that have waiters.
+static WAIT_QUEUES: Mutex<BTreeMap<Key, WaitQueue>> = Mutex::new(BTreeMap::new());
 
-/// A waiter's place in the line of its lock. Dropped, it leaves the line.
+/// A waiter's place in the wait queue of its lock. Dropped, it leaves the queue.
 pub(super) struct Turn {
     key: Key,
     /// `None` once the permit is there.
@@ -43,18 +43,18 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// At the end of the line; first if nothing waits.
-    pub(super) async fn line_up(lock: &Lock) -> Self {
+    /// Joins the wait queue at its end; it is the first if nothing waits.
+    pub(super) async fn join(lock: &Lock) -> Self {
         let engine = Arc::as_ptr(lock.engine()).cast::<()>() as usize;
         let key = (engine, lock.namespace().clone(), lock.name.clone());
         let turns = {
-            let mut lines = LINES.locked();
-            let line = lines.entry(key.clone()).or_insert_with(|| Line {
+            let mut all = WAIT_QUEUES.locked();
+            let queue = all.entry(key.clone()).or_insert_with(|| WaitQueue {
                 turns: Arc::new(Semaphore::new(1)),
                 waiters: 0,
             });
-            line.waiters += 1;
-            line.turns.clone()
+            queue.waiters += 1;
+            queue.turns.clone()
         };
         let mut turn = Self {
             key,
@@ -68,7 +68,7 @@ impl Turn {
                 .as_mut()
                 .map(|turn| turn.as_mut().poll(context));
             if let Some(Poll::Ready(acquired)) = polled {
-                turn.came(acquired);
+                turn.end_wait(acquired);
             }
             Poll::Ready(())
         })
@@ -85,14 +85,14 @@ impl Turn {
         if let Some(acquiring) = &mut self.acquiring
             && let Some(acquired) = within(at_most, acquiring).await
         {
-            self.came(acquired);
+            self.end_wait(acquired);
         }
     }
 
-    fn came(&mut self, acquired: std::result::Result<OwnedSemaphorePermit, AcquireError>) {
+    fn end_wait(&mut self, acquired: std::result::Result<OwnedSemaphorePermit, AcquireError>) {
         self.acquiring = None;
         self.permit = acquired.ok();
-        assert!(self.permit.is_some(), "nothing closes a line");
+        assert!(self.permit.is_some(), "nothing closes a wait queue");
     }
 }
 
@@ -101,11 +101,11 @@ impl Drop for Turn {
         // Before the count: the next waiter is the first from here on.
         self.acquiring = None;
         self.permit = None;
-        let mut lines = LINES.locked();
-        if let Some(line) = lines.get_mut(&self.key) {
-            line.waiters -= 1;
-            if line.waiters == 0 {
-                lines.remove(&self.key);
+        let mut all = WAIT_QUEUES.locked();
+        if let Some(queue) = all.get_mut(&self.key) {
+            queue.waiters -= 1;
+            if queue.waiters == 0 {
+                all.remove(&self.key);
             }
         }
     }

@@ -257,14 +257,14 @@ async fn a_guard_left_behind_is_released_with_its_attempt() {
     let queue = Queue::new(&probe);
     let kept: Arc<Mutex<Vec<LockGuard>>> = Arc::default();
     let refusal: Arc<Mutex<String>> = Arc::default();
-    let (shelf, reported) = (kept.clone(), refusal.clone());
+    let (guards, reported) = (kept.clone(), refusal.clone());
     let worker = Worker::new(&probe).handle(move |_: Ping, ctx: Context| {
-        let (shelf, reported) = (shelf.clone(), reported.clone());
+        let (guards, reported) = (guards.clone(), reported.clone());
         async move {
             let guard = ctx.lock("a")?.try_now().await?;
             let refused = ctx.lock("a")?.try_now().await.unwrap_err();
             *reported.lock().unwrap() = refused.to_string();
-            shelf.lock().unwrap().push(guard);
+            guards.lock().unwrap().push(guard);
             HandlerResult::Ok(Outcome::Completed)
         }
     });
@@ -351,13 +351,13 @@ async fn a_lock_shows_its_holder_and_those_who_wait() {
     let queue = Queue::new(&probe);
     assert_eq!(queue.locks().await.unwrap(), []);
     let kept: Arc<Mutex<Vec<LockGuard>>> = Arc::default();
-    let (shelf, entered) = (kept.clone(), Arc::new(tokio::sync::Notify::new()));
+    let (guards, entered) = (kept.clone(), Arc::new(tokio::sync::Notify::new()));
     let enters = entered.clone();
     let worker = Worker::new(&probe).handle(move |_: Ping, ctx: Context| {
-        let (shelf, enters) = (shelf.clone(), enters.clone());
+        let (guards, enters) = (guards.clone(), enters.clone());
         async move {
             let held = ctx.lock("a")?.lease(seconds(600)).try_now().await?;
-            shelf.lock().unwrap().push(held);
+            guards.lock().unwrap().push(held);
             enters.notify_one();
             let _other = ctx.lock("b")?.wait(seconds(600)).await?;
             HandlerResult::Ok(Outcome::Completed)
