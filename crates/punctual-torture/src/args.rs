@@ -98,6 +98,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     flows: bool,
 
+    /// Queues with limits besides, kept full, in cells that keep what was claimed and the time
+    #[arg(long)]
+    limits: bool,
+
     /// Calls of a producer per second, at most
     #[arg(long, default_value_t = 20)]
     rate: u32,
@@ -254,6 +258,7 @@ impl RunArgs {
                 _ => Mix::ROUGH,
             },
             flows: self.flows,
+            limits: self.limits,
             batch: self.batch,
             rate: self.rate,
             ahead: self.ahead,

@@ -19,6 +19,7 @@ mod keys;
 mod last;
 mod lateness;
 mod leases;
+mod limits;
 mod losses;
 mod missing;
 mod overdue;
@@ -241,6 +242,9 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     let mut findings = judge(&case);
     if setting.flows {
         findings.verdicts.extend(flows::judge(&case));
+    }
+    if setting.limits {
+        findings.verdicts.extend(limits::judge(&case));
     }
     let mut done = something_was_done(&findings.tally);
     heal::were_judged(setting.quiet_periods, &case, &findings.tally, &mut done);

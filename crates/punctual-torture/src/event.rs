@@ -114,6 +114,22 @@ pub(crate) enum Event {
         attempt: u32,
         completes: bool,
     },
+    /// Jobs are sent to queues with limits, for the first time or again.
+    LimitSend { ids: Vec<JobId> },
+    /// An attempt of one begins; `started` is the engine time of the step that claimed it.
+    LimitStart {
+        id: JobId,
+        attempt: u32,
+        queue: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        share: Option<String>,
+        is_narrow: bool,
+        due: u64,
+        started: u64,
+        wall: u64,
+    },
+    /// Its handler has ended, and nothing of it is settled yet.
+    LimitFinish { id: JobId, attempt: u32, wall: u64 },
     /// An answer does not fit its call: it has too few parts, or those of others.
     Misfit { what: String },
     /// A call was given up by its caller before its answer.

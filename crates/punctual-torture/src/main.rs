@@ -21,6 +21,7 @@ mod event;
 mod flows;
 mod foreign;
 mod injected;
+mod limits;
 mod nemesis;
 mod plan;
 mod process;

@@ -4,6 +4,7 @@ mod flows;
 mod handler;
 mod host;
 mod latecomer;
+mod limits;
 mod producer;
 pub(crate) mod solo;
 mod worker;

@@ -49,6 +49,8 @@ pub(crate) struct Wanted {
     pub(crate) mix: Mix,
     /// Whether flows are sent, too.
     pub(crate) flows: bool,
+    /// Whether queues with limits are kept full, too.
+    pub(crate) limits: bool,
     pub(crate) batch: usize,
     pub(crate) rate: u32,
     /// Jobs that may stand ready before producers wait.
@@ -366,6 +368,7 @@ impl RoundRun<'_> {
                         }
                     }
                     Event::Start { id, .. } => drop(others.insert(id)),
+                    Event::LimitSend { ids: sent } => ids.extend(sent),
                     Event::FlowInvoke { plan } => {
                         ids.extend(plan.places().map(|place| place.id()));
                         flows.push(plan.name);
@@ -388,8 +391,8 @@ impl RoundRun<'_> {
             Some(cleared) => cleared.err().map(|error| said(&error)),
             None => Some("it does not end".into()),
         };
-        // A flow is known for a day after its end.
-        let remains = match flows.is_empty() {
+        // A flow is known for a day after its end, and a share for some time.
+        let remains = match flows.is_empty() && !self.setting().limits {
             true => self.cell.remains().await,
             false => None,
         };
@@ -436,6 +439,7 @@ impl RoundRun<'_> {
             may_lose: self.cell.kind.may_lose(),
             quiet_periods: self.quiet_periods.len() as u64,
             flows: self.wanted.flows && !self.cell.kind.may_lose(),
+            limits: self.wanted.limits && self.cell.kind.keeps_claims(),
             is_elsewhere: self
                 .wanted
                 .foreign

@@ -51,6 +51,9 @@ pub(crate) struct Setting {
     /// Whether flows are sent, too.
     #[serde(default)]
     pub(crate) flows: bool,
+    /// Whether queues with limits are kept full, too.
+    #[serde(default)]
+    pub(crate) limits: bool,
     /// Whether the engine may keep the time of another machine.
     #[serde(default)]
     pub(crate) is_elsewhere: bool,

@@ -12,6 +12,7 @@ use punctual::{Engine, JobId, JobState, Namespace, Queue, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::flows::{self, SeenFlow};
+use crate::limits;
 use crate::setting::QUEUES;
 use crate::sink::{Rows, Sink};
 
@@ -171,7 +172,8 @@ impl Snapshot {
                 }
             }
         }
-        let known = |queue: &str| QUEUES.contains(&queue) || flows::QUEUES.contains(&queue);
+        let known = [&QUEUES[..], &flows::QUEUES, &limits::QUEUES].concat();
+        let known = |queue: &str| known.contains(&queue);
         let strange = stats.queues.iter().filter(|queue| !known(&queue.queue));
         self.leftovers
             .extend(strange.map(|queue| format!("queue {} is not of this run", queue.queue)));

@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 30] = [
+const INJECTED: [Inject; 31] = [
     (
         "EarlyClearForgotten",
         "  S.early = true\n",
@@ -97,6 +97,12 @@ const INJECTED: [Inject; 30] = [
          if j.opts.li then Named.freed(r, j.opts.li, j.id) end\n  \
          e.a, e.s = (e.a or 0) + 1, p.started\n",
         "  e.a, e.s = (e.a or 0) + 1, p.started\n",
+    ),
+    (
+        "SlotFreedTwice",
+        "  e.c = (e.c or 0) + 1\n  Job.add_attempt(j, p, ended, CRASHED)\n",
+        "  r.c[ACTIVE] = r.c[ACTIVE] - 1\n  \
+         e.c = (e.c or 0) + 1\n  Job.add_attempt(j, p, ended, CRASHED)\n",
     ),
     (
         "NamedSlotKept",

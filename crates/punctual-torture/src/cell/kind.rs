@@ -134,6 +134,20 @@ impl CellKind {
         )
     }
 
+    /// Whether each claim that was answered lasts, whatever befalls the engine, and engine time is
+    /// that of this machine: else more may run than a limit allows.
+    pub(crate) fn keeps_claims(self) -> bool {
+        matches!(
+            self,
+            Self::Embedded
+                | Self::EmbeddedHttp
+                | Self::RedisAlways
+                | Self::RedisHttp
+                | Self::RedisPower
+                | Self::Sentinel
+        )
+    }
+
     /// Whether its setting promises what a verdict of that name says.
     pub(crate) fn promises(self, verdict: &str) -> bool {
         !self.may_lose() || !LOSABLE.contains(&verdict)

@@ -13,6 +13,7 @@ pub(crate) use super::job_timeline::FaultSpan;
 pub(super) use super::job_timeline::{
     Answer, Extension, Grant, Handed, JobTimeline, Receipt, Start,
 };
+use super::limits::Limits;
 use super::losses::{self, Synced};
 use super::missing::EnqueueAnswer;
 use crate::call_log::Account;
@@ -25,6 +26,7 @@ pub(crate) struct Case {
     pub(crate) jobs: BTreeMap<JobId, JobTimeline>,
     pub(crate) snapshot: Snapshot,
     pub(super) flows: Flows,
+    pub(super) limits: Limits,
     pub(crate) faults: Vec<FaultSpan>,
     /// Since when, and until when, nothing was broken on purpose.
     pub(crate) quiet_periods: Vec<(u64, u64)>,
@@ -91,6 +93,7 @@ impl Case {
         let mut case = Self {
             jobs: BTreeMap::new(),
             flows: Flows::default(),
+            limits: Limits::default(),
             snapshot,
             faults: Vec::new(),
             quiet_periods: Vec::new(),

@@ -24,6 +24,8 @@ mod keys;
 mod last;
 /// I2, I3.
 mod leases;
+/// L1 to L3.
+mod limits;
 /// What holds where something may be lost.
 mod losses;
 /// T.

@@ -11,7 +11,7 @@ use punctual::{
     Due, Group, JobId, JobState, Namespace, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy,
 };
 
-use super::{Begun, Failed, flows};
+use super::{Begun, Failed, flows, limits};
 use crate::event::Event;
 use crate::recorder::SCRIPTED_OUTCOME;
 use crate::scripted_outcome::ScriptedOutcome;
@@ -19,12 +19,20 @@ use crate::setting::{QUEUES, Setting};
 
 /// Sends jobs until there are enough.
 pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
-    let sends_flows = begun.setting.flows;
+    let (sends_flows, fills_limits) = (begun.setting.flows, begun.setting.limits);
     let flows = tokio::spawn({
         let begun = begun.clone();
         async move {
             if sends_flows {
                 flows::produce(begun, seed).await;
+            }
+        }
+    });
+    let limits = tokio::spawn({
+        let begun = begun.clone();
+        async move {
+            if fills_limits {
+                limits::produce(begun, seed).await;
             }
         }
     });
@@ -46,7 +54,8 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
         let turn = turn.max(millis(setting.mix.quiet_periods));
         pause(turn.saturating_sub(watch.elapsed())).await;
     }
-    Ok(flows.await?)
+    flows.await?;
+    Ok(limits.await?)
 }
 
 struct Producer {

@@ -21,13 +21,12 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
         });
         working.push(tokio::spawn(worker.run_until(shutdown)));
     }
-    if begun.setting.flows {
-        let steps = super::flows::worker(&begun);
+    for other in worker::others(&begun) {
         let mut ended = ended.clone();
         let shutdown = Shutdown::from(async move {
             let _ = ended.wait_for(|end| *end).await;
         });
-        working.push(tokio::spawn(async move { steps.run_until(shutdown).await }));
+        working.push(tokio::spawn(other.run_until(shutdown)));
     }
     tokio::spawn(latecomer::run(begun.clone(), seed));
     let producing = (0..producers as u64).map(|number| {

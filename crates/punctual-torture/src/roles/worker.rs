@@ -7,21 +7,29 @@ use punctual::time::{millis, seconds};
 use punctual::{Context, JobRecord, Worker, shutdown_signal};
 
 use super::handler::{self, Stage};
-use super::{Begun, Failed, flows, latecomer};
+use super::{Begun, Failed, latecomer};
 use crate::setting::{LEASE_DURATION, QUEUES};
 
 /// Runs jobs until SIGTERM, and beside it a latecomer.
 pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
     let worker = worker(&begun, seed)?;
-    let steps = begun.setting.flows.then(|| flows::worker(&begun));
+    let others = others(&begun).into_iter();
+    let others: Vec<_> = others
+        .map(|other| tokio::spawn(other.run_until(shutdown_signal())))
+        .collect();
     tokio::spawn(latecomer::run(begun, seed));
-    let stepping =
-        steps.map(|steps| tokio::spawn(async move { steps.run_until(shutdown_signal()).await }));
     worker.run_until(shutdown_signal()).await?;
-    if let Some(stepping) = stepping {
-        stepping.await??;
+    for other in others {
+        other.await??;
     }
     Ok(())
+}
+
+/// Workers for what is sent besides.
+pub(super) fn others(begun: &Begun) -> Vec<Worker> {
+    let steps = begun.setting.flows.then(|| super::flows::worker(begun));
+    let limited = begun.setting.limits.then(|| super::limits::worker(begun));
+    steps.into_iter().chain(limited).collect()
 }
 
 /// A worker with the handlers of a round.

@@ -10,6 +10,8 @@ mod honest;
 /// Every injected bug is found within a hundred faults.
 #[cfg(feature = "injected")]
 mod injected;
+/// Limits hold under faults.
+mod limits;
 /// A seed is a plan, and kept histories are judged alike again.
 mod plans;
 /// What the fault proxy does to bytes.
