@@ -89,9 +89,4 @@ mod injected {
     fn a_share_that_keeps_its_turn_is_found() {
         is_found("PassNotRaised", "embedded-http", "L3 ");
     }
-
-    #[test]
-    fn a_share_that_keeps_its_turn_is_found_in_redis() {
-        is_found("PassNotRaised", "redis-always", "L3 ");
-    }
 }
