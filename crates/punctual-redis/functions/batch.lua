@@ -55,7 +55,7 @@ local function line_up(batch, part, lanes)
       end
     end
     lane.n = n + k
-    r.c[READY] = r.c[READY] + k
+    r.counts[READY] = r.counts[READY] + k
   end
   if M.feed >= S.now and (part.later or not waits) then
     for i = 1, k do changed(ids[at and at[i] or i], r.name, part.later and SCHEDULED or READY) end
@@ -102,9 +102,9 @@ end
 
 -- The head of a call whose jobs are of one due, priority and queue.
 local function head_of(blob)
-  local ql = byte(blob, 22)
-  if not ql or #blob < 22 + ql then refuse('invalid_input', 'the call is cut short') end
-  return sub(blob, 12, 22 + ql), ql
+  local ql = byte(blob, %ENQUEUE_QUEUE_AT%)
+  if not ql or #blob < %ENQUEUE_QUEUE_AT% + ql then refuse('invalid_input', 'the call is cut short') end
+  return sub(blob, %ENQUEUE_JOBS_AT%, %ENQUEUE_QUEUE_AT% + ql), ql
 end
 
 -- Reads a call whose jobs are all plain, of one due, priority and queue, as its head says; into the
@@ -117,7 +117,7 @@ local function read_uniform(blob, k, n, last)
     batch = {ids = {}, kv = {}, n = 0, sub = S.sub, plain = not late, head = head, due8 = due8, late = late, calls = {},
       parts = {{prio = byte(head, 10), q = Check.name('queue', sub(head, 12)), due = due, later = due > S.now, n = 0}}}
   end
-  add_uniform(batch, blob, k, n, 23 + ql)
+  add_uniform(batch, blob, k, n, %ENQUEUE_NAME_AT% + ql)
   return batch
 end
 
@@ -126,8 +126,8 @@ end
 local function read_bundles(args, at, k, n)
   local blob, shared = args[at], nil
   local head, ql = head_of(blob)
-  local count = byte(blob, 23 + ql)
-  if byte(blob, 12) ~= 0 or not count or count == 0 or not args[at + 2 * count] then refuse('invalid_input', 'the call is cut short') end
+  local count = byte(blob, %ENQUEUE_NAME_AT% + ql)
+  if byte(blob, %ENQUEUE_JOBS_AT%) ~= %DUE_NOW% or not count or count == 0 or not args[at + 2 * count] then refuse('invalid_input', 'the call is cut short') end
   local batch = {bundles = {}, ids = {}, n = 0, sub = S.sub, plain = true, due8 = u8(S.now), late = false, calls = {{k, 0, n, S.sub}}}
   for i = 1, count do
     local bundle, front = Bundle.sent(args[at + 2 * i - 1], args[at + 2 * i], i - 1)
@@ -140,7 +140,7 @@ local function read_bundles(args, at, k, n)
     batch.bundles[i], batch.n = bundle, batch.n + bundle.n
   end
   if batch.n ~= n then refuse('invalid_input', 'the bundles have not as many jobs as the call says') end
-  batch.parts = {{prio = byte(blob, 21), q = sub(blob, 23, 22 + ql), due = S.now, later = false, n = n}}
+  batch.parts = {{prio = byte(blob, %ENQUEUE_PRIORITY_AT%), q = sub(blob, %ENQUEUE_NAME_AT%, %ENQUEUE_QUEUE_AT% + ql), due = S.now, later = false, n = n}}
   return batch
 end
 
@@ -167,7 +167,7 @@ local SHAPES = 8
 -- before.
 local function read_jobs(args, at, k, last)
   local blob = args[at]
-  local flags, n = unp('>BI2', blob, 9)
+  local flags, n = unp('>BI2', blob, %ENQUEUE_FLAGS_AT%)
   if flags > %ENQUEUE_TWICE% + %ENQUEUE_UNIFORM% and flags ~= %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then refuse('invalid_input', 'flags are out of range; use 0 to 3, 6, 8 or 9') end
   Check.count(n)
   if flags == %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then return read_bundles(args, at, k, n) end
@@ -244,7 +244,7 @@ local function read_jobs(args, at, k, last)
       if flow then flows[i] = flow end
       if share then shares[i] = share end
       kv[2 * i] = held and Enqueue.held_record(waiting .. due8, sub(blob, at + 29, at + 40), o, sub(blob, at + 41, last))
-        or waiting .. due8 .. sub(blob, at + 29, at + 40) .. '\0\0\0\1\128' .. sub(blob, at + 41, last)
+        or waiting .. due8 .. sub(blob, at + 29, at + 40) .. '%REC_NO_EXT%' .. sub(blob, at + 41, last)
     else
       kv[2 * i] = plain .. due8 .. sub(blob, at + 29, last)
     end
@@ -286,7 +286,7 @@ end
 -- Reads a call of jobs that wait for others, or are steps: its second argument has their links.
 local function read_linked(args, at, k)
   local blob, bytes, from = args[at], args[at + 1], 1
-  local batch = read_jobs({sub(blob, 1, 8) .. char(byte(blob, 9) % 8) .. sub(blob, 10)}, 1, k)
+  local batch = read_jobs({sub(blob, %CALL_INSTANCE%) .. char(byte(blob, %ENQUEUE_FLAGS_AT%) % %ENQUEUE_LINKED%) .. sub(blob, %ENQUEUE_COUNT_AT%)}, 1, k)
   batch.plain, batch.links = false, {}
   for i = 1, batch.n do
     batch.links[i], from = Flow.read_sent(bytes, from, i - 1)
@@ -297,7 +297,7 @@ end
 
 -- The same; what is no such call is refused in words.
 local function read_call(args, at, k, last)
-  local flags = byte(args[at], 9)
+  local flags = byte(args[at], %ENQUEUE_FLAGS_AT%)
   if flags >= %ENQUEUE_LINKED% then
     if flags > %ENQUEUE_LINKED% + %ENQUEUE_TWICE% then refuse('invalid_input', 'flags are out of range; use 0 to 3, 6, 8 or 9') end
     return reading(read_linked, args, at, k)
@@ -336,7 +336,7 @@ local function line_up_bundles(batch, lanes)
   end
   note(r, 1, batch.n)
   Line.push_bundles(r, part.prio, batch.bundles)
-  r.c[READY] = r.c[READY] + batch.n
+  r.counts[READY] = r.counts[READY] + batch.n
   if M.feed >= S.now then
     for _, bundle in ipairs(batch.bundles) do
       for i = 1, bundle.n do changed(bundle.ids[i], r.name, READY) end
@@ -445,8 +445,8 @@ end
 
 -- The queue of the first job, to read its row with the shard.
 local function first_queue(blob)
-  local flags = byte(blob, 9)
-  local at = flags >= 2 and flags < %ENQUEUE_LINKED% and 22 or 53
+  local flags = byte(blob, %ENQUEUE_FLAGS_AT%)
+  local at = flags >= %ENQUEUE_UNIFORM% and flags < %ENQUEUE_LINKED% and %ENQUEUE_QUEUE_AT% or %FIRST_QUEUE_AT%
   local length = byte(blob, at)
   return length and sub(blob, at + 1, at + length) or nil
 end
@@ -454,15 +454,15 @@ end
 local function open(base, blob)
   if #blob < 11 then refuse('invalid_input', 'the call is cut short') end
   local q = first_queue(blob)
-  Shard.open(base, sub(blob, 1, 8), q and {q}, nil, nil, Shard.ENQUEUES)
+  Shard.open(base, sub(blob, %CALL_INSTANCE%), q and {q}, nil, nil, Shard.ENQUEUES)
 end
 
 -- How many arguments a call is that begins with this one.
 function Enqueue.length(blob)
-  local flags = byte(blob, 9) or 0
+  local flags = byte(blob, %ENQUEUE_FLAGS_AT%) or 0
   if flags >= %ENQUEUE_LINKED% then return 2 end
-  if flags ~= 6 then return 1 end
-  return 1 + 2 * (byte(blob, 23 + (byte(blob, 22) or 0)) or 0)
+  if flags ~= %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then return 1 end
+  return 1 + 2 * (byte(blob, %ENQUEUE_NAME_AT% + (byte(blob, %ENQUEUE_QUEUE_AT%) or 0)) or 0)
 end
 
 -- enqueue. Key: base. Arguments: instance 8 | flags 1 | count 2 | jobs, or with flags 6 their

@@ -4,7 +4,7 @@
 cd "$(dirname "$0")" || exit 1
 # For each of CONSTANTS: `%NAME%` is its value, and `%FLAGS has NAME%` the test of that bit.
 constants() {
-  sed -n 's/^\([A-Z_]*\) = \(.*\) -- .*/s~%\1%~\2~g; s~%\\([a-z_.]*\\) has \1%~floor(\\1 \/ \2) % 2 == 1~g/p' CONSTANTS
+  sed 's/\\/\\\\/g' CONSTANTS | sed -n 's/^\([A-Z_]*\) = \(.*\) -- .*/s~%\1%~\2~g; s~%\\([a-z_.]*\\) has \1%~floor(\\1 \/ \2) % 2 == 1~g/p'
   printf '%s\n' 's~floor(\([a-z_.]*\) / 1) % 2~\1 % 2~g'
 }
 library() {

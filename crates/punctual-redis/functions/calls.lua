@@ -8,10 +8,10 @@ local function prefetch(base, verbs, blobs)
   local fields, queues, seen = {}, {}, {}
   for k = 1, #blobs do
     local verb, blob = byte(verbs, k), blobs[k]
-    if verb == 67 then
+    if verb == %CALLS_CLAIM% then
       fields[#fields + 1] = Claim.known_as(blob)
     elseif #blob > 25 then
-      local token = sub(blob, 11, 26)
+      local token = sub(blob, %LEASES_TOKEN%)
       fields[#fields + 1], fields[#fields + 2] = token, '~' .. token
     end
   end
@@ -21,16 +21,16 @@ local function prefetch(base, verbs, blobs)
   end
   for k = 1, #blobs do
     local blob = blobs[k]
-    if byte(verbs, k) == 67 then
-      local at = 49
-      for _ = 1, min(byte(blob, 48) or 0, %CLAIM_QUEUES_MAX%) do
+    if byte(verbs, k) == %CALLS_CLAIM% then
+      local at = %CLAIM_QUEUE_AT%
+      for _ = 1, min(byte(blob, %CLAIM_COUNT_AT%) or 0, %CLAIM_QUEUES_MAX%) do
         local length = byte(blob, at)
         if not length then break end
         add(sub(blob, at + 1, at + length))
         at = at + 1 + length
       end
     else
-      local lease = fetched[sub(blob, 11, 26)]
+      local lease = fetched[sub(blob, %LEASES_TOKEN%)]
       if lease then add(Lease.queue_of(lease)) end
     end
   end
@@ -49,23 +49,23 @@ function Calls.call(base, args)
   end
   local jobs = 0
   for k = 1, #blobs do -- a claim says how many jobs it wants; others are read in turn
-    if byte(verbs, k) == 67 and #blobs[k] >= 42 then jobs = jobs + unp('>I2', blobs[k], 41) end
+    if byte(verbs, k) == %CALLS_CLAIM% and #blobs[k] >= 42 then jobs = jobs + unp('>I2', blobs[k], %CLAIM_LIMIT_AT%) end
   end
   Check.count(jobs)
   local fetched, queues = prefetch(base, verbs, blobs)
-  Shard.open(base, sub(blobs[1], 1, 8), queues, nil, nil, Shard.LEASES)
+  Shard.open(base, sub(blobs[1], %CALL_INSTANCE%), queues, nil, nil, Shard.LEASES)
   S.fetched = fetched
   Sweep.run()
   local replies, claims, places, steps = {}, {}, {}, 0
   for k = 1, #blobs do
     local verb, blob, ok = byte(verbs, k), blobs[k], nil
-    if verb == 67 then
+    if verb == %CALLS_CLAIM% then
       ok, replies[k] = attempt(Claim.read, blob)
       if ok then claims[#claims + 1], places[#places + 1] = replies[k], k end
     else
       if steps > 0 then Shard.step() end
       steps = steps + 1
-      ok, replies[k] = attempt(verb == 69 and Lease.extend or Settle.run, blob)
+      ok, replies[k] = attempt(verb == %CALLS_EXTEND% and Lease.extend or Settle.run, blob)
     end
   end
   Settle.flush()
@@ -93,7 +93,7 @@ function Calls.enqueues(base, args)
   local starts, at, jobs = {}, 1, 0
   while at <= #args do
     if #args[at] < 11 then refuse('invalid_input', 'a call is cut short') end
-    jobs = jobs + unp('>I2', args[at], 10)
+    jobs = jobs + unp('>I2', args[at], %ENQUEUE_COUNT_AT%)
     starts[#starts + 1], at = at, at + Enqueue.length(args[at])
   end
   if #starts == 0 or #starts > %BATCH_ITEMS_MAX% or at ~= #args + 1 then refuse('invalid_input', 'enqueues takes 1 to 1,000 calls') end

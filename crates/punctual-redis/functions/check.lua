@@ -416,7 +416,7 @@ end
 -- Reads the map behind a call's instance.
 function Check.map(verb, blob)
   if #blob < 8 then refuse('invalid_input', 'the call is cut short') end
-  local map = read_map(sub(blob, 9))
+  local map = read_map(sub(blob, %CALL_REST%))
   if not map then refuse('invalid_input', 'the call is no MessagePack map; for calls by hand see punctual_1_help') end
   local wrong = wrong_in(map, MAPS[verb])
   if wrong then refuse('invalid_input', verb .. ' has a `' .. wrong .. '` that is out of range; see docs/wire-protocol.md') end
@@ -449,24 +449,24 @@ end
 
 -- Refuses a control of schedules that lacks what it needs.
 function Check.schedules(map)
-  if map.c == 20 and map.af ~= nil and map.af ~= '' then Check.name('schedule', map.af) end
-  if map.c == 21 then
+  if map.c == %CONTROL_SCHEDULES% and map.af ~= nil and map.af ~= '' then Check.name('schedule', map.af) end
+  if map.c == %CONTROL_SCHEDULE% then
     Check.name('schedule', map.na)
-    if map.ac == nil or map.ac == 3 and map.at == nil then refuse('invalid_input', 'a schedule is asked with `ac`, and `at` for a backfill; see docs/wire-protocol.md') end
+    if map.ac == nil or map.ac == %SCHEDULE_BACKFILL% and map.at == nil then refuse('invalid_input', 'a schedule is asked with `ac`, and `at` for a backfill; see docs/wire-protocol.md') end
   end
-  if map.c == 22 and not is_list(map.rf, 64, is_refill) then refuse('invalid_input', 'lists of schedules are not as they should be; see docs/wire-protocol.md') end
+  if map.c == %CONTROL_REFILL% and not is_list(map.rf, 64, is_refill) then refuse('invalid_input', 'lists of schedules are not as they should be; see docs/wire-protocol.md') end
 end
 
 end
 
 -- Refuses a control of flows that lacks what it needs.
 function Check.flows(map)
-  if map.c == 30 and map.af ~= nil and map.af ~= '' then Check.name('flow', map.af) end
-  if map.c == 32 and not map.t then refuse('invalid_input', 'who waits for jobs is asked with `t`, their ids') end
-  if map.c ~= 31 then return end
+  if map.c == %CONTROL_FLOWS% and map.af ~= nil and map.af ~= '' then Check.name('flow', map.af) end
+  if map.c == %CONTROL_DEPENDANTS% and not map.t then refuse('invalid_input', 'who waits for jobs is asked with `t`, their ids') end
+  if map.c ~= %CONTROL_FLOW% then return end
   Check.name('flow', map.na)
   local act = map.fa
-  if act == nil or act == 1 and not (map.sp and map.pf) or act == 2 and not (map.to and map.ed) or act == 6 and not map.t or act == 9 and map.sp and not (map.pl and map.pf) then
+  if act == nil or act == %FLOW_SEAL% and not (map.sp and map.pf) or act == %FLOW_WAIT_MORE% and not (map.to and map.ed) or act == %FLOW_STEPS_OF% and not map.t or act == %FLOW_RESTORE% and map.sp and not (map.pl and map.pf) then
     refuse('invalid_input', 'a flow is asked with `fa` and what that needs; see docs/wire-protocol.md')
   end
   for at = 17, #(map.ed or ''), 17 do
@@ -479,30 +479,30 @@ end
 function Check.control(map)
   local c, v = map.c, map.v
   if c == nil then refuse('invalid_input', 'no such control') end
-  if c < 3 or c == 7 or c == 9 then Check.name('queue', map.q) end
-  if c == 9 and not (map.sk and (map.sp == nil or is_whole(map.sp, 0, %BLOCK_MAX_US%))) then refuse('invalid_input', 'a share is blocked with `sk` and `sp`, a span of at most 365 days; without `sp` it is paused') end
-  if c == 7 and (map.st == nil or map.cu and not find(map.cu, '^%d+$')) then
+  if c <= %CONTROL_PURGE% or c == %CONTROL_DELETE% or c == %CONTROL_BLOCK_SHARE% then Check.name('queue', map.q) end
+  if c == %CONTROL_BLOCK_SHARE% and not (map.sk and (map.sp == nil or is_whole(map.sp, 0, %BLOCK_MAX_US%))) then refuse('invalid_input', 'a share is blocked with `sk` and `sp`, a span of at most 365 days; without `sp` it is paused') end
+  if c == %CONTROL_DELETE% and (map.st == nil or map.cu and not find(map.cu, '^%d+$')) then
     refuse('invalid_input', 'a queue is deleted in steps: `st` of 0 to 2, and the `cu` of the last reply; see docs/wire-protocol.md')
   end
-  if c == 10 or c == 11 then
+  if c == %CONTROL_BLOCK_LIMIT% or c == %CONTROL_LIMIT% then
     if Check.name('limit', map.na) and not is_limit_name(map.na) then refuse('invalid_name', 'limit name is too long; use at most 122 characters') end
-    if c == 10 and not is_whole(map.sp, 0, %BLOCK_MAX_US%) then refuse('invalid_input', 'a limit is blocked with `sp`, a span of at most 365 days') end
+    if c == %CONTROL_BLOCK_LIMIT% and not is_whole(map.sp, 0, %BLOCK_MAX_US%) then refuse('invalid_input', 'a limit is blocked with `sp`, a span of at most 365 days') end
   end
-  if c == 12 and map.af ~= nil and map.af ~= '' then Check.name('limit', map.af) end
-  if c == 3 or c == 5 then Check.name('record', map.na) end
-  if c == 4 and map.na ~= nil and map.na ~= '' then Check.name('record', map.na) end
-  if c == 5 and v ~= nil then
+  if c == %CONTROL_LIMITS% and map.af ~= nil and map.af ~= '' then Check.name('limit', map.af) end
+  if c == %CONTROL_READ% or c == %CONTROL_WRITE% then Check.name('record', map.na) end
+  if c == %CONTROL_NAMES% and map.na ~= nil and map.na ~= '' then Check.name('record', map.na) end
+  if c == %CONTROL_WRITE% and v ~= nil then
     local kind = is_string(v) and byte(v)
     local of_queue, schedule = sub(map.na, 1, 6) == 'queue/', sub(map.na, 1, 9) == 'schedule/' and sub(map.na, 10)
     local of_limit = sub(map.na, 1, 6) == 'limit/'
     local wanted = of_queue and %VALUE_SETTINGS% or schedule and %VALUE_SCHEDULE% or of_limit and %VALUE_LIMIT% or %VALUE_OPAQUE%
     if kind ~= wanted or of_queue and not Check.is_queue_settings(v) or of_limit and not Check.is_limit_settings(v) or schedule and not Check.is_schedule(schedule, v) then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
   end
-  if c == 5 and sub(map.na, 1, 6) == 'queue/' then Check.name('queue', sub(map.na, 7)) end
-  if c == 5 and sub(map.na, 1, 6) == 'limit/' then Check.name('limit', sub(map.na, 7)) end
-  if c == 5 and sub(map.na, 1, 9) == 'schedule/' then Check.name('schedule', sub(map.na, 10)) end
-  if c >= 30 then Check.flows(map) elseif c >= 20 then Check.schedules(map) end
-  if c == 6 and v ~= nil and (type(v) ~= 'table' or wrong_in(v, LIMITS_OF)) then refuse('invalid_input', 'limits are out of range') end
+  if c == %CONTROL_WRITE% and sub(map.na, 1, 6) == 'queue/' then Check.name('queue', sub(map.na, 7)) end
+  if c == %CONTROL_WRITE% and sub(map.na, 1, 6) == 'limit/' then Check.name('limit', sub(map.na, 7)) end
+  if c == %CONTROL_WRITE% and sub(map.na, 1, 9) == 'schedule/' then Check.name('schedule', sub(map.na, 10)) end
+  if c >= %CONTROL_FLOWS% then Check.flows(map) elseif c >= %CONTROL_SCHEDULES% then Check.schedules(map) end
+  if c == %CONTROL_BOUNDS% and v ~= nil and (type(v) ~= 'table' or wrong_in(v, LIMITS_OF)) then refuse('invalid_input', 'limits are out of range') end
 end
 
 end

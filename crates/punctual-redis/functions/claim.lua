@@ -13,7 +13,7 @@ local EXAMINED_MAX = Claim.examined_max
 
 -- So many jobs of a queue got a lease.
 local function taken_of(r, n)
-  r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
+  r.counts[READY], r.counts[ACTIVE] = r.counts[READY] - n, r.counts[ACTIVE] + n
   if r.gate then r.gate.taken = 0 end
   if r.share then r.share.fresh, r.share.others = 0, 0 end
   note(r, 2, n)
@@ -56,11 +56,11 @@ end
 local function plain_lane(r, limit)
   if S.changed_groups then Group.flush() end
   if flag(r, %ROW_PAUSED%) or M.feed >= S.now then return nil end
-  for lane, n in pairs(r.X) do if n > 0 and lane < 10 then return nil end end
+  for lane, n in pairs(r.in_overflow) do if n > 0 and lane < 10 then return nil end end
   if r.flags >= %ROW_SHARED% and Share.ready(r, 0, 9) > 0 then return nil end
   if r.flags >= %ROW_NAMED% and Named.has_open(r) then return nil end
   local first, live, other = 10, 0, false
-  for lane, n in pairs(r.L) do
+  for lane, n in pairs(r.in_lists) do
     if n > 0 then
       if first < 10 then other = true end
       if lane < first then first, live = lane, n end
@@ -96,7 +96,7 @@ local function lease_of_plain(r, call_)
   end
   if not all then return nil end
   if limited then Gate.count(Gate.of(r), n) end
-  r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
+  r.counts[READY], r.counts[ACTIVE] = r.counts[READY] - n, r.counts[ACTIVE] + n
   note(r, 2, n)
   if runs and (mixed or n < UNSEEN_MIN) then
     for _, run in ipairs(runs) do Bundle.take_out(run.no, run.from, run.n, run.of) end
@@ -305,7 +305,7 @@ local function claim_alike(calls, first, heads, leases)
   if last <= first then return 0 end
   local all, n, size, lo, hi, _, _, exts, sent = Line.take_unseen(r, lane, total, bytes)
   if not all then return 0 end
-  r.c[READY], r.c[ACTIVE] = r.c[READY] - n, r.c[ACTIVE] + n
+  r.counts[READY], r.counts[ACTIVE] = r.counts[READY] - n, r.counts[ACTIVE] + n
   note(r, 2, n)
   local at, unseen, left = 1, not exts and %lead.flags has CLAIM_READS% and size > UNSEEN_BYTES * (last - first + 1), Line.has_work(r, false)
   local wake = left and S.now or Leader.wake_at({r})
@@ -328,7 +328,7 @@ local function claim_alike(calls, first, heads, leases)
 end
 
 -- The field of `BASE:pg` that tells whether a claim was answered before.
-function Claim.known_as(blob) return 'n' .. sub(blob, 17, 32) .. sub(blob, 9, 16) end
+function Claim.known_as(blob) return 'n' .. sub(blob, %CLAIM_WORKER%) .. sub(blob, %CLAIM_NONCE%) end
 
 -- Runs claims, the shard being open, its leases fetched; puts the answer of each in `replies`, at
 -- the places given.
@@ -365,7 +365,7 @@ function Claim.call(base, blob)
   local one = Lone.claim(base, blob)
   if one then return one end
   local call_, replies = Claim.read(blob), {}
-  Shard.open(base, sub(blob, 1, 8), call_.queues, nil, nil, Shard.CLAIMS)
+  Shard.open(base, sub(blob, %CALL_INSTANCE%), call_.queues, nil, nil, Shard.CLAIMS)
   Sweep.run()
   S.fetched = Lease.fetch(base, {Claim.known_as(blob)})
   Claim.run({call_}, {1}, replies)

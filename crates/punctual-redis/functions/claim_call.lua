@@ -6,9 +6,9 @@ local RECORD_MAX, BYTES_MAX = %WORKER_BYTES_MAX%, 4194304
 
 -- Reads a call before anything is changed.
 function Claim.read(blob)
-  if #blob < 49 then refuse('invalid_input', 'the call is cut short') end
-  local lease_duration, limit, max_bytes, flags, count = unp('>I8I2I4BB', blob, 33)
-  local queues, at, seen = {}, 49, {}
+  if #blob < %CLAIM_QUEUE_AT% then refuse('invalid_input', 'the call is cut short') end
+  local lease_duration, limit, max_bytes, flags, count = unp('>I8I2I4BB', blob, %CLAIM_HEAD_AT%)
+  local queues, at, seen = {}, %CLAIM_QUEUE_AT%, {}
   for _ = 1, count do
     local length = byte(blob, at)
     if not length then refuse('invalid_input', 'the call is cut short') end
@@ -22,7 +22,7 @@ function Claim.read(blob)
   if at > #blob + 1 or #blob - at >= RECORD_MAX then refuse('invalid_input', 'the call is cut short, or its worker record is over 64 KiB') end
   Check.lease_duration(lease_duration)
   local is_small = limit < Claim.unseen_min and #queues == 1 and %flags has CLAIM_READS% and flags % %CLAIM_WOKEN% == 0
-  return {nonce = sub(blob, 9, 16), worker = sub(blob, 17, 32), lease_duration = lease_duration, limit = limit, max_bytes = min(max_bytes, BYTES_MAX),
+  return {nonce = sub(blob, %CLAIM_NONCE%), worker = sub(blob, %CLAIM_WORKER%), lease_duration = lease_duration, limit = limit, max_bytes = min(max_bytes, BYTES_MAX),
     flags = flags, woken = %flags has CLAIM_WOKEN%, stays = %flags has CLAIM_RETURNS%,
     may_be_alone = %flags has CLAIM_SUSPECTS%, queues = queues, record = sub(blob, at), asks = is_small and flags % %CLAIM_READS_EXT% < %CLAIM_SUSPECTS% and queues[1] or nil}
 end

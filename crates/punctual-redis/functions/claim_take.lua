@@ -58,7 +58,7 @@ end
 -- Expires a job that was taken off a list; whether it did.
 local function expired_off_list(r, j)
   if not Job.has_expired(j) then return false end
-  r.c[READY] = r.c[READY] - 1
+  r.counts[READY] = r.counts[READY] - 1
   j.ext.cd = 1
   Settled.as(j, CANCELLED)
   return true
@@ -76,7 +76,7 @@ end
 local function take_listed(take, r, id, raw)
   if ends(take) then return false end
   if not raw then -- another client deleted its record
-    r.c[READY], S.lost = max(0, r.c[READY] - 1), true
+    r.counts[READY], S.lost = max(0, r.counts[READY] - 1), true
     return true
   end
   if byte(raw) == %TAG_PLAIN% then
@@ -129,7 +129,7 @@ local function take_overflow(take, r, lane, member, id, raw, group, taken)
   if not raw or byte(raw) > %TAG_WAITING% then -- another client deleted its record: its place goes too, and holds up no others
     Line.overflow_remove(r, lane, member)
     S.lost = true
-    if not group or Group.lost(r, group, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
+    if not group or Group.lost(r, group, lane, id) then r.counts[READY] = max(0, r.counts[READY] - 1) end
     return true
   end
   local j = Job.parse(id, raw)
@@ -177,8 +177,8 @@ local function take_lane(take, r, lane, most)
   local function room() return min(take.limit - take.n, most - (take.n - start)) end
   while not take.full and room() > 0 do
     if S.changed_groups then Group.flush() end
-    if (r.X[lane] or 0) == 0 then
-      if (r.L[lane] or 0) == 0 then return end
+    if (r.in_overflow[lane] or 0) == 0 then
+      if (r.in_lists[lane] or 0) == 0 then return end
       local ids, records, stamps, n = Line.pop(r, lane, min(room(), pop_most(take)))
       if n == 0 then return end
       if take.n > 0 or not all_plain(take, r, ids, records, n) then
@@ -224,8 +224,8 @@ Claim.ends, Claim.fits, Claim.add, Claim.take_one, Claim.may_start, Claim.take_l
 local function take_lanes(take, r, start, most)
   if S.changed_groups then Group.flush() end
   local lanes = {}
-  for lane, n in pairs(r.L) do if n > 0 then lanes[lane] = true end end
-  for lane, n in pairs(r.X) do if n > 0 and lane < 10 then lanes[lane] = true end end
+  for lane, n in pairs(r.in_lists) do if n > 0 then lanes[lane] = true end end
+  for lane, n in pairs(r.in_overflow) do if n > 0 and lane < 10 then lanes[lane] = true end end
   local shared = r.flags >= %ROW_SHARED%
   for lane = 0, 9 do
     if take.full or take.n >= take.limit or take.n - start >= most then break end
@@ -269,7 +269,7 @@ function Claim.take_suspect(take, rows)
       for lane = 10, 19 do
         if r.flags >= %ROW_SHARED% and Share.ready(r, lane, lane) > 0 then
           Share.take_lane(take, r, lane, 1)
-        elseif (r.X[lane] or 0) > 0 then
+        elseif (r.in_overflow[lane] or 0) > 0 then
           take_lane(take, r, lane, 1)
         end
         if take.n > 0 and limited then Gate.took(r, 1) end

@@ -35,7 +35,7 @@ local CLEARED = '\%VERDICT_CLEARED%\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 -- Whether effects clear names and do nothing else.
 local function only_clears(effects)
   for _, effect in ipairs(effects) do
-    if effect[1] ~= 1 and effect[1] ~= 3 then return false end
+    if effect[1] ~= %EFFECT_CLEAR% and effect[1] ~= %EFFECT_CLEAR_ANYWHERE% then return false end
   end
   return true
 end
@@ -47,7 +47,7 @@ function Settle.clear_together(effects)
   local ids, at, seen, done, lists, by_place = {}, {}, {}, {}, {}, {}
   if not only_clears(effects) then return done end
   for i, effect in ipairs(effects) do
-    if effect[1] == 1 or effect[1] == 3 then
+    if effect[1] == %EFFECT_CLEAR% or effect[1] == %EFFECT_CLEAR_ANYWHERE% then
       local id = sub(effect[2], 1, 16)
       seen[id] = (seen[id] or 0) + 1
       ids[#ids + 1], at[#at + 1] = id, i
@@ -72,7 +72,7 @@ function Settle.clear_together(effects)
           end
         end
         local n = list.n + 1
-        local now_is = '\2' .. sub(raw, 2, 31) .. '\0\0\0\1\128' .. sub(raw, from)
+        local now_is = '\%TAG_WAITING%' .. sub(raw, %REC_HEAD%) .. '%REC_NO_EXT%' .. sub(raw, from)
         list.n, list.ids[n], list.raws[n], list.dues[n], list.examined[n] = n, id, now_is, due, o.uh == 0
         list.held[n], list.kv[2 * n - 1], list.kv[2 * n] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id, id, now_is
         done[at[k]] = true
@@ -84,12 +84,12 @@ function Settle.clear_together(effects)
     local r, n = list.r, list.n
     call_many('ZREM', S.base .. ':h:' .. r.name, list.held)
     Records.set_many(list.kv)
-    r.c[HELD], r.rest = r.c[HELD] - n, nil
+    r.counts[HELD], r.rest = r.counts[HELD] - n, nil
     if list.later then
       Due.add_many(r, list.dues, list.ids, list.raws, nil, list.examined)
     else
       Line.up_many(r, list.lane, list.ids, list.raws)
-      r.c[READY] = r.c[READY] + n
+      r.counts[READY] = r.counts[READY] + n
     end
   end
   return done

@@ -35,7 +35,7 @@ local function complete_together(p, ids, all, attempt, results)
   local said, n = {a = attempt, s = p.started, sa = attempt, sk = sub(p.token, 1, 12)}, 0
   local lists, taken = Settled.gather(ids, Job.raws(ids), runs and true or places, COMPLETED, attempt, results)
   for _, list in ipairs(lists) do
-    list.r.c[ACTIVE] = list.r.c[ACTIVE] - list.n
+    list.r.counts[ACTIVE] = list.r.counts[ACTIVE] - list.n
     if list.shares[1] then Share.freed_many(list.r, list.shares) end
     if list.limits[1] then Named.freed_many(list.r, list.limits, list.limited) end
     Settled.many(list, said)

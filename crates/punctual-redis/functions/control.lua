@@ -47,8 +47,8 @@ local KEYS_MAX = 500
 local function jobs_of(r)
   local counts, all = {}, 0
   for state = HELD, DEAD do
-    counts[#counts + 1] = r.c[state]
-    all = all + r.c[state]
+    counts[#counts + 1] = r.counts[state]
+    all = all + r.counts[state]
   end
   return all > 0 and counts or nil
 end
@@ -133,28 +133,28 @@ local function set_clock_back(map)
 end
 
 local ACTIONS = {
-  [0] = function(map)
+  [%CONTROL_PAUSE%] = function(map)
     local r = Row.of(map.q)
     local was = flag(r, %ROW_PAUSED%)
     set_flag(r, %ROW_PAUSED%, true)
     return {d = was and 0 or 1}
   end,
-  function(map)
+  [%CONTROL_RESUME%] = function(map)
     local r = Row.of(map.q)
     local was = flag(r, %ROW_PAUSED%)
     set_flag(r, %ROW_PAUSED%, false)
     if was then r.notify = 3 end
     return {d = was and 1 or 0}
   end,
-  function(map)
+  [%CONTROL_PURGE%] = function(map)
     local examined, matched, cursor = Edit.purge(map.q, Inspect.limit(map.li or 1000, true), map.cu)
     return {ex = examined, ma = matched, cu = cursor}
   end,
-  function(map)
+  [%CONTROL_READ%] = function(map)
     local known = call('HGET', S.k.rec, map.na)
     return known and {ve = at8(known), v = sub(known, 9)} or {}
   end,
-  function(map)
+  [%CONTROL_NAMES%] = function(map)
     local names, prefix = {}, map.na or ''
     for _, name in ipairs(call('HKEYS', S.k.rec)) do
       if sub(name, 1, #prefix) == prefix then names[#names + 1] = name end
@@ -162,26 +162,33 @@ local ACTIONS = {
     table.sort(names, below)
     return {na = slice(names, 1, 1000)}
   end,
-  write_record,
-  function(map)
+  [%CONTROL_WRITE%] = write_record,
+  [%CONTROL_BOUNDS%] = function(map)
     M.limits_raw, M.rest = mp.pack(map.v or {}), nil
     S.limits = limits_of(M)
     WINDOW = S.limits.settled_window
     return {}
   end,
-  delete_queue,
-  set_clock_back,
-  function(map) return {d = Share.block(map.q, map.sk, map.sp) and 1 or 0} end,
-  function(map)
+  [%CONTROL_DELETE%] = delete_queue,
+  [%CONTROL_CLOCK%] = set_clock_back,
+  [%CONTROL_BLOCK_SHARE%] = function(map) return {d = Share.block(map.q, map.sk, map.sp) and 1 or 0} end,
+  [%CONTROL_BLOCK_LIMIT%] = function(map)
     may_limit('\%VALUE_LIMIT%')
     return {d = Named.block(map.na, map.sp) and 1 or 0}
   end,
-  function(map) return {l = Named.read(map.na)} end,
-  function(map) return {l = Named.list(map.af or '', Inspect.limit(map.li or 200, true))} end,
+  [%CONTROL_LIMIT%] = function(map) return {l = Named.read(map.na)} end,
+  [%CONTROL_LIMITS%] = function(map) return {l = Named.list(map.af or '', Inspect.limit(map.li or 200, true))} end,
+  [%CONTROL_SCHEDULES%] = Schedule.list,
+  [%CONTROL_SCHEDULE%] = Schedule.act,
+  [%CONTROL_REFILL%] = Schedule.refill,
+  [%CONTROL_COUNT_SCHEDULES%] = Schedule.count,
+  [%CONTROL_FLOWS%] = Flow.list,
+  [%CONTROL_FLOW%] = Flow.act,
+  [%CONTROL_DEPENDANTS%] = Flow.dependants,
+  [%CONTROL_GUARDED%] = Control.guarded,
+  [%CONTROL_COPY%] = Control.copy,
+  [%CONTROL_VERSION%] = Control.version,
 }
-ACTIONS[20], ACTIONS[21], ACTIONS[22], ACTIONS[23] = Schedule.list, Schedule.act, Schedule.refill, Schedule.count
-ACTIONS[30], ACTIONS[31], ACTIONS[32] = Flow.list, Flow.act, Flow.dependants
-ACTIONS[40], ACTIONS[41], ACTIONS[42] = Control.guarded, Control.copy, Control.version
 
 -- control. Key: base. Argument: instance, map {c, ...}. Reply: map.
 function Control.call(base, blob)
@@ -189,7 +196,7 @@ function Control.call(base, blob)
   local act = ACTIONS[map.c]
   if not act then refuse('invalid_input', 'no such control') end
   Check.control(map)
-  Shard.open(base, sub(blob, 1, 8))
+  Shard.open(base, sub(blob, %CALL_INSTANCE%))
   if act ~= write_record then Sweep.run() end
   local ok, answer = attempt(act, map)
   Shard.commit() -- what the sweep has moved

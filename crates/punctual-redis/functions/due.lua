@@ -141,7 +141,7 @@ local function add_many(r, dues, members, ids)
     local length = #list > 0 and call_many('RPUSH', cold_bucket(r, number), list) or nil
     if length and (#list > PUSHED or length <= #list) then call('ZADD', cold_numbers(r), number, number) end
   end
-  r.c[SCHEDULED], r.cold, r.rest = r.c[SCHEDULED] + #ids, r.cold + added, nil
+  r.counts[SCHEDULED], r.cold, r.rest = r.counts[SCHEDULED] + #ids, r.cold + added, nil
   if earliest then Due.head_at_most(r, earliest) end
   if added > 0 then
     if r.head == 0 or r.head >= r.hot_until then
@@ -209,7 +209,7 @@ local function spread(r, now_)
         items[2 * live + 2] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i] .. how
         live = live + 1
       elseif not raw then -- another client deleted its record
-        r.c[SCHEDULED], S.lost = max(0, r.c[SCHEDULED] - 1), true
+        r.counts[SCHEDULED], S.lost = max(0, r.counts[SCHEDULED] - 1), true
       end
     end
   end
@@ -315,13 +315,13 @@ function Due.leave(r, leavers)
   end
   r.cold = max(0, r.cold - cold)
   if cold > 0 and r.cold == 0 then forget_cold(r) end
-  r.c[SCHEDULED], r.rest = max(0, r.c[SCHEDULED] - #hot - cold), nil
+  r.counts[SCHEDULED], r.rest = max(0, r.counts[SCHEDULED] - #hot - cold), nil
   if leavers.first <= r.head then Due.refresh(r) end
 end
 
 -- Takes a job out; whether it was here.
 function Due.remove(r, j)
-  if r.c[SCHEDULED] == 0 then return false end
+  if r.counts[SCHEDULED] == 0 then return false end
   if call('ZREM', due_set(r), member_of(j)) == 0 then
     if r.cold == 0 or j.due < r.hot_until then
       -- Older functions put those with an ext in as jobs to be looked at.
@@ -341,7 +341,7 @@ function Due.remove(r, j)
       if r.cold == 0 then forget_cold(r) end
     end
   end
-  r.c[SCHEDULED], r.rest = r.c[SCHEDULED] - 1, nil
+  r.counts[SCHEDULED], r.rest = r.counts[SCHEDULED] - 1, nil
   if j.due <= r.head then Due.refresh(r) end
   return true
 end
@@ -425,7 +425,7 @@ function Due.move(r, limit)
   end
   if n > 0 then
     call('ZREMRANGEBYRANK', due_set(r), 0, n - 1)
-    r.c[SCHEDULED], r.c[READY] = r.c[SCHEDULED] - n, r.c[READY] + n - lost - (runs and #runs or 0)
+    r.counts[SCHEDULED], r.counts[READY] = r.counts[SCHEDULED] - n, r.counts[READY] + n - lost - (runs and #runs or 0)
   end
   -- Runs of schedules come last: one may cancel another job, which must have its place.
   if runs then Schedule.move(r, runs, next_of(lists) == nil) end

@@ -14,8 +14,8 @@ end
 
 local function edit_tombstone(id, raw, action, dry)
   local state = byte(raw, %TOMB_STATE%) % 8
-  if action == 0 and state == CANCELLED then return ALREADY end
-  if action ~= 5 then return WRONG_STATE, state end
+  if action == %EDIT_CANCEL% and state == CANCELLED then return ALREADY end
+  if action ~= %EDIT_DELETE% then return WRONG_STATE, state end
   if not dry then
     Records.delete(id)
     Settled.reuse(id, raw)
@@ -91,42 +91,42 @@ function Edit.one(id, action, map, dry)
   elseif j.tag == %TAG_HELD% then
     state = HELD
   end
-  if action == 7 then return Edit.signal(j, state, map.na, map.p, dry) end
+  if action == %EDIT_SIGNAL% then return Edit.signal(j, state, map.na, map.p, dry) end
   if state == ACTIVE then
-    if action ~= 0 then return JOB_ACTIVE end
+    if action ~= %EDIT_CANCEL% then return JOB_ACTIVE end
     if not dry then Edit.ask_cancel(j, p) end
     return CANCEL_REQUESTED
   end
   local pending = state < ACTIVE
-  if action == 0 and state == CANCELLED then return ALREADY end
-  if action == 0 and pending then
+  if action == %EDIT_CANCEL% and state == CANCELLED then return ALREADY end
+  if action == %EDIT_CANCEL% and pending then
     if not dry then Settled.cancel_waiting(j, 0) end
     return DONE, CANCELLED
-  elseif action == 1 and pending then
+  elseif action == %EDIT_RESCHEDULE% and pending then
     local due8 = map.due8
     if dry then return DONE, j.tag == %TAG_HELD% and HELD or unp('>I8', due8) > S.now and SCHEDULED or READY end
     return DONE, move(j, function()
       set_due(j, due8)
       j.is_delayed = true
     end)
-  elseif action == 2 and pending and not j.ext.fo and not (j.opts.fl and Flow.holds(j)) then
+  elseif action == %EDIT_RUN_NOW% and pending and not j.ext.fo and not (j.opts.fl and Flow.holds(j)) then
     if not dry and state ~= READY then
       move(j, function()
         if j.due > S.now then set_due(j, u8(S.now)) end
         Settle.end_wait(j)
-        j.tag, j.ext.w, j.ext.fr = 2, nil, nil
+        j.tag, j.ext.w, j.ext.fr = %TAG_WAITING%, nil, nil
       end)
     end
     return DONE, READY
-  elseif action == 3 and pending then
+  elseif action == %EDIT_REPRIORITISE% and pending then
     if not dry then move(j, function() j.prio = map.v end) end
     return DONE, state
-  elseif action == 6 and pending then
+  elseif action == %EDIT_PAYLOAD% and pending then
     if not dry then move(j, function() Job.set_payload(j, map.p) end) end
     return DONE, state
-  elseif action == 4 and state > ACTIVE then
+  elseif action == %EDIT_REDRIVE% and state > ACTIVE then
     return redrive(j, dry)
-  elseif action == 5 and state > ACTIVE then
+  elseif action == %EDIT_DELETE% and state > ACTIVE then
     if not dry then
       Settled.unkeep(j)
       Job.drop(id)
@@ -190,17 +190,17 @@ function Edit.call(base, blob)
   local map = Check.map('edit', blob)
   local action, dry = map.a or 0, map.d == 1
   if not map.t and not map.f then refuse('invalid_input', 'edit names no targets and no filter') end
-  if action == 1 and map.v ~= nil and (type(map.v) ~= 'string' or #map.v ~= 8) then refuse('invalid_input', 'due is not of 8 bytes') end
-  Shard.open(base, sub(blob, 1, 8))
+  if action == %EDIT_RESCHEDULE% and map.v ~= nil and (type(map.v) ~= 'string' or #map.v ~= 8) then refuse('invalid_input', 'due is not of 8 bytes') end
+  Shard.open(base, sub(blob, %CALL_INSTANCE%))
   local limit = min(Inspect.limit(map.li or CHANGES_MAX), CHANGES_MAX)
-  if action == 1 then map.due8 = Enqueue.due_of(map.dk or 0, map.v or BELOW, u8(S.now), 0) end
-  if action == 3 and not (type(map.v) == 'number' and map.v >= 0 and map.v <= %PRIORITY_MAX% and floor(map.v) == map.v) then
+  if action == %EDIT_RESCHEDULE% then map.due8 = Enqueue.due_of(map.dk or 0, map.v or BELOW, u8(S.now), 0) end
+  if action == %EDIT_REPRIORITISE% and not (type(map.v) == 'number' and map.v >= 0 and map.v <= %PRIORITY_MAX% and floor(map.v) == map.v) then
     refuse('invalid_input', '%TEXT_PRIORITY%')
   end
-  if action == 6 and (type(map.p) ~= 'string' or not map.t) then
+  if action == %EDIT_PAYLOAD% and (type(map.p) ~= 'string' or not map.t) then
     refuse('invalid_input', 'a payload update needs a payload and names its jobs')
   end
-  if action == 7 then
+  if action == %EDIT_SIGNAL% then
     Check.key('name of the signal', map.na)
     if type(map.p) ~= 'string' or not map.t then refuse('invalid_input', 'a signal needs a payload and names its jobs') end
     if #map.p > %MEMO_BYTES_MAX% then refuse('payload_too_large', 'payload of the signal is over the limit; send a reference') end
@@ -215,7 +215,7 @@ function Edit.call(base, blob)
   end
   local ok, refused = attempt(function()
     if map.t then
-      local done = action == 0 and not dry and cancel_together(map.t) or {}
+      local done = action == %EDIT_CANCEL% and not dry and cancel_together(map.t) or {}
       for i, target in ipairs(map.t) do
         if done[i] then
           out[i], matched = {done[i], DONE, CANCELLED}, matched + 1
@@ -231,7 +231,7 @@ function Edit.call(base, blob)
       if #cu < 8 then Inspect.bad_cursor() end
       began, cu = sub(cu, 1, 8), sub(cu, 9)
     end
-    local moves = action == 1 or action == 3 -- would meet a job again, further on
+    local moves = action == %EDIT_RESCHEDULE% or action == %EDIT_REPRIORITISE% -- would meet a job again, further on
     local by = f.q and f.s and not moves and 1 or 4
     local jobs
     jobs, examined, cursor = Inspect.find(by, f.q, f.s, nil, f, cu, limit, true)

@@ -14,10 +14,10 @@ end
 -- The due that engine time gives: 8 bytes, whether the instant asked for has passed, and the
 -- number.
 local function due_of(kind, given8, now8, index)
-  if kind == 0 then return now8, false, S.now end
+  if kind == %DUE_NOW% then return now8, false, S.now end
   local given = unp('>I8', given8)
   if kind > %DUE_AT% then refuse('invalid_input', 'due kind is out of range; use 0 to 2 index=' .. index) end
-  if kind == 1 then
+  if kind == %DUE_AFTER% then
     local soon = S.now + given
     if soon < 9007199254740992 then return u8(soon), false, soon end -- that far sums are exact
     local due8 = given < DUE_MAX and plus(S.now, given8)
@@ -30,7 +30,7 @@ local function due_of(kind, given8, now8, index)
   return given8, false, given
 end
 
-function Enqueue.pending(r) return r.c[HELD] + r.c[SCHEDULED] + r.c[READY] end
+function Enqueue.pending(r) return r.counts[HELD] + r.counts[SCHEDULED] + r.counts[READY] end
 
 -- The first jobs of a lane in order, at most k.
 local function first_of(r, lane, k)
@@ -48,7 +48,7 @@ local function first_of(r, lane, k)
       found[i] = {'\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%), ids[i]}
     end
   end
-  if (r.X[lane] or 0) > 0 then
+  if (r.in_overflow[lane] or 0) > 0 then
     for _, member in ipairs(call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, k - 1)) do
       local group = Group.of_place(member)
       found[#found + 1] = {sub(member, 1, 21), group and Group.candidate(r, group, lane) or sub(member, 23)}
@@ -128,12 +128,12 @@ local function store(j, late, follows, sent)
   if past then names = past.w end
   if not past or past.st == HELD and not is_in_hold(past) then names = Enqueue.names_left(j.id, names) end
   if waits or follows or names and #names > 0 then
-    j.tag, j.ext.fo, j.ext.w = 3, follows, names
+    j.tag, j.ext.fo, j.ext.w = %TAG_HELD%, follows, names
   end
   note(r, 1, 1)
   if past then
     import(j, past, waits, names)
-    if follows then j.tag, j.ext.fo = 3, follows end
+    if follows then j.tag, j.ext.fo = %TAG_HELD%, follows end
     if j.tag > %TAG_HELD% then
       if sent then Flow.settled(j, j.tag) end
       return Settled.keep(j, j.ext.fi)
@@ -154,7 +154,7 @@ local function store(j, late, follows, sent)
   else
     local kind = j.tag == %TAG_PLAIN% and 1 or o.uh == 0 and 0 or %CHUNK_EXT%
     Line.push(r, j.prio, {j.id}, kind, {j.size})
-    r.c[READY] = r.c[READY] + 1
+    r.counts[READY] = r.counts[READY] + 1
     changed(j.id, j.q, READY)
   end
   if Settled.expire_if_late(j) then return end

@@ -24,7 +24,7 @@ end
 -- Jobs of a list before one: chunks are in order, those pushed before. Where there are stale
 -- entries each is looked at; behind too many of them it is at most as many as the list has.
 local function listed_before(r, lane, id)
-  local key, live, examines = S.base .. ':r:' .. lane .. ':' .. r.name, r.L[lane], (r.T[lane] or 0) > 0
+  local key, live, examines = S.base .. ':r:' .. lane .. ':' .. r.name, r.in_lists[lane], (r.stale[lane] or 0) > 0
   local n, start = 0, 0
   repeat
     local chunks = call('LRANGE', key, start, start + 9)
@@ -54,7 +54,7 @@ local function ahead_of(r, j)
   local ahead, key = r.flags >= %ROW_SHARED% and Share.ahead(r, j, own) or 0, '\1' .. Job.key(j)
   local elsewhere = j.opts.g or j.opts.sh
   for lane = own >= 10 and 10 or 0, own do
-    local listed, overflow = r.L[lane] or 0, r.X[lane] or 0
+    local listed, overflow = r.in_lists[lane] or 0, r.in_overflow[lane] or 0
     if lane < own then
       ahead = ahead + overflow + (lane < 10 and listed or 0)
     elseif overflow > 0 and not elsewhere then
@@ -62,7 +62,7 @@ local function ahead_of(r, j)
     end
     if ahead >= AHEAD_MAX then return AHEAD_MAX end
   end
-  if own < 10 and (r.L[own] or 0) > 0 and not elsewhere then ahead = ahead + listed_before(r, own, j.id) end
+  if own < 10 and (r.in_lists[own] or 0) > 0 and not elsewhere then ahead = ahead + listed_before(r, own, j.id) end
   return floor(min(ahead, AHEAD_MAX))
 end
 

@@ -3,7 +3,7 @@ do
 
 -- Reads an extend before anything is changed.
 local function read_extends(blob)
-  local count, at, leases = unp('>I2', blob, 9), 11, {}
+  local count, at, leases = unp('>I2', blob, %LEASES_COUNT_AT%), %LEASES_AT%, {}
   Check.count(count)
   for k = 1, count do
     local p = {notes = {}}
@@ -81,7 +81,7 @@ end
 -- jobs. Reply: now 8, per lease 0, or 1 | deadline 8 | lost | cancel.
 function Lease.extend_call(base, blob)
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
-  Shard.open(base, sub(blob, 1, 8), nil, nil, nil, Shard.LEASES)
+  Shard.open(base, sub(blob, %CALL_INSTANCE%), nil, nil, nil, Shard.LEASES)
   Sweep.run()
   local reply = Lease.extend(blob)
   Shard.commit()

@@ -263,17 +263,18 @@ local function recount(row, map)
   return {c = counts, di = slice(differ, 1, 10), nx = nx, f = status(row)}
 end
 
--- What is asked of a flow: 0 how it stands, 1 seal, 2 let a step wait for more, 3 cancel, 4 retry,
--- 5 steps by number, 6 steps by their jobs' ids, 7 edges, 8 recount, 9 restore.
-local CHANGES = {seal, wait_more, cancel}
-local READS = {[4] = retry, [5] = read_steps, [6] = function(_, map) return {sl = steps_of(map.t)} end, [7] = read_edges, [8] = recount}
+-- What is asked of a flow: what changes it and is answered by how it then stands, and what has an
+-- answer of its own.
+local CHANGES = {[%FLOW_SEAL%] = seal, [%FLOW_WAIT_MORE%] = wait_more, [%FLOW_CANCEL%] = cancel}
+local READS = {[%FLOW_RETRY%] = retry, [%FLOW_STEPS%] = read_steps, [%FLOW_STEPS_OF%] = function(_, map) return {sl = steps_of(map.t)} end,
+  [%FLOW_EDGES%] = read_edges, [%FLOW_RECOUNT%] = recount}
 
 function Flow.act(map)
   local row = Flow.row(map.na)
-  if map.fa == 9 then
+  if map.fa == %FLOW_RESTORE% then
     restore(row, map)
   elseif not row then
-    if map.fa == 0 then return {} end
+    if map.fa == %FLOW_READ% then return {} end
     refused('not_found', 'there is no such flow; `flows list` shows all', map.na)
   end
   if READS[map.fa] then return READS[map.fa](row, map) end

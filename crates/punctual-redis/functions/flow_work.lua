@@ -427,7 +427,7 @@ function Flow.release_all(ids)
         lists[#lists + 1], of[place] = list, list
       end
       local n = list.n + 1
-      local now_is = '\%TAG_WAITING%' .. sub(raw, %REC_STAMP%) .. (due > S.now and sub(raw, %REC_DUE%) or now8) .. sub(raw, 20, 31) .. '\0\0\0\1\128' .. sub(raw, from)
+      local now_is = '\%TAG_WAITING%' .. sub(raw, %REC_STAMP%) .. (due > S.now and sub(raw, %REC_DUE%) or now8) .. sub(raw, %REC_TAIL%) .. '%REC_NO_EXT%' .. sub(raw, from)
       list.n, list.ids[n], list.raws[n], list.dues[n], list.sizes[n], list.examined[n] = n, id, now_is, max(due, S.now), #now_is, o.uh == 0
       list.held[n] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
       if o.uh == 0 then list.kind = 0 end
@@ -441,12 +441,12 @@ function Flow.release_all(ids)
   for _, list in ipairs(lists) do
     local r, n = list.r, list.n
     call_many('ZREM', S.base .. ':h:' .. r.name, list.held)
-    r.c[HELD], r.rest = r.c[HELD] - n, nil
+    r.counts[HELD], r.rest = r.counts[HELD] - n, nil
     if list.later then
       Due.add_many(r, list.dues, list.ids, list.raws, nil, list.examined)
     else
       Line.push(r, list.prio, list.ids, list.kind, list.sizes)
-      r.c[READY] = r.c[READY] + n
+      r.counts[READY] = r.counts[READY] + n
     end
   end
 end

@@ -93,7 +93,7 @@ end
 
 local function slots_left(r, g)
   if g.most == 0 then return math.huge end
-  return max(0, g.most - r.c[ACTIVE] - g.taken)
+  return max(0, g.most - r.counts[ACTIVE] - g.taken)
 end
 
 -- When a rate that is used up lets the next job start; nil if one may now.
@@ -251,8 +251,8 @@ end
 
 -- Whether jobs of a queue are ready, suspects aside or not.
 local function has_ready(r, suspects)
-  for _, n in pairs(r.L) do if n > 0 then return true end end
-  for lane, n in pairs(r.X) do if n > 0 and (lane < 10 or suspects) then return true end end
+  for _, n in pairs(r.in_lists) do if n > 0 then return true end end
+  for lane, n in pairs(r.in_overflow) do if n > 0 and (lane < 10 or suspects) then return true end end
   return r.flags >= %ROW_SHARED% and Share.ready(r, 0, suspects and 19 or 9) > 0
 end
 
@@ -331,7 +331,7 @@ function Gate.why(r, out)
   local g = Gate.of(r)
   local at = opens_at(g)
   if at then out[#out + 1] = {17, {g.kind - 1, g.starts, g.per, g.burst}, u8(at)} end
-  if slots_left(r, g) == 0 then out[#out + 1] = {16, g.most, r.c[ACTIVE]} end
+  if slots_left(r, g) == 0 then out[#out + 1] = {16, g.most, r.counts[ACTIVE]} end
 end
 
 -- How the limits stand, for statistics: concurrency, rate, what is closed (0 nothing, 1

@@ -354,7 +354,7 @@ local function join_line(r, row)
     if is_of(j, r, row.group) then member = line_member(j) end
   end
   if member then return gather(line_key(r), member, true) end
-  r.c[READY], S.lost = max(0, r.c[READY] - 1), true -- another client deleted its record
+  r.counts[READY], S.lost = max(0, r.counts[READY] - 1), true -- another client deleted its record
   leave_place(row, line)
   row.lines[prio] = nil
 end
@@ -400,7 +400,7 @@ local function line_up_new(r, ids, raws, groups)
   end
   for lane, members in pairs(to) do Line.places_taken(r, lane, members) end
   call_many('HSET', key, kv)
-  r.c[READY] = r.c[READY] + n
+  r.counts[READY] = r.counts[READY] + n
   return true
 end
 
@@ -429,7 +429,7 @@ function Group.line_up(r, ids, raws, groups, shares)
     end
     changes(row)
   end
-  r.c[READY] = r.c[READY] + #ids
+  r.counts[READY] = r.counts[READY] + #ids
 end
 
 local function is_alone(row, prio, id) return row.alone == prio and row.lines[prio].ids[1] == id end

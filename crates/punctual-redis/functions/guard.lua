@@ -29,7 +29,7 @@ function Settle.cancel(bytes)
   local length = byte(bytes)
   local holder = Unique.holder(sub(bytes, 2, 1 + length), sub(bytes, 2 + length))
   if not holder then return false end
-  Edit.one(holder.id, 0, {}, false)
+  Edit.one(holder.id, %EDIT_CANCEL%, {}, false)
   return true
 end
 
@@ -51,7 +51,7 @@ function Control.guarded(map)
   local version, known = version_of(map.na)
   if version ~= (map.ex or 0) then return {gc = 1, ve = version, v = known and sub(known, 9) or nil} end
   for _, effect in ipairs(map.ef) do -- a queue whose keys are not ours is refused before anything is changed
-    if effect[1] == 0 then Row.of(sub(effect[2], 39, 38 + byte(effect[2], 38))) end
+    if effect[1] == %EFFECT_JOB% then Row.of(sub(effect[2], 39, 38 + byte(effect[2], 38))) end
   end
   if map.v then
     M.version, M.rest = M.version + 1, nil

@@ -61,7 +61,7 @@ local function walk_set(key, cursor, out)
 end
 
 local function walk_held(r, cursor)
-  return walk_set(S.base .. ':h:' .. r.name, cursor, function() r.c[HELD], r.rest = max(0, r.c[HELD] - 1), nil end)
+  return walk_set(S.base .. ':h:' .. r.name, cursor, function() r.counts[HELD], r.rest = max(0, r.counts[HELD] - 1), nil end)
 end
 
 local function walk_later(r, cursor)

@@ -40,7 +40,7 @@ end
 -- get. Key: base. Argument: instance, map {t, x, any}. Reply: map {j, x, n, i}.
 function Inspect.get(base, blob)
   local map = Check.map('get', blob)
-  Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
+  Shard.open(base, sub(blob, %CALL_INSTANCE%), nil, true, map.any)
   local views, why = {}, {}
   for i, target in ipairs(map.t or {}) do
     views[i], why[i] = '', {}
@@ -148,9 +148,9 @@ local function ready_ids(r, cursor, limit)
       -- Part 2 * lane has list and overflow set merged, so that a line is in order; 2 * lane + 1
       -- the groups.
       local lane = floor(part / 2)
-      if part % 2 == 0 and ((r.L[lane] or 0) > 0 or (r.X[lane] or 0) > 0) then
+      if part % 2 == 0 and ((r.in_lists[lane] or 0) > 0 or (r.in_overflow[lane] or 0) > 0) then
         for _, one in ipairs(Inspect.lane(r, lane, after, want)) do put(one[2], one[1], one[3]) end
-      elseif part % 2 == 1 and (r.X[lane] or 0) > 0 then
+      elseif part % 2 == 1 and (r.in_overflow[lane] or 0) > 0 then
         for _, one in ipairs(alone_in_groups(r, lane, after, want)) do put(one[1], one[2]) end
       end
     elseif part == 40 then
@@ -192,7 +192,7 @@ end
 -- 21 bytes and the id; one without an id is the place of a group, behind which there may be more.
 function Inspect.lane(r, lane, after, limit)
   local found = {}
-  if lane < 10 and (r.L[lane] or 0) > 0 then
+  if lane < 10 and (r.in_lists[lane] or 0) > 0 then
     local key = S.base .. ':r:' .. lane .. ':' .. r.name
     local start = after and pack_before(key, after) or 0
     while #found < limit do
@@ -216,7 +216,7 @@ function Inspect.lane(r, lane, after, limit)
     end
   end
   local listed = #found
-  if (r.X[lane] or 0) > 0 then
+  if (r.in_overflow[lane] or 0) > 0 then
     local from = after and '(' .. (Group.of_place(after) and after or sub(after, 1, 21) .. 'J' .. sub(after, 22)) or '-'
     local members, k = call('ZRANGEBYLEX', S.base .. ':x:' .. lane .. ':' .. r.name, from, '+', 'LIMIT', 0, PLACES_MAX), 0
     for _, member in ipairs(members) do
@@ -398,7 +398,7 @@ function Inspect.list(base, blob)
   if map.by and map.by < 4 and not map.q or map.by == 1 and not map.s or (map.by == 2 or map.by == 3) and not map.k then
     refuse('invalid_input', 'list by state needs q and s, by unique or group key q and k')
   end
-  Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
+  Shard.open(base, sub(blob, %CALL_INSTANCE%), nil, true, map.any)
   local views, jobs, examined, cursor = {}, {}, 0, nil
   if not S.empty then
     jobs, examined, cursor = Inspect.find(map.by or 4, map.q, map.s, map.k, map.f or {}, map.cu, Inspect.limit(map.li or 100))

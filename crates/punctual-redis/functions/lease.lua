@@ -24,7 +24,7 @@ end
 
 -- The first queue of a lease's bytes.
 function Lease.queue_of(blob)
-  local q = sub(blob, 54, 53 + unp('>I2', blob, 52))
+  local q = sub(blob, %LEASE_NAME_AT%, %LEASE_HEAD_BYTES% + unp('>I2', blob, %LEASE_QUEUES_AT%))
   local nul = find(q, '\0', 1, true)
   return nul and sub(q, 1, nul - 1) or q
 end
@@ -92,13 +92,13 @@ function Lease.load(token)
     S.leases[token] = false
     return nil
   end
-  local p = {token = token, blob = blob, worker = sub(blob, 1, 16), lo = sub(blob, 33, 40), hi = sub(blob, 41, 48)}
+  local p = {token = token, blob = blob, worker = sub(blob, %LEASE_WORKER%), lo = sub(blob, %LEASE_FIRST_DUE%), hi = sub(blob, %LEASE_LAST_DUE%)}
   local flags, n, ql
-  p.started, p.lease_duration = unp('>I8I8', blob, 17)
-  flags, n, ql = unp('>BI2I2', blob, 49)
+  p.started, p.lease_duration = unp('>I8I8', blob, %LEASE_STARTED_AT%)
+  flags, n, ql = unp('>BI2I2', blob, %LEASE_FLAGS_AT%)
   if flags >= %LEASE_LATER% then refuse_later('a lease') end
   p.alone, p.plain, p.sent, p.n = %flags has LEASE_ALONE%, %flags has LEASE_PLAIN%, %flags has LEASE_SENT%, n
-  p.q, p.at = sub(blob, 54, 53 + ql), 54 + ql
+  p.q, p.at = sub(blob, %LEASE_NAME_AT%, %LEASE_HEAD_BYTES% + ql), %LEASE_NAME_AT% + ql
   p.runs = %flags has LEASE_BUNDLES% and sub(blob, p.at + 16 * n) or nil
   p.saved = changes and true
   p.map = changes and mp.unpack(changes) or nil
@@ -217,9 +217,9 @@ end
 
 -- Closes a lease of one queue that nothing was written to since it was opened, by its bytes.
 function Lease.close_plain(token, blob, q)
-  local n, at = unp('>I2', blob, 50), 54 + #q
-  Workers.holds(sub(blob, 1, 16), -n)
-  forget(token, sub(blob, 1, 16), q, n, n == 1 and sub(blob, at, at + 15), sub(blob, 33, 40), sub(blob, 41, 48))
+  local n, at = unp('>I2', blob, %LEASE_COUNT_AT%), %LEASE_NAME_AT% + #q
+  Workers.holds(sub(blob, %LEASE_WORKER%), -n)
+  forget(token, sub(blob, %LEASE_WORKER%), q, n, n == 1 and sub(blob, at, at + 15), sub(blob, %LEASE_FIRST_DUE%), sub(blob, %LEASE_LAST_DUE%))
 end
 
 -- A string of '0' and '1' with runs of places set to '1'.
@@ -340,7 +340,7 @@ end
 function Lease.first_end(rows)
   local first
   for _, r in ipairs(rows) do
-    if r.c[ACTIVE] > 0 then
+    if r.counts[ACTIVE] > 0 then
       local _, ends = first_of(r.name)
       if ends and (not first or ends < first) then first = ends end
     end
@@ -383,7 +383,7 @@ function Lease.look_up(jobs)
   for i = 1, #jobs do
     local j = jobs[i]
     local r = j.tag < %TAG_HELD% and j.due <= S.now and Row.find(j.q)
-    if r and r.c[ACTIVE] > 0 then fields[#fields + 1] = 'j' .. j.id end
+    if r and r.counts[ACTIVE] > 0 then fields[#fields + 1] = 'j' .. j.id end
   end
   if #fields > 0 then
     Lease.flush()
@@ -397,7 +397,7 @@ end
 -- The lease that holds a waiting job, and its place; nil if it is not active.
 function Lease.of(j)
   local r = Row.find(j.q)
-  if not r or r.c[ACTIVE] == 0 then return nil end
+  if not r or r.counts[ACTIVE] == 0 then return nil end
   Lease.flush()
   local own = S.own_leases
   local token = own and own[j.id]
@@ -461,7 +461,7 @@ end
 -- What becomes of a job whose lease ran out, and when that was.
 local function crash(j, p, ended)
   local e, r = j.ext, Row.of(j.q)
-  r.c[ACTIVE] = r.c[ACTIVE] - 1
+  r.counts[ACTIVE] = r.counts[ACTIVE] - 1
   if j.opts.sh then Share.freed(r, j.opts.sh) end
   if j.opts.li then Named.freed(r, j.opts.li, j.id) end
   e.a, e.s = (e.a or 0) + 1, p.started
@@ -526,7 +526,7 @@ function Lease.rescue(limit)
           S.lost = true
           if not find(p.q, '\0', 1, true) then
             local r = Row.of(p.q)
-            r.c[ACTIVE] = max(0, r.c[ACTIVE] - 1)
+            r.counts[ACTIVE] = max(0, r.counts[ACTIVE] - 1)
           end
         end
       end

@@ -63,7 +63,7 @@ function Line.push(r, lane, ids, kind, sizes, lo, hi)
     chunks[#chunks + 1] = head .. (from == last and ids[from] or concat(ids, '', from, last))
   end
   call_many('RPUSH', list_of(r, lane), chunks)
-  r.L[lane] = (r.L[lane] or 0) + n
+  r.in_lists[lane] = (r.in_lists[lane] or 0) + n
   notify(r)
 end
 
@@ -76,7 +76,7 @@ function Line.push_bundles(r, lane, bundles)
     n = n + bundle.n
   end
   call_many('RPUSH', list_of(r, lane), chunks)
-  r.L[lane] = (r.L[lane] or 0) + n
+  r.in_lists[lane] = (r.in_lists[lane] or 0) + n
   notify(r)
 end
 
@@ -91,41 +91,41 @@ end
 
 -- Jobs of a chunk of kind 3: number of the bundle, from, n, count.
 local function run_of(chunk)
-  local no, from, n, of = unp('>c1I2I2I2', chunk, 15)
-  return sub(chunk, 1, 10) .. no, from, n, of
+  local no, from, n, of = unp('>c1I2I2I2', chunk, %CHUNK_FROM%)
+  return sub(chunk, %CHUNK_STAMP%) .. no, from, n, of
 end
 
 -- A chunk with its ids in it.
 function Line.spelt(chunk)
   if byte(chunk, %CHUNK_KIND%) ~= %CHUNK_BUNDLE% then return chunk end
-  return sub(chunk, 1, 10) .. '\%CHUNK_IDS%' .. sub(chunk, 12, 14) .. Bundle.ids(run_of(chunk))
+  return sub(chunk, %CHUNK_STAMP%) .. '\%CHUNK_IDS%' .. sub(chunk, %CHUNK_SIZE%) .. Bundle.ids(run_of(chunk))
 end
 
 function Line.overflow_add(r, lane, member)
   call('ZADD', overflow_of(r, lane), 0, member)
-  r.X[lane] = (r.X[lane] or 0) + 1
+  r.in_overflow[lane] = (r.in_overflow[lane] or 0) + 1
   notify(r)
 end
 
 -- Places of groups go into a lane's overflow set, each behind a 0, or leave it.
 function Line.places_taken(r, lane, members)
-  r.X[lane] = (r.X[lane] or 0) + call_many('ZADD', overflow_of(r, lane), members)
+  r.in_overflow[lane] = (r.in_overflow[lane] or 0) + call_many('ZADD', overflow_of(r, lane), members)
   notify(r)
 end
 
 function Line.places_left(r, lane, members)
-  r.X[lane] = max(0, (r.X[lane] or 0) - call_many('ZREM', overflow_of(r, lane), members))
+  r.in_overflow[lane] = max(0, (r.in_overflow[lane] or 0) - call_many('ZREM', overflow_of(r, lane), members))
 end
 
 function Line.overflow_remove(r, lane, member)
-  if (r.X[lane] or 0) == 0 or call('ZREM', overflow_of(r, lane), member) == 0 then return false end
-  r.X[lane] = r.X[lane] - 1
+  if (r.in_overflow[lane] or 0) == 0 or call('ZREM', overflow_of(r, lane), member) == 0 then return false end
+  r.in_overflow[lane] = r.in_overflow[lane] - 1
   return true
 end
 
 -- Takes entries out that are there.
 function Line.overflow_remove_many(r, lane, members)
-  r.X[lane] = max(0, r.X[lane] - call_many('ZREM', overflow_of(r, lane), members))
+  r.in_overflow[lane] = max(0, r.in_overflow[lane] - call_many('ZREM', overflow_of(r, lane), members))
 end
 
 -- Puts jobs out of order in the set of a lane for which no crash speaks: ids and their records.
@@ -136,7 +136,7 @@ function Line.up_many(r, lane, ids, raws)
     items[2 * i - 1], items[2 * i] = '0', '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. 'J' .. ids[i]
   end
   call_many('ZADD', overflow_of(r, lane), items)
-  r.X[lane] = (r.X[lane] or 0) + #ids
+  r.in_overflow[lane] = (r.in_overflow[lane] or 0) + #ids
   notify(r)
 end
 
@@ -201,7 +201,7 @@ local function tidy(r, lane)
   if not one then return end
   local n, left, _, whole = count_of(one), Line.live(one)
   if #left == n then return end
-  r.T[lane] = max(0, r.T[lane] - (n - #left))
+  r.stale[lane] = max(0, r.stale[lane] - (n - #left))
   if #left > 0 and byte(one, %CHUNK_KIND%) == %CHUNK_BUNDLE% then Bundle.take_out(run_of(one)) end -- the chunk tells of no bundle any more
   call('LSET', key, at, #left > 0 and sub(whole, 1, ids_from(whole) - 1) .. concat(left) or '')
   if #left > 0 then return end
@@ -217,7 +217,7 @@ local function drop_stale(r, lane)
     local one = call('LINDEX', key, 0)
     if not one or #Line.live(one) > 0 then return end
     call('LPOP', key)
-    r.T[lane] = max(0, r.T[lane] - count_of(one))
+    r.stale[lane] = max(0, r.stale[lane] - count_of(one))
   end
 end
 
@@ -226,7 +226,7 @@ local function forget_list(r, lane)
   local key = list_of(r, lane)
   if S.open_chunks then S.open_chunks[key] = nil end
   call('DEL', key)
-  r.T[lane] = 0
+  r.stale[lane] = 0
 end
 
 -- Takes a ready job out of its lane or line. From a list it leaves a stale entry behind, and never
@@ -238,20 +238,20 @@ function Line.down(r, j)
   if j.opts.sh then return Share.down(r, j) end
   if Line.overflow_remove(r, lane_of(j), overflow_member(j)) then return end
   local lane = j.prio
-  r.L[lane], r.T[lane] = r.L[lane] - 1, (r.T[lane] or 0) + 1
+  r.in_lists[lane], r.stale[lane] = r.in_lists[lane] - 1, (r.stale[lane] or 0) + 1
   j.ext.l = 1
-  if r.L[lane] == 0 then
+  if r.in_lists[lane] == 0 then
     forget_list(r, lane)
-  elseif r.T[lane] > r.L[lane] + 1000 then -- stale entries do not outnumber live ones for long
+  elseif r.stale[lane] > r.in_lists[lane] + 1000 then -- stale entries do not outnumber live ones for long
     tidy(r, lane)
-  elseif r.T[lane] % CHUNK == 0 then
+  elseif r.stale[lane] % CHUNK == 0 then
     drop_stale(r, lane)
   end
 end
 
 -- The live ones among ids just taken off a list.
 local function sift(r, lane, ids, records, stamps)
-  local out_ids, out_records, out_stamps, k, stale = {}, {}, {}, 0, r.T[lane]
+  local out_ids, out_records, out_stamps, k, stale = {}, {}, {}, 0, r.stale[lane]
   for i = 1, #ids do
     if stale == 0 or Line.is_live(records[i], stamps[i]) then
       k = k + 1
@@ -260,7 +260,7 @@ local function sift(r, lane, ids, records, stamps)
       stale = stale - 1
     end
   end
-  r.T[lane] = stale
+  r.stale[lane] = stale
   return out_ids, out_records, out_stamps, k
 end
 
@@ -271,13 +271,13 @@ local function put_back(key, chunk, first, n)
   local all = count_of(chunk)
   n = n or all - first
   if n < all then
-    local head = sub(chunk, 1, 11) .. pack('>I3', floor(unp('>I3', chunk, 12) * n / all))
+    local head = sub(chunk, 1, %CHUNK_KIND%) .. pack('>I3', floor(unp('>I3', chunk, %CHUNK_SIZE_AT%) * n / all))
     if byte(chunk, %CHUNK_KIND%) == %CHUNK_BUNDLE% then
       local from, _, of = unp('>I2I2I2', chunk, 16)
-      chunk = head .. sub(chunk, 15, 15) .. pack('>I2I2I2', from + first, n, of)
+      chunk = head .. sub(chunk, %CHUNK_FROM%, %CHUNK_FROM%) .. pack('>I2I2I2', from + first, n, of)
     else
       local at = ids_from(chunk)
-      chunk = head .. sub(chunk, 15, at - 1) .. sub(chunk, at + 16 * first, at + 16 * (first + n) - 1)
+      chunk = head .. sub(chunk, %CHUNK_FROM%, at - 1) .. sub(chunk, at + 16 * first, at + 16 * (first + n) - 1)
     end
   end
   call('LPUSH', key, chunk)
@@ -306,7 +306,7 @@ local function take_chunks(r, lane, want, in_bundles)
   local key, pieces, k, gone = list_of(r, lane), {}, 0, 0
   local open = S.open_chunks and S.open_chunks[key]
   if open then S.open_chunks[key] = nil end
-  local most = (r.T[lane] or 0) > 0 and GONE_MAX or math.huge
+  local most = (r.stale[lane] or 0) > 0 and GONE_MAX or math.huge
   while k < want and gone < most do
     local found = open or call('LPOP', key, open and 1 or max(1, floor((want - k) / CHUNK)))
     if not found then break end
@@ -320,7 +320,7 @@ local function take_chunks(r, lane, want, in_bundles)
         if Bundle.take_out(no, from + first, n, of_n) then
           one = Line.spelt(one)
         else
-          r.T[lane], n = max(0, (r.T[lane] or 0) - n), 0
+          r.stale[lane], n = max(0, (r.stale[lane] or 0) - n), 0
         end
       end
       local take = min(n, want - k)
@@ -359,8 +359,8 @@ end
 -- whether all are as they were sent. Nothing if the jobs of a chunk must be read, or if these are
 -- more bytes: then, how many are not.
 function Line.take_unseen(r, lane, want, bytes, in_bundles)
-  local live = r.L[lane] or 0
-  if live == 0 or (r.T[lane] or 0) > 0 then return nil end
+  local live = r.in_lists[lane] or 0
+  if live == 0 or (r.stale[lane] or 0) > 0 then return nil end
   local key = list_of(r, lane)
   local pieces, k = take_chunks(r, lane, min(want, live), in_bundles)
   local size, lo, hi, ids, runs, may_expire, exts, sent, fit = 0, nil, nil, {}, nil, S.now >= M.expiry, false, true, 0
@@ -395,25 +395,25 @@ function Line.take_unseen(r, lane, want, bytes, in_bundles)
       ids[p] = sub(one, at, at + 16 * n - 1)
     end
   end
-  r.L[lane] = live - k
+  r.in_lists[lane] = live - k
   return #ids == 1 and ids[1] or concat(ids), k, size, lo, hi, runs, runs and #runs < #pieces, exts, exts and sent
 end
 
 -- Takes at most `want` live jobs off a lane's list: ids, records, the stamp of each, and how many.
 function Line.pop(r, lane, want)
-  local live = r.L[lane] or 0
-  if live == 0 and (r.T[lane] or 0) == 0 then return {}, {}, {}, 0 end
+  local live = r.in_lists[lane] or 0
+  if live == 0 and (r.stale[lane] or 0) == 0 then return {}, {}, {}, 0 end
   want = min(want, live)
-  if (r.T[lane] or 0) == 0 then
+  if (r.stale[lane] or 0) == 0 then
     local ids, stamps, k = take_ids(r, lane, want)
-    r.L[lane] = live - k
+    r.in_lists[lane] = live - k
     return ids, Job.raws(ids), stamps, k
   end
   local ids, records, stamps, k, examined = {}, {}, {}, 0, 0
   while k < want and examined < 2000 do
     local fresh, of, m, gone = take_ids(r, lane, want - k)
     if m + gone == 0 then
-      live, r.T[lane] = k, 0
+      live, r.stale[lane] = k, 0
       break
     end
     examined = examined + m + 10 * gone
@@ -423,8 +423,8 @@ function Line.pop(r, lane, want)
       ids[k], records[k], stamps[k] = f_ids[i], f_records[i], f_stamps[i]
     end
   end
-  r.L[lane] = live - k
-  if live == k and r.T[lane] > 0 then forget_list(r, lane) end
+  r.in_lists[lane] = live - k
+  if live == k and r.stale[lane] > 0 then forget_list(r, lane) end
   return ids, records, stamps, k
 end
 
@@ -453,22 +453,22 @@ function Line.unpop(r, lane, ids, stamps, from)
     local n = #one
     for a = 1, floor(n / 2) do one[a], one[n + 1 - a] = one[n + 1 - a], one[a] end
     call('LPUSH', key, stamp10 .. '\0\0\0\0' .. concat(one))
-    r.L[lane] = (r.L[lane] or 0) + n
+    r.in_lists[lane] = (r.in_lists[lane] or 0) + n
   end
 end
 
 -- Whether a claim at once could answer something.
 function Line.has_work(r, alone)
   if not r or flag(r, %ROW_PAUSED%) or r.flags >= %ROW_LIMITED% and Gate.is_closed(r) then return false end
-  for _, n in pairs(r.L) do if n > 0 then return true end end
-  for lane, n in pairs(r.X) do if n > 0 and (lane < 10 or alone) then return true end end
+  for _, n in pairs(r.in_lists) do if n > 0 then return true end end
+  for lane, n in pairs(r.in_overflow) do if n > 0 and (lane < 10 or alone) then return true end end
   if r.flags >= %ROW_SHARED% and Share.ready(r, 0, alone and 19 or 9) > 0 then return true end
   if r.flags >= %ROW_NAMED% and Named.has_open(r) then return true end
   return r.head > 0 and r.head <= S.now
 end
 
 function Line.has_suspects(r)
-  for lane, n in pairs(r.X) do
+  for lane, n in pairs(r.in_overflow) do
     if n > 0 and lane >= 10 then return r.flags < %ROW_LIMITED% or not Gate.is_closed(r) end
   end
   return r.flags >= %ROW_SHARED% and Share.ready(r, 10, 19) > 0 and not Gate.is_closed(r)

@@ -38,7 +38,7 @@ local function open(base, blob, q)
   local m = kept_shards[base]
   local r = m and m.rows[q]
   if not r or m.behind > 0 or r.flags % 4 > 1 or r.flags >= %ROW_LIMITED% or call('HGET', m.k.s, 'm') ~= m.raw then return nil end
-  local instance = sub(blob, 1, 8)
+  local instance = sub(blob, %CALL_INSTANCE%)
   if instance ~= m.instance and instance ~= BELOW then return nil end
   local now, head, next_ = clock(base), r.head, m.next
   if not next_ then
@@ -83,7 +83,7 @@ end
 -- Stores a job that is due later: its row.
 local function wait_for(m, r, now, id, record, due, manner)
   Records.add(m.k, now, id, record)
-  r.h[1] = r.h[1] + 1
+  r.minute_counts[1] = r.minute_counts[1] + 1
   Due.add_many(r, {due}, {id}, {record}, nil, {manner})
   if S.spread > 0 then S.spread = 0 end
   if S.lost then
@@ -95,10 +95,10 @@ end
 
 -- Stores a job that is due now at the end of its list: its row. `manner` is the kind of its chunk.
 local function line_up(m, r, now, now8, prio, id, record, manner)
-  local c = r.c
+  local c = r.counts
   call('RPUSH', Line.list_of(r, prio), now8 .. '\0\0' .. manner .. sub(size4(#record), 2) .. id)
   Records.add(m.k, now, id, record)
-  r.L[prio], c[READY], r.h[1] = (r.L[prio] or 0) + 1, c[READY] + 1, r.h[1] + 1
+  r.in_lists[prio], c[READY], r.minute_counts[1] = (r.in_lists[prio] or 0) + 1, c[READY] + 1, r.minute_counts[1] + 1
   if %r.flags has ROW_IDLE% then
     call('ZADD', S.wakeup, 0, '1')
     r.flags, r.short = r.flags - 1, now
@@ -111,22 +111,22 @@ local function may_store(s) return allows('HSET', s) and allows('ZADD', s) and a
 -- An enqueue of one job of which the functions look into the opts: a free key, an expiry or a
 -- retention.
 local function enqueue_examined(base, blob)
-  local size, kind, prio, sflags, ql = #blob, byte(blob, 32), byte(blob, 51, 53)
-  local kl = ql and byte(blob, 54 + ql)
+  local size, kind, prio, sflags, ql = #blob, byte(blob, %FIRST_DUE_KIND%), byte(blob, %FIRST_PRIORITY%, %FIRST_QUEUE_AT%)
+  local kl = ql and byte(blob, %FIRST_NAME_AT% + ql)
   local from = 55 + (ql or 0) + (kl or size)
-  if from > size or sflags ~= 3 or prio > 9 or kind > 2 or size >= WIDEST or sub(blob, 12, 15) ~= size4(size - 15) then return nil end
-  local q, id = sub(blob, 54, 53 + ql), sub(blob, 16, 31)
+  if from > size or sflags ~= 3 or prio > %PRIORITY_MAX% or kind > %DUE_AT% or size >= WIDEST or sub(blob, %FIRST_LENGTH%) ~= size4(size - 15) then return nil end
+  local q, id = sub(blob, %FIRST_NAME_AT%, %FIRST_QUEUE_AT% + ql), sub(blob, %FIRST_ID%)
   local m, r, now = open(base, blob, q)
-  if not m or r.flags >= 8 then return nil end
+  if not m or r.flags >= %ROW_BOUNDED% then return nil end
   if kl > 0 then Check.name('kind', sub(blob, from - kl, from - 1)) end
   local _, o, key, ex, group, flow, share = Check.opts(blob, from, size, true, 0)
   local at, field, k = ex and at8(ex), key and q .. '\0' .. key, m.k
   if group or share or o.li or o.w or o.uh or flow or at and at <= now or not Enqueue.goes_along(o) then return nil end
   if call('HGET', key_of(k.b, id), id) or field and call('HGET', k.u, field) or not may_store(k.s) then return nil end
   local now8 = u8(now)
-  local due8, late, due = Enqueue.due_of(kind, sub(blob, 33, 40), now8, 0)
+  local due8, late, due = Enqueue.due_of(kind, sub(blob, %FIRST_DUE%), now8, 0)
   if late or kind > 0 and due <= now then return nil end
-  local record = '\%TAG_WAITING%' .. now8 .. '\0\0' .. due8 .. sub(blob, 41, 52) .. '\0\0\0\1\128' .. sub(blob, 53)
+  local record = '\%TAG_WAITING%' .. now8 .. '\0\0' .. due8 .. sub(blob, %FIRST_TAIL%) .. '%REC_NO_EXT%' .. sub(blob, %FIRST_QUEUE_AT%)
   begin(base)
   if field then Records.set_short(k, k.u, now, {field, id}) end
   if at then
@@ -142,34 +142,34 @@ end
 -- An enqueue of one job: its answer. Due at once it is pushed to its list, else it waits for its
 -- due.
 function Lone.enqueue(base, blob)
-  local flags, high, low, kind = byte(blob, 9, 12)
+  local flags, high, low, kind = byte(blob, %ENQUEUE_FLAGS_AT%, %ENQUEUE_JOBS_AT%)
   if low ~= 1 or high > 0 then return nil end
   if flags == 0 then return enqueue_examined(base, blob) end
-  if flags ~= 2 or kind > 2 then return nil end
-  local size, prio, ql = #blob, byte(blob, 21, 22)
+  if flags ~= %ENQUEUE_UNIFORM% or kind > %DUE_AT% then return nil end
+  local size, prio, ql = #blob, byte(blob, %ENQUEUE_PRIORITY_AT%, %ENQUEUE_QUEUE_AT%)
   local at = 27 + (ql or size) -- of the id
   if at + 31 > size then return nil end
-  local q, id = sub(blob, 23, at - 5), sub(blob, at, at + 15)
+  local q, id = sub(blob, %ENQUEUE_NAME_AT%, at - 5), sub(blob, at, at + 15)
   local prio_, sflags, ql_ = byte(blob, at + 26, at + 28)
   local kl = byte(blob, at + 29 + ql)
   local from = at + 30 + ql + (kl or size)
-  if size - at >= WIDEST or sub(blob, at - 4, at - 1) ~= size4(size + 1 - at) or prio_ ~= prio or prio > 9 or sflags > 1 or from > size + 1 or sub(blob, at + 29, at + 28 + ql_) ~= q then return nil end
+  if size - at >= WIDEST or sub(blob, at - 4, at - 1) ~= size4(size + 1 - at) or prio_ ~= prio or prio > %PRIORITY_MAX% or sflags > 1 or from > size + 1 or sub(blob, at + 29, at + 28 + ql_) ~= q then return nil end
   local m, r, now = open(base, blob, q)
-  if not m or r.flags >= 8 then return nil end
+  if not m or r.flags >= %ROW_BOUNDED% then return nil end
   if kl > 0 then Check.name('kind', sub(blob, from - kl, from - 1)) end
   if sflags > 0 then Check.opts(blob, from, size, false, 0) end
   local k = m.k
   if call('HGET', key_of(k.b, id), id) then return nil end
   local now8, row = u8(now), nil
   if kind > 0 then
-    local due8, late, due = Enqueue.due_of(kind, sub(blob, 13, 20), now8, 0)
+    local due8, late, due = Enqueue.due_of(kind, sub(blob, %ENQUEUE_DUE%), now8, 0)
     if late or due <= now or not may_store(k.s) then return nil end
     begin(base)
-    row = wait_for(m, r, now, id, '\1' .. now8 .. '\0\0' .. due8 .. sub(blob, at + 16), due)
+    row = wait_for(m, r, now, id, '\%TAG_PLAIN%' .. now8 .. '\0\0' .. due8 .. sub(blob, at + 16), due)
   else
     if not allows('HSET', k.s) or %r.flags has ROW_IDLE% and not allows('ZADD', k.s) then return nil end
     begin(base)
-    row = line_up(m, r, now, now8, prio, id, '\1' .. now8 .. '\0\0' .. now8 .. sub(blob, at + 16), '\%CHUNK_IDS%')
+    row = line_up(m, r, now, now8, prio, id, '\%TAG_PLAIN%' .. now8 .. '\0\0' .. now8 .. sub(blob, at + 16), '\%CHUNK_IDS%')
   end
   close(base, m, r, now, now8, row)
   return now8 .. m.instance .. '\0'
@@ -178,7 +178,7 @@ end
 -- The only priority level that has ready jobs, and how many; nil if another one has some too, or a
 -- job needs a look.
 local function only_lane(r)
-  local X, L = r.X, r.L
+  local X, L = r.in_overflow, r.in_lists
   local one, n = next_of(X)
   while one do
     if n > 0 then return nil end
@@ -193,7 +193,7 @@ local function only_lane(r)
     end
     one, n = next_of(L, one)
   end
-  if lane and (r.T[lane] or 0) == 0 then return lane, live end
+  if lane and (r.stale[lane] or 0) == 0 then return lane, live end
 end
 
 -- When the claimer is to come again, whether another worker does, and what wakeup its queue needs.
@@ -223,7 +223,7 @@ local function head_of(bytes)
   local head = heads[bytes]
   if head == nil then
     local lease_duration, limit, max_bytes, flags, count = unp('>I8I2I4BB', bytes)
-    head = count == 1 and flags % 4 == 0 and %flags has CLAIM_READS% and not (%flags has CLAIM_SUSPECTS%) and limit > 0 and limit <= 1000 and lease_duration >= 1000
+    head = count == 1 and flags % 4 == 0 and %flags has CLAIM_READS% and not (%flags has CLAIM_SUSPECTS%) and limit > 0 and limit <= %BATCH_ITEMS_MAX% and lease_duration >= 1000
       and lease_duration <= 86400e6 and {lease_duration, limit, max_bytes, flags, sub(bytes, 1, 8), sub(bytes, 9, 10)}
     if head_count > SIZES then heads, head_count = {}, 0 end
     heads[bytes], head_count = head, head_count + 1
@@ -234,10 +234,10 @@ end
 -- A claim that is to have one job, which needs no look: its answer.
 function Lone.claim(base, blob)
   local size = #blob
-  local head, ql = size > 50 and head_of(sub(blob, 33, 48)), byte(blob, 49)
+  local head, ql = size > %CLAIM_NAME_AT% and head_of(sub(blob, %CLAIM_HEAD%)), byte(blob, %CLAIM_QUEUE_AT%)
   if not head or size - ql > 1000 then return nil end
-  local lease_duration, limit, max_bytes, flags, at = head[1], head[2], head[3], head[4], 50 + ql
-  local q = sub(blob, 50, at - 1)
+  local lease_duration, limit, max_bytes, flags, at = head[1], head[2], head[3], head[4], %CLAIM_NAME_AT% + ql
+  local q = sub(blob, %CLAIM_NAME_AT%, at - 1)
   local r, m, now = known(base, q), nil, nil
   local lane, live
   if r then lane, live = only_lane(r) end
@@ -248,15 +248,15 @@ function Lone.claim(base, blob)
   end
   m, r, now = open(base, blob, q)
   if not m then return nil end
-  local k, worker, nonce = m.k, sub(blob, 17, 32), sub(blob, 9, 16)
+  local k, worker, nonce = m.k, sub(blob, %CLAIM_WORKER%), sub(blob, %CLAIM_NONCE%)
   local known_as, s, pg, w = 'n' .. worker .. nonce, k.s, k.pg, m.workers and m.workers[worker]
   if not w or call('HGET', pg, known_as) or not (allows('HSET', s) and allows('ZADD', s) and allows('LPUSH', s)) then return nil end
   local list = Line.list_of(r, lane)
   local chunk = call('LPOP', list)
   if not chunk then return nil end
-  local of, b1, b2, b3 = byte(chunk, 11, 14)
+  local of, b1, b2, b3 = byte(chunk, %CHUNK_KIND%, 14)
   local moved, exts = of == %CHUNK_MOVED% or of == %CHUNK_EXT_MOVED% or of == %CHUNK_SENT_MOVED%, of >= %CHUNK_EXT%
-  local from = moved and 31 or 15
+  local from = moved and %CHUNK_MOVED_FROM% or %CHUNK_FROM%
   local id, ids = sub(chunk, from, from + 15), (#chunk - from + 1) / 16
   local bytes = (b1 * 65536 + b2 * 256 + b3) / ids
   local fits = of > 0 and of ~= %CHUNK_BUNDLE% and bytes <= max_bytes
@@ -270,19 +270,19 @@ function Lone.claim(base, blob)
   end
   begin(base)
   if ids > 1 then Line.put_back(list, chunk, 1) end
-  local now8, deadline, c, h = u8(now), now + lease_duration, r.c, r.h
+  local now8, deadline, c, h = u8(now), now + lease_duration, r.counts, r.minute_counts
   local was_active, deadline8, fence = c[ACTIVE] > 0, u8(deadline), now
   if m.fence >= now then fence = m.fence + 1 end
   m.fence = fence
   local token = (fence == now and now8 or u8(fence)) .. nonce
-  local first8 = sub(chunk, 1, 8)
-  local range = moved and sub(chunk, 15, 30) or first8 .. first8
-  call('HSET', pg, token, worker .. now8 .. head[5] .. range .. (exts and EXAMINED or PLAIN) .. sub(blob, 49, at - 1) .. id, known_as, token, 'j' .. id, token)
+  local first8 = sub(chunk, %CHUNK_TIME%)
+  local range = moved and sub(chunk, %CHUNK_DUES%) or first8 .. first8
+  call('HSET', pg, token, worker .. now8 .. head[5] .. range .. (exts and EXAMINED or PLAIN) .. sub(blob, %CLAIM_QUEUE_AT%, at - 1) .. id, known_as, token, 'j' .. id, token)
   call('ZADD', S.ends, fmt('%d', deadline), token)
   if r.first_end == 0 or deadline < r.first_end then Lease.schedule(r, deadline) end
   if deadline < m.ends then m.ends, m.rest = deadline, nil end
   if m.lease_duration == 0 or lease_duration < m.lease_duration then m.lease_duration, m.rest = lease_duration, nil end
-  r.L[lane], c[READY], c[ACTIVE], h[2] = live - 1, c[READY] - 1, c[ACTIVE] + 1, h[2] + 1
+  r.in_lists[lane], c[READY], c[ACTIVE], h[2] = live - 1, c[READY] - 1, c[ACTIVE] + 1, h[2] + 1
   local wake8, another, wake = now8, false, nil
   if live > 1 then
     if r.leader == worker then r.leader_wake = 0 end
@@ -294,7 +294,7 @@ function Lone.claim(base, blob)
   local row = r.notify and close_row(r, now) or write_row(r, now)
   w.seen8, w.limit2, w.held, w.record = now8, head[6], w.held + 1, sub(blob, at)
   close(base, m, r, now, now8, row, worker, w)
-  flags = (unseen and 2 or 0) + (another and 4 or 0)
+  flags = (unseen and %CLAIMED_UNSEEN% or 0) + (another and %CLAIMED_ANOTHER% or 0)
   if unseen then return now8 .. wake8 .. char(flags, 1) .. token .. deadline8 .. now8 .. '\0\1' .. id end
   return now8 .. wake8 .. char(flags, 1) .. token .. deadline8 .. now8 .. '\0\1' .. id .. size4(#record) .. record
 end
@@ -306,7 +306,7 @@ local function ends_of(k, q, id)
   local raw = call('HGET', key_of(k.b, id), id)
   local tag = raw and byte(raw)
   if tag == %TAG_PLAIN% then return sub(raw, %REC_CORE%) end
-  if tag ~= %TAG_WAITING% or sub(raw, 32, 36) ~= '\0\0\0\1\128' then return nil end
+  if tag ~= %TAG_WAITING% or sub(raw, %REC_BODY%, %REC_EXT%) ~= '%REC_NO_EXT%' then return nil end
   local _, o, key, ex, group, of, _, _, flow, share = Job.parts(raw)
   if group or share or o.li or o.rn or o.rm or flow or of ~= q then return nil end
   local field = key and q .. '\0' .. key
@@ -315,17 +315,17 @@ local function ends_of(k, q, id)
 end
 
 -- Form 5, of a first attempt, for one job.
-local ALONE_COMPLETED = '\5\0\0\0\1\0\1'
+local ALONE_COMPLETED = '\%FORM_CORES_KINDS%\0\0\0\1\0\1'
 
 -- A settle of one job that was claimed alone and completed: its answer; else nil, and the lease if
 -- it was read.
 function Lone.settle(base, blob)
   local m, size = kept_shards[base], #blob
   if not m or size < 70 or size > 500 then return nil end
-  local late, token = byte(blob, 28), sub(blob, 11, 26)
-  local times = 29 + 6 * late
+  local late, token = byte(blob, %LEASES_LATE_AT% + 1), sub(blob, %LEASES_TOKEN%)
+  local times = %LEASES_LATE_AT% + 2 + 6 * late
   local run = byte(blob, times + 1)
-  if not run or sub(blob, 9, 10) ~= '\0\1' or sub(blob, 27, 27) ~= '\0' or sub(blob, times, times) ~= '\0' then return nil end
+  if not run or sub(blob, %LEASES_COUNT%) ~= '\0\1' or sub(blob, %LEASES_LATE_AT%, %LEASES_LATE_AT%) ~= '\0' or sub(blob, times, times) ~= '\0' then return nil end
   local at = times + 2 + 6 * run
   if at + 39 > size or sub(blob, at, at + 6) ~= ALONE_COMPLETED then return nil end
   local id, kinds, kl, kind = sub(blob, at + 7, at + 22), byte(blob, at + 39), 0, ''
@@ -340,14 +340,14 @@ function Lone.settle(base, blob)
   local k = m.k
   local pg, s = k.pg, k.s
   local lease = call('HGET', pg, token)
-  local ql = lease and byte(lease, 53)
-  local head = lease and sub(lease, 49, 52)
-  if not lease or head ~= PLAIN and head ~= EXAMINED or sub(lease, 54 + ql) ~= id or call('HGET', pg, '~' .. token) then return nil, lease end
-  local q = sub(lease, 54, 53 + ql)
+  local ql = lease and byte(lease, %LEASE_HEAD_BYTES%)
+  local head = lease and sub(lease, %LEASE_FLAGS_COUNT%)
+  if not lease or head ~= PLAIN and head ~= EXAMINED or sub(lease, %LEASE_NAME_AT% + ql) ~= id or call('HGET', pg, '~' .. token) then return nil, lease end
+  local q = sub(lease, %LEASE_NAME_AT%, %LEASE_HEAD_BYTES% + ql)
   local m_, r, now = open(base, blob, q)
   if not m_ or m.watch >= now or m.tombstones + %TOMB_BYTES% > S.limits.tombstone_bytes then return nil, lease end
   if kind == q then kind = '' end
-  local worker = sub(lease, 1, 16)
+  local worker = sub(lease, %LEASE_WORKER%)
   local w = m.workers and m.workers[worker]
   if not w or w.held == 0 then return nil, lease end
   local timed, core, field, ex = late + run > 0, nil, nil, nil
@@ -355,10 +355,10 @@ function Lone.settle(base, blob)
   if not core then return nil, lease end
   if not (allows('RPUSH', s) and allows('HDEL', s) and allows('ZREM', s) and allows('APPEND', s)) then return nil, lease end
   begin(base)
-  local now8, c, h = u8(now), r.c, r.h
+  local now8, c, h = u8(now), r.counts, r.minute_counts
   if field then call('HDEL', k.u, field) end
   if ex then call('ZREM', k.xp, id) end
-  call('HSET', key_of(k.b, id), id, '\7' .. core .. '\4' .. now8 .. '\0\0\0\1' .. sub(token, 1, 12))
+  call('HSET', key_of(k.b, id), id, '\%TAG_TOMBSTONE%' .. core .. '\%TAG_COMPLETED%' .. now8 .. '\0\0\0\1' .. sub(token, 1, 12))
   call('RPUSH', k.mp, now8 .. id)
   call('HDEL', pg, token, 'n' .. worker .. sub(token, 9), 'j' .. id)
   call('ZREM', S.ends, token)
@@ -366,7 +366,7 @@ function Lone.settle(base, blob)
   m.tombstones = m.tombstones + %TOMB_BYTES%
   if now + WINDOW + 1e6 < m.tombstone then m.tombstone, m.rest = now + WINDOW + 1e6, nil end
   c[ACTIVE], h[3] = c[ACTIVE] - 1, h[3] + 1
-  if timed then Stats.gather(q, blob, 27, times) end
+  if timed then Stats.gather(q, blob, %LEASES_LATE_AT%, times) end
   w.held = w.held - 1
   close(base, m, r, now, now8, write_row(r, now), worker, w)
   return now8 .. '\0'

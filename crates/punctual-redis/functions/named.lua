@@ -75,7 +75,7 @@ function Named.line_up(r, ids, raws, groups, shares)
       local k = #shared[1] + 1
       shared[1][k], shared[2][k], shared[3][k] = id, raw, share
     else
-      r.c[READY] = r.c[READY] + 1
+      r.counts[READY] = r.counts[READY] + 1
       local members = lanes[lane] or {}
       if limit then
         Named.keep_back(r, limit, lane, place)

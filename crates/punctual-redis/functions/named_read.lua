@@ -78,7 +78,7 @@ function Named.heal(r, cursor, step)
       local nul = find(member, '\0', 1, true)
       Named.leave(r, sub(member, 1, nul - 1), byte(member, nul + 1), sub(member, nul + 2))
       Named.count(r, -1)
-      r.c[READY], gone = max(0, r.c[READY] - 1), gone + 1
+      r.counts[READY], gone = max(0, r.counts[READY] - 1), gone + 1
     end
   end
   Named.flush()
@@ -91,7 +91,7 @@ local function recount()
   for _, q in ipairs(call('ZRANGE', S.k.e, 0, -1)) do
     local r = Row.find(q)
     if r and flag(r, %ROW_NAMED%) then
-      n = n + r.c[ACTIVE]
+      n = n + r.counts[ACTIVE]
       if n > RECOUNTED then return nil end
       for _, token in ipairs(Lease.tokens_of(q)) do
         local p = Lease.load(token)

@@ -88,7 +88,7 @@ function Named.close(r)
   local of = r.named
   if not of.changed then return end
   of.changed = nil
-  if of.jobs == 0 and of.kept == 0 or r.c[READY] == 0 and r.c[ACTIVE] == 0 then
+  if of.jobs == 0 and of.kept == 0 or r.counts[READY] == 0 and r.counts[ACTIVE] == 0 then
     set_flag(r, %ROW_NAMED%, false)
     call('HDEL', S.k.s, 'j' .. r.name)
     r.named = nil

@@ -19,7 +19,7 @@ local LEASE, LEASE_BYTES = 100, 1048576
 function Outbox.post(token, target, kind, bytes)
   S.posted = (S.posted or 0) + 1
   local id = u8(S.now) .. S.sub .. pack('>I2', S.posted) .. sub(token, 9, 12)
-  if (kind == ENQUEUE or kind == BOUNDED) and byte(bytes, 17) == 1 then -- the delay counts from here and now
+  if (kind == ENQUEUE or kind == BOUNDED) and byte(bytes, 17) == %DUE_AFTER% then -- the delay counts from here and now
     bytes = sub(bytes, 1, 16) .. '\%DUE_AT%' .. Enqueue.due_of(%DUE_AFTER%, sub(bytes, 18, 25), u8(S.now), 0) .. sub(bytes, 26)
   end
   call('HSET', S.base .. ':o', id, char(kind, #target) .. target .. bytes)
@@ -76,7 +76,7 @@ end
 -- li}. Reply: map {e, old, n, i}.
 function Outbox.call(base, blob)
   local map = Check.map('outbox', blob)
-  Shard.open(base, sub(blob, 1, 8))
+  Shard.open(base, sub(blob, %CALL_INSTANCE%))
   local settled_for = {}
   if map.st then
     for _, raw in ipairs(get_many(base .. ':o', map.st)) do
@@ -118,7 +118,7 @@ function Outbox.deliver(base, blob)
   local map = Check.map('deliver', blob)
   Check.shard(map.f)
   if not map.t or not map.e then refuse('invalid_input', 'deliver names no source, instant or effects') end
-  Shard.open(base, sub(blob, 1, 8))
+  Shard.open(base, sub(blob, %CALL_INSTANCE%))
   for i, one in ipairs(map.e) do
     if type(one[1]) ~= 'string' or #one[1] ~= 16 or type(one[3]) ~= 'string' or not CHECKS[one[2]] then
       refuse('invalid_input', 'an effect is cut short index=' .. i - 1)

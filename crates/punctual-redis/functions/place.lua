@@ -8,7 +8,7 @@ function Place.put(j)
   local r = Row.of(j.q)
   if j.tag == %TAG_HELD% then
     call('ZADD', held_set(r), 0, Job.seq(j) .. j.id)
-    r.c[HELD], r.rest = r.c[HELD] + 1, nil
+    r.counts[HELD], r.rest = r.counts[HELD] + 1, nil
     if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, true) end
     changed(j.id, j.q, HELD)
   elseif j.due > S.now then
@@ -17,7 +17,7 @@ function Place.put(j)
     changed(j.id, j.q, SCHEDULED)
   else
     Line.up(r, j)
-    r.c[READY] = r.c[READY] + 1
+    r.counts[READY] = r.counts[READY] + 1
     changed(j.id, j.q, READY)
   end
 end
@@ -27,13 +27,13 @@ function Place.out(j)
   local r = Row.of(j.q)
   if j.tag == %TAG_HELD% then
     call('ZREM', held_set(r), Job.seq(j) .. j.id)
-    r.c[HELD], r.rest = r.c[HELD] - 1, nil
+    r.counts[HELD], r.rest = r.counts[HELD] - 1, nil
     if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, false) end
   elseif Due.remove(r, j) then
     if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, false) end
   else -- a due job may not have been moved yet: where it lies decides
     Line.down(r, j)
-    r.c[READY] = r.c[READY] - 1
+    r.counts[READY] = r.counts[READY] - 1
   end
 end
 

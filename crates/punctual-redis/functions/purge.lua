@@ -29,7 +29,7 @@ local function cancel_plain(r, ids, records)
   local all = concat(ids)
   Ends.completed(r, all, n, Ends.kinds(all, n, records), CANCELLED)
   note(r, 6, n)
-  r.c[CANCELLED], r.b[CANCELLED], r.rest = r.c[CANCELLED] + n, r.b[CANCELLED] + bytes, nil
+  r.counts[CANCELLED], r.kept_bytes[CANCELLED], r.rest = r.counts[CANCELLED] + n, r.kept_bytes[CANCELLED] + bytes, nil
   Settled.bound_kept(bytes)
   Settled.forget_oldest(r, CANCELLED)
 end
@@ -51,7 +51,7 @@ end
 local function as_plain(raw, seen)
   local flags = byte(raw, %REC_FLAGS%)
   if byte(raw) == %TAG_PLAIN% and flags < 2 then return raw end
-  if byte(raw) ~= %TAG_WAITING% or sub(raw, %REC_BODY%, %REC_EXT%) ~= '\0\0\0\1\128' then return nil end -- its ext is not empty
+  if byte(raw) ~= %TAG_WAITING% or sub(raw, %REC_BODY%, %REC_EXT%) ~= '%REC_NO_EXT%' then return nil end -- its ext is not empty
   local queue = %REC_EXT% + 1
   if %flags has SPEC_OPTS% then
     local at = queue + 1 + byte(raw, queue)
@@ -87,7 +87,7 @@ local function is_later_run(j, began) return j.opts.sc and not below(j.enq8 .. j
 -- Cancels scheduled jobs of the hot window, the earliest first; cold ones come there when it is
 -- empty. How many were looked at, how many cancelled, and how many of the first ones stay.
 local function scheduled(r, want, each, began, stay)
-  if r.c[SCHEDULED] == 0 then return 0, 0, stay end
+  if r.counts[SCHEDULED] == 0 then return 0, 0, stay end
   local key = S.base .. ':n:' .. r.name
   local members = call('ZRANGE', key, stay, stay + want - 1)
   while #members == 0 and r.cold > 0 and S.spread < 500 do
@@ -118,7 +118,7 @@ local function scheduled(r, want, each, began, stay)
     for _, id in ipairs(ids) do if not Job.raw(id) then out[#out + 1] = of[id] end end
   end
   local removed = call_many('ZREM', key, out)
-  r.c[SCHEDULED], r.rest = max(0, r.c[SCHEDULED] - removed), nil
+  r.counts[SCHEDULED], r.rest = max(0, r.counts[SCHEDULED] - removed), nil
   if #plain > 0 then cancel_plain(r, plain, raws) end
   Due.refresh(r)
   return examined, matched, stay
@@ -127,7 +127,7 @@ end
 -- Cancels jobs of the lists of a queue, lane by lane.
 local function listed(r, want, each)
   for lane = 0, 9 do
-    if (r.L[lane] or 0) > 0 then
+    if (r.in_lists[lane] or 0) > 0 then
       local ids, records, stamps, n = Line.pop(r, lane, want)
       local plain, raws, others, gone = apart(ids, records)
       local at = 0
@@ -136,7 +136,7 @@ local function listed(r, want, each)
           at = at + 1
         else
           local j = Job.load(others[i])
-          r.c[READY], j.ext.cd = r.c[READY] - 1, 3
+          r.counts[READY], j.ext.cd = r.counts[READY] - 1, 3
           Settled.as(j, CANCELLED)
         end
       end
@@ -147,7 +147,7 @@ local function listed(r, want, each)
         Line.unpop(r, lane, back, of, 1)
       end
       if gone > 0 then S.lost = true end
-      r.c[READY] = max(0, r.c[READY] - #plain - gone)
+      r.counts[READY] = max(0, r.counts[READY] - #plain - gone)
       if #plain > 0 then cancel_plain(r, plain, raws) end
       if n > 0 then return n - at, n - at - gone end
     end

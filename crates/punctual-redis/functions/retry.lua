@@ -2,8 +2,8 @@
 -- And attempts of a lease that failed, together: a few commands for all of them.
 do
 
-local SPAN_MAX = %RETRY_SPAN_MAX_MS% -- 90 days
-local DEFAULT_RETRY = {1, %RETRY_BASE_MS%, %RETRY_FACTOR%, %RETRY_CAP_MS%, 1}
+local SPAN_MAX = %RETRY_SPAN_MAX_MS%
+local DEFAULT_RETRY = {%RETRY_EXPONENTIAL%, %RETRY_BASE_MS%, %RETRY_FACTOR%, %RETRY_CAP_MS%, 1}
 
 -- A Lehmer generator, state * 48271 + byte for each byte: of 22 bytes the sum of each times a
 -- power, which is exact, as each product has 39 bits.
@@ -28,7 +28,7 @@ local last_policy, last_nth, last_full, last_jitter = nil, nil, nil, nil -- most
 local function full_span(policy, nth)
   local kind, full, jitter = policy[1], 0, 0
   local first = min(policy[2], SPAN_MAX)
-  if kind == 1 then
+  if kind == %RETRY_EXPONENTIAL% then
     local factor, cap = policy[3], min(policy[4], SPAN_MAX)
     full, jitter = first, policy[5]
     for _ = 2, nth do
@@ -36,9 +36,9 @@ local function full_span(policy, nth)
       full = full * factor
     end
     full = floor(min(full, cap))
-  elseif kind == 2 then
+  elseif kind == %RETRY_FIXED% then
     full, jitter = first, policy[3]
-  elseif kind == 3 then
+  elseif kind == %RETRY_LINEAR% then
     full, jitter = min(first * nth, min(policy[3], SPAN_MAX)), policy[4]
   else
     full = min(policy[min(nth, #policy - 1) + 1], SPAN_MAX)
@@ -86,7 +86,7 @@ function Retry.together(p, items, raws, places, out)
     if place and raw and byte(raw) < %TAG_HELD% then
       local e, o, _, ex, group, q, _, at, _, share = Job.parts(raw)
       local failures, bare = (e.f or 0) + 1, next(e) == nil
-      local span = not group and not e.cr and (e.c or 0) == 0 and o.mc == nil and (e.a or 0) + 1 == s.attempt and failures < (o.ma or 20)
+      local span = not group and not e.cr and (e.c or 0) == 0 and o.mc == nil and (e.a or 0) + 1 == s.attempt and failures < (o.ma or %MAX_ATTEMPTS_DEFAULT%)
         and not (ex and e.ex == nil and at8(ex) <= S.now) and not e.ex and (s.span8 and 0 or Retry.span(o.rt, s.id, failures) * 1000)
       local due8 = span and (s.span8 and Enqueue.plus(S.now, s.span8) or u8(S.now + span))
       local due = due8 and unp('>I8', due8)
@@ -99,7 +99,7 @@ function Retry.together(p, items, raws, places, out)
         local first8 = e.rd or sub(raw, %REC_DUE%)
         local record
         if bare and before and s.error == last_error then
-          record = '\2' .. sub(raw, 2, 11) .. due8 .. sub(raw, 20, 31) .. before .. first8 .. behind .. sub(raw, at)
+          record = '\%TAG_WAITING%' .. sub(raw, %REC_STAMP%) .. due8 .. sub(raw, %REC_TAIL%) .. before .. first8 .. behind .. sub(raw, at)
         else
           local now_is = {}
           for name, value in pairs(e) do now_is[name] = value end
@@ -110,7 +110,7 @@ function Retry.together(p, items, raws, places, out)
             last_error, before, behind = s.error, around_due(now_is)
           end
           now_is.rd = first8
-          record = '\2' .. sub(raw, 2, 11) .. due8 .. sub(raw, 20, 31) .. with_length(now_is) .. sub(raw, at)
+          record = '\%TAG_WAITING%' .. sub(raw, %REC_STAMP%) .. due8 .. sub(raw, %REC_TAIL%) .. with_length(now_is) .. sub(raw, at)
         end
         local n, k = list.n + 1, 2 * list.n
         list.n, list.ids[n], list.dues[n], list.records[n], list.examined[n] = n, s.id, due, record, o.uh == 0 or e.l == 1 or share ~= nil or o.li ~= nil
@@ -126,7 +126,7 @@ function Retry.together(p, items, raws, places, out)
     local r = one.r
     for i = 1, one.n do Bundle.leave(one.ids[i]) end
     Records.set_many(one.kv)
-    r.c[ACTIVE] = r.c[ACTIVE] - one.n
+    r.counts[ACTIVE] = r.counts[ACTIVE] - one.n
     if one.shares[1] then Share.freed_many(r, one.shares) end
     if one.limits[1] then Named.freed_many(r, one.limits, one.limited) end
     note(r, 4, one.n)

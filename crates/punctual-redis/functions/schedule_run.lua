@@ -74,7 +74,7 @@ local function start(j, how, other)
   if how == 'starts' then
     if not other then Unique.take(j) end
     if not Schedule.gather_start(j) then Line.up(r, j) end
-    r.c[READY] = r.c[READY] + 1
+    r.counts[READY] = r.counts[READY] + 1
     changed(j.id, j.q, READY)
   elseif how == 'follows' then
     j.tag, j.ext.fo = %TAG_HELD%, other
@@ -253,27 +253,26 @@ local function backfill(one, at, job)
 end
 
 local ACTS = {
-  [0] = function(one) return one and {s = status(one)} or {} end,
-  function(one) return {r = {run_now(one)}} end,
-  function(one)
+  [%SCHEDULE_READ%] = function(one) return one and {s = status(one)} or {} end,
+  [%SCHEDULE_RUN%] = function(one) return {r = {run_now(one)}} end,
+  [%SCHEDULE_SKIP%] = function(one)
     local at = one.row.pending
     local j = at and Job.load(id_of(one.s, at))
     if not j then refuse('conflict', 'schedule has no run to come (schedule: ' .. Check.shown(one.name) .. ')') end
     Settled.cancel_waiting(j, Schedule.SKIPPED)
     return {s = status(one)}
   end,
-  function(one, map)
+  [%SCHEDULE_BACKFILL%] = function(one, map)
     local out, job = {}, without_key(one)
     for i = 1, #map.at - 7, 8 do out[#out + 1] = backfill(one, at8(map.at, i), job) end
     return {r = out}
   end,
 }
 
--- What is asked of a schedule: `ac` 0 how it stands, 1 a run now, 2 skip the next run, 3 runs of
--- the instants `at`.
+-- What is asked of a schedule.
 function Schedule.act(map)
   local one = Schedule.load(map.na)
-  if not one and map.ac > 0 then missing(map.na) end
+  if not one and map.ac > %SCHEDULE_READ% then missing(map.na) end
   return ACTS[map.ac](one, map)
 end
 

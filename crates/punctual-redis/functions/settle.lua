@@ -19,15 +19,15 @@ end
 
 -- Refuses an effect that could not be caused.
 local function check_effect(kind, bytes, index)
-  if kind == 0 then return Check.job(bytes, index) end
+  if kind == %EFFECT_JOB% then return Check.job(bytes, index) end
   if kind == %EFFECT_LINKED% then
     local _, job = read_linked(bytes, index)
     return Check.job(job, index)
   end
-  if kind == 1 or kind == 3 then return Check.clear(bytes, index) end
+  if kind == %EFFECT_CLEAR% or kind == %EFFECT_CLEAR_ANYWHERE% then return Check.clear(bytes, index) end
   if kind == %EFFECT_CANCEL% then return Check.cancel(bytes, index) end
   if kind == %EFFECT_SIGNAL% then return Check.signal(sub(bytes, 2), index) end
-  if kind ~= 2 then refuse('invalid_input', 'no such effect; use 0 to 6 index=' .. index) end
+  if kind ~= %EFFECT_POST% then refuse('invalid_input', 'no such effect; use 0 to 6 index=' .. index) end
   local length = byte(bytes) or 0
   Check.shard(sub(bytes, 2, 1 + length))
   Check.job(sub(bytes, 2 + length), index)
@@ -53,7 +53,7 @@ end
 
 -- Reads the call before anything is changed.
 local function read_leases(blob)
-  local count, at, leases, jobs, more, last_error = unp('>I2', blob, 9), 11, {}, 0, 0, nil
+  local count, at, leases, jobs, more, last_error = unp('>I2', blob, %LEASES_COUNT_AT%), %LEASES_AT%, {}, 0, 0, nil
   Check.count(count)
   for k = 1, count do
     local p = {token = sub(blob, at, at + 15), late = at + 16}
@@ -62,22 +62,22 @@ local function read_leases(blob)
     p.has_times = at > p.late + 4
     local form = unp('>B', blob, at)
     at = at + 1
-    if form > 6 then refuse('invalid_input', 'no such form of a settlement; use 1 to 6') end
-    if form == 1 or form >= 3 then -- 3, 5 and 6 have cores, 4 to 6 kinds, 6 keys
+    if form > %FORM_HOLDS% then refuse('invalid_input', 'no such form of a settlement; use 1 to 6') end
+    if form == %FORM_COMPLETED% or form >= %FORM_CORES% then
       p.attempt, p.n = unp('>I4I2', blob, at)
       local bytes = 16 * p.n
       p.ids = sub(blob, at + 6, at + 5 + bytes)
       at = at + 6 + bytes
-      if form == 3 or form >= 5 then
+      if form == %FORM_CORES% or form >= %FORM_CORES_KINDS% then
         p.cores = sub(blob, at, at + bytes - 1)
         at = at + bytes
       end
-      if form >= 4 then
+      if form >= %FORM_KINDS% then
         p.kinds, at = Ends.read_kinds(blob, at, p.n)
         if not at then error('kinds are of other jobs') end
       end
-      if form == 6 then p.expire, p.keys, at = read_holds(blob, at, p.n) end
-    elseif form ~= 2 then
+      if form == %FORM_HOLDS% then p.expire, p.keys, at = read_holds(blob, at, p.n) end
+    elseif form ~= %FORM_EACH% then
       refuse('invalid_input', 'no such form of a settlement; use 1 to 6')
     else
       p.n = unp('>I2', blob, at)
@@ -190,7 +190,7 @@ end
 -- kinds.
 local function completed_plain(p, ids, n, all, kinds)
   local r = Row.of(p.q)
-  r.c[ACTIVE] = r.c[ACTIVE] - n
+  r.counts[ACTIVE] = r.counts[ACTIVE] - n
   note(r, 3, n)
   Ends.completed(r, all, n, kinds)
   if M.watch >= S.now then
@@ -257,12 +257,12 @@ end
 -- queue may refuse its job.
 local function bring_about(token, effect, bounded)
   local kind, bytes = effect[1], effect[2]
-  if kind == 0 or kind == %EFFECT_LINKED% then
+  if kind == %EFFECT_JOB% or kind == %EFFECT_LINKED% then
     local sent
     if kind > 0 then sent, bytes = read_linked(bytes, 0) end
     local verdict, _, _, other = Enqueue.effect(bytes, sent, bounded)
     return char(verdict) .. (other or '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0')
-  elseif kind == 2 then
+  elseif kind == %EFFECT_POST% then
     local length = byte(bytes)
     return '\%VERDICT_POSTED%' .. Outbox.post(token, sub(bytes, 2, 1 + length), bounded and Outbox.BOUNDED or 0, sub(bytes, 2 + length))
   elseif kind == %EFFECT_CANCEL% then
@@ -274,7 +274,7 @@ local function bring_about(token, effect, bounded)
   end
   local id, name = sub(bytes, 1, 16), sub(bytes, 17)
   if Settle.clear(id, name) then return Settle.CLEARED end
-  if kind == 3 then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', 1, bytes) end
+  if kind == %EFFECT_CLEAR_ANYWHERE% then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', 1, bytes) end
   Settle.keep_clear(id, name)
   return Settle.CLEARED
 end
@@ -283,7 +283,7 @@ Settle.check_effect, Settle.bring_about = check_effect, bring_about
 
 local function end_attempt(j, p, s)
   local e, r = j.ext, Row.of(j.q)
-  r.c[ACTIVE] = r.c[ACTIVE] - 1
+  r.counts[ACTIVE] = r.counts[ACTIVE] - 1
   if j.opts.sh then Share.freed(r, j.opts.sh) end
   if j.opts.li then Named.freed(r, j.opts.li, j.id) end
   e.a, e.s = s.attempt, p.started
@@ -312,7 +312,7 @@ local function end_attempt(j, p, s)
     e.cd, e.sp = 0, s.stopped or 1
     return Settled.as(j, CANCELLED)
   end
-  if failed and e.f >= (j.opts.ma or 20) then
+  if failed and e.f >= (j.opts.ma or %MAX_ATTEMPTS_DEFAULT%) then
     e.dr = 0
     return Settled.as(j, DEAD)
   end
@@ -329,7 +329,7 @@ local function end_attempt(j, p, s)
     j.due8 = u8(S.now + Retry.span(j.opts.rt, j.id, e.f) * 1000)
   end
   j.due = unp('>I8', j.due8)
-  j.tag, e.fr = 2, nil
+  j.tag, e.fr = %TAG_WAITING%, nil
   Job.save(j)
   if j.opts.g then Group.ended(r, j, not j.opts.gp) end
   Place.put(j)
@@ -456,16 +456,16 @@ end
 local function settle_small(blob)
   local size = #blob
   if size < 69 then return nil end
-  local leases, token, late, run, form, attempt, n = unp('>I2c16I2I2BI4I2', blob, 9)
-  if leases ~= 1 or form ~= 5 or late > 0 or run > 0 or attempt ~= 1 or n >= 8 then return nil end
+  local leases, token, late, run, form, attempt, n = unp('>I2c16I2I2BI4I2', blob, %LEASES_COUNT_AT%)
+  if leases ~= 1 or form ~= %FORM_CORES_KINDS% or late > 0 or run > 0 or attempt ~= 1 or n >= 8 then return nil end
   local kinds, at = Ends.read_kinds(blob, 38 + 32 * n, n)
   if at ~= size + 1 then return nil end
   local lease = S.fetched[token]
   if not lease or S.fetched['~' .. token] or S.leases and S.leases[token] ~= nil then return nil end
-  local flags, of, ql = unp('>BI2I2', lease, 49)
-  if flags ~= %LEASE_PLAIN% or of ~= n or sub(lease, 54 + ql) ~= sub(blob, 38, 37 + 16 * n) then return nil end
+  local flags, of, ql = unp('>BI2I2', lease, %LEASE_FLAGS_AT%)
+  if flags ~= %LEASE_PLAIN% or of ~= n or sub(lease, %LEASE_NAME_AT% + ql) ~= sub(blob, 38, 37 + 16 * n) then return nil end
   if M.watch >= S.now or M.feed >= S.now then return nil end
-  local q = sub(lease, 54, 53 + ql)
+  local q = sub(lease, %LEASE_NAME_AT%, %LEASE_HEAD_BYTES% + ql)
   Shard.may_count(Row.of(q))
   local kv, k = S.small, S.small_n
   if not kv then
@@ -483,7 +483,7 @@ local function settle_small(blob)
   S.small_n, S.tombstones = k, ids
   Lease.close_plain(token, lease, q)
   local r = Row.of(q)
-  r.c[ACTIVE] = r.c[ACTIVE] - n
+  r.counts[ACTIVE] = r.counts[ACTIVE] - n
   note(r, 3, n)
   Ends.completed(r, sub(blob, 38, 37 + 16 * n), n, kinds)
   return u8(S.now) .. '\0'
@@ -529,14 +529,14 @@ function Settle.call(base, blob)
   local one, lease = Lone.settle(base, blob)
   if one then return one end
   if #blob < 10 then refuse('invalid_input', 'the call is cut short') end
-  local token = sub(blob, 11, 26)
+  local token = sub(blob, %LEASES_TOKEN%)
   local fetched
   if lease == nil then
     fetched = Lease.fetch(base, {token, '~' .. token})
   else -- it may be long
     fetched = {[token] = lease, ['~' .. token] = call('HGET', base .. ':pg', '~' .. token)}
   end
-  Shard.open(base, sub(blob, 1, 8), fetched[token] and {Lease.queue_of(fetched[token])}, nil, nil, Shard.SETTLES)
+  Shard.open(base, sub(blob, %CALL_INSTANCE%), fetched[token] and {Lease.queue_of(fetched[token])}, nil, nil, Shard.SETTLES)
   S.fetched = fetched
   Sweep.run()
   local reply = Settle.run(blob)

@@ -160,14 +160,14 @@ local function keep(list, said)
       ext = last_ext(e, said, job[6])
       if e == NOTHING and not job[6] then same = ext end
     end
-    kv[2 * k - 1], kv[2 * k] = id, head .. sub(raw, 2, 31) .. ext .. sub(raw, job[5])
+    kv[2 * k - 1], kv[2 * k] = id, head .. sub(raw, %REC_HEAD%) .. ext .. sub(raw, job[5])
     order[2 * k - 1], order[2 * k] = finished, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
     if not is_alike then ends[2 * k - 1], ends[2 * k] = till8, id end
   end
   Records.set_many(kv)
   call_many('ZADD', S.base .. ':k:' .. list.state .. ':' .. r.name, order)
   if is_alike then Settled.keeps(r.name, list.state, S.now) else call_many('ZADD', S.k.kp, ends) end
-  r.c[list.state], r.b[list.state], r.rest = r.c[list.state] + #list.kept, r.b[list.state] + list.bytes, nil
+  r.counts[list.state], r.kept_bytes[list.state], r.rest = r.counts[list.state] + #list.kept, r.kept_bytes[list.state] + list.bytes, nil
   Settled.bound_kept(list.bytes)
   Settled.forget_oldest(r, list.state)
 end

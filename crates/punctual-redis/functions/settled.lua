@@ -321,10 +321,10 @@ end
 
 -- A kept job's record is gone, and its entry too: nobody knows how many bytes it had.
 function Settled.unkept(r, state)
-  r.c[state], r.rest, S.lost = max(0, r.c[state] - 1), nil, true
-  if r.c[state] == 0 and r.b[state] > 0 then
-    count_kept(-r.b[state])
-    r.b[state] = 0
+  r.counts[state], r.rest, S.lost = max(0, r.counts[state] - 1), nil, true
+  if r.counts[state] == 0 and r.kept_bytes[state] > 0 then
+    count_kept(-r.kept_bytes[state])
+    r.kept_bytes[state] = 0
   end
 end
 
@@ -333,8 +333,8 @@ function Settled.unkeep(j)
   local r, state = Row.of(j.q), j.tag
   call('ZREM', kept_set(j.q, state), Job.seq(j) .. j.id)
   if not RETENTION[state] then call('ZREM', S.k.kp, j.id) end
-  r.c[state], r.rest = r.c[state] - 1, nil
-  r.b[state] = max(0, r.b[state] - kept_bytes(j))
+  r.counts[state], r.rest = r.counts[state] - 1, nil
+  r.kept_bytes[state] = max(0, r.kept_bytes[state] - kept_bytes(j))
   count_kept(-kept_bytes(j))
 end
 
@@ -342,8 +342,8 @@ end
 -- than are kept. Those of one look are forgotten together.
 function Settled.forget_oldest(r, state)
   local key, limits = kept_set(r.name, state), S.limits
-  while r.c[state] > limits.retained or r.b[state] > limits.retained_bytes do
-    local over = min(max(1, r.c[state] - limits.retained), 250)
+  while r.counts[state] > limits.retained or r.kept_bytes[state] > limits.retained_bytes do
+    local over = min(max(1, r.counts[state] - limits.retained), 250)
     local oldest, ids = call('ZRANGE', key, 0, over - 1), {}
     if #oldest == 0 then break end
     for i, member in ipairs(oldest) do ids[i] = sub(member, 13) end
@@ -357,7 +357,7 @@ function Settled.forget_oldest(r, state)
         local ext = sub(raw, %REC_EXT%, 35 + length)
         if ext ~= last then last, e = ext, length > 0 and mp.unpack(ext) or {} end -- jobs that ended together say the same
         width = Job.payload_bytes(raw, %REC_EXT% + length, byte(raw, %REC_FLAGS%)) + 256
-        r.c[state], r.b[state] = r.c[state] - 1, max(0, r.b[state] - width)
+        r.counts[state], r.kept_bytes[state] = r.counts[state] - 1, max(0, r.kept_bytes[state] - width)
         count_kept(-width)
         Bundle.leave(id)
         local finished = e.fi or 0
@@ -405,8 +405,8 @@ function Settled.keep(j, finished)
     call('ZADD', S.k.kp, fmt('%d', till), j.id)
     schedule('kept', till)
   end
-  r.c[state], r.rest = r.c[state] + 1, nil
-  r.b[state] = r.b[state] + kept_bytes(j)
+  r.counts[state], r.rest = r.counts[state] + 1, nil
+  r.kept_bytes[state] = r.kept_bytes[state] + kept_bytes(j)
   Settled.bound_kept(kept_bytes(j))
   Settled.forget_oldest(r, state)
 end
@@ -455,7 +455,7 @@ local function let_go(r, state, id, raw, gone)
   local length = unp('>I4', raw, %REC_BODY%)
   local finished = length > 1 and Job.read_ext(raw, length).fi or 0
   local width = Job.payload_bytes(raw, %REC_EXT% + length, byte(raw, %REC_FLAGS%)) + 256
-  r.c[state], r.b[state], r.rest = r.c[state] - 1, max(0, r.b[state] - width), nil
+  r.counts[state], r.kept_bytes[state], r.rest = r.counts[state] - 1, max(0, r.kept_bytes[state] - width), nil
   count_kept(-width)
   if finished + max(WINDOW, remember_of(id, raw)) > S.now then return Settled.drop(Job.parse(id, raw), finished) end
   Bundle.leave(id)

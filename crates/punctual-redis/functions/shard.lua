@@ -97,23 +97,23 @@ function limits_of(m)
   return parsed_limits[raw]
 end
 
--- A row of a queue: counts by state (c), settled bytes (b), jobs in lists (L) with their stale
--- entries (T), entries of overflow sets (X), the minute that runs (h), the earliest due (head), a
--- lower bound of the first end of a lease. What changes often stands first, then the rest as it was
--- read if nothing of it changed (r.rest), then the lanes.
+-- A row of a queue: jobs by state, bytes of kept ones by state, jobs in lists and their stale
+-- entries by lane, entries of overflow sets by lane, what the running minute counts, the earliest
+-- due (head), a lower bound of the first end of a lease. What changes often stands first, then the
+-- rest as it was read if nothing of it changed (r.rest), then the lanes.
 local ROW_OFTEN, ROW_SELDOM = '>BI8I6I6I4I4I4', '>I8I8I8I6I6I6I6I6I7I7I7I4I4I4I8I6I8'
 local ROW_OFTEN_BYTES = 33
 ROW_BYTES = 142
 local LEADER = 255 -- where a lane's number would stand
 
 function new_row(name)
-  return {name = name, field = 'q' .. name, flags = %ROW_IDLE%, short = 0, head = 0, scheduled = 0, max = 0, hot_until = 0, cold = 0, first_end = 0, c = {[0] = 0, 0, 0, 0, 0, 0, 0},
-    b = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, h = {0, 0, 0, 0, 0, 0}, L = {}, T = {}, X = {}, leader_wake = 0, leader_since = 0, leader = ''}
+  return {name = name, field = 'q' .. name, flags = %ROW_IDLE%, short = 0, head = 0, scheduled = 0, max = 0, hot_until = 0, cold = 0, first_end = 0, counts = {[0] = 0, 0, 0, 0, 0, 0, 0},
+    kept_bytes = {[4] = 0, [5] = 0, [6] = 0}, minute = 0, minute_counts = {0, 0, 0, 0, 0, 0}, in_lists = {}, stale = {}, in_overflow = {}, leader_wake = 0, leader_since = 0, leader = ''}
 end
 
 function read_row(name, raw)
   local r = new_row(name)
-  local c, b, h, at = r.c, r.b, r.h, ROW_BYTES + 1
+  local c, b, h, at = r.counts, r.kept_bytes, r.minute_counts, ROW_BYTES + 1
   r.flags, r.short, c[2], c[3], h[1], h[2], h[3] = unp(ROW_OFTEN, raw)
   if r.flags >= %ROW_LATER% then refuse_later('the row of a queue') end
   r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6], r.hot_until, r.cold, r.first_end =
@@ -126,20 +126,20 @@ function read_row(name, raw)
       break
     end
     local lane, n, stale = unp('>BI5I5', raw, at)
-    if lane < 10 then r.L[lane], r.T[lane] = n, stale else r.X[lane - 10] = n end
+    if lane < 10 then r.in_lists[lane], r.stale[lane] = n, stale else r.in_overflow[lane - 10] = n end
     at = at + 11
   end
   return r
 end
 
 function write_row(r, now)
-  local c, b, h = r.c, r.b, r.h
+  local c, b, h = r.counts, r.kept_bytes, r.minute_counts
   if not r.rest then
     r.rest = pack(ROW_SELDOM, r.minute, r.head, r.max, c[0], c[1], c[4], c[5], c[6], b[4], b[5], b[6], h[4], h[5], h[6],
       r.hot_until, r.cold, r.first_end)
   end
   local raw = pack(ROW_OFTEN, r.flags, r.short, c[2], c[3], h[1], h[2], h[3]) .. r.rest
-  local L, T, X = r.L, r.T, r.X
+  local L, T, X = r.in_lists, r.stale, r.in_overflow
   local lane, n = next_of(L)
   while lane do
     local stale = T[lane] or 0
@@ -584,9 +584,9 @@ function note(r, what, n)
   local minute = S.now - S.now % MINUTE
   if r.minute ~= minute then
     if r.minute > 0 then Row.close_minute(r) end
-    r.minute, r.h, r.rest = minute, {0, 0, 0, 0, 0, 0}, nil
+    r.minute, r.minute_counts, r.rest = minute, {0, 0, 0, 0, 0, 0}, nil
   end
-  r.h[what] = r.h[what] + n
+  r.minute_counts[what] = r.minute_counts[what] + n
   if what > 3 then r.rest = nil end
 end
 

@@ -85,7 +85,7 @@ end
 -- turns were had.
 function Share.take_alone(take, r, lane, members, shares)
   local sh, raws = Share.of(r), read_unknown(r, shares)
-  if Share.settings(r).has_limits or (r.X[lane] or 0) > 0 or lane < 10 and (r.L[lane] or 0) > 0 then return raws, 0 end
+  if Share.settings(r).has_limits or (r.in_overflow[lane] or 0) > 0 or lane < 10 and (r.in_lists[lane] or 0) > 0 then return raws, 0 end
   local places, ids, n, pass8, head = {}, {}, 0, nil, nil
   for i = 1, #members do
     local raw = raws[shares[i]]

@@ -41,8 +41,8 @@ end
 local function in_order(r, lane, turns, limit)
   local sh, out, back, first, turn = Share.of(r), {}, {}, 1, 0
   local stands = sh.lanes[lane] or {turn = 0, others = 0}
-  local left = lane < 10 and (r.L[lane] or 0) + (r.X[lane] or 0) or r.X[lane] or 0
-  local round, pass = max(0, r.c[ACTIVE] - (sh.active - sh.fresh)) + sh.others, stands.others
+  local left = lane < 10 and (r.in_lists[lane] or 0) + (r.in_overflow[lane] or 0) or r.in_overflow[lane] or 0
+  local round, pass = max(0, r.counts[ACTIVE] - (sh.active - sh.fresh)) + sh.others, stands.others
   turn = stands.turn
   while #out < limit do
     local one, returns = turns[first], back[1]
@@ -101,7 +101,7 @@ local function may_start(take, raw)
   local alike = take.alike
   if alike and (Job.value_in(alike.last, raw, %REC_FLAGS%) or Job.of_another_shape(alike, raw, %REC_FLAGS%, #raw)) then return true, Job.NOTHING end
   local starts, e, may_be_suspect = Claim.may_start(raw)
-  if starts and not may_be_suspect and sub(raw, 32, 36) == '\0\0\0\1\128' then
+  if starts and not may_be_suspect and sub(raw, %REC_BODY%, %REC_EXT%) == '%REC_NO_EXT%' then
     local ql = byte(raw, 37)
     local from = 39 + ql + byte(raw, 38 + ql)
     local last = from + 3 + unp('>I4', raw, from)
@@ -121,7 +121,7 @@ local function take_place(take, r, lane, one, place, id, raw, group)
   if not raw or byte(raw) > %TAG_WAITING% then -- another client deleted its record
     Share.place_out(r, row, lane, place)
     S.lost = true
-    if not group or Group.lost(r, group, lane, id) then r.c[READY] = max(0, r.c[READY] - 1) end
+    if not group or Group.lost(r, group, lane, id) then r.counts[READY] = max(0, r.counts[READY] - 1) end
     return false, true
   end
   if byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect = may_start(take, raw) end

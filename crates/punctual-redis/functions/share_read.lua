@@ -135,9 +135,9 @@ local RECOUNTED = 2000
 
 -- Counts the active jobs of shares anew, after a record was lost.
 local function recount(r)
-  if r.c[ACTIVE] > RECOUNTED then return end
+  if r.counts[ACTIVE] > RECOUNTED then return end
   local counts = {}
-  for _, token in ipairs(r.c[ACTIVE] > 0 and Lease.tokens_of(r.name) or {}) do
+  for _, token in ipairs(r.counts[ACTIVE] > 0 and Lease.tokens_of(r.name) or {}) do
     local p = Lease.load(token)
     local ids = p and not p.plain and Lease.rest(p) or {}
     for i, raw in ipairs(#ids > 0 and Job.raws(ids) or {}) do
@@ -165,7 +165,7 @@ function Share.heal(r, cursor, step)
       if ids[i] ~= '' and not (raws[i] and byte(raws[i]) <= %TAG_WAITING%) then
         local nul = find(member, '\0', 1, true)
         Share.place_out(r, Share.row(r, sub(member, 1, nul - 1)), byte(member, nul + 1), sub(member, nul + 2))
-        r.c[READY], gone = max(0, r.c[READY] - 1), gone + 1
+        r.counts[READY], gone = max(0, r.counts[READY] - 1), gone + 1
       end
     end
     Share.flush()

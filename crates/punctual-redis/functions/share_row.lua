@@ -362,7 +362,7 @@ end
 -- and shares.
 function Share.line_up(r, ids, raws, shares)
   local found
-  r.c[READY] = r.c[READY] + #ids
+  r.counts[READY] = r.counts[READY] + #ids
   ids, raws, shares, found = Share.line_up_alone(r, ids, raws, shares)
   if not ids then return end
   local rows = Share.fetch(r, shares, found)
@@ -380,7 +380,7 @@ function Share.started(r, row, lane, pass)
   if limits.rate then Gate.count(Share.counter(row, limits), 1) end
   if stands and stands.turn < pass then stands.turn = pass end
   -- Jobs without a share, if there are none, have no credit when some come.
-  if stands and (r.X[lane] or 0) == 0 and (lane > 9 or (r.L[lane] or 0) == 0) then stands.others = 0 end
+  if stands and (r.in_overflow[lane] or 0) == 0 and (lane > 9 or (r.in_lists[lane] or 0) == 0) then stands.others = 0 end
   if line then line.pass = raised(pass, Share.weight(r, row.share)) end
   changes(row)
 end

@@ -70,7 +70,7 @@ local function minute_of(r)
   for field, n in pairs(gathered_of(key)) do times[field] = (times[field] or 0) + n end
   local l50, l99 = quantiles(times, 'l')
   local r50, r99 = quantiles(times, 'r')
-  local h = r.h
+  local h = r.minute_counts
   return {r.minute, h[1], h[2], h[3], h[4], h[5], h[6], l50, l99, r50, r99}
 end
 
@@ -131,11 +131,11 @@ end
 local function oldest_due(r)
   local oldest = r.head > 0 and r.head <= S.now and r.head or nil
   for lane = 0, 19 do
-    if lane < 10 and (r.L[lane] or 0) > 0 then
+    if lane < 10 and (r.in_lists[lane] or 0) > 0 then
       local found = Line.first_due(r, lane)
       if found and (not oldest or found < oldest) then oldest = found end
     end
-    if (r.X[lane] or 0) > 0 then
+    if (r.in_overflow[lane] or 0) > 0 then
       local member = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, 0)[1]
       if member then
         local due = at8(member, 2)
@@ -159,7 +159,7 @@ local SPANS = {{60e6, 10}, {600e6, 5}, {3600e6, 23}, {86400e6, 30}}
 -- Scheduled jobs in buckets of a minute, ten minutes, an hour and a day.
 local function due_histogram(r)
   local buckets, from, key = {}, S.now, S.base .. ':n:' .. r.name
-  if r.c[SCHEDULED] == 0 then return buckets end
+  if r.counts[SCHEDULED] == 0 then return buckets end
   for _, span in ipairs(SPANS) do
     for _ = 1, span[2] do
       buckets[#buckets + 1] = {from, from + span[1], 0}
@@ -226,13 +226,13 @@ end
 -- cu, w, e, n, i}.
 function Stats.call(base, blob)
   local map = Check.map('stats', blob)
-  Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
+  Shard.open(base, sub(blob, %CALL_INSTANCE%), nil, true, map.any)
   local queues, workers, more = {}, {}, nil
   if not S.empty then
     local rows
     rows, more = rows_asked(map.q, map.af, map.li)
     for i, r in ipairs(rows) do
-      local oldest, c, limits = oldest_due(r), r.c, nil
+      local oldest, c, limits = oldest_due(r), r.counts, nil
       if r.flags >= %ROW_LIMITED% then limits, oldest = Gate.stats(r, oldest) end
       queues[i] = {r.name, {c[0], c[1], c[2], c[3], c[4], c[5], c[6]}, flag(r, %ROW_PAUSED%) and 1 or 0, oldest and S.now - oldest or -1,
         map.du == 1 and due_histogram(r) or {}, map.h == 1 and history_of(r) or {}, map.en == 1 and Ends.of(r) or '', limits or {},
@@ -263,8 +263,8 @@ local function problems()
   local out, names, free = {}, free_workers()
   for _, r in ipairs(rows_of(names)) do
     local ready = false
-    for _, n in pairs(r.L) do if n > 0 then ready = true end end
-    for lane, n in pairs(r.X) do if n > 0 and lane < 10 then ready = true end end
+    for _, n in pairs(r.in_lists) do if n > 0 then ready = true end end
+    for lane, n in pairs(r.in_overflow) do if n > 0 and lane < 10 then ready = true end end
     if r.flags >= %ROW_SHARED% and Share.ready(r, 0, 9) > 0 then ready = true end
     local oldest = ready and not flag(r, %ROW_PAUSED%) and oldest_due(r)
     if oldest and r.flags >= %ROW_LIMITED% then _, oldest = Gate.stats(r, oldest) end
@@ -276,7 +276,7 @@ end
 -- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, ob, te, dr, n, i}.
 function Stats.info(base, blob)
   local map = Check.map('info', blob)
-  Shard.open(base, sub(blob, 1, 8), nil, true, map.any)
+  Shard.open(base, sub(blob, %CALL_INSTANCE%), nil, true, map.any)
   return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, te = not S.empty and call('HGET', S.k.s, 'te') or nil,
     dr = not S.empty and Schedule.dry() or nil})
 end

@@ -21,7 +21,7 @@ end
 -- The spec of a record that was made so.
 local function spec_of(raw)
   if byte(raw) == %TAG_PLAIN% then return sub(raw, 20) end
-  return sub(raw, 20, 31) .. sub(raw, 36 + unp('>I4', raw, 32))
+  return sub(raw, %REC_TAIL%) .. sub(raw, 36 + unp('>I4', raw, 32))
 end
 
 -- Whether such jobs can be stored together with others: theirs are no past, no `remember`
@@ -132,7 +132,7 @@ function Enqueue.hold(batch, part)
     changed(batch.ids[at], r.name, HELD)
   end
   call_many('ZADD', S.base .. ':h:' .. r.name, members)
-  r.c[HELD], r.rest = r.c[HELD] + part.n, nil
+  r.counts[HELD], r.rest = r.counts[HELD] + part.n, nil
 end
 
 -- What is gathered to be stored together: arguments of commands, and jobs by queue.
@@ -221,7 +221,7 @@ local function store_gathered(all)
     local held = #place.held / 2
     if held > 0 then
       call_many('ZADD', S.base .. ':h:' .. r.name, place.held)
-      r.c[HELD], r.rest = r.c[HELD] + held, nil
+      r.counts[HELD], r.rest = r.counts[HELD] + held, nil
     end
     if #place.ids > 0 then Due.add_many(r, place.dues, place.ids, place.records, nil, place.manners) end
     local grouped, shared, limited = place.grouped, place.shared, place.limited
@@ -230,7 +230,7 @@ local function store_gathered(all)
     if #limited.ids > 0 then Named.line_up(r, limited.ids, limited.raws, limited.groups, limited.shares) end
     for prio, lane in pairs(place.lanes) do
       Line.push(r, prio, lane.ids, lane.kind, lane.sizes)
-      r.c[READY] = r.c[READY] + #lane.ids
+      r.counts[READY] = r.counts[READY] + #lane.ids
     end
   end
 end

@@ -28,7 +28,7 @@ local function own_due()
     local at_ = r and not flag(r, %ROW_PAUSED%) and Due.next_sweep(r) or 0
     if at_ > 0 and at_ <= S.now then own[#own + 1] = r end
   end
-  table.sort(own, function(a, b) return a.c[READY] < b.c[READY] or a.c[READY] == b.c[READY] and below(a.name, b.name) end)
+  table.sort(own, function(a, b) return a.counts[READY] < b.counts[READY] or a.counts[READY] == b.counts[READY] and below(a.name, b.name) end)
   return own
 end
 

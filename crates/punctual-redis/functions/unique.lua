@@ -39,7 +39,7 @@ local function release_follower(id)
   Place.out(j)
   j.ext.fo = nil
   if #(j.ext.w or {}) == 0 and not (j.opts.fl and Flow.holds(j)) then
-    j.tag, j.ext.w = 2, nil
+    j.tag, j.ext.w = %TAG_WAITING%, nil
   end
   Job.save(j)
   Place.put(j)

@@ -5,7 +5,7 @@ do
 -- listen. Key: base. Argument: instance, map {q, any}. Reply: map {w, wk, n, i}.
 function Wait.listen(base, blob)
   local map = Check.map('listen', blob)
-  Shard.open(base, sub(blob, 1, 8), map.q, true, map.any)
+  Shard.open(base, sub(blob, %CALL_INSTANCE%), map.q, true, map.any)
   local work, open = 0, {}
   for _, name in ipairs(map.q or {}) do
     local r = not S.empty and Row.find(name)
@@ -23,7 +23,7 @@ end
 -- Key: base. Argument: instance, map {t, p, un}. Reply: map {o, n, i}.
 function Wait.watch(base, blob)
   local map = Check.map('watch', blob)
-  Shard.open(base, sub(blob, 1, 8))
+  Shard.open(base, sub(blob, %CALL_INSTANCE%))
   Sweep.run()
   local open, key = {}, base .. ':ws'
   local records = Job.raws(map.t or {})
@@ -53,7 +53,7 @@ local NUMBERS = 2 ^ 40
 -- Key: base. Argument: instance, map {p, af}. Reply: map {c, cu, g, n, i}.
 function Wait.changes(base, blob)
   local map = Check.map('changes', blob)
-  Shard.open(base, sub(blob, 1, 8))
+  Shard.open(base, sub(blob, %CALL_INSTANCE%))
   local recorded = M.feed >= S.now
   M.feed, M.rest = S.now + MINUTE, nil
   call('HSET', base .. ':fw', map.p or BELOW, fmt('%d', M.feed))

@@ -13,7 +13,7 @@ local EXAMINED = 8
 -- group, or as the follower of a key.
 local function is_kept_back(open)
   for _, r in ipairs(open) do
-    if r.c[HELD] > 0 or call('EXISTS', S.base .. ':g:' .. r.name) == 1 then return true end
+    if r.counts[HELD] > 0 or call('EXISTS', S.base .. ':g:' .. r.name) == 1 then return true end
   end
   return false
 end
@@ -88,7 +88,7 @@ function Leader.soon_enough(flags, rows, wake)
   if M.kept <= S.now and Flow.is_behind() then return S.now + 1000 end
   if wake <= S.now or M.lease_duration == 0 or %flags has CLAIM_READS% then return wake end
   for _, r in ipairs(rows) do
-    if r.c[ACTIVE] > 0 then return min(wake, S.now + max(floor(M.lease_duration / 3), SLEEP)) end
+    if r.counts[ACTIVE] > 0 then return min(wake, S.now + max(floor(M.lease_duration / 3), SLEEP)) end
   end
   return wake
 end

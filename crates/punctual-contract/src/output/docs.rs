@@ -69,6 +69,7 @@ fn numbers(rows: &[Number]) -> String {
             let value = match row.value {
                 Value::One(value) => value.to_string(),
                 Value::Bytes(first, last) => format!("{first} to {last}"),
+                Value::Text(text) => text.to_owned(),
             };
             vec![value, code(row.name), row.gloss.into()]
         }),

@@ -24,6 +24,7 @@ pub(super) fn constants() -> String {
             let value = match row.value {
                 Value::One(number) => number.to_string(),
                 Value::Bytes(first, last) => format!("{first}, {last}"),
+                Value::Text(text) => text.to_owned(),
             };
             lines.push(line(row.name, &value, row.gloss));
         }

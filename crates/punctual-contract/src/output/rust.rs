@@ -18,7 +18,7 @@ pub(super) fn numbers() -> String {
     }
     for row in rows {
         let (kind, value) = match (row.rust, row.value) {
-            (None, _) => continue,
+            (None, _) | (_, Value::Text(_)) => continue,
             (Some(kind), Value::One(value)) => (kind, digits(value)),
             (Some(_), Value::Bytes(first, last)) => {
                 ("Range<usize>", format!("{}..{last}", first - 1))

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::transport::link::Deadline;
 use crate::wire::Packed;
+use crate::wire::numbers::{CALLS_CLAIM, CALLS_EXTEND, CALLS_SETTLE};
 
 /// A packed call and the waiter for its answer.
 #[derive(Debug)]
@@ -61,9 +62,9 @@ impl CallClass {
 
     pub(crate) fn letter(self, verb: &str) -> u8 {
         match verb {
-            "claim" => b'C',
-            "extend" => b'E',
-            _ => b'S',
+            "claim" => CALLS_CLAIM,
+            "extend" => CALLS_EXTEND,
+            _ => CALLS_SETTLE,
         }
     }
 }

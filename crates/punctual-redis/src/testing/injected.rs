@@ -93,7 +93,7 @@ const INJECTED: [Inject; 31] = [
     ),
     (
         "SlotLeftBehind",
-        "  r.c[ACTIVE] = r.c[ACTIVE] - 1\n  if j.opts.sh then Share.freed(r, j.opts.sh) end\n  \
+        "  r.counts[ACTIVE] = r.counts[ACTIVE] - 1\n  if j.opts.sh then Share.freed(r, j.opts.sh) end\n  \
          if j.opts.li then Named.freed(r, j.opts.li, j.id) end\n  \
          e.a, e.s = (e.a or 0) + 1, p.started\n",
         "  e.a, e.s = (e.a or 0) + 1, p.started\n",
@@ -101,7 +101,7 @@ const INJECTED: [Inject; 31] = [
     (
         "SlotFreedTwice",
         "  e.c = (e.c or 0) + 1\n  Job.add_attempt(j, p, ended, CRASHED)\n",
-        "  r.c[ACTIVE] = r.c[ACTIVE] - 1\n  \
+        "  r.counts[ACTIVE] = r.counts[ACTIVE] - 1\n  \
          e.c = (e.c or 0) + 1\n  Job.add_attempt(j, p, ended, CRASHED)\n",
     ),
     (

@@ -12,7 +12,10 @@ use punctual::{Limits, Result};
 
 use super::mp::{MapWriter, Mp, read_instant};
 use super::numbers::{
-    RATE_SMOOTH, RATE_WINDOW, VALUE_LIMIT, VALUE_OPAQUE, VALUE_SCHEDULE, VALUE_SETTINGS,
+    CONTROL_BLOCK_LIMIT, CONTROL_BLOCK_SHARE, CONTROL_BOUNDS, CONTROL_CLOCK, CONTROL_DELETE,
+    CONTROL_LIMIT, CONTROL_LIMITS, CONTROL_NAMES, CONTROL_PAUSE, CONTROL_PURGE, CONTROL_READ,
+    CONTROL_RESUME, CONTROL_WRITE, RATE_SMOOTH, RATE_WINDOW, VALUE_LIMIT, VALUE_OPAQUE,
+    VALUE_SCHEDULE, VALUE_SETTINGS,
 };
 use super::record::{number_32, texts};
 use super::{damaged, inspect, micros, schedule};
@@ -20,37 +23,50 @@ use super::{damaged, inspect, micros, schedule};
 pub(crate) fn request(control: &Control) -> MapWriter {
     let mut map = MapWriter::default();
     match control {
-        Control::Pause { queue } => map.put("c", 0_u8).put("q", queue),
-        Control::Resume { queue } => map.put("c", 1_u8).put("q", queue),
+        Control::Pause { queue } => map.put("c", CONTROL_PAUSE).put("q", queue),
+        Control::Resume { queue } => map.put("c", CONTROL_RESUME).put("q", queue),
         Control::Purge {
             queue,
             cursor,
             limit,
         } => {
             let cursor = cursor.as_ref().map(|cursor| cursor.0.as_ref());
-            map.put("c", 2_u8).put("q", queue).put("li", *limit);
+            map.put("c", CONTROL_PURGE)
+                .put("q", queue)
+                .put("li", *limit);
             map.put_some("cu", cursor)
         }
-        Control::Read { name } => map.put("c", 3_u8).put("na", name),
-        Control::Names { prefix } => map.put("c", 4_u8).put("na", prefix),
+        Control::Read { name } => map.put("c", CONTROL_READ).put("na", name),
+        Control::Names { prefix } => map.put("c", CONTROL_NAMES).put("na", prefix),
         Control::Write {
             name,
             expected,
             value,
         } => {
-            map.put("c", 5_u8).put("na", name).put("ex", *expected);
+            map.put("c", CONTROL_WRITE)
+                .put("na", name)
+                .put("ex", *expected);
             map.put_some("v", value.as_ref().map(|value| packed(name, value)))
         }
         Control::BlockShare { queue, share, span } => {
-            map.put("c", 9_u8).put("q", queue).put("sk", share);
+            map.put("c", CONTROL_BLOCK_SHARE)
+                .put("q", queue)
+                .put("sk", share);
             map.put("sp", micros(*span))
         }
-        Control::PauseShare { queue, share } => map.put("c", 9_u8).put("q", queue).put("sk", share),
-        Control::BlockLimit { name, span } => {
-            map.put("c", 10_u8).put("na", name).put("sp", micros(*span))
-        }
-        Control::Limit { name } => map.put("c", 11_u8).put("na", name),
-        Control::Limits { after, limit } => map.put("c", 12_u8).put("af", after).put("li", *limit),
+        Control::PauseShare { queue, share } => map
+            .put("c", CONTROL_BLOCK_SHARE)
+            .put("q", queue)
+            .put("sk", share),
+        Control::BlockLimit { name, span } => map
+            .put("c", CONTROL_BLOCK_LIMIT)
+            .put("na", name)
+            .put("sp", micros(*span)),
+        Control::Limit { name } => map.put("c", CONTROL_LIMIT).put("na", name),
+        Control::Limits { after, limit } => map
+            .put("c", CONTROL_LIMITS)
+            .put("af", after)
+            .put("li", *limit),
         // The contract and this crate are of one version.
         _ => &mut map,
     };
@@ -61,7 +77,7 @@ pub(crate) fn request(control: &Control) -> MapWriter {
 pub(crate) fn limits(limits: &Limits) -> MapWriter {
     let pair = |(name, bound): (&str, u64)| (Mp::from(name), Mp::from(bound));
     let mut map = MapWriter::default();
-    map.put("c", 6_u8);
+    map.put("c", CONTROL_BOUNDS);
     map.put("v", Mp::Map(bounds(limits).map(pair).into()));
     map
 }
@@ -109,7 +125,7 @@ pub(crate) struct Deleted {
 
 pub(crate) fn delete(queue: &str, step: &DeleteStep) -> MapWriter {
     let mut map = MapWriter::default();
-    map.put("c", 7_u8).put("q", queue);
+    map.put("c", CONTROL_DELETE).put("q", queue);
     match step {
         DeleteStep::Look => map.put("st", 0_u8),
         DeleteStep::FreeKeys(cursor) => {
@@ -137,7 +153,7 @@ pub(crate) fn deleted(reply: &Mp) -> Result<Deleted> {
 /// Sets engine time back, or says only what would be done.
 pub(crate) fn set_clock_back(dry_run: bool, force: bool) -> MapWriter {
     let mut map = MapWriter::default();
-    map.put("c", 8_u8);
+    map.put("c", CONTROL_CLOCK);
     map.put("dy", u8::from(dry_run)).put("fo", u8::from(force));
     map
 }

@@ -4,6 +4,10 @@ use punctual::engine::{Action, Edit, EditVerdict, Edited, Filter, Target};
 use punctual::{JobId, Result};
 
 use super::mp::{MapWriter, Mp, read_instant};
+use super::numbers::{
+    EDIT_CANCEL, EDIT_DELETE, EDIT_PAYLOAD, EDIT_REDRIVE, EDIT_REPRIORITISE, EDIT_RESCHEDULE,
+    EDIT_RUN_NOW, EDIT_SIGNAL,
+};
 use super::spec::due_of;
 use super::{damaged, inspect};
 
@@ -29,28 +33,28 @@ pub(crate) fn of_filter(
 fn of_action(edit: &Edit) -> MapWriter {
     let mut map = MapWriter::default();
     let number: u8 = match &edit.action {
-        Action::Cancel => 0,
+        Action::Cancel => EDIT_CANCEL,
         Action::Reschedule(due) => {
             let (kind, value) = due_of(*due);
             map.put("dk", kind).put("v", value.to_be_bytes().as_slice());
-            1
+            EDIT_RESCHEDULE
         }
-        Action::RunNow => 2,
+        Action::RunNow => EDIT_RUN_NOW,
         Action::Reprioritise(priority) => {
             map.put("v", *priority);
-            3
+            EDIT_REPRIORITISE
         }
-        Action::Redrive => 4,
+        Action::Redrive => EDIT_REDRIVE,
         Action::UpdatePayload(payload) => {
             map.put("p", payload.as_ref());
-            6
+            EDIT_PAYLOAD
         }
         Action::Signal { name, payload } => {
             map.put("na", name).put("p", payload.as_ref());
-            7
+            EDIT_SIGNAL
         }
         // The last that there is: the contract and this crate are of one version.
-        _ => 5,
+        _ => EDIT_DELETE,
     };
     map.put("a", number);
     if edit.dry_run {

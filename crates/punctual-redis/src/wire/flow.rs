@@ -10,6 +10,10 @@ use punctual::time::Timestamp;
 use punctual::{JobId, NewJob, Result};
 
 use super::mp::{MapWriter, Mp};
+use super::numbers::{
+    CONTROL_DEPENDANTS, CONTROL_FLOW, CONTROL_FLOWS, FLOW_CANCEL, FLOW_EDGES, FLOW_READ,
+    FLOW_RECOUNT, FLOW_RESTORE, FLOW_RETRY, FLOW_SEAL, FLOW_STEPS, FLOW_STEPS_OF, FLOW_WAIT_MORE,
+};
 use super::record::{number_32, state_of, texts};
 use super::{Writer, damaged, inspect};
 
@@ -61,7 +65,9 @@ fn edges(after: &[After]) -> Vec<u8> {
 /// A part of the list of flows.
 pub(crate) fn list(after: &str, limit: usize) -> MapWriter {
     let mut map = MapWriter::default();
-    map.put("c", 30_u8).put("af", after).put("li", limit);
+    map.put("c", CONTROL_FLOWS)
+        .put("af", after)
+        .put("li", limit);
     map
 }
 
@@ -75,12 +81,13 @@ pub(crate) fn request(control: &Control) -> Option<MapWriter> {
     match control {
         Control::Flows { after, limit } => map = list(after, *limit),
         Control::Flow { name, act } => {
-            map.put("c", 31_u8).put("na", name);
+            map.put("c", CONTROL_FLOW).put("na", name);
             put_act(&mut map, name, act);
         }
         Control::Dependants { of, after, limit } => {
             let ids = of.iter().map(|id| Mp::from(id.as_bytes().as_slice()));
-            map.put("c", 32_u8).put("t", ids.collect::<Vec<_>>());
+            map.put("c", CONTROL_DEPENDANTS)
+                .put("t", ids.collect::<Vec<_>>());
             put_page(&mut map, *after, *limit);
         }
         _ => return None,
@@ -99,44 +106,46 @@ fn put_page(map: &mut MapWriter, after: Option<(u32, JobId)>, limit: usize) {
 
 fn put_act(map: &mut MapWriter, flow: &str, act: &FlowAct) {
     match act {
-        FlowAct::Read => map.put("fa", 0_u8),
+        FlowAct::Read => map.put("fa", FLOW_READ),
         FlowAct::Seal {
             steps,
             on_failure,
             callbacks,
         } => {
-            map.put("fa", 1_u8).put("sp", *steps);
+            map.put("fa", FLOW_SEAL).put("sp", *steps);
             let bits =
                 |roles: &Vec<Role>| roles.iter().fold(0_u8, |all, one| all | 1 << *one as u8);
             map.put_some("cb", callbacks.as_ref().map(bits));
             map.put("pf", *on_failure as u8)
         }
         FlowAct::Wait { step, after } => {
-            map.put("fa", 2_u8).put("to", step.as_bytes().as_slice());
+            map.put("fa", FLOW_WAIT_MORE)
+                .put("to", step.as_bytes().as_slice());
             map.put("ed", edges(after).as_slice())
         }
-        FlowAct::Cancel => map.put("fa", 3_u8),
+        FlowAct::Cancel => map.put("fa", FLOW_CANCEL),
         FlowAct::Retry { from, next } => {
-            map.put("fa", 4_u8);
+            map.put("fa", FLOW_RETRY);
             let id = from.as_ref().map(|step| JobId::step(flow, step));
             map.put_some("id", id.as_ref().map(|id| id.as_bytes().as_slice()));
             map.put_some("nu", *next)
         }
         FlowAct::Steps { from, limit } => {
-            map.put("fa", 5_u8).put("nu", *from);
+            map.put("fa", FLOW_STEPS).put("nu", *from);
             map.put("li", *limit)
         }
         FlowAct::Named { steps } => {
             let ids = steps.iter().map(|step| JobId::step(flow, step));
             let ids = ids.map(|id| Mp::from(id.as_bytes().as_slice()));
-            map.put("fa", 6_u8).put("t", ids.collect::<Vec<_>>())
+            map.put("fa", FLOW_STEPS_OF)
+                .put("t", ids.collect::<Vec<_>>())
         }
         FlowAct::Edges { after, limit } => {
-            map.put("fa", 7_u8);
+            map.put("fa", FLOW_EDGES);
             put_page(map, *after, *limit);
             map
         }
-        FlowAct::Recount { from } => map.put("fa", 8_u8).put("nu", *from),
+        FlowAct::Recount { from } => map.put("fa", FLOW_RECOUNT).put("nu", *from),
         FlowAct::Restore(restored) => put_restored(map, flow, restored),
         // The contract and this crate are of one version.
         _ => map,
@@ -166,7 +175,7 @@ fn put_restored<'a>(
             Mp::from(u8::from(one.past.fired)),
         ])
     });
-    map.put("fa", 9_u8);
+    map.put("fa", FLOW_RESTORE);
     if !restored.ended.is_empty() {
         map.put("es", ended.collect::<Vec<_>>());
     }

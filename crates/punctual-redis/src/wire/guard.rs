@@ -5,6 +5,7 @@ use punctual::engine::{EnqueueVerdict, Guard, RecordValue, VersionedRecord};
 use punctual::{Effect, Result};
 
 use super::mp::{MapWriter, Mp};
+use super::numbers::{CONTROL_COPY, CONTROL_GUARDED, CONTROL_VERSION};
 use super::settle::{Posted, Whither, effect_verdict, packed_effect};
 use super::{Reader, control};
 
@@ -28,7 +29,8 @@ pub(crate) fn request(
         Mp::List(vec![kind.into(), Mp::Bytes(body)])
     });
     let mut map = MapWriter::default();
-    map.put("c", 40_u8).put("na", guard.record.as_str());
+    map.put("c", CONTROL_GUARDED)
+        .put("na", guard.record.as_str());
     map.put("ex", guard.version);
     map.put("no", nonce.as_bytes().as_slice());
     map.put("ef", packed.collect::<Vec<_>>());
@@ -71,7 +73,9 @@ pub(crate) fn answer(reply: &Mp, effects: usize) -> Result<Answer> {
 pub(crate) fn copy(name: &str, version: u64, value: &Bytes, lost: Option<u64>) -> MapWriter {
     let value = RecordValue::Opaque(value.clone());
     let mut map = MapWriter::default();
-    map.put("c", 41_u8).put("na", name).put("ve", version);
+    map.put("c", CONTROL_COPY)
+        .put("na", name)
+        .put("ve", version);
     map.put("v", control::packed(name, &value));
     map.put_some("ex", lost);
     map
@@ -80,7 +84,7 @@ pub(crate) fn copy(name: &str, version: u64, value: &Bytes, lost: Option<u64>) -
 /// Asks for the version of a record only.
 pub(crate) fn version(name: &str) -> MapWriter {
     let mut map = MapWriter::default();
-    map.put("c", 42_u8).put("na", name);
+    map.put("c", CONTROL_VERSION).put("na", name);
     map
 }
 

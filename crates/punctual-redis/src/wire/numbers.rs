@@ -85,12 +85,136 @@ pub(crate) const HAS_LOG: u8 = 32;
 pub(crate) const HAS_NAMES: u8 = 64;
 /// `len u8, record`, `version u64` that the record must have.
 pub(crate) const HAS_GUARD: u8 = 128;
+/// An enqueue of a job.
+pub(crate) const EFFECT_JOB: u8 = 0;
+/// A name that a job waits for is cleared.
+pub(crate) const EFFECT_CLEAR: u8 = 1;
+/// An enqueue of a job in another shard.
+pub(crate) const EFFECT_POST: u8 = 2;
+/// As 1, in whatever shard the job is.
+pub(crate) const EFFECT_CLEAR_ANYWHERE: u8 = 3;
 /// An enqueue of a job with its link.
 pub(crate) const EFFECT_LINKED: u8 = 4;
 /// A cancel of the job that holds a unique key.
 pub(crate) const EFFECT_CANCEL: u8 = 5;
 /// A signal of a job.
 pub(crate) const EFFECT_SIGNAL: u8 = 6;
+/// Pause a queue.
+pub(crate) const CONTROL_PAUSE: u8 = 0;
+/// Resume it.
+pub(crate) const CONTROL_RESUME: u8 = 1;
+/// Purge it; up to here a queue is named.
+pub(crate) const CONTROL_PURGE: u8 = 2;
+/// Read a record.
+pub(crate) const CONTROL_READ: u8 = 3;
+/// Names of records.
+pub(crate) const CONTROL_NAMES: u8 = 4;
+/// Write a record.
+pub(crate) const CONTROL_WRITE: u8 = 5;
+/// Bounds that the functions obey.
+pub(crate) const CONTROL_BOUNDS: u8 = 6;
+/// Delete a queue in steps.
+pub(crate) const CONTROL_DELETE: u8 = 7;
+/// Set engine time back.
+pub(crate) const CONTROL_CLOCK: u8 = 8;
+/// Block or pause a share.
+pub(crate) const CONTROL_BLOCK_SHARE: u8 = 9;
+/// Block a named limit.
+pub(crate) const CONTROL_BLOCK_LIMIT: u8 = 10;
+/// How a named limit stands.
+pub(crate) const CONTROL_LIMIT: u8 = 11;
+/// Named limits after a name.
+pub(crate) const CONTROL_LIMITS: u8 = 12;
+/// Schedules after a name; from here on those of schedules.
+pub(crate) const CONTROL_SCHEDULES: u8 = 20;
+/// What `ac` says of one.
+pub(crate) const CONTROL_SCHEDULE: u8 = 21;
+/// Lists of next instants.
+pub(crate) const CONTROL_REFILL: u8 = 22;
+/// How many there are.
+pub(crate) const CONTROL_COUNT_SCHEDULES: u8 = 23;
+/// Flows after a name; from here on those of flows.
+pub(crate) const CONTROL_FLOWS: u8 = 30;
+/// What `fa` says of one.
+pub(crate) const CONTROL_FLOW: u8 = 31;
+/// Jobs that wait for some.
+pub(crate) const CONTROL_DEPENDANTS: u8 = 32;
+/// Effects under the version of a record.
+pub(crate) const CONTROL_GUARDED: u8 = 40;
+/// A version of a record of another shard.
+pub(crate) const CONTROL_COPY: u8 = 41;
+/// The version of a record.
+pub(crate) const CONTROL_VERSION: u8 = 42;
+/// Cancel.
+pub(crate) const EDIT_CANCEL: u8 = 0;
+/// Another due.
+pub(crate) const EDIT_RESCHEDULE: u8 = 1;
+/// Run now.
+pub(crate) const EDIT_RUN_NOW: u8 = 2;
+/// Another priority.
+pub(crate) const EDIT_REPRIORITISE: u8 = 3;
+/// Redrive.
+pub(crate) const EDIT_REDRIVE: u8 = 4;
+/// Delete.
+pub(crate) const EDIT_DELETE: u8 = 5;
+/// Another payload.
+pub(crate) const EDIT_PAYLOAD: u8 = 6;
+/// A signal.
+pub(crate) const EDIT_SIGNAL: u8 = 7;
+/// How it stands.
+pub(crate) const FLOW_READ: u8 = 0;
+/// Seal it.
+pub(crate) const FLOW_SEAL: u8 = 1;
+/// Let a step wait for more.
+pub(crate) const FLOW_WAIT_MORE: u8 = 2;
+/// Cancel it.
+pub(crate) const FLOW_CANCEL: u8 = 3;
+/// Retry steps.
+pub(crate) const FLOW_RETRY: u8 = 4;
+/// Steps by number.
+pub(crate) const FLOW_STEPS: u8 = 5;
+/// Steps by the ids of their jobs.
+pub(crate) const FLOW_STEPS_OF: u8 = 6;
+/// Edges.
+pub(crate) const FLOW_EDGES: u8 = 7;
+/// Recount it.
+pub(crate) const FLOW_RECOUNT: u8 = 8;
+/// Restore it.
+pub(crate) const FLOW_RESTORE: u8 = 9;
+/// How it stands.
+pub(crate) const SCHEDULE_READ: u8 = 0;
+/// A run now.
+pub(crate) const SCHEDULE_RUN: u8 = 1;
+/// Skip the next run.
+pub(crate) const SCHEDULE_SKIP: u8 = 2;
+/// Runs of the instants `at`.
+pub(crate) const SCHEDULE_BACKFILL: u8 = 3;
+/// All completed.
+pub(crate) const FORM_COMPLETED: u8 = 1;
+/// Each has its own outcome.
+pub(crate) const FORM_EACH: u8 = 2;
+/// All completed; with what their tombstones need.
+pub(crate) const FORM_CORES: u8 = 3;
+/// All completed; with their kinds.
+pub(crate) const FORM_KINDS: u8 = 4;
+/// All completed; with both.
+pub(crate) const FORM_CORES_KINDS: u8 = 5;
+/// The same, with unique keys and expiries.
+pub(crate) const FORM_HOLDS: u8 = 6;
+/// Base, factor, cap, jitter.
+pub(crate) const RETRY_EXPONENTIAL: u8 = 1;
+/// Span, jitter.
+pub(crate) const RETRY_FIXED: u8 = 2;
+/// Base, cap, jitter.
+pub(crate) const RETRY_LINEAR: u8 = 3;
+/// Spans.
+pub(crate) const RETRY_LIST: u8 = 4;
+/// C.
+pub(crate) const CALLS_CLAIM: u8 = 67;
+/// E.
+pub(crate) const CALLS_EXTEND: u8 = 69;
+/// S.
+pub(crate) const CALLS_SETTLE: u8 = 83;
 /// A clear of a job that this shard does not know.
 pub(crate) const VERDICT_NOT_HERE: u8 = 253;
 /// It is in the outbox for another shard.

@@ -16,7 +16,10 @@ use punctual::{
 };
 
 use super::mp::{Mp, read_instant};
-use super::numbers::{SPEC_OPTS, TAG_DEAD, TAG_PLAIN, TAG_TOMBSTONE};
+use super::numbers::{
+    RETRY_EXPONENTIAL, RETRY_FIXED, RETRY_LINEAR, RETRY_LIST, SPEC_OPTS, TAG_DEAD, TAG_PLAIN,
+    TAG_TOMBSTONE,
+};
 use super::spec::run_instant;
 use super::{Reader, damaged};
 
@@ -297,25 +300,27 @@ fn group(options: &Mp) -> Result<Option<Group>> {
 
 fn retry(value: &Mp) -> Result<RetryPolicy> {
     let millis = |value: &Mp| value.number().map(Duration::from_millis);
-    Ok(match value.list()? {
-        [Mp::Int(1), base, factor, cap, jitter] => RetryPolicy::Exponential {
+    let [kind, fields @ ..] = value.list()? else {
+        return Err(damaged());
+    };
+    let kind = u8::try_from(kind.number()?).map_err(|_| damaged())?;
+    Ok(match (kind, fields) {
+        (RETRY_EXPONENTIAL, [base, factor, cap, jitter]) => RetryPolicy::Exponential {
             base: millis(base)?,
             factor: factor.float()?,
             cap: millis(cap)?,
             jitter: jitter.is_set(),
         },
-        [Mp::Int(2), span, jitter] => RetryPolicy::Fixed {
+        (RETRY_FIXED, [span, jitter]) => RetryPolicy::Fixed {
             span: millis(span)?,
             jitter: jitter.is_set(),
         },
-        [Mp::Int(3), base, cap, jitter] => RetryPolicy::Linear {
+        (RETRY_LINEAR, [base, cap, jitter]) => RetryPolicy::Linear {
             base: millis(base)?,
             cap: millis(cap)?,
             jitter: jitter.is_set(),
         },
-        [Mp::Int(4), spans @ ..] => {
-            RetryPolicy::List(spans.iter().map(millis).collect::<Result<_>>()?)
-        }
+        (RETRY_LIST, spans) => RetryPolicy::List(spans.iter().map(millis).collect::<Result<_>>()?),
         _ => return Err(damaged()),
     })
 }

@@ -12,7 +12,11 @@ use punctual::{JobId, NewJob, Result};
 
 use super::enqueue::verdict_of;
 use super::mp::{MapWriter, Mp, instant, read_instant};
-use super::numbers::{SPEC_EXAMINED, SPEC_OPTS, VALUE_SCHEDULE};
+use super::numbers::{
+    CONTROL_COUNT_SCHEDULES, CONTROL_REFILL, CONTROL_SCHEDULE, CONTROL_SCHEDULES,
+    SCHEDULE_BACKFILL, SCHEDULE_READ, SCHEDULE_RUN, SCHEDULE_SKIP, SPEC_EXAMINED, SPEC_OPTS,
+    VALUE_SCHEDULE,
+};
 use super::record::{number_32, read_options};
 use super::spec::{content_hash, write_run};
 use super::{Reader, Writer, damaged, inspect, micros};
@@ -247,7 +251,9 @@ pub(crate) fn put_list(map: &mut MapWriter, more: &MoreInstants, tz_database: &s
 
 pub(crate) fn list(after: &str, limit: usize) -> MapWriter {
     let mut map = MapWriter::default();
-    map.put("c", 20_u8).put("af", after).put("li", limit);
+    map.put("c", CONTROL_SCHEDULES)
+        .put("af", after)
+        .put("li", limit);
     map
 }
 
@@ -267,15 +273,15 @@ pub(crate) fn listed(reply: &Mp) -> Result<(Vec<ScheduleStatus>, Option<String>)
 
 pub(crate) fn act(name: &str, act: &ScheduleAct) -> MapWriter {
     let mut map = MapWriter::default();
-    map.put("c", 21_u8).put("na", name);
+    map.put("c", CONTROL_SCHEDULE).put("na", name);
     let number: u8 = match act {
-        ScheduleAct::Run => 1,
-        ScheduleAct::Skip => 2,
+        ScheduleAct::Run => SCHEDULE_RUN,
+        ScheduleAct::Skip => SCHEDULE_SKIP,
         ScheduleAct::Backfill { instants: all } => {
             map.put("at", instants(all).as_slice());
-            3
+            SCHEDULE_BACKFILL
         }
-        _ => 0,
+        _ => SCHEDULE_READ,
     };
     map.put("ac", number);
     map
@@ -284,7 +290,7 @@ pub(crate) fn act(name: &str, act: &ScheduleAct) -> MapWriter {
 /// Asks how many schedules a shard has.
 pub(crate) fn count() -> MapWriter {
     let mut map = MapWriter::default();
-    map.put("c", 23_u8);
+    map.put("c", CONTROL_COUNT_SCHEDULES);
     map
 }
 
@@ -407,6 +413,6 @@ impl Short {
 
 pub(crate) fn refills(lists: Vec<Mp>) -> MapWriter {
     let mut map = MapWriter::default();
-    map.put("c", 22_u8).put("rf", lists);
+    map.put("c", CONTROL_REFILL).put("rf", lists);
     map
 }

@@ -10,8 +10,10 @@ use punctual::{Effect, JobState, Outcome, Result};
 use super::enqueue::verdict_of;
 use super::extend::packed_lines;
 use super::numbers::{
-    EFFECT_CANCEL, EFFECT_LINKED, EFFECT_SIGNAL, HAS_EFFECTS, HAS_ERROR, HAS_GUARD, HAS_LOG,
-    HAS_NAMES, HAS_RESULT, HAS_SPAN, HAS_STOPPED, VERDICT_CLEARED, VERDICT_POSTED,
+    EFFECT_CANCEL, EFFECT_CLEAR, EFFECT_CLEAR_ANYWHERE, EFFECT_JOB, EFFECT_LINKED, EFFECT_POST,
+    EFFECT_SIGNAL, FORM_COMPLETED, FORM_CORES, FORM_CORES_KINDS, FORM_EACH, FORM_HOLDS, FORM_KINDS,
+    HAS_EFFECTS, HAS_ERROR, HAS_GUARD, HAS_LOG, HAS_NAMES, HAS_RESULT, HAS_SPAN, HAS_STOPPED,
+    VERDICT_CLEARED, VERDICT_POSTED,
 };
 use super::outbox::EntryId;
 use super::record::state_of;
@@ -69,11 +71,11 @@ pub(crate) fn request(
                 } = known(lease);
                 let kinds = kinds.filter(|kinds| kinds.len() <= usize::from(u8::MAX));
                 let form = match (&cores, &kinds, &holds) {
-                    (None, None, _) => 1,
-                    (Some(_), None, _) => 3,
-                    (None, Some(_), _) => 4,
-                    (Some(_), Some(_), None) => 5,
-                    (Some(_), Some(_), Some(_)) => 6,
+                    (None, None, _) => FORM_COMPLETED,
+                    (Some(_), None, _) => FORM_CORES,
+                    (None, Some(_), _) => FORM_KINDS,
+                    (Some(_), Some(_), None) => FORM_CORES_KINDS,
+                    (Some(_), Some(_), Some(_)) => FORM_HOLDS,
                 };
                 out.u8(form);
                 out.u32(attempt as usize).u16(lease.settlements.len());
@@ -89,7 +91,7 @@ pub(crate) fn request(
                         out.u16(count).name(&kind);
                     }
                 }
-                if let Some((expires, keys)) = holds.filter(|_| form == 6) {
+                if let Some((expires, keys)) = holds.filter(|_| form == FORM_HOLDS) {
                     let with_keys = keys.iter().any(|key| !key.is_empty());
                     out.u8(u8::from(expires)).u8(u8::from(with_keys));
                     for key in keys.iter().filter(|_| with_keys) {
@@ -98,7 +100,7 @@ pub(crate) fn request(
                 }
             }
             None => {
-                out.u8(2).u16(lease.settlements.len());
+                out.u8(FORM_EACH).u16(lease.settlements.len());
                 for settlement in &lease.settlements {
                     write_settlement(&mut out, settlement, error_bytes, &whither, &mut effects);
                 }
@@ -208,7 +210,7 @@ pub(super) fn packed_effect(effect: &Effect, whither: &Whither, index: usize) ->
             let kind = match whither {
                 Whither::Shard(target) => {
                     body.name(target);
-                    2
+                    EFFECT_POST
                 }
                 _ if flow::is_linked(job) => {
                     let mut link = Writer::default();
@@ -216,14 +218,17 @@ pub(super) fn packed_effect(effect: &Effect, whither: &Whither, index: usize) ->
                     body.long(&link.0);
                     EFFECT_LINKED
                 }
-                _ => 0,
+                _ => EFFECT_JOB,
             };
             write_job(&mut body, index, job);
             kind
         }
         Effect::Clear { job, name } => {
             body.id(*job).bytes(name.as_bytes());
-            if *whither == Whither::Here { 1 } else { 3 }
+            match whither {
+                Whither::Here => EFFECT_CLEAR,
+                _ => EFFECT_CLEAR_ANYWHERE,
+            }
         }
         Effect::Cancel { queue, key } => {
             body.u8(u8::from(*whither != Whither::Here));

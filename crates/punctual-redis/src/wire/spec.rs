@@ -10,8 +10,8 @@ use punctual::{
 
 use super::mp::{MapWriter, Mp, instant};
 use super::numbers::{
-    CONTENT_TYPE_DEFAULT, DUE_AFTER, DUE_AT, DUE_NOW, MAX_ATTEMPTS_DEFAULT, SPEC_EXAMINED,
-    SPEC_OPTS,
+    CONTENT_TYPE_DEFAULT, DUE_AFTER, DUE_AT, DUE_NOW, MAX_ATTEMPTS_DEFAULT, RETRY_EXPONENTIAL,
+    RETRY_FIXED, RETRY_LINEAR, RETRY_LIST, SPEC_EXAMINED, SPEC_OPTS,
 };
 use super::{Writer, flow, micros};
 
@@ -199,17 +199,24 @@ fn retry(policy: &RetryPolicy) -> Mp {
             cap,
             jitter,
         } => vec![
-            Mp::Int(1),
+            RETRY_EXPONENTIAL.into(),
             millis(base),
             Mp::Float(*factor),
             millis(cap),
             (*jitter).into(),
         ],
-        RetryPolicy::Fixed { span, jitter } => vec![Mp::Int(2), millis(span), (*jitter).into()],
-        RetryPolicy::Linear { base, cap, jitter } => {
-            vec![Mp::Int(3), millis(base), millis(cap), (*jitter).into()]
+        RetryPolicy::Fixed { span, jitter } => {
+            vec![RETRY_FIXED.into(), millis(span), (*jitter).into()]
         }
-        RetryPolicy::List(spans) => [Mp::Int(4)]
+        RetryPolicy::Linear { base, cap, jitter } => {
+            vec![
+                RETRY_LINEAR.into(),
+                millis(base),
+                millis(cap),
+                (*jitter).into(),
+            ]
+        }
+        RetryPolicy::List(spans) => [RETRY_LIST.into()]
             .into_iter()
             .chain(spans.iter().map(millis))
             .collect(),
