@@ -89,26 +89,15 @@ impl Engine for Prepared {
         let from = waiting.len().saturating_sub(claim.limit);
         let jobs = waiting.split_off(from);
         let now = Timestamp::from_millis(1_790_000_000_000);
-        let lease = |jobs| Lease {
-            token: Token {
-                fence: from as u64,
-                nonce: claim.nonce,
-            },
-            deadline: now + claim.lease_duration,
-            jobs,
+        let token = Token {
+            fence: from as u64,
+            nonce: claim.nonce,
         };
-        Ok(Claimed {
-            leases: Some(jobs)
-                .filter(|jobs| !jobs.is_empty())
-                .map(lease)
-                .into_iter()
-                .collect(),
-            now,
-            wake_at: (from > 0).then_some(now),
-            suspects_wait: false,
-            wake_by: WakeBy::Claimer,
-            limited: Vec::new(),
-        })
+        let lease = |jobs| Lease::new(token, now + claim.lease_duration, jobs);
+        let leases = Some(jobs).filter(|jobs| !jobs.is_empty()).map(lease);
+        let mut claimed = Claimed::new(leases.into_iter().collect(), now);
+        claimed.wake_at = (from > 0).then_some(now);
+        Ok(claimed)
     }
 
     async fn settle(&self, _: &Namespace, settle: Settle) -> Result<Settled> {
@@ -121,10 +110,11 @@ impl Engine for Prepared {
             effects: Vec::new(),
         };
         let of_lease = |lease: &LeaseReport| lease.settlements.iter().map(settled).collect();
-        Ok(Settled {
-            verdicts: settle.leases.iter().map(of_lease).collect(),
-            now: Timestamp::from_millis(1_790_000_000_000),
-        })
+        let verdicts = settle.leases.iter().map(of_lease).collect();
+        Ok(Settled::new(
+            verdicts,
+            Timestamp::from_millis(1_790_000_000_000),
+        ))
     }
 
     async fn enqueue(&self, namespace: &Namespace, jobs: Vec<NewJob>) -> Result<Enqueued> {

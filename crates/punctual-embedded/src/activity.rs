@@ -111,25 +111,19 @@ impl Activity {
                 problems.push(format!("loop {name} is at the same work for {age:?}"));
             }
         }
-        let about = |(name, one): (&&'static str, &Loop)| LoopHealth {
-            name: (*name).into(),
+        let about = |(name, one): (&&'static str, &Loop)| {
             // Who reads it calls a minute stuck, whatever the loop does.
-            age: match one.beat.elapsed() {
+            let age = match one.beat.elapsed() {
                 _ if one.rests => Duration::ZERO,
                 age if *name == crate::checkpoint::TIDYING && age <= stuck_after(name) => {
                     Duration::ZERO
                 }
                 age => age,
-            },
-            restarts: one.restarts,
+            };
+            LoopHealth::new(*name, age, one.restarts)
         };
         let loops = state.loops.iter().map(about).collect();
-        Health {
-            ok: problems.is_empty(),
-            problems,
-            of_namespaces: Vec::new(),
-            loops,
-        }
+        Health::new(problems, loops)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -337,14 +337,14 @@ impl Engine for EmbeddedEngine {
         let namespace = namespace.clone();
         let verb = move |machine: &mut Machine, now| machine.extend(now, &namespace, leases);
         let (verdicts, now) = self.call("extend", Kind::Change, 0, verb).await?;
-        Ok(Extended { verdicts, now })
+        Ok(Extended::new(verdicts, now))
     }
 
     async fn settle(&self, namespace: &Namespace, settle: Settle) -> Result<Settled> {
         let namespace = namespace.clone();
         let verb = move |machine: &mut Machine, now| machine.settle(now, &namespace, settle);
         let (verdicts, now) = self.call("settle", Kind::Change, 0, verb).await?;
-        Ok(Settled { verdicts, now })
+        Ok(Settled::new(verdicts, now))
     }
 
     async fn wait(&self, namespace: &Namespace, what: WaitFor, until: Timestamp) -> Result<Waited> {

@@ -269,7 +269,7 @@ impl MaintenanceHealth {
                     maintenance_loop.name
                 );
                 let namespace = maintenance_loop.namespace.clone();
-                let problem = NamespaceProblem { namespace, text };
+                let problem = NamespaceProblem::new(namespace, text);
                 health.of_namespaces.push(problem);
                 health.ok = false;
             }
@@ -288,11 +288,7 @@ fn add(loops: &mut Vec<LoopHealth>, name: String, age: Duration, restarts: u64) 
             one.age = one.age.max(age);
             one.restarts += restarts;
         }
-        None => loops.push(LoopHealth {
-            name,
-            age,
-            restarts,
-        }),
+        None => loops.push(LoopHealth::new(name, age, restarts)),
     }
 }
 

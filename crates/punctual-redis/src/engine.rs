@@ -461,12 +461,8 @@ impl Engine for RedisEngine {
         // Whatever else they hold included.
         info.shards = self.calls.shards.most();
         info.store_bytes = Some(server_infos.iter().map(|it| it.used_memory).sum());
-        info.health = Health {
-            ok: problems.is_empty(),
-            problems,
-            of_namespaces,
-            loops: vec![self.maintenance.health()],
-        };
+        info.health = Health::new(problems, vec![self.maintenance.health()]);
+        info.health.of_namespaces = of_namespaces;
         Ok(info)
     }
 }

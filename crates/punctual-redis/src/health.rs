@@ -33,7 +33,7 @@ pub(crate) fn while_others_answer(failed: Failed, missing: Vec<NamespaceProblem>
             ErrorKind::DataMissing => message.to_owned(),
             _ => format!("shard {index} does not answer: {message}"),
         };
-        let problem = NamespaceProblem { namespace, text };
+        let problem = NamespaceProblem::new(namespace, text);
         problems.of_namespaces.push(problem);
     }
     problems.of_namespaces.extend(missing);

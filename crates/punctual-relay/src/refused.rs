@@ -37,14 +37,8 @@ pub(crate) fn dead_job(
     record.attempt = 1;
     record.failures = 1;
     record.started_at = Some(now);
-    record.attempts = vec![PastAttempt {
-        attempt: 1,
-        started_at: now,
-        ended_at: now,
-        outcome: PastOutcome::Dead,
-        worker: None,
-        error: Some(why.clone()),
-    }];
+    let past = PastAttempt::new(1, now, now, PastOutcome::Dead).error(why.clone());
+    record.attempts = vec![past];
     record.last_error = Some(why);
     job.history(record)
 }

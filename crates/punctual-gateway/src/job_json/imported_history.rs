@@ -32,10 +32,7 @@ impl From<&Occurrence> for RunLine {
 
 impl RunLine {
     pub(super) fn into_occurrence(self) -> Occurrence {
-        Occurrence {
-            name: self.name,
-            at: self.at.0,
-        }
+        Occurrence::new(self.name, self.at.0)
     }
 }
 
@@ -86,14 +83,8 @@ impl PastLine {
                     .ok_or_else(|| format!("worker {text:?} of an attempt is not a UUID"))?,
             ),
         };
-        Ok(PastAttempt {
-            attempt: self.attempt,
-            started_at: self.started_at.0,
-            ended_at: self.ended_at.0,
-            outcome,
-            worker,
-            error: self.error,
-        })
+        let past = PastAttempt::new(self.attempt, self.started_at.0, self.ended_at.0, outcome);
+        Ok(past.worker(worker).error(self.error))
     }
 }
 
@@ -138,12 +129,12 @@ impl MemoLine {
             let names: Vec<_> = known.map(MemoSource::name).collect();
             format!("has a memo whose source is not one of {}", names.join(", "))
         })?;
-        Ok(Memo {
-            name: self.name,
+        Ok(Memo::new(
+            self.name,
             source,
-            value: either(&self.value, &self.value_base64, "value")?.unwrap_or_default(),
-            at: self.at.0,
-        })
+            either(&self.value, &self.value_base64, "value")?.unwrap_or_default(),
+            self.at.0,
+        ))
     }
 }
 
@@ -171,11 +162,7 @@ impl From<&LogLine> for LoggedLine {
 
 impl LoggedLine {
     pub(super) fn into_line(self) -> LogLine {
-        LogLine {
-            at: self.at.0,
-            attempt: self.attempt,
-            text: self.text,
-        }
+        LogLine::new(self.at.0, self.attempt, self.text)
     }
 }
 

@@ -41,28 +41,12 @@ fn record() -> JobRecord {
     job.last_error = Some("broken\nin two lines".into());
     job.result = Some(Bytes::from_static(b"\xff\x00raw"));
     job.progress = Some(Bytes::from_static(b"half"));
-    job.log = vec![LogLine {
-        at: at(4),
-        attempt: 1,
-        text: "half\tdone".into(),
-    }];
+    job.log = vec![LogLine::new(at(4), 1, "half\tdone")];
     job.attempts = vec![
-        PastAttempt {
-            attempt: 1,
-            started_at: at(2),
-            ended_at: at(3),
-            outcome: PastOutcome::Retry,
-            worker: Some(0x5a),
-            error: Some("broken\nin two lines".into()),
-        },
-        PastAttempt {
-            attempt: 2,
-            started_at: at(5),
-            ended_at: at(15),
-            outcome: PastOutcome::Crashed,
-            worker: None,
-            error: None,
-        },
+        PastAttempt::new(1, at(2), at(3), PastOutcome::Retry)
+            .worker(0x5a)
+            .error("broken\nin two lines".to_owned()),
+        PastAttempt::new(2, at(5), at(15), PastOutcome::Crashed),
     ];
     job
 }

@@ -94,7 +94,7 @@ impl Sum {
 
     pub(crate) fn total(self) -> Total {
         let due = self.due.into_iter().map(|((from, until), jobs)| {
-            let bucket = DueBucket { from, until, jobs };
+            let bucket = DueBucket::new(from, until, jobs);
             DueLine::from(&bucket)
         });
         Total {

@@ -35,15 +35,10 @@ async fn a_loop_of_the_engine_that_hangs_is_named_until_it_goes_round_again() {
     let clock = ManualClock::new(START);
     let engine = Arc::new(Standin::new(clock.clone()));
     let under = serve_engine(engine.clone(), clock).await;
-    let maintenance = |age: u64, problem: Option<&str>| Health {
-        ok: problem.is_none(),
-        problems: problem.into_iter().map(String::from).collect(),
-        of_namespaces: Vec::new(),
-        loops: vec![LoopHealth {
-            name: "maintenance".to_owned(),
-            age: seconds(age),
-            restarts: 2,
-        }],
+    let maintenance = |age: u64, problem: Option<&str>| {
+        let problems = problem.into_iter().map(String::from).collect();
+        let loops = vec![LoopHealth::new("maintenance", seconds(age), 2)];
+        Health::new(problems, loops)
     };
     for age in [0, 60] {
         engine.feels(maintenance(age, None));

@@ -33,10 +33,7 @@ fn ends_at_once(posting: &Posting, pool: &mut WorkerPool, queue: &str) {
 }
 
 fn is_well(maintenance: &MaintenanceHealth) -> bool {
-    let mut health = Health {
-        ok: true,
-        ..Health::default()
-    };
+    let mut health = Health::new(Vec::new(), Vec::new());
     maintenance.add_to(&mut health);
     health.ok
 }

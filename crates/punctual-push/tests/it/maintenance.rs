@@ -17,10 +17,7 @@ use crate::injected::Injected;
 use crate::support::{Answer, Server, Under, job};
 
 fn health_of(maintenance: &MaintenanceHealth) -> Health {
-    let mut health = Health {
-        ok: true,
-        ..Health::default()
-    };
+    let mut health = Health::new(Vec::new(), Vec::new());
     maintenance.add_to(&mut health);
     health
 }

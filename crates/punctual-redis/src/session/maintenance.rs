@@ -67,20 +67,15 @@ impl Maintenance {
 
     pub(crate) fn health(&self) -> LoopHealth {
         let progress = self.progress.locked();
-        LoopHealth {
-            name: "maintenance".into(),
-            age: progress.last.elapsed(),
-            restarts: progress.failures,
-        }
+        LoopHealth::new("maintenance", progress.last.elapsed(), progress.failures)
     }
 
     /// The namespaces whose data are gone.
     pub(crate) fn missing(&self) -> Vec<NamespaceProblem> {
         let progress = self.progress.locked();
         let missing = progress.missing.borrow();
-        let problem = |((namespace, _), text): (&(Namespace, u16), &String)| NamespaceProblem {
-            namespace: namespace.clone(),
-            text: text.clone(),
+        let problem = |((namespace, _), text): (&(Namespace, u16), &String)| {
+            NamespaceProblem::new(namespace.clone(), text)
         };
         let mut problems: Vec<_> = missing.iter().map(problem).collect();
         problems.dedup();

@@ -22,10 +22,7 @@ pub(crate) const MESSAGE: &str = "redis has nothing of this namespace or of a sh
      by punctual queues list at the same address without data=required";
 
 pub(crate) fn problem(shard: &Shard) -> NamespaceProblem {
-    NamespaceProblem {
-        namespace: shard.namespace.clone(),
-        text: MESSAGE.into(),
-    }
+    NamespaceProblem::new(shard.namespace.clone(), MESSAGE)
 }
 
 impl Uninitialised {

@@ -38,13 +38,9 @@ impl Calls {
     ) -> Result<Edited> {
         let shards = self.shards_of(namespace).await?;
         let count = shards.len();
-        let mut edited = Edited {
-            verdicts: vec![(None, EditVerdict::NotFound); targets.len()],
-            examined: targets.len(),
-            matched: 0,
-            cursor: None,
-            now: Timestamp::ZERO,
-        };
+        let mut edited = Edited::new(Timestamp::ZERO);
+        edited.verdicts = vec![(None, EditVerdict::NotFound); targets.len()];
+        edited.examined = targets.len();
         for step in 0..count {
             let is_open = |at: &usize| edited.verdicts[*at].1 == EditVerdict::NotFound;
             let open: Vec<usize> = (0..targets.len()).filter(is_open).collect();
@@ -84,13 +80,7 @@ impl Calls {
         let count = shards.len();
         let request = format!("edit {namespace} {filter:?} {:?}", asked.action);
         let mut walk = Walk::from(cursor.as_ref(), &request, count)?;
-        let mut edited = Edited {
-            verdicts: Vec::new(),
-            examined: 0,
-            matched: 0,
-            cursor: None,
-            now: Timestamp::ZERO,
-        };
+        let mut edited = Edited::new(Timestamp::ZERO);
         loop {
             let left = limit.saturating_sub(edited.examined);
             let map = edit::of_filter(asked, filter, walk.inner.as_deref(), left);

@@ -102,12 +102,7 @@ impl Calls {
         let count = shards.len();
         let request = format!("list {namespace} {:?} {:?}", list.by, list.filter);
         let mut walk = Walk::from(list.cursor.as_ref(), &request, count)?;
-        let mut listing = Listing {
-            jobs: Vec::new(),
-            examined: 0,
-            cursor: None,
-            now: Timestamp::ZERO,
-        };
+        let mut listing = Listing::new(Vec::new(), Timestamp::ZERO);
         loop {
             let (inner, left) = (
                 walk.inner.as_deref(),
@@ -142,14 +137,7 @@ impl Calls {
         request: &StatsRequest,
     ) -> Result<Stats> {
         let shards = self.shards_of(namespace).await?;
-        let mut sum = Stats {
-            queues: Vec::new(),
-            workers: Vec::new(),
-            exact: true,
-            overdue: Vec::new(),
-            next: None,
-            now: Timestamp::ZERO,
-        };
+        let mut sum = Stats::new(Timestamp::ZERO);
         let mut queues = BTreeMap::new();
         let is_page = request.limit > 0;
         // Whether a shard has queues after its page. The first names of all pages are the first of

@@ -35,14 +35,7 @@ impl Calls {
         let first = (asked.nonce >> 32) as usize % count;
         let mut claim = asked.clone();
         claim.max_bytes = self.limits().claim_bytes(claim.max_bytes);
-        let mut claimed = Claimed {
-            leases: Vec::new(),
-            now: Timestamp::ZERO,
-            wake_at: None,
-            suspects_wait: false,
-            wake_by: WakeBy::Claimer,
-            limited: Vec::new(),
-        };
+        let mut claimed = Claimed::new(Vec::new(), Timestamp::ZERO);
         let all_unavailable = shards.iter().all(|shard| shard.is_unavailable());
         // Another worker claims for this one only if one does in every shard that names an instant.
         let mut another_wakes = true;
@@ -253,9 +246,6 @@ impl Calls {
             now = now.max(reply.now);
             put_back(&mut verdicts, places, reply.verdicts)?;
         }
-        Ok(Extended {
-            verdicts: all(verdicts)?,
-            now,
-        })
+        Ok(Extended::new(all(verdicts)?, now))
     }
 }

@@ -112,9 +112,9 @@ impl Calls {
         name: &str,
     ) -> Result<Option<VersionedRecord>> {
         let found = self.find_schedule(namespace, name).await?;
-        Ok(found.map(|(_, status)| VersionedRecord {
-            version: status.version,
-            value: RecordValue::Schedule(Box::new(status.schedule)),
+        Ok(found.map(|(_, status)| {
+            let value = RecordValue::Schedule(Box::new(status.schedule));
+            VersionedRecord::new(status.version, value)
         }))
     }
 
@@ -207,12 +207,12 @@ impl Calls {
             let from = now
                 .as_micros()
                 .saturating_sub(CLOCK_ERROR.as_micros() as u64);
-            let listed = Listed {
-                searched: Timestamp::from_micros(from),
-                count: 0,
-                last: None,
-                least: 2 * missed_of(schedule),
-            };
+            let listed = Listed::new(
+                Timestamp::from_micros(from),
+                0,
+                None,
+                2 * missed_of(schedule),
+            );
             if let Some(more) = schedule.spec.list(listed, now, INSTANTS_PER_ROUND) {
                 schedule::put_list(&mut map, &more, tz_database());
             }
@@ -278,11 +278,7 @@ impl Calls {
 }
 
 fn nothing_more(listed: Listed) -> MoreInstants {
-    MoreInstants {
-        instants: Vec::new(),
-        searched: listed.searched,
-        is_complete: false,
-    }
+    MoreInstants::new(Vec::new(), listed.searched, false)
 }
 
 fn missed_of(schedule: &Schedule) -> usize {

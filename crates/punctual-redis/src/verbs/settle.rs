@@ -48,10 +48,7 @@ impl Calls {
             now = now.max(reply.now);
             put_back(&mut verdicts, places, reply.verdicts)?;
         }
-        Ok(Settled {
-            verdicts: all(verdicts)?,
-            now,
-        })
+        Ok(Settled::new(all(verdicts)?, now))
     }
 
     async fn settle_part(

@@ -413,12 +413,12 @@ fn change(value: &Mp) -> Result<Change> {
     let [id, queue, state, at] = value.list()? else {
         return Err(damaged());
     };
-    Ok(Change {
-        id: inspect::id(id)?,
-        queue: queue.text()?,
-        state: inspect::state(state)?,
-        at: read_instant(at)?,
-    })
+    Ok(Change::new(
+        inspect::id(id)?,
+        queue.text()?,
+        inspect::state(state)?,
+        read_instant(at)?,
+    ))
 }
 
 #[cfg(test)]

@@ -186,18 +186,14 @@ pub(crate) fn reply(bytes: &[u8], worker: WorkerId) -> Result<Reply> {
     let wake_at = reader.some_instant()?;
     let flags = reader.u8()?;
     let count = reader.u8()?;
+    let mut claimed = Claimed::new(Vec::new(), now);
+    claimed.wake_at = wake_at;
+    claimed.suspects_wait = flags & CLAIMED_SUSPECTS != 0;
+    if flags & CLAIMED_ANOTHER != 0 {
+        claimed.wake_by = WakeBy::Another;
+    }
     let mut reply = Reply {
-        claimed: Claimed {
-            leases: Vec::new(),
-            now,
-            wake_at,
-            suspects_wait: flags & CLAIMED_SUSPECTS != 0,
-            wake_by: match flags & CLAIMED_ANOTHER {
-                0 => WakeBy::Claimer,
-                _ => WakeBy::Another,
-            },
-            limited: Vec::new(),
-        },
+        claimed,
         cached: Vec::new(),
         unseen: None,
     };
@@ -237,12 +233,10 @@ fn limited(reader: &mut Reader<'_>) -> Result<Vec<LimitedQueue>> {
     let count = reader.u8()?;
     let mut one = || {
         let length = usize::from(reader.u8()?);
-        Ok(LimitedQueue {
-            queue: super::text(reader.take(length)?)?,
-            open_since: reader.instant()?,
-            shares: Vec::new(),
-            limits: Vec::new(),
-        })
+        Ok(LimitedQueue::new(
+            super::text(reader.take(length)?)?,
+            reader.instant()?,
+        ))
     };
     (0..count).map(|_| one()).collect()
 }
@@ -314,11 +308,9 @@ impl Reply {
                 holds,
             };
             self.cached.push((lease.token, cached));
-            self.claimed.leases.push(Lease {
-                token: lease.token,
-                deadline: lease.holder.deadline,
-                jobs,
-            });
+            self.claimed
+                .leases
+                .push(Lease::new(lease.token, lease.holder.deadline, jobs));
         }
         Ok(())
     }

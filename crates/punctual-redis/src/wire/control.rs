@@ -293,7 +293,7 @@ pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
             let version = reply.get("ve").some(Mp::number)?;
             let value = reply.get("v").some(|value| unpacked(value.bytes()?))?;
             let record = version.zip(value);
-            Controlled::Record(record.map(|(version, value)| VersionedRecord { version, value }))
+            Controlled::Record(record.map(|(version, value)| VersionedRecord::new(version, value)))
         }
         Control::Names { .. } => Controlled::Names(texts(reply.get("na"))?),
         _ => Controlled::Written(reply.get("ve").number()?),

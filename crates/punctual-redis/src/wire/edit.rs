@@ -65,13 +65,12 @@ fn of_action(edit: &Edit) -> MapWriter {
 
 pub(crate) fn reply(reply: &Mp) -> Result<Edited> {
     let verdicts = reply.get("v").list()?.iter().map(verdict);
-    Ok(Edited {
-        verdicts: verdicts.collect::<Result<_>>()?,
-        examined: reply.get("ex").number()? as usize,
-        matched: reply.get("ma").number()? as usize,
-        cursor: inspect::cursor(reply)?,
-        now: read_instant(reply.get("n"))?,
-    })
+    let mut edited = Edited::new(read_instant(reply.get("n"))?);
+    edited.verdicts = verdicts.collect::<Result<_>>()?;
+    edited.examined = reply.get("ex").number()? as usize;
+    edited.matched = reply.get("ma").number()? as usize;
+    edited.cursor = inspect::cursor(reply)?;
+    Ok(edited)
 }
 
 /// `[id or "", verdict, state or id]`

@@ -19,12 +19,7 @@ pub(crate) fn read(queue: &str, bytes: &[u8]) -> Result<Vec<JobEnd>> {
             kind => kind,
         };
         for _ in 0..count {
-            ends.push(JobEnd {
-                id: reader.id()?,
-                kind: kind.clone(),
-                state,
-                at,
-            });
+            ends.push(JobEnd::new(reader.id()?, kind.clone(), state, at));
         }
     }
     ends.reverse();

@@ -142,12 +142,7 @@ fn created(job: &NewJob, now: Timestamp) -> Receipt {
         Due::After(span) => (now + span, false),
         Due::At(at) => (at.max(now), at < now),
     };
-    Receipt {
-        id: job.id,
-        verdict: EnqueueVerdict::Created,
-        due,
-        late,
-    }
+    Receipt::new(job.id, EnqueueVerdict::Created, due).late(late)
 }
 
 fn receipt(reader: &mut Reader<'_>, id: JobId) -> Result<Receipt> {
@@ -155,12 +150,7 @@ fn receipt(reader: &mut Reader<'_>, id: JobId) -> Result<Receipt> {
     let due = reader.instant()?;
     let late = reader.u8()? != 0;
     let verdict = verdict_of(verdict, reader.id()?)?;
-    Ok(Receipt {
-        id,
-        verdict,
-        due,
-        late,
-    })
+    Ok(Receipt::new(id, verdict, due).late(late))
 }
 
 pub(super) fn verdict_of(number: u8, other: JobId) -> Result<EnqueueVerdict> {

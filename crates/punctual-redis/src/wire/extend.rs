@@ -60,7 +60,7 @@ pub(crate) fn reply(bytes: &[u8], leases: usize) -> Result<Extended> {
     let verdicts: Result<_> = (0..leases).map(|_| verdict(&mut reader)).collect();
     let verdicts = verdicts?;
     reader.end()?;
-    Ok(Extended { verdicts, now })
+    Ok(Extended::new(verdicts, now))
 }
 
 fn verdict(reader: &mut Reader<'_>) -> Result<ExtendVerdict> {

@@ -47,7 +47,7 @@ pub(crate) fn answer(reply: &Mp, effects: usize) -> Result<Answer> {
         let value = reply
             .get("v")
             .some(|value| control::unpacked(value.bytes()?))?;
-        let record = value.map(|value| VersionedRecord { version, value });
+        let record = value.map(|value| VersionedRecord::new(version, value));
         return Ok(Answer::Conflict(record));
     }
     let mut reader = Reader(reply.get("vs").bytes()?);

@@ -42,7 +42,7 @@ pub(crate) fn get_reply(reply: &Mp, asked: usize, explain: bool) -> Result<Vec<O
             Some(Got::Job(job, None)) if explain => {
                 let reasons = reasons[index].list()?.iter();
                 let reasons: Result<_> = reasons.map(|it| reason(it, &job)).collect();
-                Some(Got::Job(job, Some(Explanation { reasons: reasons? })))
+                Some(Got::Job(job, Some(Explanation::new(reasons?))))
             }
             job => job,
         };
@@ -222,12 +222,11 @@ pub(crate) fn filter(filter: &Filter) -> Option<Mp> {
 pub(crate) fn list_reply(reply: &Mp) -> Result<Listing> {
     let views = reply.get("j").list()?.iter();
     let jobs = views.map(|view| read_job_view(view.bytes()?));
-    Ok(Listing {
-        jobs: jobs.collect::<Result<_>>()?,
-        examined: reply.get("ex").number()? as usize,
-        cursor: cursor(reply)?,
-        now: read_instant(reply.get("n"))?,
-    })
+    let now = read_instant(reply.get("n"))?;
+    let mut listing = Listing::new(jobs.collect::<Result<_>>()?, now);
+    listing.examined = reply.get("ex").number()? as usize;
+    listing.cursor = cursor(reply)?;
+    Ok(listing)
 }
 
 pub(crate) fn cursor(reply: &Mp) -> Result<Option<Cursor>> {

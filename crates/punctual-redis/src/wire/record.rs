@@ -153,7 +153,7 @@ pub(crate) fn read_record(
     if let Some(name) = options.get("sc").some(Mp::text)? {
         let at = options.get("oc").some(read_instant)?;
         let at = at.unwrap_or_else(|| run_instant(id));
-        record.schedule = Some(Box::new(Occurrence { name, at }));
+        record.schedule = Some(Box::new(Occurrence::new(name, at)));
     }
     if let [flow, step] = options.get("fl").list()? {
         let (flow, step) = (flow.text()?, step.text()?);
@@ -192,16 +192,14 @@ fn past_attempts(value: &Mp) -> Result<Vec<PastAttempt>> {
         };
         let outcome = outcome.number()?;
         let worker = worker.bytes()?;
-        Ok(PastAttempt {
-            attempt: number_32(attempt)?,
-            started_at: read_instant(started_at)?,
-            ended_at: read_instant(ended_at)?,
-            outcome: (PastOutcome::ALL.into_iter())
-                .find(|one| *one as u64 == outcome)
-                .ok_or_else(damaged)?,
-            worker: <[u8; 16]>::try_from(worker).ok().map(u128::from_be_bytes),
-            error: error.first().map(Mp::text).transpose()?,
-        })
+        let outcome = (PastOutcome::ALL.into_iter())
+            .find(|one| *one as u64 == outcome)
+            .ok_or_else(damaged)?;
+        let (started_at, ended_at) = (read_instant(started_at)?, read_instant(ended_at)?);
+        let past = PastAttempt::new(number_32(attempt)?, started_at, ended_at, outcome)
+            .worker(<[u8; 16]>::try_from(worker).ok().map(u128::from_be_bytes))
+            .error(error.first().map(Mp::text).transpose()?);
+        Ok(past)
     });
     attempts.collect()
 }
@@ -209,12 +207,12 @@ fn past_attempts(value: &Mp) -> Result<Vec<PastAttempt>> {
 /// `[source, name, value, at]` of each
 fn memos(value: &Mp) -> Result<Vec<Memo>> {
     let memos = value.list()?.iter().map(|memo| match memo.list()? {
-        [source, name, value, at] => Ok(Memo {
-            name: name.text()?,
-            source: one_of(source, &MemoSource::ALL)?,
-            value: note(value)?,
-            at: read_instant(at)?,
-        }),
+        [source, name, value, at] => Ok(Memo::new(
+            name.text()?,
+            one_of(source, &MemoSource::ALL)?,
+            note(value)?,
+            read_instant(at)?,
+        )),
         _ => Err(damaged()),
     });
     memos.collect()
@@ -223,11 +221,11 @@ fn memos(value: &Mp) -> Result<Vec<Memo>> {
 /// `[at, attempt, text]` of each
 fn log_lines(value: &Mp) -> Result<Vec<LogLine>> {
     let lines = value.list()?.iter().map(|line| match line.list()? {
-        [at, attempt, text] => Ok(LogLine {
-            at: read_instant(at)?,
-            attempt: number_32(attempt)?,
-            text: text.text()?,
-        }),
+        [at, attempt, text] => Ok(LogLine::new(
+            read_instant(at)?,
+            number_32(attempt)?,
+            text.text()?,
+        )),
         _ => Err(damaged()),
     });
     lines.collect()

@@ -307,12 +307,11 @@ pub(crate) fn runs(reply: &Mp) -> Result<Vec<Receipt>> {
         };
         let id = inspect::id(id)?;
         let other = other.first().map(inspect::id).transpose()?;
-        Ok(Receipt {
+        Ok(Receipt::new(
             id,
-            verdict: verdict_of(verdict.number()? as u8, other.unwrap_or(id))?,
-            due: read_instant(due)?,
-            late: false,
-        })
+            verdict_of(verdict.number()? as u8, other.unwrap_or(id))?,
+            read_instant(due)?,
+        ))
     });
     runs.collect()
 }
@@ -345,20 +344,17 @@ fn success(value: &Mp) -> Result<Success> {
     let mut reader = Reader(value.bytes()?);
     let (at, finished_at) = (reader.instant()?, reader.instant()?);
     let result = Some(reader.0).filter(|result| !result.is_empty());
-    Ok(Success {
+    Ok(Success::new(
         at,
         finished_at,
-        result: result.map(bytes::Bytes::copy_from_slice),
-    })
+        result.map(bytes::Bytes::copy_from_slice),
+    ))
 }
 
 /// Schedules of a shard that are overdue: `[name, since]` of each.
 pub(crate) fn overdue(names: &Mp) -> Result<Vec<Overdue>> {
     let all = names.list()?.iter().map(|one| match one.list()? {
-        [name, since] => Ok(Overdue {
-            schedule: name.text()?,
-            since: read_instant(since)?,
-        }),
+        [name, since] => Ok(Overdue::new(name.text()?, read_instant(since)?)),
         _ => Err(damaged()),
     });
     all.collect()
@@ -385,12 +381,12 @@ impl Short {
             name: name.text()?,
             version: version.number()?,
             spec: read_spec(spec.bytes()?)?,
-            listed: Listed {
-                searched: read_instant(searched)?,
-                count: left.number()? as usize,
-                last: Some(last).filter(|last| *last != Timestamp::ZERO),
-                least: missed.number()? as usize * 2,
-            },
+            listed: Listed::new(
+                read_instant(searched)?,
+                left.number()? as usize,
+                Some(last).filter(|last| *last != Timestamp::ZERO),
+                missed.number()? as usize * 2,
+            ),
             tz_database: tz.text()?,
         })
     }

@@ -306,7 +306,7 @@ pub(crate) fn reply(bytes: &[u8], leases: &[&LeaseReport]) -> Result<(Settled, V
         });
     }
     reader.end()?;
-    Ok((Settled { verdicts, now }, posted))
+    Ok((Settled::new(verdicts, now), posted))
 }
 
 fn all_completed() -> SettleVerdict {

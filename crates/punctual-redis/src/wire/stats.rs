@@ -53,14 +53,11 @@ pub(crate) fn reply(reply: &Mp) -> Result<(Stats, Option<String>)> {
     let queues = reply.get("q").list()?.iter().map(queue);
     let workers = reply.get("w").list()?.iter().map(worker);
     let next = reply.get("cu").some(Mp::text)?;
-    let stats = Stats {
-        queues: queues.collect::<Result<_>>()?,
-        workers: workers.collect::<Result<_>>()?,
-        exact: reply.get("e").is_set(),
-        overdue: super::schedule::overdue(reply.get("ov"))?,
-        next: None,
-        now: read_instant(reply.get("n"))?,
-    };
+    let mut stats = Stats::new(read_instant(reply.get("n"))?);
+    stats.queues = queues.collect::<Result<_>>()?;
+    stats.workers = workers.collect::<Result<_>>()?;
+    stats.exact = reply.get("e").is_set();
+    stats.overdue = super::schedule::overdue(reply.get("ov"))?;
     Ok((stats, next))
 }
 
@@ -146,11 +143,11 @@ fn share_stats(value: &Mp) -> Result<ShareStats> {
 
 fn bucket(value: &Mp) -> Result<DueBucket> {
     let parts = value.list()?;
-    Ok(DueBucket {
-        from: read_instant(part(parts, 0)?)?,
-        until: read_instant(part(parts, 1)?)?,
-        jobs: part(parts, 2)?.number()?,
-    })
+    Ok(DueBucket::new(
+        read_instant(part(parts, 0)?)?,
+        read_instant(part(parts, 1)?)?,
+        part(parts, 2)?.number()?,
+    ))
 }
 
 /// `[minute, six counts, lateness at 50 and 99, run time at 50 and 99]`
@@ -179,11 +176,11 @@ fn worker(value: &Mp) -> Result<WorkerSeen> {
     let parts = value.list()?;
     let id = part(parts, 0)?.bytes()?.try_into().map_err(|_| damaged())?;
     let id = WorkerId(u128::from_be_bytes(id));
-    Ok(WorkerSeen {
-        worker: read_worker(id, part(parts, 3)?.bytes()?)?,
-        seen_at: read_instant(part(parts, 1)?)?,
-        leased: part(parts, 2)?.number()? as usize,
-    })
+    Ok(WorkerSeen::new(
+        read_worker(id, part(parts, 3)?.bytes()?)?,
+        read_instant(part(parts, 1)?)?,
+        part(parts, 2)?.number()? as usize,
+    ))
 }
 
 pub(crate) fn maintained(reply: &Mp) -> Result<Maintained> {
@@ -231,7 +228,7 @@ impl Late {
              restart the workers, and ask `punctual jobs explain` about the job"
         );
         let namespace = self.namespace;
-        NamespaceProblem { namespace, text }
+        NamespaceProblem::new(namespace, text)
     }
 }
 
@@ -239,10 +236,7 @@ impl Late {
 pub(crate) fn info(reply: &Mp, shard: &Shard, window: Duration) -> Result<ShardInfo> {
     let late = reply.get("pr").list()?.iter();
     let late = late.map(|value| late_queue(value, &shard.namespace));
-    let of_namespace = |text| NamespaceProblem {
-        namespace: shard.namespace.clone(),
-        text,
-    };
+    let of_namespace = |text: String| NamespaceProblem::new(shard.namespace.clone(), text);
     let outbox = outbox_problem(reply.get("ob"), shard)?;
     let now = read_instant(reply.get("n"))?;
     let gone_early = reply.get("te").some(read_instant)?;

@@ -210,17 +210,12 @@ impl Foreign {
             past.attempt = past.failures;
             past.last_error = error.clone();
             past.started_at = Some(failed);
-            past.attempts = vec![PastAttempt {
-                attempt: past.attempt,
-                started_at: failed,
-                ended_at: failed,
-                outcome: match self.is_dead {
-                    true => PastOutcome::Dead,
-                    false => PastOutcome::Retry,
-                },
-                worker: None,
-                error,
-            }];
+            let outcome = match self.is_dead {
+                true => PastOutcome::Dead,
+                false => PastOutcome::Retry,
+            };
+            past.attempts =
+                vec![PastAttempt::new(past.attempt, failed, failed, outcome).error(error)];
         }
         if self.is_dead {
             past.state = JobState::Dead;

@@ -272,6 +272,7 @@ impl Claim {
 
 /// The answer to a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Claimed {
     /// The leases, each with its own token; none if nothing is ready.
     pub leases: Vec<Lease>,
@@ -291,8 +292,23 @@ pub struct Claimed {
     pub limited: Vec<LimitedQueue>,
 }
 
+impl Claimed {
+    /// These leases; nothing more is to come by the passing of time alone.
+    pub fn new(leases: Vec<Lease>, now: Timestamp) -> Self {
+        Self {
+            leases,
+            now,
+            wake_at: None,
+            suspects_wait: false,
+            wake_by: WakeBy::default(),
+            limited: Vec::new(),
+        }
+    }
+}
+
 /// The jobs one claim answers, under one lease.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Lease {
     /// The name of the lease.
     pub token: Token,
@@ -300,6 +316,17 @@ pub struct Lease {
     pub deadline: Timestamp,
     /// The jobs, in the order in which to start them.
     pub jobs: Vec<JobRecord>,
+}
+
+impl Lease {
+    /// A lease of these jobs, in the order in which to start them.
+    pub fn new(token: Token, deadline: Timestamp, jobs: Vec<JobRecord>) -> Self {
+        Self {
+            token,
+            deadline,
+            jobs,
+        }
+    }
 }
 
 /// A request to prolong one lease.
@@ -369,11 +396,19 @@ impl Extend {
 
 /// The answer to an extend, one verdict per lease in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Extended {
     /// One per lease asked.
     pub verdicts: Vec<ExtendVerdict>,
     /// Engine time.
     pub now: Timestamp,
+}
+
+impl Extended {
+    /// One verdict for each lease, at that instant of engine time.
+    pub fn new(verdicts: Vec<ExtendVerdict>, now: Timestamp) -> Self {
+        Self { verdicts, now }
+    }
 }
 
 /// What became of one lease.

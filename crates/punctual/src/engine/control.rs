@@ -411,11 +411,19 @@ impl Control {
 
 /// A record with its version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct VersionedRecord {
     /// Grows with each write.
     pub version: u64,
     /// Its value.
     pub value: RecordValue,
+}
+
+impl VersionedRecord {
+    /// The value of a record, and its version.
+    pub fn new(version: u64, value: RecordValue) -> Self {
+        Self { version, value }
+    }
 }
 
 /// What a record holds.

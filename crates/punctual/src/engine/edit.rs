@@ -84,6 +84,7 @@ pub enum Action {
 
 /// The answer to an edit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Edited {
     /// For `Targets`: one per target in order. For a filter: one per match, with its id.
     pub verdicts: Vec<(Option<JobId>, EditVerdict)>,
@@ -95,6 +96,19 @@ pub struct Edited {
     pub cursor: Option<Cursor>,
     /// Engine time.
     pub now: Timestamp,
+}
+
+impl Edited {
+    /// No verdict yet, at that instant of engine time.
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            verdicts: Vec::new(),
+            examined: 0,
+            matched: 0,
+            cursor: None,
+            now,
+        }
+    }
 }
 
 /// What became of one job (or would, in a dry run).

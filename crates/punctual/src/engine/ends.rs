@@ -36,6 +36,7 @@ pub const ENDS_KEPT: usize = 100;
 /// # }).unwrap();
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct JobEnd {
     /// The job.
     pub id: JobId,
@@ -45,4 +46,16 @@ pub struct JobEnd {
     pub state: JobState,
     /// When it ended.
     pub at: Timestamp,
+}
+
+impl JobEnd {
+    /// How a job of that kind ended.
+    pub fn new(id: JobId, kind: impl Into<String>, state: JobState, at: Timestamp) -> Self {
+        Self {
+            id,
+            kind: kind.into(),
+            state,
+            at,
+        }
+    }
 }

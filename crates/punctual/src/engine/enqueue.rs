@@ -31,6 +31,7 @@ impl Enqueued {
 
 /// What became of one job that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Receipt {
     /// The id that was sent.
     pub id: JobId,
@@ -41,6 +42,25 @@ pub struct Receipt {
     pub due: Timestamp,
     /// Whether the instant asked for had passed already; it is due now, nothing else differs.
     pub late: bool,
+}
+
+impl Receipt {
+    /// What became of the job, due then and not late.
+    pub fn new(id: JobId, verdict: EnqueueVerdict, due: Timestamp) -> Self {
+        Self {
+            id,
+            verdict,
+            due,
+            late: false,
+        }
+    }
+
+    /// Whether the instant asked for had passed already.
+    #[must_use]
+    pub fn late(mut self, late: bool) -> Self {
+        self.late = late;
+        self
+    }
 }
 
 /// What became of one well-formed job.

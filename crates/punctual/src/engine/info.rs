@@ -236,6 +236,7 @@ const fn one() -> u32 {
 
 /// Whether an engine works as it should.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Health {
     /// The engine as a whole is in order. Late queues of a namespace do not change this:
     /// [`is_well`](Self::is_well) includes them.
@@ -251,6 +252,16 @@ pub struct Health {
 }
 
 impl Health {
+    /// Well if nothing is wrong with the engine itself; nothing is wrong in any namespace.
+    pub fn new(problems: Vec<String>, loops: Vec<LoopHealth>) -> Self {
+        Self {
+            ok: problems.is_empty(),
+            problems,
+            of_namespaces: Vec::new(),
+            loops,
+        }
+    }
+
     /// Whether nothing is wrong, neither with the engine nor in any namespace.
     ///
     /// # Examples
@@ -277,11 +288,22 @@ impl Health {
 
 /// What is not in order in one namespace. Its words name queues, so they are for its own tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct NamespaceProblem {
     /// Whose it is.
     pub namespace: Namespace,
     /// What is wrong, in words with the remedy; without the namespace.
     pub text: String,
+}
+
+impl NamespaceProblem {
+    /// What is wrong in that namespace.
+    pub fn new(namespace: Namespace, text: impl Into<String>) -> Self {
+        Self {
+            namespace,
+            text: text.into(),
+        }
+    }
 }
 
 impl fmt::Display for NamespaceProblem {
@@ -316,6 +338,7 @@ pub fn resend_problem(held: Duration, window: Duration) -> Option<String> {
 
 /// The heartbeat of one supervised loop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LoopHealth {
     /// Its name.
     pub name: String,
@@ -323,6 +346,17 @@ pub struct LoopHealth {
     pub age: Duration,
     /// How often it was started again after a failure.
     pub restarts: u64,
+}
+
+impl LoopHealth {
+    /// A loop whose last round began so long ago.
+    pub fn new(name: impl Into<String>, age: Duration, restarts: u64) -> Self {
+        Self {
+            name: name.into(),
+            age,
+            restarts,
+        }
+    }
 }
 
 fn interned<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {

@@ -76,9 +76,17 @@ impl Got {
 
 /// Why a job has not run, or what became of it: every reason that holds, the weightiest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Explanation {
     /// Never empty.
     pub reasons: Vec<Reason>,
+}
+
+impl Explanation {
+    /// Why a job does not run now.
+    pub fn new(reasons: Vec<Reason>) -> Self {
+        Self { reasons }
+    }
 }
 
 /// One reason why a job has not run, with the means to check it.
@@ -444,6 +452,7 @@ pub struct Cursor(pub Bytes);
 
 /// The answer to a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Listing {
     /// The jobs found.
     pub jobs: Vec<JobRecord>,
@@ -453,4 +462,16 @@ pub struct Listing {
     pub cursor: Option<Cursor>,
     /// Engine time.
     pub now: Timestamp,
+}
+
+impl Listing {
+    /// A page that ends the list, at that instant of engine time.
+    pub fn new(jobs: Vec<JobRecord>, now: Timestamp) -> Self {
+        Self {
+            jobs,
+            examined: 0,
+            cursor: None,
+            now,
+        }
+    }
 }

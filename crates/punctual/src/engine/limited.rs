@@ -184,6 +184,7 @@ impl ClosedLimit {
 
 /// A queue of a claim that has limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LimitedQueue {
     /// Its name.
     pub queue: String,
@@ -196,6 +197,18 @@ pub struct LimitedQueue {
     /// The same of named limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<(String, Timestamp)>,
+}
+
+impl LimitedQueue {
+    /// A queue with limits whose last gate opened then; no share and no named limit was closed.
+    pub fn new(queue: impl Into<String>, open_since: Timestamp) -> Self {
+        Self {
+            queue: queue.into(),
+            open_since,
+            shares: Vec::new(),
+            limits: Vec::new(),
+        }
+    }
 }
 
 /// The limits of a queue and how they stand.

@@ -117,11 +117,19 @@ impl Settlement {
 
 /// The answer to a settle: verdicts per lease and settlement, in the order sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Settled {
     /// One list per lease.
     pub verdicts: Vec<Vec<SettleVerdict>>,
     /// Engine time.
     pub now: Timestamp,
+}
+
+impl Settled {
+    /// The verdicts of each lease, at that instant of engine time.
+    pub fn new(verdicts: Vec<Vec<SettleVerdict>>, now: Timestamp) -> Self {
+        Self { verdicts, now }
+    }
 }
 
 /// What became of one settlement.

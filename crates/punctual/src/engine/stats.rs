@@ -90,6 +90,7 @@ impl StatsRequest {
 
 /// The answer to a stats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Stats {
     /// One per queue, by name.
     pub queues: Vec<QueueStats>,
@@ -108,8 +109,23 @@ pub struct Stats {
     pub now: Timestamp,
 }
 
+impl Stats {
+    /// Exact counts of no queue, at that instant of engine time.
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            queues: Vec::new(),
+            workers: Vec::new(),
+            exact: true,
+            overdue: Vec::new(),
+            next: None,
+            now,
+        }
+    }
+}
+
 /// A worker that claimed in the last minute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WorkerSeen {
     /// What it said of itself.
     pub worker: WorkerRecord,
@@ -120,6 +136,15 @@ pub struct WorkerSeen {
 }
 
 impl WorkerSeen {
+    /// A worker that called then and has so many jobs leased.
+    pub fn new(worker: WorkerRecord, seen_at: Timestamp, leased: usize) -> Self {
+        Self {
+            worker,
+            seen_at,
+            leased,
+        }
+    }
+
     /// Jobs it runs: what it reported with its last claim, or what it has leased if that is more.
     pub fn busy(&self) -> usize {
         self.leased.max(self.worker.busy as usize)
@@ -244,6 +269,7 @@ impl Counts {
 
 /// How many jobs fall due within a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct DueBucket {
     /// From this instant on.
     pub from: Timestamp,
@@ -251,6 +277,13 @@ pub struct DueBucket {
     pub until: Timestamp,
     /// Jobs, counted up to a bound per answer.
     pub jobs: u64,
+}
+
+impl DueBucket {
+    /// So many jobs that are due in that range.
+    pub fn new(from: Timestamp, until: Timestamp, jobs: u64) -> Self {
+        Self { from, until, jobs }
+    }
 }
 
 /// One minute of one queue.

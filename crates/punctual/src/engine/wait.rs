@@ -73,6 +73,7 @@ pub enum Waited {
 
 /// One change of one job, for dashboards; best effort, recorded only while a caller watches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Change {
     /// The job.
     pub id: JobId,
@@ -82,4 +83,16 @@ pub struct Change {
     pub state: JobState,
     /// When it happened.
     pub at: Timestamp,
+}
+
+impl Change {
+    /// The job came into that state then.
+    pub fn new(id: JobId, queue: impl Into<String>, state: JobState, at: Timestamp) -> Self {
+        Self {
+            id,
+            queue: queue.into(),
+            state,
+            at,
+        }
+    }
 }

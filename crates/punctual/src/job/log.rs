@@ -8,6 +8,7 @@ use crate::time::Timestamp;
 
 /// One line that an attempt of a job logged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LogLine {
     /// When the engine took it.
     pub at: Timestamp,
@@ -15,6 +16,17 @@ pub struct LogLine {
     pub attempt: u32,
     /// The line.
     pub text: String,
+}
+
+impl LogLine {
+    /// A line that an attempt logged then.
+    pub fn new(at: Timestamp, attempt: u32, text: impl Into<String>) -> Self {
+        Self {
+            at,
+            attempt,
+            text: text.into(),
+        }
+    }
 }
 
 /// Refuses more lines, or bytes of them, than a job keeps.

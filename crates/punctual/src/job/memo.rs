@@ -10,6 +10,7 @@ use crate::time::Timestamp;
 
 /// A result under a name that outlives the attempt, until the record of its job goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Memo {
     /// Its name, once per source.
     pub name: String,
@@ -19,6 +20,18 @@ pub struct Memo {
     pub value: Bytes,
     /// When the engine took it.
     pub at: Timestamp,
+}
+
+impl Memo {
+    /// What was kept under that name at that instant.
+    pub fn new(name: impl Into<String>, source: MemoSource, value: Bytes, at: Timestamp) -> Self {
+        Self {
+            name: name.into(),
+            source,
+            value,
+            at,
+        }
+    }
 }
 
 /// Where a memo came from.

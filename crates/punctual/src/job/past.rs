@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 ///
 /// The record of the job itself has the attempt that runs and the one that completed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PastAttempt {
     /// Its number, counted from 1.
     pub attempt: u32,
@@ -25,6 +26,39 @@ pub struct PastAttempt {
     pub worker: Option<u128>,
     /// The text of its error, cut at [`ATTEMPT_ERROR_BYTES`].
     pub error: Option<String>,
+}
+
+impl PastAttempt {
+    /// An attempt that ended so, of a worker that is not known, without an error.
+    pub fn new(
+        attempt: u32,
+        started_at: Timestamp,
+        ended_at: Timestamp,
+        outcome: PastOutcome,
+    ) -> Self {
+        Self {
+            attempt,
+            started_at,
+            ended_at,
+            outcome,
+            worker: None,
+            error: None,
+        }
+    }
+
+    /// The worker that ran it.
+    #[must_use]
+    pub fn worker(mut self, worker: impl Into<Option<u128>>) -> Self {
+        self.worker = worker.into();
+        self
+    }
+
+    /// What the attempt failed with.
+    #[must_use]
+    pub fn error(mut self, error: impl Into<Option<String>>) -> Self {
+        self.error = error.into();
+        self
+    }
 }
 
 /// How a past attempt ended: what its worker settled, or that its lease ran out.

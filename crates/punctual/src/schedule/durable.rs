@@ -302,6 +302,7 @@ pub(crate) fn run_key(name: &str) -> String {
 
 /// Which run of which schedule a job is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Occurrence {
     /// The schedule's name.
     pub name: String,
@@ -309,8 +310,19 @@ pub struct Occurrence {
     pub at: Timestamp,
 }
 
+impl Occurrence {
+    /// The run of that schedule for that instant.
+    pub fn new(name: impl Into<String>, at: Timestamp) -> Self {
+        Self {
+            name: name.into(),
+            at,
+        }
+    }
+}
+
 /// A run that completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Success {
     /// The instant that the run stands for.
     pub at: Timestamp,
@@ -320,13 +332,35 @@ pub struct Success {
     pub result: Option<Bytes>,
 }
 
+impl Success {
+    /// The run of the instant `at`, which completed with that result.
+    pub fn new(at: Timestamp, finished_at: Timestamp, result: Option<Bytes>) -> Self {
+        Self {
+            at,
+            finished_at,
+            result,
+        }
+    }
+}
+
 /// A schedule that has had no run that completed for longer than it is expected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Overdue {
     /// The schedule's name.
     pub schedule: String,
     /// When one should have completed at the latest.
     pub since: Timestamp,
+}
+
+impl Overdue {
+    /// A schedule without success for too long.
+    pub fn new(schedule: impl Into<String>, since: Timestamp) -> Self {
+        Self {
+            schedule: schedule.into(),
+            since,
+        }
+    }
 }
 
 /// Schedules that are overdue which one [`Stats`](crate::engine::Stats) names at most.

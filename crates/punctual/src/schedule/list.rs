@@ -17,6 +17,7 @@ pub(crate) const LOW_SPAN: Duration = minutes(30);
 
 /// What a list has already, for [`SpecBuilder::list`].
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Listed {
     /// Instants before this one are in the list, or past.
     pub searched: Timestamp,
@@ -28,8 +29,21 @@ pub struct Listed {
     pub least: usize,
 }
 
+impl Listed {
+    /// A list of `count` instants that was searched up to then.
+    pub fn new(searched: Timestamp, count: usize, last: Option<Timestamp>, least: usize) -> Self {
+        Self {
+            searched,
+            count,
+            last,
+            least,
+        }
+    }
+}
+
 /// More instants for a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MoreInstants {
     /// In order.
     pub instants: Vec<Timestamp>,
@@ -37,6 +51,17 @@ pub struct MoreInstants {
     pub searched: Timestamp,
     /// Whether there are none.
     pub is_complete: bool,
+}
+
+impl MoreInstants {
+    /// These instants: all up to `searched`, and all that there are if it is complete.
+    pub fn new(instants: Vec<Timestamp>, searched: Timestamp, is_complete: bool) -> Self {
+        Self {
+            instants,
+            searched,
+            is_complete,
+        }
+    }
 }
 
 impl SpecBuilder {

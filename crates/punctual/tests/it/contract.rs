@@ -218,24 +218,14 @@ fn refused_imports(kept: &JobRecord) -> Vec<(&'static str, NewJob)> {
         job.history = Some(Box::new(past));
         all.push((name, job));
     };
-    let line = |text: String| LogLine {
-        at: kept.enqueued_at,
-        attempt: 1,
-        text,
+    let line = |text: String| LogLine::new(kept.enqueued_at, 1, text);
+    let memo = |bytes: usize| {
+        let value = vec![0; bytes].into();
+        Memo::new("charge", MemoSource::Step, value, kept.enqueued_at)
     };
-    let memo = |bytes: usize| Memo {
-        name: "charge".into(),
-        source: MemoSource::Step,
-        value: vec![0; bytes].into(),
-        at: kept.enqueued_at,
-    };
-    let attempt = |error: String| PastAttempt {
-        attempt: 1,
-        started_at: kept.enqueued_at,
-        ended_at: kept.enqueued_at,
-        outcome: PastOutcome::Retry,
-        worker: None,
-        error: Some(error),
+    let attempt = |error: String| {
+        let at = kept.enqueued_at;
+        PastAttempt::new(1, at, at, PastOutcome::Retry).error(error)
     };
     import("TEXT_PAST_BYTES", &|past| {
         past.result = Some(vec![0; 65_537].into())

@@ -11,20 +11,11 @@ use super::turns::{Turns, poll_interval};
 fn gone_workers_are_not_counted() {
     let at = |second: u64| Timestamp::ZERO + seconds(600 + second);
     let now = at(60);
-    let seen = |ago: u64| WorkerSeen {
-        worker: WorkerRecord::default(),
-        seen_at: at(60 - ago),
-        leased: 0,
-    };
+    let seen = |ago: u64| WorkerSeen::new(WorkerRecord::default(), at(60 - ago), 0);
     let count = |workers: Vec<WorkerSeen>| {
-        free_workers(&Stats {
-            queues: Vec::new(),
-            workers,
-            exact: true,
-            overdue: Vec::new(),
-            next: None,
-            now,
-        })
+        let mut stats = Stats::new(now);
+        stats.workers = workers;
+        free_workers(&stats)
     };
     assert_eq!(count((0..200).map(|_| seen(31)).collect()), 1);
     assert_eq!(count(vec![seen(0), seen(25), seen(31), seen(59)]), 2);

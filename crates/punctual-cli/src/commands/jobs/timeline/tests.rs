@@ -11,23 +11,11 @@ fn at(second: u64) -> Timestamp {
 }
 
 fn memo(name: &str, source: MemoSource, second: u64) -> Memo {
-    Memo {
-        name: name.into(),
-        source,
-        value: Default::default(),
-        at: at(second),
-    }
+    Memo::new(name, source, Default::default(), at(second))
 }
 
 fn past(attempt: u32, from: u64, to: u64, outcome: PastOutcome) -> PastAttempt {
-    PastAttempt {
-        attempt,
-        started_at: at(from),
-        ended_at: at(to),
-        outcome,
-        worker: None,
-        error: None,
-    }
+    PastAttempt::new(attempt, at(from), at(to), outcome)
 }
 
 #[test]
