@@ -107,51 +107,62 @@ impl Host {
             });
             text += &format!("{{\"name\":{name},\"job\":{job}{bad}}}\n");
         }
-        self.write(&text).await?;
-        let mut refused = HashMap::new();
-        let mut waiting: HashMap<&str, usize> = HashMap::new();
-        for line in lines {
-            *waiting.entry(&line.name).or_default() += 1;
-        }
-        for _ in lines {
-            let answer = self.answer().await?;
-            // What is answered twice would stand for a message that is not stored.
-            match waiting.get_mut(answer.name.as_str()) {
-                Some(left) if *left > 0 => *left -= 1,
-                _ => {
-                    let text = format!("the relay answered {:?}, which does not wait", answer.name);
-                    return Err(Failure::new(text));
-                }
-            }
-            if let Some(why) = answer.refused {
-                refused.insert(answer.name, why);
-            }
-        }
+        // Answers come while lines are written still: both ends would wait for each other if
+        // neither read.
+        let written = write(&mut self.output, &text);
+        let ((), refused) = tokio::try_join!(written, answers_to(&mut self.answers, lines))?;
         Ok(refused)
-    }
-
-    async fn answer(&mut self) -> Result<Answer> {
-        // While the engine is full this process holds a transaction, which shall not last.
-        let line = within(seconds(30), self.answers.recv()).await.flatten();
-        let line = line.ok_or_else(|| {
-            Failure::new("no answer from the relay in 30 s; is the engine full? It starts again")
-        })?;
-        serde_json::from_str(&line).map_err(|error| Failure::of("the relay's answer", error))
     }
 
     /// Says something of the source.
     pub(crate) async fn say(&mut self, document: serde_json::Value) -> Result<()> {
-        self.write(&format!("{document}\n")).await
+        write(&mut self.output, &format!("{document}\n")).await
     }
+}
 
-    async fn write(&mut self, text: &str) -> Result<()> {
-        let written = self.output.write_all(text.as_bytes()).await;
-        let written = match written {
-            Ok(()) => self.output.flush().await,
-            error => error,
-        };
-        written.map_err(|error| Failure::of("the relay reads no more", error))
+/// Why messages were refused, by name, once every one is answered.
+async fn answers_to(
+    answers: &mut mpsc::Receiver<String>,
+    lines: &[Line],
+) -> Result<HashMap<String, String>> {
+    let mut refused = HashMap::new();
+    let mut waiting: HashMap<&str, usize> = HashMap::new();
+    for line in lines {
+        *waiting.entry(&line.name).or_default() += 1;
     }
+    for _ in lines {
+        let answer = next_answer(answers).await?;
+        // What is answered twice would stand for a message that is not stored.
+        match waiting.get_mut(answer.name.as_str()) {
+            Some(left) if *left > 0 => *left -= 1,
+            _ => {
+                let text = format!("the relay answered {:?}, which does not wait", answer.name);
+                return Err(Failure::new(text));
+            }
+        }
+        if let Some(why) = answer.refused {
+            refused.insert(answer.name, why);
+        }
+    }
+    Ok(refused)
+}
+
+async fn next_answer(answers: &mut mpsc::Receiver<String>) -> Result<Answer> {
+    // While the engine is full this process holds a transaction, which shall not last.
+    let line = within(seconds(30), answers.recv()).await.flatten();
+    let line = line.ok_or_else(|| {
+        Failure::new("no answer from the relay in 30 s; is the engine full? It starts again")
+    })?;
+    serde_json::from_str(&line).map_err(|error| Failure::of("the relay's answer", error))
+}
+
+async fn write(output: &mut Stdout, text: &str) -> Result<()> {
+    let written = output.write_all(text.as_bytes()).await;
+    let written = match written {
+        Ok(()) => output.flush().await,
+        error => error,
+    };
+    written.map_err(|error| Failure::of("the relay reads no more", error))
 }
 
 /// A sink at the end of lines.
@@ -205,14 +216,6 @@ impl SinkHost {
                 serde_json::json!({"id": id, "error": error, "permanent": permanent})
             }
         };
-        let written = self
-            .output
-            .write_all(format!("{answer}\n").as_bytes())
-            .await;
-        let written = match written {
-            Ok(()) => self.output.flush().await,
-            error => error,
-        };
-        written.map_err(|error| Failure::of("the relay reads no more", error))
+        write(&mut self.output, &format!("{answer}\n")).await
     }
 }

@@ -33,7 +33,7 @@ pub struct Relay {
 }
 
 /// Messages that are taken and not yet accepted, by default.
-const AT_MOST: usize = 500;
+const AT_MOST: usize = 1_000;
 /// The bound of what a caller may ask for: messages that are taken stay in memory.
 const AT_MOST_MAX: usize = 10_000;
 /// The least pause after an error that a retry hardly mends: a person does.
@@ -66,7 +66,7 @@ impl Relay {
         self
     }
 
-    /// Takes at most that many messages at once, 1 to 10,000; 500 by default.
+    /// Takes at most that many messages at once, 1 to 10,000; 1,000 by default.
     #[must_use]
     pub fn at_most(mut self, messages: usize) -> Self {
         self.at_most = messages.clamp(1, AT_MOST_MAX);

@@ -211,6 +211,24 @@ async fn a_job_arrives_with_every_field_that_it_was_sent_with() {
     assert_eq!(found, wanted);
 }
 
+const MANY: &str = r#"
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000)
+INSERT INTO punctual_outbox (id, job)
+SELECT printf('00000000-0000-4000-8000-%012x', i), '{"queue":"mail","payload":1}' FROM n;
+"#;
+
+/// Its lines, and the answers to them, are more than the pipes hold.
+#[tokio::test]
+async fn a_large_batch_goes_over_at_once() {
+    let (_directory, database, address) = sqlite().await;
+    database.run(MANY).await;
+    let engine = Arc::new(MemoryEngine::new());
+    let outbox = source("outbox --until-idle --batch 10000", &address);
+    let health = drained(&engine, outbox).await;
+    assert_eq!(health.numbers().enqueued, 9_000, "{:?}", health.numbers());
+    assert_eq!(health.numbers().restarts, 0, "{:?}", health.numbers());
+}
+
 /// A table that was made before the checks, or by hand: it takes anything.
 const LOOSE: &str = "
 DROP TABLE punctual_outbox;

@@ -87,7 +87,7 @@ struct Common {
     name: Option<String>,
 
     /// Messages taken and not yet stored, at most; 1 to 10,000
-    #[arg(long, value_name = "N", default_value = "500", value_parser = batch_of)]
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = batch_of)]
     batch: usize,
 
     /// How long after its job settled a message that comes again is recognised, at most 7d

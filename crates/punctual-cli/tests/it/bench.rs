@@ -23,13 +23,14 @@ fn measured(args: &[&str]) -> Value {
     document
 }
 
-const LIFECYCLE_FIELDS: [&str; 7] = [
+const LIFECYCLE_FIELDS: [&str; 8] = [
     "client_cpu_us_per_job",
     "drain_per_s",
     "engine",
     "enqueue_per_s",
     "job",
     "jobs",
+    "pruning_cpu_us_per_job",
     "store_cpu_us_per_job",
 ];
 

@@ -1,13 +1,14 @@
 //! A process that writes messages.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use punctual::time::{seconds, within};
+use punctual::time::{pause, seconds, within};
 use punctual::{Error, ErrorKind, JobId, NewJob, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -60,6 +61,11 @@ impl fmt::Debug for LineSource {
 
 /// Lines that wait in this process, beyond a batch.
 const LINES: usize = 64;
+/// Lines, and bytes of them, that are read while the command reads no answer.
+const EARLY_LINES_MAX: usize = 10_000;
+const EARLY_BYTES_MAX: usize = 16 << 20;
+/// How long a command that has written so much may leave its answers unread.
+const ANSWERS_READ_WITHIN: Duration = seconds(30);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -92,6 +98,7 @@ impl Open for LineSource {
             process,
             input,
             lines,
+            early: VecDeque::new(),
             batch: Vec::new(),
             ids: HashSet::new(),
             held: None,
@@ -107,6 +114,8 @@ struct Running {
     process: Process,
     input: ChildStdin,
     lines: mpsc::Receiver<Result<String>>,
+    /// Lines that came while answers were written.
+    early: VecDeque<Result<String>>,
     /// Names and ids of the last batch.
     batch: Vec<(String, JobId)>,
     ids: HashSet<JobId>,
@@ -150,6 +159,35 @@ impl Running {
         Ok(Some(message))
     }
 
+    /// Writes answers. Meanwhile it goes on reading: a command that reads no answer before all its
+    /// lines are written would wait for this side, and this side for it.
+    async fn answer(&mut self, answers: &str) -> Result<()> {
+        let Self {
+            input,
+            lines,
+            early,
+            ..
+        } = self;
+        let mut bytes: usize = early.iter().flatten().map(String::len).sum();
+        let mut written = std::pin::pin!(process::write(input, answers));
+        loop {
+            let has_room = early.len() < EARLY_LINES_MAX && bytes < EARLY_BYTES_MAX;
+            tokio::select! {
+                biased;
+                written = &mut written => return written,
+                Some(line) = lines.recv(), if has_room => {
+                    bytes += line.as_ref().map_or(0, String::len);
+                    early.push_back(line);
+                }
+                () = pause(ANSWERS_READ_WITHIN), if !has_room => {
+                    let message = "the command reads no answers; it shall read one for each line, \
+                                   at the latest once 10,000 lines or 16 MiB are not answered";
+                    return Err(Error::new(ErrorKind::EngineUnavailable, message));
+                }
+            }
+        }
+    }
+
     /// The command writes no more: an end without an error is a source that has no more.
     async fn ended(&mut self) -> Result<()> {
         let (status, last) = self.process.wait().await?;
@@ -182,8 +220,8 @@ impl Source for Running {
         self.batch.clear();
         self.ids.clear();
         let mut messages = Vec::new();
-        let mut line = match self.held.take() {
-            Some(line) => Some(Ok(line)),
+        let mut line = match self.held.take().map(Ok).or_else(|| self.early.pop_front()) {
+            Some(line) => Some(line),
             None => match within(seconds(1), self.lines.recv()).await {
                 Some(Some(line)) => Some(line),
                 Some(None) => {
@@ -196,7 +234,10 @@ impl Source for Running {
         while let Some(text) = line.take() {
             messages.extend(self.message(&text?)?);
             if messages.len() < at_most && self.held.is_none() {
-                line = self.lines.try_recv().ok();
+                line = self
+                    .early
+                    .pop_front()
+                    .or_else(|| self.lines.try_recv().ok());
             }
         }
         Ok(messages)
@@ -212,7 +253,7 @@ impl Source for Running {
             };
             answers += &format!("{answer}\n");
         }
-        process::write(&mut self.input, &answers).await
+        self.answer(&answers).await
     }
 
     async fn waiting(&mut self) -> Result<Option<u64>> {

@@ -57,6 +57,18 @@ async fn the_same_name_again_is_the_same_job() {
     assert_eq!(texts(&jobs(&engine).await), ["a"]);
 }
 
+/// Its answers fill the pipe to it before it reads any.
+#[tokio::test]
+async fn a_source_may_write_all_its_lines_before_it_reads_an_answer() {
+    let line = r#""{\"name\":\"" i "\",\"job\":\"a\"}""#;
+    let command = format!(
+        "awk 'BEGIN {{ for (i = 1; i <= 9000; i++) print {line} }}'; head -n 9000 >/dev/null"
+    );
+    let engine = Arc::new(MemoryEngine::new());
+    let numbers = drained(&engine, source(&command)).await;
+    assert_eq!((numbers.enqueued, numbers.refused), (9_000, 0));
+}
+
 /// In one batch the answer of the one would stand for the other.
 #[tokio::test]
 async fn a_name_that_comes_twice_at_once_has_two_answers() {

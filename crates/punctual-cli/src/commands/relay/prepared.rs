@@ -66,7 +66,7 @@ impl Prepared {
             source: None,
             sink: None,
             reaches: Vec::new(),
-            batch: 500,
+            batch: 1_000,
             remember: hours(1),
             until_idle: false,
             every: seconds(10),
