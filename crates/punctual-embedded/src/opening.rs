@@ -184,8 +184,13 @@ pub(crate) fn take_any(path: &Path) -> Result<Lock> {
 }
 
 fn make(path: &Path) -> Result<std::fs::Metadata> {
-    let made = create_directory(path).and_then(|()| std::fs::metadata(path));
-    made.map_err(|error| {
+    let made = match create_directory(path) {
+        // Another process that starts now was first; which of the two has it is the lock's to say.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    };
+    let about = made.and_then(|()| std::fs::metadata(path));
+    about.map_err(|error| {
         let (kind, message) = match error.kind() {
             io::ErrorKind::NotFound => (
                 ErrorKind::NotFound,

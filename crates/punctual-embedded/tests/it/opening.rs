@@ -122,6 +122,30 @@ fn a_missing_directory_is_made_by_default() {
     EmbeddedEngine::open(&path, options()).expect("it is made");
 }
 
+/// As by `punctual lock` on a machine that has no directory yet, from two cron jobs.
+#[test]
+fn a_missing_directory_is_made_once_by_all_who_come_at_once() {
+    let parent = parent();
+    for round in 0..100 {
+        let path = parent.path().join(format!("data{round}"));
+        let together = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            let open = || {
+                together.wait();
+                EmbeddedEngine::open(&path, options()).map_err(|error| error.kind())
+            };
+            let opened: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+            for one in opened {
+                let ended = one.join().expect("no panic");
+                assert!(
+                    matches!(ended, Ok(_) | Err(ErrorKind::DataLocked)),
+                    "{ended:?}"
+                );
+            }
+        });
+    }
+}
+
 #[test]
 fn a_directory_whose_parent_is_missing_is_refused() {
     let error = refused(&parent().path().join("no/data"));
