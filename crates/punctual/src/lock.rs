@@ -78,6 +78,9 @@ const NO_TICKETS_MAX: usize = 100;
 /// A waiter tries again after that time: nothing wakes it when a holder dies.
 const ROUND: Duration = Duration::from_secs(1);
 
+/// A waiter with a short lease tries sooner, and no sooner than that.
+const ROUND_MIN: Duration = Duration::from_millis(50);
+
 /// Behind other waiters of its process, a waiter tries for the first time after that time.
 const FIRST_TRY: Duration = Duration::from_millis(50);
 
@@ -235,7 +238,7 @@ impl Lock {
             let error = self.held_by(ticket).await;
             return Err(error.with("waited", exact_span(waiting.at_most)));
         }
-        let round = until.min(now + ROUND.min(self.lease));
+        let round = until.min(now + self.lease.clamp(ROUND_MIN, ROUND));
         if waiting.turn.is_first() {
             let released = WaitFor::Settled(vec![ticket]);
             self.engine()
@@ -388,9 +391,18 @@ impl Lock {
         let Ok(Some(got)) = self.queue.get(ticket).await else {
             return named("lock is held");
         };
-        if got.state() == JobState::Ready {
-            let message = "lock has no holder and cannot be taken: its queue is paused or limited, or \
-                           its holder died just now";
+        let message = match got.state() {
+            JobState::Ready => Some(
+                "lock has no holder and cannot be taken: its queue is paused or limited, or its \
+                 holder died just now",
+            ),
+            JobState::Held | JobState::Scheduled => Some(
+                "lock has no holder and cannot be taken: a producer enqueued the job that stands \
+                 for it, to run later; cancel that job",
+            ),
+            _ => None,
+        };
+        if let Some(message) = message {
             return named(message).with("queue", self.queue_name());
         }
         let error = named("lock is held");

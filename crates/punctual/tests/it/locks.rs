@@ -344,6 +344,40 @@ async fn a_paused_lock_says_so() {
     assert!(error.to_string().contains("its queue is paused"), "{error}");
 }
 
+/// A producer can have the one key of a lock for a job of its own: the error says which to cancel.
+#[tokio::test]
+async fn a_lock_whose_ticket_is_due_later_says_so() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let job = punctual::NewJob::new("lock:a", "").unique("lock");
+    let later = queue.enqueue_job(job.delay(seconds(3_600))).await.unwrap();
+    let error = queue.lock("a").try_now().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains("cancel that job"), "{error}");
+    queue.cancel(later.id).await.unwrap();
+    drop(queue.lock("a").try_now().await.unwrap());
+}
+
+/// A lease of a millisecond makes no waiter that tries each millisecond.
+#[tokio::test]
+async fn a_waiter_with_a_short_lease_does_not_poll_all_the_time() {
+    let (probe, clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let holder = queue.lock("a").lease(seconds(60)).try_now().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = queue.lock("a").lease(millis(1));
+        async move { lock.wait(millis(500)).await }
+    });
+    while !waiting.is_finished() {
+        pass(&probe, &clock, millis(1)).await;
+        tokio::task::yield_now().await;
+    }
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(probe.calls("wait") <= 11, "{} waits", probe.calls("wait"));
+    holder.release().await.unwrap();
+}
+
 /// Who waits is shown beside the holder, and is no worker; a lock that is free costs no record.
 #[tokio::test]
 async fn a_lock_shows_its_holder_and_those_who_wait() {
