@@ -1,5 +1,8 @@
 //! `punctual lock`: runs a command while it holds a lock.
 
+mod signals;
+
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -13,7 +16,8 @@ use tokio::process::{Child, Command};
 use crate::args::{Global, Session, span_of};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
-use crate::signals::Signals;
+
+use signals::Endings;
 
 /// Run a command while holding a lock, on one host at a time
 #[derive(Debug, clap::Args)]
@@ -25,9 +29,11 @@ Examples:
 
 The command finds PUNCTUAL_LOCK and PUNCTUAL_FENCE in its environment: the fence is a number that
 grows with every holder, by which a store can refuse one that was stopped for too long.
+It gets the SIGTERM, SIGINT, SIGHUP and SIGQUIT that are sent to `punctual lock`.
 If the lock is lost, the command gets SIGTERM, and SIGKILL 10 s later; what it started itself
 goes on, and so does a command whose `punctual lock` is killed: rely on the fence.
-It ends with the command's exit code (128 and the signal after a signal); 4 if the lock is held.")]
+It ends with the command's exit code (128 and the signal after a signal). Before and beside that:
+1 if the lock was lost, 3 if the command cannot be run, 4 if the lock is held.")]
 pub(crate) struct Args {
     /// The lock's name: 1 to 123 of a-z A-Z 0-9 . _ - : /
     #[arg(value_name = "NAME")]
@@ -47,7 +53,7 @@ pub(crate) struct Args {
 
     /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, last = true)]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 /// As long as it takes.
@@ -74,10 +80,10 @@ impl Args {
     }
 
     async fn hold(&self, session: &Session) -> Result<ExitStatus> {
-        let mut signals = Signals::new()?;
+        let mut signals = Endings::new()?;
         let guard = tokio::select! {
             guard = self.take(session) => guard?,
-            () = signals.next() => return Err(Failure::new(Exit::Failed, "interrupted", "given up before the lock was free")),
+            _ = signals.next() => return Err(Failure::new(Exit::Failed, "interrupted", "given up before the lock was free")),
         };
         let ended = match self.start(&guard) {
             Ok(mut child) => watch(&mut child, &guard, &mut signals).await,
@@ -131,8 +137,12 @@ impl Args {
             .kill_on_drop(true)
             .spawn();
         child.map_err(|error| {
-            let message = format!("cannot run {program}: {error}");
-            Failure::new(Exit::NotFound, "not_found", message).hint("check the path of the command")
+            let message = format!("cannot run {}: {error}", program.to_string_lossy());
+            let hint = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => "make it executable: chmod +x",
+                _ => "check the path of the command",
+            };
+            Failure::new(Exit::NotFound, "not_found", message).hint(hint)
         })
     }
 }
@@ -145,8 +155,8 @@ fn refused(error: punctual::Error) -> Failure {
     }
 }
 
-/// Waits for the command; hands signals on, and stops it when the lock is lost.
-async fn watch(child: &mut Child, guard: &LockGuard, signals: &mut Signals) -> Result<ExitStatus> {
+/// Waits for the command; forwards signals to it, and stops it when the lock is lost.
+async fn watch(child: &mut Child, guard: &LockGuard, signals: &mut Endings) -> Result<ExitStatus> {
     loop {
         tokio::select! {
             biased;
@@ -164,7 +174,12 @@ async fn watch(child: &mut Child, guard: &LockGuard, signals: &mut Signals) -> R
                     false => Err(lost(guard)),
                 };
             }
-            () = signals.next() => send(child, Signal::TERM),
+            signal = signals.next() => {
+                // The terminal has sent it to the command as well.
+                if !signals::is_of_terminal(signal) {
+                    send(child, signal);
+                }
+            }
         }
     }
 }

@@ -1,10 +1,14 @@
 //! Tests of the command: locks.
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::process::Child;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
 
 use punctual::time::{Stopwatch, seconds};
 use punctual_redis::testing::TestServer;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Punctual, lines, text};
 
@@ -141,4 +145,73 @@ fn a_command_that_cannot_start_leaves_the_lock_free() {
         lock(&["--", "no-such-command"]).exits(3);
         lock(&["--no-wait", "--", "true"]).exits(0);
     }
+}
+
+/// Of a lock under `env`, which sets what is done with signals; `sh` runs the script. A group of its
+/// own is not the one that a terminal shows.
+fn under_env(punctual: &Punctual, how: &str, script: &str) -> Command {
+    let lock = punctual.command(&["lock", "deploy", "--", "sh", "-c", script]);
+    let mut command = Command::new("env");
+    command
+        .arg(how)
+        .arg(lock.get_program())
+        .args(lock.get_args());
+    for (name, _) in lock.get_envs() {
+        command.env_remove(name);
+    }
+    command.current_dir(punctual.path(".")).process_group(0);
+    command
+}
+
+/// A hangup that ended only the lock would leave the command without it.
+#[test]
+fn a_command_gets_the_signals_of_its_lock() {
+    let punctual = Punctual::with_data();
+    let script = "trap 'exit 41' HUP; trap 'exit 42' INT; trap 'exit 43' QUIT; trap 'exit 44' TERM
+        touch ready; while :; do :; done";
+    for (signal, code) in [
+        (Signal::HUP, 41),
+        (Signal::INT, 42),
+        (Signal::QUIT, 43),
+        (Signal::TERM, 44),
+    ] {
+        let mut lock = under_env(&punctual, "--default-signal=HUP,INT,QUIT", script);
+        let mut lock = lock.spawn().expect("it starts");
+        wait_until(|| punctual.path("ready").exists());
+        std::fs::remove_file(punctual.path("ready")).expect("it is there");
+        let id = Pid::from_raw(lock.id().cast_signed()).expect("a process");
+        kill_process(id, signal).expect("it runs");
+        let ended = lock.wait().expect("it ends");
+        assert_eq!(ended.code(), Some(code), "{signal:?}");
+    }
+    punctual
+        .run(&["lock", "deploy", "--no-wait", "--", "true"])
+        .exits(0);
+}
+
+#[test]
+fn a_lock_under_nohup_ignores_a_hangup() {
+    let punctual = Punctual::with_data();
+    let script = "kill -HUP $PPID; kill -HUP $$; exit 41";
+    let ended = under_env(&punctual, "--ignore-signal=HUP", script).status();
+    assert_eq!(ended.expect("it runs").code(), Some(41));
+}
+
+#[test]
+fn a_command_may_have_arguments_that_are_no_text() {
+    let punctual = Punctual::with_data();
+    let name = OsStr::from_bytes(b"gr\xfcn");
+    let lock = ["lock", "deploy", "--", "touch"].map(OsStr::new);
+    punctual.run(&[&lock[..], &[name]].concat()).exits(0);
+    assert!(punctual.path(".").join(name).exists());
+    let ran = punctual.run(&[&lock[..3], &[name]].concat()).exits(3);
+    assert!(ran.stderr.contains("cannot run gr\u{fffd}n"), "{ran:?}");
+}
+
+#[test]
+fn a_command_that_may_not_be_run_is_named_with_the_remedy() {
+    let punctual = Punctual::with_data();
+    punctual.write("script", "echo ran");
+    let ran = punctual.run(&["lock", "deploy", "--", "./script"]).exits(3);
+    assert!(ran.stderr.contains("chmod +x"), "{ran:?}");
 }
