@@ -36,6 +36,8 @@ pub(crate) struct Inner {
 /// What is allowed, and how long things last.
 pub(crate) struct Settings {
     pub(crate) token: Option<String>,
+    /// Made at the start, so it is to be shown.
+    pub(crate) is_token_random: bool,
     /// Whether only names of this machine are answered to.
     pub(crate) is_local: bool,
     pub(crate) has_worker: bool,

@@ -65,8 +65,8 @@ pub(crate) struct Args {
     #[arg(long, default_value = "24h", value_parser = span)]
     pub(crate) keep: Duration,
 
-    /// How long a result is cached; it is renewed before that
-    #[arg(long, default_value = "1h", value_parser = span)]
+    /// How long a result is cached, 1s or more; it is renewed before that
+    #[arg(long, default_value = "1h", value_parser = seconds_or_more)]
     pub(crate) cache_for: Duration,
 
     /// When an upload that never ended is cleaned up
@@ -77,7 +77,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "30s", value_parser = span)]
     pub(crate) idle: Duration,
 
-    /// The lease of the worker: a file of one that died is taken over after that
+    /// The lease of the worker, 50ms or more: a file of one that died is taken over after that
     #[arg(long, default_value = "5s", value_parser = span)]
     pub(crate) lease: Duration,
 
@@ -98,4 +98,12 @@ pub(crate) enum Role {
 
 fn span(text: &str) -> Result<Duration, String> {
     parse_span(text).map_err(|error| error.message().to_owned())
+}
+
+/// Each renewal processes a file: shorter ones would be a loop.
+fn seconds_or_more(text: &str) -> Result<Duration, String> {
+    match span(text)? {
+        span if span >= Duration::from_secs(1) => Ok(span),
+        _ => Err("use a span of 1s or more".to_owned()),
+    }
 }

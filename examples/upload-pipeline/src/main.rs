@@ -50,7 +50,10 @@ async fn main() {
 }
 
 async fn run(args: Args) -> Result<(), BoxError> {
-    std::fs::create_dir_all(&args.data)?;
+    std::fs::create_dir_all(&args.data).map_err(|error| {
+        let data = args.data.display();
+        format!("the directory {data} cannot be made: {error}; --data names another one")
+    })?;
     let (engine, directory) = engine(&args).await?;
     let listener = match args.role {
         Role::Worker => None,
@@ -146,9 +149,12 @@ fn cache(args: &Args) -> Result<Cache, BoxError> {
 fn settings(args: &Args) -> Settings {
     let is_local = args.listen.ip().is_loopback();
     let random = || uuid::Uuid::new_v4().simple().to_string();
-    let token = args.token.clone().filter(|token| !token.is_empty());
+    // A variable that is set and empty names none.
+    let given = args.token.clone().filter(|token| !token.is_empty());
+    let is_token_random = given.is_none() && !is_local;
     Settings {
-        token: token.or_else(|| (!is_local).then(random)),
+        token: given.or_else(|| is_token_random.then(random)),
+        is_token_random,
         is_local,
         has_worker: args.role != Role::Web,
         file_bytes_max: args.file_max,
@@ -180,7 +186,7 @@ fn say(args: &Args, app: &App, listener: Option<&TcpListener>) -> Result<(), Box
                 args.data.display()
             )?;
             let token = app.settings.token.as_ref();
-            if let Some(token) = token.filter(|_| args.token.is_none()) {
+            if let Some(token) = token.filter(|_| app.settings.is_token_random) {
                 writeln!(out, "the upload token is {token}")?;
             }
             let token = token.map_or("", |_| "-H 'Authorization: Bearer TOKEN' ");
@@ -218,5 +224,21 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
     // Without a sender nothing stops it.
     if stop.wait_for(|is_stopped| *is_stopped).await.is_err() {
         std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_token_is_none_and_the_one_that_is_made_is_shown() {
+        let of = |words: &str| settings(&Args::parse_from(words.split(' ')));
+        let made = of("upload-pipeline --listen 0.0.0.0:1 --token=");
+        assert!(made.is_token_random && made.token.is_some_and(|token| token.len() == 32));
+        let local = of("upload-pipeline --token=");
+        assert!(!local.is_token_random && local.token.is_none());
+        let given = of("upload-pipeline --listen 0.0.0.0:1 --token=secret");
+        assert!(!given.is_token_random && given.token.as_deref() == Some("secret"));
     }
 }

@@ -42,6 +42,16 @@ impl Refusal {
             "there is no file of that id",
         )
     }
+
+    pub(crate) fn no_such_address() -> Self {
+        let message = "there is nothing at this address; the page is /, uploads go to /upload";
+        Self::new(StatusCode::NOT_FOUND, "no_such_address", message)
+    }
+
+    pub(crate) fn wrong_method() -> Self {
+        let message = "this address takes another method: POST /upload, GET /files/ID";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", message)
+    }
 }
 
 /// What goes wrong here is for the log: the client gets no paths and no statements.

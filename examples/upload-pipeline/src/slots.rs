@@ -1,6 +1,7 @@
 //! Slots for uploads: bounded for all and for each client. A slow client gives its slot away.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,6 +16,9 @@ use tokio::sync::Notify;
 const UPLOADS_MAX: usize = 8;
 /// Those of one client: as many as a browser sends at once.
 const OF_CLIENT_MAX: usize = 6;
+
+/// What a form may add to its file.
+pub(crate) const FORM_BYTES_MAX: u64 = 64 * 1024;
 
 /// A client that was waited for that long, and sent less than that in a second, gives its slot to
 /// another upload that finds none.
@@ -132,39 +136,92 @@ fn is_under(bytes: u64, span: Duration, after: Duration, per_second: u64) -> boo
     span > after && bytes / span.as_secs().max(1) < per_second
 }
 
+/// What a form has beside its file: the parser keeps the head of a part in memory until it is
+/// whole, so it is bounded as it comes.
+#[derive(Clone, Default)]
+pub(crate) struct Beside(Arc<Read>);
+
+#[derive(Default)]
+struct Read {
+    is_file: AtomicBool,
+    bytes: AtomicU64,
+}
+
+impl Beside {
+    /// What comes next belongs to a part that is read as it comes.
+    pub(crate) fn pauses(&self) {
+        self.0.is_file.store(true, Ordering::Relaxed);
+    }
+
+    /// What comes next is kept until it is whole.
+    pub(crate) fn goes_on(&self) {
+        self.0.is_file.store(false, Ordering::Relaxed);
+    }
+
+    /// What follows the file has its own bound: the begin of the file came with what is before it.
+    pub(crate) fn starts_again(&self) {
+        self.0.bytes.store(0, Ordering::Relaxed);
+        self.goes_on();
+    }
+
+    fn receives(&self, bytes: usize) {
+        if !self.0.is_file.load(Ordering::Relaxed) {
+            self.0.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// The chunk that passes the bound may have the begin of a file, so the next one is too many.
+    fn is_over(&self) -> bool {
+        !self.0.is_file.load(Ordering::Relaxed)
+            && self.0.bytes.load(Ordering::Relaxed) > FORM_BYTES_MAX
+    }
+}
+
 impl Slot {
-    /// The chunks of a body, and an error once they come too slowly or the slot is given away.
+    /// The chunks of a body, and an error once they come too slowly, the slot is given away, or
+    /// there is too much beside the file.
     pub(crate) fn paced(
         &self,
         body: Body,
         idle: Duration,
+        beside: Beside,
     ) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + use<> {
         let (began, pace) = (Stopwatch::start(), self.pace.clone());
-        let state = (body.into_data_stream(), 0_u64, pace);
-        futures_util::stream::unfold(state, move |(mut stream, mut bytes, pace)| async move {
-            pace.begins_to_wait();
-            let chunk = tokio::select! {
-                biased;
-                () = pace.gives_way.notified() => None,
-                chunk = within(idle, stream.next()) => chunk,
-            };
-            let slow = || Some(Err(std::io::Error::from(std::io::ErrorKind::TimedOut)));
-            let chunk = match chunk {
-                None => slow(),
-                Some(Some(Ok(chunk))) => {
-                    pace.receives(chunk.len());
-                    bytes += chunk.len() as u64;
-                    let span = began.elapsed();
-                    match is_under(bytes, span, GIVEN_UP_AFTER, BYTES_PER_SECOND_MIN) {
-                        true => slow(),
-                        false => Some(Ok(chunk)),
-                    }
+        let state = (body.into_data_stream(), 0_u64, pace, beside);
+        futures_util::stream::unfold(
+            state,
+            move |(mut stream, mut bytes, pace, beside)| async move {
+                // The parser of forms takes all that is ready. One chunk at a time keeps it small.
+                tokio::task::yield_now().await;
+                if beside.is_over() {
+                    let error = std::io::Error::from(std::io::ErrorKind::FileTooLarge);
+                    return Some((Err(error), (stream, bytes, pace, beside)));
                 }
-                Some(Some(Err(error))) => Some(Err(std::io::Error::other(error))),
-                Some(None) => None,
-            };
-            chunk.map(|chunk| (chunk, (stream, bytes, pace)))
-        })
+                pace.begins_to_wait();
+                let chunk = tokio::select! {
+                    biased;
+                    () = pace.gives_way.notified() => None,
+                    chunk = within(idle, stream.next()) => chunk,
+                };
+                let slow = || Some(Err(std::io::Error::from(std::io::ErrorKind::TimedOut)));
+                let chunk = match chunk {
+                    None => slow(),
+                    Some(Some(Ok(chunk))) => {
+                        pace.receives(chunk.len());
+                        beside.receives(chunk.len());
+                        bytes += chunk.len() as u64;
+                        let span = began.elapsed();
+                        match is_under(bytes, span, GIVEN_UP_AFTER, BYTES_PER_SECOND_MIN) {
+                            true => slow(),
+                            false => Some(Ok(chunk)),
+                        }
+                    }
+                    Some(Some(Err(error))) => Some(Err(std::io::Error::other(error))),
+                    Some(None) => None,
+                };
+                chunk.map(|chunk| (chunk, (stream, bytes, pace, beside)))
+            },
+        )
     }
 }
 
@@ -180,6 +237,29 @@ mod tests {
     fn sent(slot: &Slot, bytes: u64, waited: Duration) {
         let mut seen = slot.pace.seen.locked();
         (seen.bytes, seen.waited) = (bytes, waited);
+    }
+
+    /// As the head of a part that never ends: two chunks of it are read, and not a third.
+    #[tokio::test]
+    async fn what_is_beside_a_file_is_bounded_as_it_comes() {
+        let slots = Arc::<Slots>::default();
+        let slot = slots.take(client(1)).expect("a slot");
+        let chunk = || Ok::<_, std::io::Error>(Bytes::from(vec![b'h'; 40 << 10]));
+        let endless = || Body::from_stream(futures_util::stream::repeat_with(chunk));
+        let beside = Beside::default();
+        let mut chunks = Box::pin(slot.paced(endless(), seconds(30), beside.clone()));
+        for _ in 0..2 {
+            assert!(chunks.next().await.is_some_and(|chunk| chunk.is_ok()));
+        }
+        assert!(chunks.next().await.is_some_and(|chunk| chunk.is_err()));
+
+        beside.pauses();
+        let mut chunks = Box::pin(slot.paced(endless(), seconds(30), beside.clone()));
+        for _ in 0..100 {
+            assert!(chunks.next().await.is_some_and(|chunk| chunk.is_ok()));
+        }
+        beside.starts_again();
+        assert!(chunks.next().await.is_some_and(|chunk| chunk.is_ok()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a file is by its first bytes, and what its name may be.
 
 use crate::refusal::Refusal;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 
 /// So many first bytes decide.
 pub(crate) const HEAD_BYTES: usize = 512;
@@ -87,6 +87,53 @@ fn in_words(head: &[u8]) -> &'static str {
     }
 }
 
+/// The name of a part's file as its sender has it; `None` if it has none. Some clients send it in
+/// another encoding than UTF-8, or as `filename*`: what cannot be read of it becomes `?`.
+pub(crate) fn sent_name(part: &multer::Field<'_>) -> Option<String> {
+    if let Some(name) = part.file_name() {
+        return Some(name.to_owned());
+    }
+    let disposition = part.headers().get(header::CONTENT_DISPOSITION)?.as_bytes();
+    raw_name(disposition)
+}
+
+fn raw_name(disposition: &[u8]) -> Option<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace('\u{fffd}', "?");
+    // Bytes over 127 are never a part of what is looked for.
+    let mut parameters = disposition
+        .split(|byte| *byte == b';')
+        .map(<[u8]>::trim_ascii);
+    if let Some(encoded) = parameters
+        .clone()
+        .find_map(|one| one.strip_prefix(b"filename*="))
+    {
+        let value = encoded
+            .splitn(3, |byte| *byte == b'\'')
+            .last()
+            .unwrap_or(encoded);
+        return Some(text(&unescaped(value)));
+    }
+    let value = parameters.find_map(|one| one.strip_prefix(b"filename="))?;
+    Some(text(value.trim_ascii()).trim_matches('"').to_owned())
+}
+
+/// `%XX` as the byte that it stands for.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, others @ ..] = rest {
+        let pair = others
+            .get(..2)
+            .and_then(|pair| std::str::from_utf8(pair).ok());
+        let byte = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        match byte {
+            Some(byte) if *first == b'%' => (rest, _) = (&others[2..], bytes.push(byte)),
+            _ => (rest, _) = (others, bytes.push(*first)),
+        }
+    }
+    bytes
+}
+
 /// The name for people: the last part of a path, without characters that change how it reads. It
 /// names nothing in the store.
 pub(crate) fn shown_name(name: &str) -> Result<String, Refusal> {
@@ -151,6 +198,26 @@ mod tests {
             b"\x1f\x8b\x08\0",
         ] {
             assert!(kind_of(head, "a.csv", None).is_err(), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_in_another_encoding_is_read_as_far_as_it_can_be() {
+        let read = |text: &[u8]| raw_name(text);
+        let latin = b"form-data; name=\"file\"; filename=\"gr\xfc\xdfe.csv\"";
+        assert_eq!(read(latin).as_deref(), Some("gr??e.csv"));
+        let extended = b"form-data; name=file; filename*=UTF-8''%e4%b8%ad%ff.csv; x=1";
+        assert_eq!(read(extended).as_deref(), Some("\u{4e2d}?.csv"));
+        assert_eq!(
+            read(b"form-data; filename*=%%zz%4").as_deref(),
+            Some("%%zz%4")
+        );
+        for none in [
+            &b"form-data; name=\"file\""[..],
+            b"",
+            b"form-data; xfilename=a",
+        ] {
+            assert_eq!(read(none), None);
         }
     }
 

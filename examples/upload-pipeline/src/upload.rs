@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use bytes::BytesMut;
-use multer::{Constraints, Multipart, SizeLimit};
+use multer::{Constraints, Field, Multipart, SizeLimit};
 use punctual::NewJob;
 use punctual::time::{Stopwatch, within};
 use ring::digest;
@@ -19,12 +19,9 @@ use crate::db::{Again, Finished, NewFile};
 use crate::jobs::{self, CleanUp};
 use crate::refusal::Refusal;
 use crate::s3::hex;
-use crate::slots::Client;
+use crate::slots::{Beside, Client, FORM_BYTES_MAX};
 use crate::sniff::{self, HEAD_BYTES};
 use crate::web;
-
-/// What a form adds to its file.
-const FORM_BYTES_MAX: u64 = 64 * 1024;
 
 /// Options of an upload.
 #[derive(Debug, Default, Deserialize)]
@@ -106,8 +103,13 @@ pub(crate) async fn post(
     }
     let constraints = Constraints::new()
         .size_limit(SizeLimit::new().whole_stream(app.settings.file_bytes_max + FORM_BYTES_MAX));
-    let stream = slot.paced(body, app.settings.idle);
-    let mut form = Multipart::with_constraints(stream, boundary, constraints);
+    let beside = Beside::default();
+    let stream = slot.paced(body, app.settings.idle, beside.clone());
+    let form = Multipart::with_constraints(stream, boundary, constraints);
+    let mut form = Form {
+        parts: form,
+        beside,
+    };
     let upload = Open::begin(&app).await?;
     let received = receive(&app, &mut form, &upload.id, room).await?;
     finish(&app, upload, received, options.header).await
@@ -175,20 +177,26 @@ impl Drop for Open {
     }
 }
 
+/// The parts of a body, and the bound of what is beside its file.
+struct Form {
+    parts: Multipart<'static>,
+    beside: Beside,
+}
+
+impl Form {
+    async fn next(&mut self, app: &App) -> Result<Option<Field<'static>>, Refusal> {
+        self.beside.goes_on();
+        let next = self.parts.next_field().await;
+        self.beside.pauses();
+        next.map_err(|error| form_error(app, &error))
+    }
+}
+
 /// Reads the form; its one file is in the store afterwards.
-async fn receive(
-    app: &App,
-    form: &mut Multipart<'_>,
-    upload: &str,
-    room: u64,
-) -> Result<Received, Refusal> {
+async fn receive(app: &App, form: &mut Form, upload: &str, room: u64) -> Result<Received, Refusal> {
     let mut received = None;
     let (mut has_other, mut passed) = (false, 0);
-    while let Some(mut field) = form
-        .next_field()
-        .await
-        .map_err(|error| form_error(app, &error))?
-    {
+    while let Some(mut field) = form.next(app).await? {
         let is_named = field.name() == Some("file");
         if !is_named && received.is_none() {
             // Perhaps a part `file` comes later: which of the two is wrong is not known yet.
@@ -198,18 +206,20 @@ async fn receive(
                 continue;
             }
         }
-        if !is_named || has_other || field.file_name().is_none() {
+        let name = sniff::sent_name(&field).filter(|_| is_named && !has_other);
+        let Some(name) = name else {
             let message =
                 "the form has a part that is no file; send one part `file` with a file name";
             return Err(Refusal::bad("unexpected_part", message));
-        }
+        };
         if received.is_some() {
             return Err(Refusal::bad(
                 "two_files",
                 "the form has two files; send each in a request of its own",
             ));
         }
-        received = Some(store(app, field, upload, room).await?);
+        received = Some(store(app, field, &name, upload, room).await?);
+        form.beside.starts_again();
     }
     received.ok_or_else(|| {
         Refusal::bad(
@@ -220,7 +230,7 @@ async fn receive(
 }
 
 /// Reads past a part that is not kept, or until it is longer than what is read past; its bytes.
-async fn pass(app: &App, field: &mut multer::Field<'_>) -> Result<u64, Refusal> {
+async fn pass(app: &App, field: &mut Field<'_>) -> Result<u64, Refusal> {
     let mut bytes = 0;
     while let Some(chunk) = field
         .chunk()
@@ -239,11 +249,12 @@ async fn pass(app: &App, field: &mut multer::Field<'_>) -> Result<u64, Refusal> 
 /// hashed, as long as it may be the bytes of a file that is there.
 async fn store(
     app: &App,
-    mut field: multer::Field<'_>,
+    mut field: Field<'_>,
+    name: &str,
     upload: &str,
     room: u64,
 ) -> Result<Received, Refusal> {
-    let name = sniff::shown_name(field.file_name().unwrap_or_default())?;
+    let name = sniff::shown_name(name)?;
     let claimed = field
         .content_type()
         .map(|kind| kind.essence_str().to_owned());
@@ -313,11 +324,12 @@ async fn store(
 }
 
 fn form_error(app: &App, error: &multer::Error) -> Refusal {
-    let is_slow = |error: &multer::Error| {
+    // What `Slot::paced` has made of a body.
+    let is_of = |error: &multer::Error, kind: std::io::ErrorKind| {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(error) = cause {
             let io = error.downcast_ref::<std::io::Error>();
-            if io.is_some_and(|io| io.kind() == std::io::ErrorKind::TimedOut) {
+            if io.is_some_and(|io| io.kind() == kind) {
                 return true;
             }
             cause = error.source();
@@ -328,13 +340,19 @@ fn form_error(app: &App, error: &multer::Error) -> Refusal {
         multer::Error::StreamSizeExceeded { .. } | multer::Error::FieldSizeExceeded { .. } => {
             too_large(app)
         }
-        error if is_slow(error) => {
+        error if is_of(error, std::io::ErrorKind::FileTooLarge) => {
+            let message = format!(
+                "the form has over {FORM_BYTES_MAX} bytes beside its file; send one part `file`"
+            );
+            Refusal::bad("form_too_large", message)
+        }
+        error if is_of(error, std::io::ErrorKind::TimedOut) => {
             let message = "the body comes too slowly; send at least 1 KiB a second, and 16 KiB while others wait";
             Refusal::new(StatusCode::REQUEST_TIMEOUT, "too_slow", message)
         }
         multer::Error::StreamReadFailed(_) => Refusal::bad(
             "body_ended",
-            "the body ended early: it is shorter than its content-length",
+            "the body ended early: it is shorter than its headers say, or sent in bad chunks",
         ),
         multer::Error::IncompleteStream | multer::Error::IncompleteFieldData { .. } => {
             Refusal::bad(

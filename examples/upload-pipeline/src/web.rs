@@ -1,7 +1,8 @@
 //! The routes: the page, files, and a WebSocket that follows a file.
 
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -38,7 +39,23 @@ pub(crate) fn router(app: App) -> Router {
         .route("/files/{id}/rows", get(rows))
         .route("/files/{id}/thumbnail", get(thumbnail))
         .route("/ws", get(follow))
+        .fallback(async || Refusal::no_such_address())
+        .method_not_allowed_fallback(async || Refusal::wrong_method())
         .with_state(app)
+}
+
+/// The id in a path; what is none names nothing, in the cache neither.
+struct Id(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let Path(id) = path.map_err(|_| Refusal::no_such_file())?;
+        is_id(&id)?;
+        Ok(Self(id))
+    }
 }
 
 async fn page() -> impl IntoResponse {
@@ -74,18 +91,13 @@ async fn healthz(State(app): State<App>) -> Result<Json<Value>, Refusal> {
 }
 
 /// A file, from the cache if it is there.
-async fn file(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
+async fn file(State(app): State<App>, Id(id): Id, headers: HeaderMap) -> Result<Response, Refusal> {
     access::is_from_here(&app, &headers)?;
     let answer = |hit: &'static str, text: String| {
         let cache = HeaderName::from_static("x-cache");
         let headers = [(header::CONTENT_TYPE, "application/json"), (cache, hit)];
         (headers, text).into_response()
     };
-    is_id(&id)?;
     if let Some(text) = app.cache.get(&id, &app.database).await {
         return Ok(answer("hit", text));
     }
@@ -117,7 +129,6 @@ async fn look_at(app: &App, file: &File) -> Value {
     view
 }
 
-/// What is no id names nothing, in the cache neither.
 fn is_id(text: &str) -> Result<(), Refusal> {
     match uuid::Uuid::try_parse(text) {
         Ok(id) if id.to_string() == text => Ok(()),
@@ -168,7 +179,7 @@ async fn renew(app: &App, file: &File) -> Result<(), Refusal> {
 /// Ends a record before its time. Its rows and its bytes go with a job, as if it had expired.
 async fn delete_file(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Id(id): Id,
     headers: HeaderMap,
 ) -> Result<StatusCode, Refusal> {
     access::may_write(&app, &headers)?;
@@ -183,7 +194,7 @@ async fn delete_file(
 /// Removes a result; the file is processed again.
 async fn delete_result(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Id(id): Id,
     headers: HeaderMap,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     access::may_write(&app, &headers)?;
@@ -214,7 +225,7 @@ struct From {
 /// Rows of a processed CSV; the header is row 0.
 async fn rows(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Id(id): Id,
     from: Result<Query<From>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Refusal> {
@@ -234,7 +245,7 @@ async fn rows(
 
 async fn thumbnail(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Id(id): Id,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     access::is_from_here(&app, &headers)?;

@@ -17,6 +17,12 @@ async fn nothing_is_left(data: &std::path::Path) {
     assert_eq!(count(data, "SELECT bytes FROM totals"), 0);
 }
 
+/// A file whose part has a header of that many bytes.
+fn headed(bytes: usize) -> Vec<u8> {
+    let disposition = format!("{FILE}\r\nx-long: {}", "h".repeat(bytes));
+    form(&[part(&disposition, None, &csv("ann", 10))])
+}
+
 #[tokio::test]
 async fn bad_forms_are_refused_and_leave_nothing() {
     let data = tempfile::tempdir().expect("a directory");
@@ -98,16 +104,30 @@ async fn bad_forms_are_refused_and_leave_nothing() {
         (status, answer["error"]["code"].as_str()),
         (400, Some("not_a_form"))
     );
+    for (method, path, status, code) in [
+        ("GET", "/nothing", 404, "no_such_address"),
+        ("PUT", "/upload", 405, "wrong_method"),
+    ] {
+        let answer = ask(&web.address, method, path, &[], "").await;
+        let (is, answer) = answer.expect("an answer");
+        assert_eq!(
+            (is, answer["error"]["code"].as_str()),
+            (status, Some(code)),
+            "{path}"
+        );
+    }
     for id in [
         "x",
         "%00",
+        "%ff",
         "0A454BC5-CBB6-4679-AD40-3EA97BD8E67C",
         &"9".repeat(9_000),
     ] {
-        let (status, _) = get(&web.address, &format!("/files/{id}"))
+        let (status, answer) = get(&web.address, &format!("/files/{id}"))
             .await
             .expect("an answer");
         assert_eq!(status, 404, "{id}");
+        assert_eq!(answer["error"]["code"], "not_found", "{id}");
     }
     let (status, _) = get(&web.address, "/files/..%2f..%2fetc%2fpasswd")
         .await
@@ -123,6 +143,13 @@ async fn parts_that_are_no_file_of_a_known_type_are_refused() {
     let file = || part(FILE, None, &csv("ann", 10));
     let cases = [
         (form(&[part("name=\"x\"", None, b"1")]), 400, "no_file"),
+        (headed(300_000), 400, "form_too_large"),
+        (vec![b'-'; 300_000], 400, "form_too_large"),
+        (
+            form(&vec![part("name=\"x\"", None, b""); 5_000]),
+            400,
+            "form_too_large",
+        ),
         (
             form(&[
                 part("name=\"x\"", None, b"1"),
@@ -180,6 +207,23 @@ async fn names_of_files_name_nothing_in_the_store() {
             shown
         );
     }
+    // A name in another encoding is no reason to refuse a file.
+    for (disposition, shown) in [
+        (&b"filename=\"gr\xfcn.csv\""[..], "gr?n.csv"),
+        (b"filename*=UTF-8''%e4%b8%ad.csv", "中.csv"),
+    ] {
+        let mut sent = part("name=\"file\"; ", None, &csv(shown, 10));
+        let place = sent.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+        let place = place.expect("an end of the head");
+        sent.splice(place..place, disposition.iter().copied());
+        let (status, answer) = post(&web.address, &[], form(&[sent]))
+            .await
+            .expect("an answer");
+        assert_eq!(status, 202, "{answer}");
+        let id = answer["id"].as_str().expect("an id");
+        let file = until_state(&web.address, id, "processed").await;
+        assert_eq!(file["name"], shown);
+    }
     for object in objects(data.path()) {
         let name = object
             .file_name()
@@ -187,7 +231,7 @@ async fn names_of_files_name_nothing_in_the_store() {
             .expect("a name");
         assert!(name.parse::<uuid::Uuid>().is_ok(), "{name}");
     }
-    assert_eq!(objects(data.path()).len(), 4);
+    assert_eq!(objects(data.path()).len(), 6);
 }
 
 #[tokio::test]
@@ -227,6 +271,23 @@ async fn an_upload_without_the_token_or_from_another_site_is_refused() {
         .await
         .expect("an answer");
     assert_eq!(status, 401);
+}
+
+#[tokio::test]
+async fn options_that_cannot_be_used_are_named_with_the_remedy() {
+    for (option, value, says) in [
+        ("--data", "/proc/nothing", "--data names another one"),
+        ("--cache-for", "1ms", "use a span of 1s or more"),
+    ] {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_upload-pipeline"));
+        let ended = command
+            .args([option, value])
+            .output()
+            .await
+            .expect("it runs");
+        let text = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && text.contains(says), "{text}");
+    }
 }
 
 /// Sends the head of a request and a part of its body; answers what comes back.
