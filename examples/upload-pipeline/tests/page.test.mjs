@@ -191,6 +191,27 @@ test("a browser that was offline says so, and goes on once it is online", async 
   await page.close();
 });
 
+test("a sample survives a kill, and may be deleted while it is processed, in Chinese", async () => {
+  const data = await folder();
+  const web = await start(data, await freePort(), "--role", "web");
+  const worker = await start(data, 0, "--role", "worker", "--pace", "20ms");
+  const page = await visit(web.url);
+  await page.getByRole("button", { name: "中文" }).click();
+  await page.getByRole("button", { name: "500,000" }).click();
+  await state(page, "sample-", "处理中");
+  await card(page, "sample-").getByText(/行，已读/).waitFor();
+  await worker.kill();
+  await start(data, 0, "--role", "worker", "--pace", "20ms");
+  await card(page, "sample-").getByText("第 1 次尝试：worker 死亡或停顿，租约已到期").waitFor();
+  await state(page, "sample-", "处理中");
+  // A slow click: the card changes many times between the press and the release.
+  await card(page, "sample-").getByRole("button", { name: "删除" }).click({ delay: 1_500 });
+  await card(page, "sample-").waitFor({ state: "detached" });
+  assert.deepEqual(page.complaints, []);
+  await page.evaluate(() => localStorage.clear());
+  await page.close();
+});
+
 test("it reads well on a phone, in Chinese, and says why a file is refused", async () => {
   const data = await folder();
   const all = await start(data, await freePort());
@@ -202,6 +223,10 @@ test("it reads well on a phone, in Chinese, and says why a file is refused", asy
   await page.getByRole("button", { name: "中文" }).click();
   await page.getByRole("heading", { name: "进程被杀死时会怎样" }).waitFor();
   await state(page, "wide.csv", "被拒绝");
+  await card(page, "wide.csv").getByText("第 1 行超过 1000 列").waitFor();
+  await card(page, "tool.png").getByText("请上传 PNG 或 JPEG").waitFor();
+  await card(page, "tool.png").getByRole("button", { name: "隐藏" }).click();
+  await card(page, "tool.png").waitFor({ state: "detached" });
   assert.equal(await page.locator("#token").isVisible(), false);
   const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   assert.ok(overflow <= 0, `${overflow} pixels stand out`);
