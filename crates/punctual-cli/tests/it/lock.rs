@@ -147,7 +147,7 @@ fn a_command_that_cannot_start_leaves_the_lock_free() {
     }
 }
 
-/// Of a lock under `env`, which sets what is done with signals; `sh` runs the script. A group of its
+/// A lock under `env`, which sets what is done with signals; `sh` runs the script. A group of its
 /// own is not the one that a terminal shows.
 fn under_env(punctual: &Punctual, how: &str, script: &str) -> Command {
     let lock = punctual.command(&["lock", "deploy", "--", "sh", "-c", script]);

@@ -104,6 +104,13 @@ async fn bad_forms_are_refused_and_leave_nothing() {
         (status, answer["error"]["code"].as_str()),
         (400, Some("not_a_form"))
     );
+    nothing_is_left(data.path()).await;
+}
+
+#[tokio::test]
+async fn addresses_that_name_nothing_are_refused_in_words() {
+    let data = tempfile::tempdir().expect("a directory");
+    let web = Process::start(data.path(), &["--role", "web"]).await;
     for (method, path, status, code) in [
         ("GET", "/nothing", 404, "no_such_address"),
         ("PUT", "/upload", 405, "wrong_method"),
@@ -133,7 +140,6 @@ async fn bad_forms_are_refused_and_leave_nothing() {
         .await
         .expect("an answer");
     assert_eq!(status, 404);
-    nothing_is_left(data.path()).await;
 }
 
 #[tokio::test]
