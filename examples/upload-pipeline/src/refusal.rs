@@ -43,6 +43,11 @@ impl Refusal {
         )
     }
 
+    pub(crate) fn expired() -> Self {
+        let message = "the record of this file has ended; send the file again";
+        Self::new(StatusCode::GONE, "expired", message)
+    }
+
     pub(crate) fn no_such_address() -> Self {
         let message = "there is nothing at this address; the page is /, uploads go to /upload";
         Self::new(StatusCode::NOT_FOUND, "no_such_address", message)

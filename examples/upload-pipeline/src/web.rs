@@ -117,6 +117,16 @@ async fn found(app: &App, id: &str) -> Result<File, Refusal> {
         .ok_or_else(Refusal::no_such_file)
 }
 
+/// A file whose record has not ended: its rows and its thumbnail end with it, and not only once a
+/// job has removed them.
+async fn lasting(app: &App, id: &str) -> Result<File, Refusal> {
+    let file = found(app, id).await?;
+    match view::state(&file) {
+        "expired" => Err(Refusal::expired()),
+        _ => Ok(file),
+    }
+}
+
 /// The view of a file. A job that is dead, or was cancelled, ends its file.
 async fn look_at(app: &App, file: &File) -> Value {
     let got = job_of(app, file).await;
@@ -231,7 +241,7 @@ async fn rows(
 ) -> Result<Json<Value>, Refusal> {
     access::is_from_here(&app, &headers)?;
     let Query(from) = from.map_err(|_| Refusal::bad("bad_query", "the one option is from=N"))?;
-    let file = found(&app, &id).await?;
+    let file = lasting(&app, &id).await?;
     let rows = app
         .database
         .rows(&file.id, file.done, from.from, ROWS_MAX)
@@ -249,7 +259,7 @@ async fn thumbnail(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     access::is_from_here(&app, &headers)?;
-    let file = found(&app, &id).await?;
+    let file = lasting(&app, &id).await?;
     let bytes = app
         .database
         .thumbnail(&id)

@@ -135,6 +135,34 @@ async fn a_result_is_renewed_before_its_cache_expires_and_ends_with_its_record()
     assert_eq!(until_state(at, &new, "processed").await["rows"], 700);
 }
 
+/// No worker is there to end the record: its time is over all the same, for whatever is asked.
+#[tokio::test]
+async fn an_expired_record_shows_no_rows_although_no_worker_ends_it() {
+    let data = tempfile::tempdir().expect("a directory");
+    let all = Process::start(data.path(), &[]).await;
+    let id = upload(&all.address, "some.csv", &csv("ann", 10))
+        .await
+        .expect("an id");
+    until_state(&all.address, &id, "processed").await;
+    all.kill().await;
+    let database = rusqlite::Connection::open(data.path().join("files.db")).expect("a database");
+    let overdue = database.execute("UPDATE files SET expires = created", []);
+    assert_eq!(overdue, Ok(1));
+    let web = Process::start(data.path(), &["--role", "web"]).await;
+    until_state(&web.address, &id, "expired").await;
+    assert!(count(data.path(), "SELECT count(*) FROM file_rows") > 0);
+    for part in ["rows?from=0", "thumbnail"] {
+        let (status, answer) = get(&web.address, &format!("/files/{id}/{part}"))
+            .await
+            .expect("an answer");
+        assert_eq!(
+            (status, answer["error"]["code"].as_str()),
+            (410, Some("expired")),
+            "{part}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_result_that_was_deleted_is_processed_again() {
     let data = tempfile::tempdir().expect("a directory");
