@@ -54,11 +54,11 @@ pub(crate) struct Args {
     pub(crate) token: Option<String>,
 
     /// The largest file, in bytes
-    #[arg(long, default_value_t = 2 << 30)]
+    #[arg(long, default_value_t = 2 << 30, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub(crate) file_max: u64,
 
     /// All files together, in bytes
-    #[arg(long, default_value_t = 20 << 30)]
+    #[arg(long, default_value_t = 20 << 30, value_parser = clap::value_parser!(u64).range(1..=1 << 60))]
     pub(crate) quota: u64,
 
     /// How long a record is kept

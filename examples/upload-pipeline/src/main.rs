@@ -128,6 +128,10 @@ async fn store(args: &Args) -> Result<Store, BoxError> {
     let Some(bucket) = place.strip_prefix("s3://") else {
         return Ok(Store::directory(PathBuf::from(place)).await?);
     };
+    if args.file_max > store::S3_BYTES_MAX {
+        let most = store::S3_BYTES_MAX;
+        return Err(format!("--file-max is at most {most} with --store s3://").into());
+    }
     let key = |name: &str| std::env::var(name).map_err(|_| format!("--store s3:// needs {name}"));
     let keys = (key("AWS_ACCESS_KEY_ID")?, key("AWS_SECRET_ACCESS_KEY")?);
     let bucket = s3::Bucket::new(&args.s3_endpoint, bucket, &args.s3_region, keys)?;

@@ -13,6 +13,11 @@ use crate::s3::Bucket;
 /// Bytes of one part of an upload; S3 takes no smaller ones but the last.
 pub(crate) const PART_BYTES: usize = 5 << 20;
 
+/// S3 takes so many parts of one object.
+const PARTS_MAX: u64 = 10_000;
+/// The largest file in a bucket.
+pub(crate) const S3_BYTES_MAX: u64 = PARTS_MAX * PART_BYTES as u64;
+
 #[derive(Clone)]
 pub(crate) enum Store {
     Directory(Arc<PathBuf>),

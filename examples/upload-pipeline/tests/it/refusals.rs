@@ -281,16 +281,26 @@ async fn an_upload_without_the_token_or_from_another_site_is_refused() {
 
 #[tokio::test]
 async fn options_that_cannot_be_used_are_named_with_the_remedy() {
-    for (option, value, says) in [
-        ("--data", "/proc/nothing", "--data names another one"),
-        ("--cache-for", "1ms", "use a span of 1s or more"),
+    let data = tempfile::tempdir().expect("a directory");
+    let place = data.path().to_str().expect("a path");
+    for (options, says) in [
+        (&["--data", "/proc/nothing"][..], "--data names another one"),
+        (&["--cache-for", "1ms"], "use a span of 1s or more"),
+        (&["--file-max", "18446744073709551615"], "--file-max"),
+        (
+            &[
+                "--data",
+                place,
+                "--store",
+                "s3://a",
+                "--file-max",
+                "60000000000",
+            ],
+            "--file-max is at most 52428800000 with --store s3://",
+        ),
     ] {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_upload-pipeline"));
-        let ended = command
-            .args([option, value])
-            .output()
-            .await
-            .expect("it runs");
+        let ended = command.args(options).output().await.expect("it runs");
         let text = String::from_utf8_lossy(&ended.stderr);
         assert!(!ended.status.success() && text.contains(says), "{text}");
     }
