@@ -98,7 +98,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     flows: bool,
 
-    /// Queues with limits besides, kept full, in cells that keep what was claimed and the time
+    /// Queues with limits besides, kept full, in cells that keep what was claimed and the time; the
+    /// run names the cells without
     #[arg(long)]
     limits: bool,
 
@@ -235,6 +236,29 @@ impl PlanArgs {
 }
 
 impl RunArgs {
+    /// Prints which cells leave out what is asked for; refuses what all of them leave out.
+    fn name_cells_without(&self, cells: &[CellKind]) -> Result<(), Failed> {
+        let asked = [
+            (self.flows, "--flows", without(cells, CellKind::has_flows)),
+            (
+                self.limits,
+                "--limits",
+                without(cells, CellKind::has_limits),
+            ),
+        ];
+        for (_, option, without) in asked.iter().filter(|(is_asked, ..)| *is_asked) {
+            let names = without.join(", ");
+            if without.len() == cells.len() {
+                let why = format!("{option} does nothing in {names}; name others with --engine");
+                return Err(why.into());
+            }
+            if !without.is_empty() {
+                println!("Without {option}: {names}");
+            }
+        }
+        Ok(())
+    }
+
     fn run(self) -> Result<bool, Failed> {
         if self.totals.is_some() && self.plan.foreign().is_some() {
             return Err(
@@ -242,6 +266,7 @@ impl RunArgs {
             );
         }
         let cells = self.plan.cells()?;
+        self.name_cells_without(&cells)?;
         if let Some(path) = &self.totals {
             Totals::read(path)?.take_new(&self.commit, &cells, self.plan.seed)?;
         }
@@ -307,6 +332,12 @@ impl RunArgs {
         println!("The report is {}", folder.join("report.html").display());
         Ok(rounds.iter().all(Round::is_clean))
     }
+}
+
+/// The names of cells of which a fact does not hold.
+fn without(cells: &[CellKind], fact: impl Fn(CellKind) -> bool) -> Vec<String> {
+    let others = cells.iter().filter(|kind| !fact(**kind));
+    others.map(|kind| kind.name()).collect()
 }
 
 fn absolute(path: &Path) -> io::Result<PathBuf> {

@@ -26,6 +26,8 @@ pub(crate) const WINDOW: Duration = millis(400);
 
 /// The share with many jobs.
 pub(crate) const FLOOD: &str = "flood";
-/// So many jobs of the flood may start while one of a small share is ready. One turn is fair, and
-/// a call to claim takes as many as there are free slots.
-pub(crate) const TURNS_MAX: usize = 2 * ACTIVE_MAX;
+/// Its weight, which active jobs do not use up: turns alone decide then.
+pub(crate) const FLOOD_WEIGHT: usize = ACTIVE_MAX + 1;
+/// So many jobs of the flood may start while one of a small share is ready: its turns for one of
+/// another, what one claim takes, and what a crash made suspects, which go out of turn.
+pub(crate) const TURNS_MAX: usize = FLOOD_WEIGHT + 3 * ACTIVE_MAX;

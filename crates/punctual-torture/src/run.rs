@@ -438,8 +438,8 @@ impl RoundRun<'_> {
             loses_at_most: self.cell.kind.loses_at_most(),
             may_lose: self.cell.kind.may_lose(),
             quiet_periods: self.quiet_periods.len() as u64,
-            flows: self.wanted.flows && !self.cell.kind.may_lose(),
-            limits: self.wanted.limits && self.cell.kind.keeps_claims(),
+            flows: self.wanted.flows && self.cell.kind.has_flows(),
+            limits: self.wanted.limits && self.cell.kind.has_limits(),
             is_elsewhere: self
                 .wanted
                 .foreign

@@ -134,9 +134,14 @@ impl CellKind {
         )
     }
 
-    /// Whether each claim that was answered lasts, whatever befalls the engine, and engine time is
-    /// that of this machine: else more may run than a limit allows.
-    pub(crate) fn keeps_claims(self) -> bool {
+    /// Whether flows can be judged: none of their jobs is lost.
+    pub(crate) fn has_flows(self) -> bool {
+        !self.may_lose()
+    }
+
+    /// Whether limits can be judged: each claim that was answered lasts, whatever befalls the
+    /// engine, and engine time is that of this machine. Else more may run than a limit allows.
+    pub(crate) fn has_limits(self) -> bool {
         matches!(
             self,
             Self::Embedded

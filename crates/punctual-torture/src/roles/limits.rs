@@ -1,5 +1,5 @@
-//! Keeps queues with limits full, and runs their jobs. The recorder knows nothing of them: they have
-//! words of their own in the history.
+//! Keeps queues with limits full, and runs their jobs. The recorder knows nothing of them: they
+//! have words of their own in the history.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use punctual::worker::Verdict;
 use punctual::{Context, Engine, JobId, JobRecord, JobState, Namespace, NewJob, Queue, Worker};
 
 use super::Begun;
+use crate::call_log::History;
 use crate::event::Event;
-use crate::history::History;
 use crate::limits::*;
 use crate::setting::LEASE_DURATION;
 use crate::stamp::wall;
@@ -48,7 +48,7 @@ pub(super) async fn produce(begun: Begun, seed: u64) {
             jobs.extend((0..25).map(|_| shared(FLOOD.into(), &mut random)));
         }
         // After the flood: it would be first without turns, else.
-        if random.bool() {
+        for _ in 0..1 + usize::from(random.bool()) {
             let share = format!("small-{:x}", random.u64(..));
             jobs.push(shared(share, &mut random));
         }
@@ -60,10 +60,10 @@ pub(super) async fn produce(begun: Begun, seed: u64) {
 }
 
 async fn set(queue: &Queue) -> punctual::Result<()> {
-    for capped in [CAPPED, SHARED] {
-        let limits = queue.limits(capped);
-        limits.concurrency(ACTIVE_MAX as u64).set().await?;
-    }
+    let capped = |name| queue.limits(name).concurrency(ACTIVE_MAX as u64);
+    capped(CAPPED).set().await?;
+    let shared = capped(SHARED).weight(FLOOD, FLOOD_WEIGHT as u32);
+    shared.set().await?;
     let rate = Rate::window(STARTS_MAX as u64, WINDOW);
     queue.limits(RATED).rate(rate).set().await?;
     for (name, most) in [NARROW, WIDE] {
@@ -74,10 +74,7 @@ async fn set(queue: &Queue) -> punctual::Result<()> {
 
 /// Jobs that stand ready in each queue; none, of an engine that does not say.
 async fn ready(engine: &dyn Engine) -> [u64; 3] {
-    let request = StatsRequest {
-        queues: QUEUES.map(str::to_owned).to_vec(),
-        ..StatsRequest::default()
-    };
+    let request = StatsRequest::default().queues(QUEUES.map(str::to_owned).to_vec());
     let stats = engine.stats(&Namespace::default(), request).await;
     QUEUES.map(|name| {
         let queues = stats.iter().flat_map(|stats| &stats.queues);

