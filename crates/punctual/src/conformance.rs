@@ -63,6 +63,7 @@ mod named_calls;
 mod named_full;
 mod named_histories;
 mod named_laws;
+mod named_model;
 mod names;
 mod namespaces;
 mod order;

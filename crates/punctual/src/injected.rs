@@ -75,6 +75,8 @@ pub enum Bug {
     OneGateIsEnough,
     /// A clear that comes before its job is dropped.
     EarlyClearForgotten,
+    /// A full limit asks the job to stop that started last.
+    NewestAsked,
 }
 
 impl Bug {
@@ -83,7 +85,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -116,6 +118,7 @@ impl Bug {
         Self::NamedSlotKept,
         Self::OneGateIsEnough,
         Self::EarlyClearForgotten,
+        Self::NewestAsked,
     ];
 }
 

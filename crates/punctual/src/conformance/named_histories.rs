@@ -1,179 +1,23 @@
 //! Laws over random jobs with named limits: what starts, what waits and what is said of it is as a
 //! model says, step by step.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::case::*;
 use super::draw::Draw;
 use super::named::OTHER;
+use super::named_model::{Model, NAMES, per};
 use crate::engine::{
-    Action, Claim, Control, Controlled, Got, LimitSettings, NamedLimit, Rate, Reason, Target,
+    Action, Claim, Control, Controlled, EnqueueVerdict, Got, LimitSettings, NamedLimit, Rate,
+    Reason, Target, WhenFull,
 };
 use crate::job::{Group, JobId, JobRecord, JobState, OnRetry, Outcome};
-use crate::time::{Timestamp, millis, seconds};
+use crate::time::{millis, seconds};
 
 const HISTORIES: u64 = 12;
 const ACTIONS: usize = 60;
 const JOBS_MAX: usize = 48;
-/// Those that jobs name; the settings of `key` hold for two of them.
-const NAMES: [&str; 4] = ["api", "mail", "key:a", "key:b"];
 const SETTINGS: [&str; 4] = ["api", "mail", "key", "key:b"];
-
-/// One limit of the model.
-#[derive(Debug, Default)]
-struct Stand {
-    blocked_until: Option<Timestamp>,
-    /// Starts that its rate counts, and their units.
-    starts: Vec<(Timestamp, u64)>,
-}
-
-/// Limits as they should be; it shares no code with the machine.
-#[derive(Debug, Default)]
-struct Model {
-    settings: BTreeMap<&'static str, LimitSettings>,
-    stands: BTreeMap<&'static str, Stand>,
-    /// Every job, as the engine answered it after the last action.
-    jobs: BTreeMap<JobId, JobRecord>,
-    costs: bool,
-}
-
-/// The span of the rate of a name, always the same.
-fn per(name: &str) -> Duration {
-    if name.starts_with("mail") {
-        seconds(3)
-    } else {
-        seconds(10)
-    }
-}
-
-fn name_of(text: &str) -> &'static str {
-    let known = NAMES.iter().find(|name| **name == text);
-    known.expect("a name of these histories")
-}
-
-impl Model {
-    fn of(&self, name: &str) -> Option<&LimitSettings> {
-        let family = name.split(':').next().unwrap_or(name);
-        self.settings
-            .get(name)
-            .or_else(|| self.settings.get(family))
-    }
-
-    fn active(&self, name: &str) -> u64 {
-        let jobs = self.jobs.values();
-        let with = jobs.filter(|job| job.state == JobState::Active && names(job, name));
-        with.count() as u64
-    }
-
-    fn blocked(&self, name: &str, now: Timestamp) -> bool {
-        let stand = self.stands.get(name);
-        stand.is_some_and(|stand| stand.blocked_until.is_some_and(|until| until > now))
-    }
-
-    /// Units that the rate of a name counts at an instant, and of how many starts.
-    fn counted(&self, name: &str, now: Timestamp) -> (u64, usize) {
-        let starts = self.stands.get(name).map_or(&[][..], |stand| &stand.starts);
-        let within = |(at, _): &&(Timestamp, u64)| *at + per(name) > now;
-        let units = starts.iter().filter(within).map(|(_, units)| units).sum();
-        (units, starts.iter().filter(within).count())
-    }
-
-    /// Instants to come at which time may open a limit.
-    fn openings(&self, now: Timestamp) -> Vec<Timestamp> {
-        let of = |(name, stand): (&&str, &Stand)| {
-            let starts = stand.starts.iter().map(|(at, _)| *at + per(name));
-            let all: Vec<Timestamp> = starts.chain(stand.blocked_until).collect();
-            all
-        };
-        let all = self.stands.iter().flat_map(of);
-        all.filter(|at| *at > now).collect()
-    }
-
-    /// Whether a limit lets a job of one unit start.
-    fn is_open(&self, name: &str, now: Timestamp) -> bool {
-        let Some(settings) = self.of(name) else {
-            return !self.blocked(name, now);
-        };
-        let has_slot = settings
-            .concurrency
-            .is_none_or(|most| self.active(name) < most);
-        let has_units = settings
-            .rate
-            .is_none_or(|rate| self.counted(name, now).0 < rate.starts());
-        !self.blocked(name, now) && has_slot && has_units
-    }
-
-    /// Whether nothing but its limits keeps a job from a claim.
-    fn is_free(&self, job: &JobRecord) -> bool {
-        let mate = |other: &&JobRecord| {
-            other.id != job.id
-                && other.queue == job.queue
-                && !other.state.is_settled()
-                && key(other) == key(job)
-        };
-        let alone = job.group.is_none() || !self.jobs.values().any(|other| mate(&other));
-        job.state == JobState::Ready && alone && !job.is_suspect()
-    }
-
-    /// Notes what a claim started, all of which must have been allowed.
-    fn starts(&mut self, claimed: &[Attempt], now: Timestamp, at: &str) {
-        for attempt in claimed {
-            let known = self
-                .jobs
-                .get_mut(&attempt.id())
-                .expect("a job that was sent");
-            assert_eq!(
-                known.state,
-                JobState::Ready,
-                "{at}: {} was not ready",
-                known.id
-            );
-            known.state = JobState::Active;
-            for name in attempt.job.limits.iter().map(|name| name_of(name)) {
-                assert!(!self.blocked(name, now), "{at}: {name} is blocked");
-                if self
-                    .of(name)
-                    .is_some_and(|settings| settings.rate.is_some())
-                {
-                    let stand = self.stands.entry(name).or_default();
-                    stand.starts.push((now, u64::from(attempt.job.cost)));
-                }
-            }
-        }
-        for name in NAMES {
-            let started = claimed.iter().any(|attempt| names(&attempt.job, name));
-            let Some(settings) = self.of(name).filter(|_| started) else {
-                continue;
-            };
-            if let Some(most) = settings.concurrency {
-                assert!(self.active(name) <= most, "{at}: {name} has over {most}");
-            }
-            if let Some(rate) = settings.rate {
-                let (units, starts) = self.counted(name, now);
-                let fits = units <= rate.starts() || starts == 1;
-                assert!(fits, "{at}: {units} units of {name} in one span of {rate}");
-            }
-        }
-    }
-
-    /// What a limit counted is forgotten where no rate counts any more.
-    fn settings_changed(&mut self) {
-        for name in NAMES {
-            if self.of(name).is_none_or(|settings| settings.rate.is_none()) {
-                self.stands.entry(name).or_default().starts.clear();
-            }
-        }
-    }
-}
-
-fn names(job: &JobRecord, name: &str) -> bool {
-    job.limits.iter().any(|limit| limit == name)
-}
-
-fn key(job: &JobRecord) -> Option<&str> {
-    job.group.as_ref().map(|group| group.key.as_str())
-}
 
 /// Random jobs with limits start as soon as their limits let them and no sooner, and what is read
 /// of limits is so.
@@ -207,7 +51,7 @@ async fn act(
     at: &str,
 ) {
     match draw.below(20) {
-        0..=4 if model.jobs.len() < JOBS_MAX => send(case, model, draw).await,
+        0..=4 if model.jobs.len() < JOBS_MAX => send(case, model, draw, at).await,
         5..=7 => claim(case, model, draw, claimed, at).await,
         8 => {
             let name = draw.one(&SETTINGS);
@@ -250,6 +94,8 @@ async fn set(case: &Case, model: &mut Model, draw: &mut Draw, name: &'static str
     let mut settings = LimitSettings::new();
     if draw.below(2) == 0 {
         settings = settings.concurrency(1 + draw.below(4));
+        let policies = [WhenFull::Wait, WhenFull::Refuse, WhenFull::CancelRunning];
+        settings = settings.when_full(draw.one(&policies));
     }
     if draw.below(2) == 0 {
         settings = settings.rate(Rate::window(1 + draw.below(6), per(name)));
@@ -263,7 +109,7 @@ async fn set(case: &Case, model: &mut Model, draw: &mut Draw, name: &'static str
     model.settings_changed();
 }
 
-async fn send(case: &Case, model: &mut Model, draw: &mut Draw) {
+async fn send(case: &Case, model: &mut Model, draw: &mut Draw, at: &str) {
     let mut jobs = Vec::new();
     for _ in 0..=draw.below(6) {
         let mut job = match draw.below(4) {
@@ -288,9 +134,21 @@ async fn send(case: &Case, model: &mut Model, draw: &mut Draw) {
         }
         jobs.push(job);
     }
-    for id in case.enqueue_all(jobs).await {
-        model.jobs.insert(id, case.get(id).await);
+    // What the clock has changed since the last look.
+    read_jobs(case, model).await;
+    let (expected, asked) = model.decide(&jobs);
+    let asked = &asked | &model.asked();
+    let sent = ids(&jobs);
+    let receipts = case.send_all(jobs).await;
+    let verdicts: Vec<_> = receipts.iter().map(|receipt| receipt.verdict).collect();
+    assert_eq!(verdicts, expected, "{at}: of new jobs by {model:#?}");
+    for (id, verdict) in sent.into_iter().zip(verdicts) {
+        if verdict == EnqueueVerdict::Created {
+            model.jobs.insert(id, case.get(id).await);
+        }
     }
+    read_jobs(case, model).await;
+    assert_eq!(model.asked(), asked, "{at}: asked to stop by {model:#?}");
 }
 
 /// One claim of some queues.

@@ -6,6 +6,7 @@ use super::named_rows::NamedRow;
 use super::rows::JobKey;
 use crate::engine::{CANCELLING_MAX, LimitSettings, WhenFull};
 use crate::error::Result;
+use crate::injected::{Bug, is_injected};
 use crate::job::{JobId, NewJob};
 use crate::time::Timestamp;
 
@@ -67,8 +68,11 @@ impl Machine {
         &mut self,
         namespace: u32,
         name: &str,
-        running: Vec<JobId>,
+        mut running: Vec<JobId>,
     ) -> Result<Vec<String>> {
+        if is_injected(Bug::NewestAsked) {
+            running.reverse();
+        }
         let (mut asked, mut served) = (0, Vec::new());
         for id in &running {
             asked += 1;

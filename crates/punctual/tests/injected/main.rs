@@ -6,7 +6,7 @@
 mod harness;
 
 use harness::Memory;
-use punctual::conformance::{LAWS, find, first_broken};
+use punctual::conformance::{LAWS, Law, find, first_broken};
 use punctual::injected::Bug;
 
 #[test]
@@ -20,6 +20,12 @@ fn every_injected_bug_is_found() {
         let broken = found.unwrap_or_else(|| panic!("no law finds {bug:?}"));
         println!("{bug:?} breaks {broken}");
     }
+    let is_history = |law: &&Law| law.name == "named_histories::random_limits_agree_with_a_model";
+    let alone = find(Bug::NewestAsked, LAWS.iter().filter(is_history), Memory);
+    assert!(
+        alone.is_some(),
+        "histories find what a full limit does wrong"
+    );
     let broken = first_broken(LAWS, Memory);
     assert_eq!(broken, None, "an engine without a bug breaks no law");
 }
