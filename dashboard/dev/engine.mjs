@@ -1,6 +1,6 @@
 // A stand-in for an engine: enough of docs/http-api.md for the page, in memory, in no hurry.
 import { FakeFlows } from "./flows.mjs";
-import { FakeLimits, FakeNamedLimits } from "./limits.mjs";
+import { FakeLimits, FakeNamedLimits, FakeShares } from "./limits.mjs";
 import { STATES, makeId, seed } from "./seed.mjs";
 
 const pending = new Set(["held", "scheduled", "ready"]);
@@ -24,6 +24,7 @@ export class FakeEngine {
     this.settings = new Map();
     this.flows = new FakeFlows(() => this.now());
     this.limits = new FakeLimits();
+    this.shares = new FakeShares();
     this.namedLimits = new FakeNamedLimits();
     this.relays = relaysOf();
     this.locks = [];
@@ -54,7 +55,7 @@ export class FakeEngine {
 
   info() {
     return {
-      engine: "memory", version: "0.1.0", durability: "memory", capabilities: ["delay", "priority", "unique_keep", "groups", "effects", "explain", "history", "schedules", "flows", "queue_limits", "named_limits"], settled_window: "2m", clock_jumps: 0,
+      engine: "memory", version: "0.1.0", durability: "memory", capabilities: ["delay", "priority", "unique_keep", "groups", "effects", "explain", "history", "schedules", "flows", "queue_limits", "shares", "named_limits"], settled_window: "2m", clock_jumps: 0,
       limits: { payload_bytes: 1_048_576, header_bytes: 8_192, result_bytes: 65_536, batch_items: 10_000, batch_bytes: 4_194_304, wait_for_names: 64, effects: 64 },
       store_bytes: 48_000_000, shards: 1, process: { version: "0.1.0", uptime_ms: 93_600_000, memory_bytes: 71_000_000 },
       health: { ok: !this.broken.length, problems: this.broken, loops: [{ name: "sweep", age_ms: 340, restarts: 0 }, { name: "due", age_ms: 12, restarts: 0 }] },

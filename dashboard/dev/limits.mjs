@@ -6,15 +6,31 @@ export class FakeLimits {
   of = new Map();
 
   /** The answer of a request, or `refused`. */
-  route(method, queue, { concurrency, rate } = {}, active) {
+  route(method, queue, { concurrency, rate, shares } = {}, active) {
     if (method === "DELETE") this.of.delete(queue);
     if (method === "PUT") {
       if (concurrency === 0) return no(422, "invalid_input", "concurrency of 0 starts nothing (concurrency: 0)", "use 1 to 1,000,000, or pause the queue to stop it");
       if (rate?.per === "1d1d") return no(422, "invalid_input", `rate.per is "1d1d": not a span`, "write a number and a unit of d, h, m, s, ms or us");
       const { kind = "window", starts, per, burst } = rate ?? {};
-      this.of.set(queue, { ...(concurrency && { concurrency }), ...(rate && { rate: { kind, starts, per, ...(kind === "smooth" && { burst: burst ?? Math.floor(starts / 10) }) } }) });
+      this.of.set(queue, { ...(concurrency && { concurrency }), ...(rate && { rate: { kind, starts, per, ...(kind === "smooth" && { burst: burst ?? Math.floor(starts / 10) }) } }), ...(shares && { shares }) });
     }
     return { queue, active, ...this.of.get(queue) };
+  }
+}
+
+/** The largest shares of queues: what a test writes, and pauses. */
+export class FakeShares {
+  of = new Map();
+
+  list = (queue, top) => ({ queue, shares: (this.of.get(queue) ?? []).slice(0, top) });
+
+  pause(queue, share, paused) {
+    const found = this.of.get(queue)?.find((one) => one.share === share);
+    if (!found) return no(404, "not_found", "the stand-in has no such share");
+    delete found.opens_at;
+    if (paused) found.closed = "paused";
+    else delete found.closed;
+    return { queue, share, paused, changed: true };
   }
 }
 
@@ -39,7 +55,7 @@ export class FakeNamedLimits {
       const milliseconds = { s: 1_000, m: 60_000 }[body.span.at(-1)] * Number(body.span.slice(0, -1));
       if (!(milliseconds >= 0)) return no(422, "invalid_input", `span is "${body.span}": not a span`, "write a number and a unit of d, h, m, s, ms or us");
       this.of.set(name, milliseconds ? { ...open, closed: "blocked", opens_at: new Date(Date.now() + milliseconds).toISOString() } : open);
-      return { limit: name, changed: true };
+      return { name, changed: true };
     }
     if (method === "DELETE") this.of.delete(name);
     if (method === "PUT") this.of.set(name, { name, active: now.active, waiting: now.waiting, set_by: name, ...settings(body) });

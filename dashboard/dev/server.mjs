@@ -107,6 +107,12 @@ function route(state, method, path, params, sent) {
   const switched = /^queues\/(pause|resume)$/.exec(path)?.[1];
   if (switched) {
     admin();
+    const { share } = body.value;
+    if (share !== undefined) {
+      const answer = engine.shares.pause(body.value.queue, share, switched === "pause");
+      if (answer.refused) throw new Refused(...answer.refused);
+      return ok(answer);
+    }
     const queue = engine.queues.get(body.value.queue);
     queue.paused = switched === "pause";
     return ok({ queue: queue.queue, paused: queue.paused, changed: true });
@@ -151,6 +157,8 @@ function route(state, method, path, params, sent) {
     if (answer.refused) throw new Refused(...answer.refused);
     return ok(answer);
   }
+  const shared = /^queues\/([^/]+)\/shares$/.exec(path)?.[1];
+  if (shared) return ok(engine.shares.list(decodeURIComponent(shared), Number(params.get("top") ?? 20)));
   const limited = /^queues\/([^/]+)\/limits$/.exec(path)?.[1];
   if (limited) {
     if (method !== "GET") admin();

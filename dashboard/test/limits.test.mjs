@@ -64,12 +64,71 @@ test("limits of a queue are set, checked, shown as they stand, and taken off", a
   await own.stop();
 });
 
+test("limits and weights of shares, which the dialog does not show, stay as they are", async () => {
+  const own = await start({ jobs: 0, queues: 8, live: false });
+  const limits = own.engine.limits.of;
+  const shares = { concurrency: 4, weights: { acme: 5 } };
+  limits.set("mail", { concurrency: 30, shares });
+  await visit(own, "#/queues/mail", {}, async (page) => {
+    await page.locator("[data-action=limits]").click();
+    await page.waitForFunction(() => document.querySelector("dialog [name=concurrency]")?.value === "30");
+    await page.fill("dialog [name=concurrency]", "40");
+    await page.getByRole("button", { name: "Save" }).click();
+    await notice(page, "mail: limits set");
+    assert.deepEqual(limits.get("mail"), { concurrency: 40, shares });
+    await page.locator("[data-action=limits]").click();
+    await page.locator("[data-action=remove-limits]").click();
+    await notice(page, "mail: no limits any more");
+    assert.deepEqual(limits.get("mail"), { shares });
+  });
+  await own.stop();
+});
+
+test("shares of a queue are listed, and one is paused and resumed", async () => {
+  const hostile = "<img src=x onerror=alert(1)>\u202e";
+  const list = () => [
+    { share: "acme", ready: 1_200, active: 4, weight: 5 },
+    { share: hostile, ready: 3, active: 0, weight: 1, closed: "rate", opens_at: new Date(Date.now() + 90_000).toISOString() },
+  ];
+  const own = await start({ jobs: 0, queues: 8, live: false });
+  own.engine.shares.of.set("mail", list());
+  const state = (share) => own.engine.shares.of.get("mail").find((one) => one.share === share).closed;
+  await visit(own, "#/queues/mail", { width: 390, height: 844 }, async (page) => {
+    const row = (share) => page.locator(".shares tbody tr").filter({ hasText: share });
+    await row("acme").getByText("1,200").waitFor();
+    await row("<img src=x").getByText(/rate used up opens in 1m \d+s/).waitFor();
+    assert.equal(await page.locator(".shares img").count(), 0);
+    await row("acme").getByRole("button", { name: "Pause acme" }).click();
+    await notice(page, "share acme: Pause");
+    await row("acme").getByText("paused").waitFor();
+    assert.deepEqual([state("acme"), state(hostile)], ["paused", "rate"]);
+    await row("acme").getByRole("button", { name: "Resume acme" }).click();
+    await row("acme").getByText("open").waitFor();
+    assert.equal(state("acme"), undefined);
+    await page.locator(".notices").getByRole("button", { name: "Undo (Pause)" }).click();
+    await row("acme").getByText("paused").waitFor();
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0, "pixels wider than the phone");
+  });
+  await visit(own, "#/queues/reports", {}, async (page) => {
+    await page.locator(".states-tabs").waitFor();
+    assert.equal(await page.locator(".shares").count(), 0, "a queue without shares has no panel");
+  });
+  await own.stop();
+  const reading = await start({ jobs: 0, queues: 8, live: false, scopes: ["read"] });
+  reading.engine.shares.of.set("mail", list());
+  await visit(reading, "#/queues/mail", {}, async (page) => {
+    await page.locator(".shares [data-share=acme]").waitFor();
+    assert.equal(await page.locator(".shares button").count(), 0);
+  });
+  await reading.stop();
+});
+
 test("a token that only reads sees limits and no dialog; an engine without them says so", async () => {
   const own = await start({ jobs: 0, queues: 8, live: false, scopes: ["read"] });
   own.engine.limits.of.set("mail", { concurrency: 5, closed: "concurrency" });
   await visit(own, "#/queues/mail", {}, async (page) => {
     await page.locator("[data-limit=concurrency]").getByText("0 of 5 active · all slots in use").waitFor();
-    assert.equal(await page.locator("[data-action=limits]").count(), 0);
+    await page.waitForFunction(() => !document.querySelector("[data-action=limits]"));
   });
   await own.stop();
   const lacking = await start({ jobs: 0, queues: 8, live: false });

@@ -2,7 +2,7 @@
 import { readJson } from "../model/json";
 import { learnNow } from "../model/time";
 import { query, request, requestText } from "./http";
-import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, LimitsRequest, Listing, LockNow, Matched, NamedLimit, Query, QueueLimits, QueueSettings, Receipt, Recount, Relay, Run, Schedule, ScheduleList, State, Stats, StepList, StepResult, Subscription, Target } from "./types";
+import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, LimitsRequest, Listing, LockNow, Matched, NamedLimit, Query, QueueLimits, QueueSettings, Receipt, Recount, Relay, Run, Schedule, ScheduleList, Share, State, Stats, StepList, StepResult, Subscription, Target } from "./types";
 
 /** The most jobs that one list, or targets that one edit, may have. */
 export const LIST_MAX = 1_000;
@@ -82,6 +82,8 @@ export const patchText = (id: string, body: string) => request<unknown>("PATCH",
 
 export const setPaused = (queue: string, paused: boolean) =>
   request<{ changed: boolean }>("POST", `queues/${paused ? "pause" : "resume"}`, { queue });
+export const setSharePaused = (queue: string, share: string, paused: boolean) =>
+  request<{ changed: boolean }>("POST", `queues/${paused ? "pause" : "resume"}`, { queue, share });
 export const purgeCount = (queue: string) => request<{ pending: number }>("POST", "queues/purge", { queue, dry_run: true });
 export const purge = (queue: string, cursor?: string) =>
   request<{ examined: number; cancelled: number; cursor?: string }>("POST", "queues/purge", { queue, dry_run: false, ...(cursor && { cursor }) });
@@ -103,6 +105,9 @@ export const settings = (queue: string, stop?: AbortSignal) => request<QueueSett
 const ofLimits = (queue: string) => `queues/${encodeURIComponent(queue)}/limits`;
 export const limits = (queue: string, stop?: AbortSignal) => request<QueueLimits>("GET", ofLimits(queue), undefined, stop);
 export const setLimits = (queue: string, wanted: LimitsRequest) => request<QueueLimits>("PUT", ofLimits(queue), wanted);
+/** The shares of a queue with the most ready jobs. */
+export const SHARES_MAX = 20;
+export const shares = (queue: string, stop?: AbortSignal) => request<{ shares: Share[] }>("GET", `queues/${encodeURIComponent(queue)}/shares${query({ top: SHARES_MAX })}`, undefined, stop);
 export const removeLimits = (queue: string) => request<QueueLimits>("DELETE", ofLimits(queue));
 
 /** The named limits that one list has at most. */

@@ -177,7 +177,10 @@ export type Edge = With<Answer<Described["FlowEdge"], "from_id" | "to_id" | "on"
 export type Recount = Described["Recount"];
 
 /** The limits of a queue, how they stand, and how many of its jobs are active. */
-export type QueueLimits = Limits & { queue: string; active: number };
+export type QueueLimits = Limits & { queue: string; active: number; shares?: Described["Shares"] };
+
+/** A share of a queue and how it stands. */
+export type Share = Answer<Described["Share"], "share" | "ready" | "active" | "weight">;
 
 export type LimitsRequest = Described["LimitsRequest"];
 

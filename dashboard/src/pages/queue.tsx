@@ -22,6 +22,7 @@ import { Kinds } from "../parts/kinds";
 import { LimitsEdit, LimitsNow } from "../parts/limits";
 import { LockPanel, lockOf } from "../parts/lockpanel";
 import { Settings } from "../parts/settings";
+import { Shares } from "../parts/shares";
 import { Failure, count, inView } from "../parts/small";
 import { WorkerTable } from "../parts/workertable";
 import { useWords } from "../words";
@@ -83,6 +84,7 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
       {queue.paused && !problems.length ? <div class="note warn">{words.queue.pausedNote}</div> : null}
       <Charts histories={[queue.history]} due={[queue.due]} now={Date.parse(now)} range={range} setRange={setRange} queue={name} />
       {lock === null ? null : <LockPanel name={lock} />}
+      {access?.capabilities?.includes("shares") ? <Shares queue={name} /> : null}
       {mine.length ? <WorkerTable workers={mine} /> : null}
       <nav class="states-tabs" aria-label={words.list.state} ref={inView}>
         {STATES.map((one) => (

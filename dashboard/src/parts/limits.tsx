@@ -59,10 +59,12 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
       setBusy(false);
     }
   };
-  const remove = () => write(() => removeLimits(queue), say.removed);
+  // What the form does not show stays: limits of each share, and weights.
+  const kept = now?.shares && { shares: now.shares };
+  const remove = () => write(() => (kept ? setLimits(queue, kept) : removeLimits(queue)), say.removed);
   const save = (event: Event) => {
     event.preventDefault();
-    if (isGood && isRead) void (wanted ? write(() => setLimits(queue, wanted), say.saved) : remove());
+    if (isGood && isRead) void (wanted ? write(() => setLimits(queue, { ...wanted, ...kept }), say.saved) : remove());
   };
   return (
     <Dialog title={say.title(visible(queue))} close={close}>

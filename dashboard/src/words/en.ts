@@ -73,6 +73,7 @@ export const en = {
     problem: { count: "Write an integer from 1 to 1,000,000.", span: "Write a span from 1ms to 365d, such as 1m or 90s.", burst: "Write an integer from 0 to the starts.", fast: "A smooth rate starts at most one job a microsecond.", noStarts: "Say how many may start in that span.", noSpan: "Say in which span." },
     saved: "limits set", remove: "Take limits off", removed: "no limits any more",
   },
+  shares: { title: "Shares", share: "share", weight: "weight", largest: (count: number) => `the ${n(count)} largest` },
   namedLimits: {
     title: "Limits", text: "Limits that jobs of any queue name, such as one quota for an API", filter: "Filter limits", name: "limit", stands: "stands", active: "active", waiting: "wait for it", settings: "settings",
     none: "No limits yet. Set one:", example: "punctual limits set api --rate 100/1m", noMatch: "No limit on this page matches.", unsupported: "This engine has no named limits.", nextPage: (count: number) => `Next ${n(count)}`, previousPage: "Back",

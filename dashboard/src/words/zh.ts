@@ -76,6 +76,7 @@ export const zh: Words = {
     problem: { count: "请写 1 到 1,000,000 的整数。", span: "请写 1ms 到 365d 的时间跨度，例如 1m 或 90s。", burst: "请写 0 到上限的整数。", fast: "平滑速率每微秒最多开始一个任务。", noStarts: "请写明这段时间里最多开始多少个。", noSpan: "请写明时间跨度。" },
     saved: "已设置限制", remove: "取消限制", removed: "不再有限制",
   },
+  shares: { title: "份额", share: "份额", weight: "权重", largest: (count) => `最大的 ${n(count)} 个` },
   namedLimits: {
     title: "限制", text: "任何队列的任务都可以引用的限制，例如一个接口的配额", filter: "筛选限制", name: "限制", stands: "现状", active: "执行中", waiting: "等待", settings: "设置",
     none: "还没有限制。这样设置：", example: "punctual limits set api --rate 100/1m", noMatch: "本页没有匹配的限制。", unsupported: "这个引擎没有命名限制。", nextPage: (count) => `后 ${n(count)} 个`, previousPage: "返回",

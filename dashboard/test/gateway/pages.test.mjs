@@ -454,6 +454,21 @@ test("a schedule shows its next runs, is paused with a note, run, skipped, backf
   await own.stop();
 });
 
+test("a share that the page pauses starts no job, and others do", async () => {
+  const own = await serve();
+  await own.enqueue(["acme", "bonk"].map((share) => ({ queue: "mail", payload: {}, share })));
+  const claimed = async () => (await own.claim("mail", { limit: 10 })).jobs.map(({ share }) => share);
+  await visit(browser, own, "#/queues/mail", async (page) => {
+    await page.getByRole("button", { name: "Pause acme" }).click();
+    await page.locator(".shares [data-share=acme][data-closed=paused]").waitFor();
+    assert.deepEqual(await claimed(), ["bonk"]);
+    await page.getByRole("button", { name: "Resume acme" }).click();
+    await page.locator(".shares [data-share=acme][data-closed=open]").waitFor();
+    assert.deepEqual(await claimed(), ["acme"]);
+  });
+  await own.stop();
+});
+
 test("limits of a queue hold as the page says, until they are taken off", async () => {
   const own = await serve();
   await own.enqueue([1, 2, 3].map((n) => ({ queue: "mail/eu", payload: { n } })));
