@@ -1009,7 +1009,7 @@ export interface components {
         BlockLimitAnswer: {
             /** @description Whether that changed anything. */
             changed: boolean;
-            limit: string;
+            name: string;
         };
         /** @description For how long to block a limit. */
         BlockLimitRequest: {
@@ -2468,7 +2468,7 @@ export interface components {
         Share: {
             /** Format: int64 */
             active: number;
-            /** @description Which limit lets none of its jobs start: `concurrency`, `rate` or `blocked`. */
+            /** @description Which limit lets none of its jobs start: `concurrency`, `rate`, `blocked` or `paused`. */
             closed?: string | null;
             /** @description When time opens it. */
             opens_at?: string | null;

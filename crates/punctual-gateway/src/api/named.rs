@@ -119,7 +119,7 @@ pub(super) struct BlockLimitRequest {
 /// What a block of a limit changed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BlockLimitAnswer {
-    limit: String,
+    name: String,
     /// Whether that changed anything.
     changed: bool,
 }
@@ -143,10 +143,7 @@ pub(super) async fn block(
     let Controlled::Done(changed) = service::control(&shared, &caller, block).await? else {
         return Err(strange());
     };
-    Ok(Json(BlockLimitAnswer {
-        limit: name,
-        changed,
-    }))
+    Ok(Json(BlockLimitAnswer { name, changed }))
 }
 
 async fn answer(shared: &Shared, caller: &Caller, name: String) -> Answer<NamedLimitLine> {

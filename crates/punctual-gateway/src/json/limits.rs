@@ -205,7 +205,7 @@ pub(crate) struct ShareLine {
     ready: u64,
     active: u64,
     weight: u32,
-    /// Which limit lets none of its jobs start: `concurrency`, `rate` or `blocked`.
+    /// Which limit lets none of its jobs start: `concurrency`, `rate`, `blocked` or `paused`.
     #[serde(skip_serializing_if = "Option::is_none")]
     closed: Option<&'static str>,
     /// When time opens it.

@@ -112,6 +112,22 @@ async fn a_full_limit_refuses_or_stops_the_oldest() {
 }
 
 #[tokio::test]
+async fn a_wrong_name_is_shown_as_it_was_written() {
+    let under = serve().await;
+    let long = "x".repeat(123);
+    for (path, name) in [("a%20b", "a b"), ("..%2fx", "../x"), (&*long, &long[..60])] {
+        let path = format!("/v1/limits/{path}");
+        let sent = json!({"concurrency": 1}).to_string();
+        let reply = under.send("PUT", &path, sent).await;
+        assert_eq!(reply.status, 422);
+        let message = reply.json()["error"]["message"].take();
+        let message = message.as_str().expect("a message");
+        assert!(message.starts_with("limit name "), "{message}");
+        assert!(message.contains(&format!("\"{name}")), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn a_share_is_paused_and_resumed() {
     let under = serve().await;
     for share in ["a", "b"] {
@@ -136,7 +152,7 @@ async fn a_blocked_limit_starts_nothing() {
     let under = serve().await;
     let path = "/v1/limits/api/block";
     let blocked = send(&under, "POST", path, json!({"span": "1m"})).await;
-    assert_eq!(blocked, json!({"limit": "api", "changed": true}));
+    assert_eq!(blocked, json!({"name": "api", "changed": true}));
     let job = json!({"queue": "mail", "payload": {}, "limits": ["api"]});
     send(&under, "POST", "/v1/jobs", job).await;
     assert_eq!(claim(&under, "mail").await, 0);
