@@ -24,7 +24,7 @@ pub use limits::{
     CLAIM_BYTES_MAX, Limits, MAX_WAIT_MAX, REMEMBER_MAX, TIMEOUT_MAX, TOMBSTONE_BYTES,
     check_header, check_key, check_name,
 };
-pub(crate) use limits::{check_limit_name, check_lock_name, shown};
+pub(crate) use limits::{check_limit_name, check_lock_name, check_schedule_name, shown};
 pub(crate) use log::append_log;
 pub use log::{LogLine, check_log};
 pub(crate) use memo::append_memo;

@@ -400,6 +400,16 @@ fn a_schedule_is_paused_skipped_run_and_backfilled() {
         let to = ["--to", "2025-11-15T00:00:00Z"];
         punctual.one(&[&start[..], &to, more].concat())
     };
+    let args = [
+        "schedules",
+        "backfill",
+        "weekly",
+        "--from",
+        "2026-01-02T00:00:00Z",
+    ];
+    let reversed = [&args[..], &["--to", "2026-01-01T00:00:00Z"]].concat();
+    let ran = punctual.run(&reversed).exits(2);
+    assert!(ran.stderr.contains("use a later end"), "{ran:?}");
     let answer = backfill(&["--dry-run"]);
     assert_eq!(answer["runs"].as_array().map(Vec::len), Some(2), "{answer}");
     assert_eq!(backfill(&[])["runs"][0]["verdict"], "created");
@@ -416,6 +426,7 @@ fn a_wrong_schedule_is_refused_with_its_remedy() {
             &["--every", "1s", "--missed", "all", "--missed-max", "101"],
             "use 1 to 100",
         ),
+        (&["--every", "1s", "--missed-max", "5"], "missed to be all"),
         (&["--every", "1s", "--zone", "UTC+3"], "offset"),
         (&[], "names no time"),
     ] {

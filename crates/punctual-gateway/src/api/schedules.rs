@@ -287,9 +287,7 @@ pub(super) async fn backfill(
     let now = shared.engine.info().await?.now;
     let (from, to) = (request.from.0, request.to.0);
     let spec = status.schedule.spec.build()?;
-    // The end is not included.
-    let until = Timestamp::from_micros(to.as_micros().saturating_sub(1));
-    let instants = spec.between(from, until.min(now), BACKFILL_MAX)?;
+    let instants = spec.past(from, to, now, BACKFILL_MAX)?;
     let listed = instants.iter().map(|at| (*at).into()).collect();
     let mut answer = Backfilled {
         dry_run: request.dry_run,

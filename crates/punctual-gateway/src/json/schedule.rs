@@ -181,6 +181,10 @@ impl ScheduleLine {
         let spec = spec.build()?.parts().clone();
         let template = Template::of(job(self.job)?)?;
         let mut schedule = Schedule::new(spec, template);
+        if self.missed_max.is_some() && !matches!(self.missed, MissedLine::All) {
+            let problem = Problem::invalid("missed_max needs another policy");
+            return Err(problem.hint("use missed all, or omit missed_max"));
+        }
         let grace = self.grace.map_or(GRACE_DEFAULT, |grace| grace.0);
         schedule.missed = match self.missed {
             MissedLine::Latest => Missed::Latest { grace },

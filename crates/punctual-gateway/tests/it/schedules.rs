@@ -122,6 +122,7 @@ async fn a_wrong_schedule_is_refused_with_its_remedy() {
         (json!({"zone": "UTC+3"}), "UTC+3"),
         (json!({"every": ["0s"]}), "every"),
         (json!({"missed": "all", "missed_max": 101}), "missed"),
+        (json!({"missed_max": 5}), "missed_max"),
         (json!({"job": {"queue": "a", "delay": "1m"}}), "delay"),
         (json!({"job": {"queue": "a", "id": ID}}), "job.id"),
         (json!({"job": {}}), "queue"),

@@ -13,7 +13,7 @@ use crate::job::bounds::{LEASE_MAX_MS, LEASE_MIN_MS, TEXT_LEASE_DURATION};
 use crate::job::{
     CLAIM_QUEUES_MAX, Due, Effect, Limits, MAX_WAIT_MAX, NewJob, Outcome, RECORD_BYTES_MAX,
     check_held_names, check_key, check_limit_name, check_log, check_memos, check_name,
-    check_priority,
+    check_priority, check_schedule_name,
 };
 use crate::schedule::SCHEDULE_PREFIX;
 use crate::time::{Timestamp, exact_span, millis};
@@ -293,7 +293,7 @@ impl<'a> Checks<'a> {
                 }
             }
             Control::Limit { name } => check_limit_name(name),
-            Control::Read { name } => check_name("record", name),
+            Control::Read { name } => record_name(name),
             Control::Names { prefix } if prefix.is_empty() => Ok(()),
             Control::Names { prefix } => check_name("record", prefix),
             Control::Write { name, value, .. } => self.record(name, value.as_ref()),
@@ -306,11 +306,11 @@ impl<'a> Checks<'a> {
                 self.limit(*limit)?;
                 match after.is_empty() {
                     true => Ok(()),
-                    false => check_name("schedule", after),
+                    false => check_schedule_name(after),
                 }
             }
             Control::Schedule { name, act } => {
-                check_name("schedule", name)?;
+                check_schedule_name(name)?;
                 match act {
                     ScheduleAct::Backfill { instants } => self.backfill(instants),
                     _ => Ok(()),
@@ -370,12 +370,10 @@ impl<'a> Checks<'a> {
     }
 
     fn record(&self, name: &str, value: Option<&RecordValue>) -> Result<()> {
-        check_name("record", name)?;
+        record_name(name)?;
         let queue = name.strip_prefix(SETTINGS_PREFIX);
-        queue.map_or(Ok(()), |queue| check_name("queue", queue))?;
         let schedule = name.strip_prefix(SCHEDULE_PREFIX);
-        if let Some(limit) = name.strip_prefix(LIMIT_PREFIX) {
-            check_limit_name(limit)?;
+        if name.starts_with(LIMIT_PREFIX) {
             return match value {
                 None => Ok(()),
                 Some(RecordValue::Limit(settings)) => settings.check(),
@@ -404,7 +402,7 @@ impl<'a> Checks<'a> {
             (_, Some(name), Some(RecordValue::Schedule(schedule))) => {
                 schedule.check(name, self.limits)
             }
-            (_, Some(name), None) => check_name("schedule", name),
+            (_, Some(name), None) => check_schedule_name(name),
             (_, Some(_), Some(_)) => refuse("records under schedule/ are schedules"),
             (_, None, Some(RecordValue::Schedule(_))) => {
                 refuse("schedules are kept under schedule/NAME")
@@ -495,6 +493,18 @@ fn queues(queues: &[String]) -> Result<()> {
     queues
         .iter()
         .try_for_each(|queue| check_name("queue", queue))
+}
+
+/// Checks the name of a record: first the part that a person knows.
+fn record_name(name: &str) -> Result<()> {
+    if let Some(limit) = name.strip_prefix(LIMIT_PREFIX) {
+        check_limit_name(limit)?;
+    } else if let Some(schedule) = name.strip_prefix(SCHEDULE_PREFIX) {
+        check_schedule_name(schedule)?;
+    } else if let Some(queue) = name.strip_prefix(SETTINGS_PREFIX) {
+        check_name("queue", queue)?;
+    }
+    check_name("record", name)
 }
 
 fn lease_duration(lease_duration: Duration) -> Result<()> {

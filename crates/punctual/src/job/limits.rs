@@ -165,12 +165,22 @@ pub(crate) fn check_limit_name(name: &str) -> Result<()> {
 
 /// Checks the name of a limit that stands in a field.
 pub(crate) fn check_limit_name_of(field: &'static str, name: &str) -> Result<()> {
-    check_name(field, name)?;
     if name.len() > LIMIT_NAME_BYTES_MAX {
         let message = format!("{field} {TEXT_LIMIT_NAME}");
         return Err(Error::new(ErrorKind::InvalidName, message).with("name", shown(name)));
     }
-    Ok(())
+    check_name(field, name)
+}
+
+/// Checks the name of a schedule: that of a queue, of at most 119 characters. Its record is
+/// `schedule/NAME`.
+pub(crate) fn check_schedule_name(name: &str) -> Result<()> {
+    let bytes_max = NAME_BYTES_MAX - "schedule/".len();
+    if name.len() > bytes_max {
+        let message = format!("schedule name is too long; use at most {bytes_max} characters");
+        return Err(Error::new(ErrorKind::InvalidName, message).with("name", shown(name)));
+    }
+    check_name("schedule", name)
 }
 
 /// Checks a unique key, group key or held name: 1 to 256 bytes of printable text.

@@ -286,9 +286,7 @@ impl Schedules {
         let known = self.get(name).await?.ok_or_else(|| missing(name))?;
         let now = self.0.engine().info().await?.now;
         let spec = known.schedule.spec.build()?;
-        // The end is not included.
-        let until = Timestamp::from_micros(to.as_micros().saturating_sub(1));
-        spec.between(from, until.min(now), BACKFILL_MAX)
+        spec.past(from, to, now, BACKFILL_MAX)
     }
 
     /// Enqueues the runs of past instants from one on and before another, without regard to

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::parts::SpecBuilder;
 use super::refuse;
 use crate::error::Result;
-use crate::job::{Due, Group, JobId, Limits, NewJob, Unique, UniquePolicy, check_name};
+use crate::job::{Due, Group, JobId, Limits, NewJob, Unique, UniquePolicy, check_schedule_name};
 use crate::retry::RetryPolicy;
 use crate::time::{Timestamp, days, exact_span, minutes, seconds};
 
@@ -262,7 +262,7 @@ impl Schedule {
     /// With the part, its value and the remedy. `unsupported` in a build without the feature
     /// `schedules`.
     pub fn check(&self, name: &str, limits: &Limits) -> Result<()> {
-        check_name("schedule", name)?;
+        check_schedule_name(name)?;
         self.check_spec()?;
         self.template.clone().job(JobId::new()).check(limits)?;
         if self.note.len() > NOTE_MAX || self.note.contains(char::is_control) {

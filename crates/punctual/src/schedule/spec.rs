@@ -89,7 +89,27 @@ impl Spec {
         }
     }
 
-    /// The instants from one on and up to another, both included: what a backfill runs.
+    /// The instants from one on and before another that are past: what a backfill runs.
+    ///
+    /// # Errors
+    /// `invalid_input` for more than `most`, and for an end that is not after its start.
+    pub fn past(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        now: Timestamp,
+        most: usize,
+    ) -> Result<Vec<Timestamp>> {
+        if to <= from {
+            return Err(refuse(format!(
+                "backfill: it ends at {to} and begins at {from}; use a later end"
+            )));
+        }
+        let last = Timestamp::from_micros(to.as_micros() - 1);
+        self.between(from, last.min(now), most)
+    }
+
+    /// The instants from one on and up to another, both included.
     ///
     /// # Errors
     /// `invalid_input` for more than `most`.

@@ -14,7 +14,7 @@ use crate::args::{Session, span_of};
 use crate::commands::enqueue::{
     attempts_of, content_type_of, header_of, not_json, payload, priority_of, retry_of,
 };
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::ago;
 
 /// Write a schedule: when to enqueue which job
@@ -170,7 +170,7 @@ impl Args {
         self.job.apply(&mut job)?;
         let template = Template::of(job)?;
         let mut schedule = Schedule::new(spec.parts().clone(), template);
-        self.policies.apply(&mut schedule);
+        self.policies.apply(&mut schedule)?;
         Ok((self.name, schedule))
     }
 
@@ -198,7 +198,10 @@ impl Args {
 }
 
 impl Policies {
-    fn apply(&self, schedule: &mut Schedule) {
+    fn apply(&self, schedule: &mut Schedule) -> Result<()> {
+        if self.missed_max.is_some() && !matches!(self.missed, Some(MissedPolicy::All)) {
+            return Err(Failure::usage("missed_max: it needs missed to be all"));
+        }
         schedule.overlap = match self.overlap {
             None | Some(OverlapPolicy::Skip) => Overlap::Skip,
             Some(OverlapPolicy::BufferOne) => Overlap::BufferOne,
@@ -216,6 +219,7 @@ impl Policies {
         };
         schedule.pause_on_failure = self.pause_on_failure;
         schedule.expect_within = self.expect_within;
+        Ok(())
     }
 }
 
