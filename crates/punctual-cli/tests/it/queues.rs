@@ -291,6 +291,22 @@ fn a_queue_is_limited_and_says_how_its_limits_stand() {
 }
 
 #[test]
+fn a_share_of_any_name_stands_in_a_command_as_a_shell_reads_it() {
+    let punctual = Punctual::with_data();
+    for (share, option) in [
+        ("acme", "--share acme`"),
+        ("a'b; true", r"--share='a'\''b; true'`"),
+        ("-x", "--share='-x'`"),
+    ] {
+        let id = punctual.enqueue(&["mail", "{}", &format!("--share={share}")]);
+        let pause = ["queues", "pause", "mail", &format!("--share={share}")];
+        punctual.run(&pause).exits(0);
+        let explained = punctual.run(&["jobs", "explain", &id]).exits(0).stdout;
+        assert!(explained.contains(option), "{explained}");
+    }
+}
+
+#[test]
 fn shares_of_a_queue_are_limited_blocked_and_shown() {
     let punctual = Punctual::with_data();
     let limit = |args: &[&str]| punctual.run(&[&["queues", "limit", "mail"], args].concat());

@@ -343,17 +343,29 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
     }
 }
 
+/// The option that names a share, as a shell reads it: a share is any printable text, and a person
+/// may copy the command.
+fn share_option(share: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:/@-".contains(c);
+    if share.chars().all(is_plain) && !share.starts_with('-') {
+        return format!("--share {share}");
+    }
+    format!("--share='{}'", share.replace('\'', r"'\''"))
+}
+
 /// What the share of a job says, for a person.
 fn of_share_in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
     let when = |at: Timestamp| relative(at, now);
     match reason {
         Reason::SharePaused { share } => format!(
-            "its share {share} is paused; `punctual queues resume {queue} --share {share}` lets it go on"
+            "its share {share} is paused; `punctual queues resume {queue} {}` lets it go on",
+            share_option(share)
         ),
         Reason::ShareBlocked { share, until } => format!(
             "its share {share} is blocked and opens {}, at {until}; \
-             `punctual queues block {queue} --share {share} 0s` opens it now",
-            when(*until)
+             `punctual queues block {queue} {} 0s` opens it now",
+            when(*until),
+            share_option(share)
         ),
         Reason::ShareConcurrencyReached {
             share,
