@@ -14,6 +14,7 @@ mod locks;
 mod metrics;
 mod named;
 mod others;
+mod preview;
 mod queues;
 mod relays;
 mod schedules;
@@ -109,6 +110,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(schedules::run))
         .routes(routes!(schedules::skip))
         .routes(routes!(schedules::backfill))
+        .routes(routes!(preview::preview))
         .routes(routes!(flows::send, flows::list))
         .routes(routes!(flows::get))
         .routes(routes!(flows::steps, flows::grow))

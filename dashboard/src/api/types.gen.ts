@@ -784,6 +784,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/schedules/{name}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Shows the next runs of a schedule, and writes nothing */
+        post: operations["preview_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/schedules/{name}/resume": {
         parameters: {
             query?: never;
@@ -1990,6 +2007,32 @@ export interface components {
         };
         /** @enum {string} */
         PolicyLine: "keep" | "replace" | "after" | "refresh";
+        /** @description The next runs of a schedule. */
+        Preview: {
+            instants: components["schemas"]["Instant"][];
+            runs: components["schemas"]["PreviewRun"][];
+            /** @description The version of the tz database that names them. */
+            tz_database: string;
+            zone: string;
+        };
+        /** @description A schedule to preview. */
+        PreviewRequest: {
+            /** @description How many runs, 1 to 100; 5 if omitted. */
+            count?: number | null;
+            from?: components["schemas"]["Instant"] | null;
+            /** @description What `PUT` would send. */
+            schedule: components["schemas"]["Schedule"];
+        };
+        /** @description One run of a preview. */
+        PreviewRun: {
+            at: components["schemas"]["Instant"];
+            /** @description What a change of the clock does to it: `moved_by_gap`, `first_pass` or `second_pass`. */
+            clock?: string | null;
+            /** @description Later by the jitter, whose draw depends on the name. */
+            due: components["schemas"]["Instant"];
+            /** @description The instant in the zone of the schedule. */
+            local: string;
+        };
         /** @description An error as it is written. */
         Problem: {
             /** @description What the engine said; only for a token of scope `operator`. */
@@ -5096,6 +5139,47 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ScheduleAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    preview_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreviewRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
                 };
             };
             "4XX": {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::open_api;
 
 /// Every route of `docs/http-api.md`, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 69] = [
+const ROUTES: [(&str, &str); 70] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("delete", "/v1/limits/{name}"),
@@ -68,6 +68,7 @@ const ROUTES: [(&str, &str); 69] = [
     ("post", "/v1/queues/{queue}/block"),
     ("post", "/v1/schedules/{name}/backfill"),
     ("post", "/v1/schedules/{name}/pause"),
+    ("post", "/v1/schedules/{name}/preview"),
     ("post", "/v1/schedules/{name}/resume"),
     ("post", "/v1/schedules/{name}/run"),
     ("post", "/v1/schedules/{name}/skip"),

@@ -45,7 +45,7 @@ async fn the_description_holds_whatever_is_sent() {
     let errors = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success(), "{text}\n{errors}");
     assert!(
-        text.contains("Tested: 67"),
+        text.contains("Tested: 68"),
         "not every route was asked: {text}"
     );
 }

@@ -115,6 +115,36 @@ async fn a_schedule_is_paused_resumed_skipped_and_backfilled() {
 }
 
 #[tokio::test]
+async fn a_preview_shows_the_next_runs_and_writes_nothing() {
+    let under = serve().await;
+    let path = "/v1/schedules/night/preview";
+    let schedule = json!({
+        "cron": ["30 2 * * *"], "zone": "Europe/Berlin", "job": {"queue": "a"},
+    });
+    let ask = |count: u64| {
+        let from = "2026-03-28T00:00:00Z";
+        json!({"schedule": schedule, "from": from, "count": count}).to_string()
+    };
+    let reply = under.send("POST", path, ask(3)).await;
+    assert_eq!(reply.status, 200);
+    let preview = reply.json();
+    let instants = [
+        "2026-03-28T01:30:00Z",
+        "2026-03-29T01:00:00Z",
+        "2026-03-30T00:30:00Z",
+    ];
+    assert_eq!(preview["instants"], json!(instants));
+    assert_eq!(preview["runs"][1]["clock"], "moved_by_gap");
+    assert_eq!(preview["runs"][2].get("clock"), None);
+    assert_eq!(preview["zone"], "Europe/Berlin");
+    for count in [0, 101] {
+        assert_eq!(under.send("POST", path, ask(count)).await.status, 422);
+    }
+    let stored = under.get("/v1/schedules").await.json();
+    assert_eq!(stored["schedules"], json!([]));
+}
+
+#[tokio::test]
 async fn a_wrong_schedule_is_refused_with_its_remedy() {
     let under = serve().await;
     for (change, part) in [

@@ -25,7 +25,7 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `none` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 72] = [
+const TABLE: [(&str, &str, &str, &str, &str); 73] = [
     ("GET", "/healthz", "", "", "nobody"),
     ("GET", "/readyz", "", "", "nobody"),
     ("GET", "/openapi.json", "", "", "nobody"),
@@ -63,6 +63,7 @@ const TABLE: [(&str, &str, &str, &str, &str); 72] = [
     ("POST", "/v1/schedules/{name}/run", "", "", "admin"),
     ("POST", "/v1/schedules/{name}/skip", "", "", "admin"),
     ("POST", "/v1/schedules/{name}/backfill", "", r#"{"from":"2026-09-01T00:00:00Z","to":"2026-09-01T03:00:00Z","dry_run":true}"#, "admin"),
+    ("POST", "/v1/schedules/{name}/preview", "", r#"{"schedule":{"every":["1h"],"job":{"queue":"p"}}}"#, "admin"),
     ("DELETE", "/v1/schedules/{name}", "", "", "admin"),
     ("POST", "/v1/flows", "", r#"{"name":"beat","steps":[{"name":"a","job":{"queue":"p"}}],"seal":false}"#, "enqueue admin"),
     ("GET", "/v1/flows", "", "", "read admin"),

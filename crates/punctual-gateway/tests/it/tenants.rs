@@ -322,17 +322,7 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
             json!({"rate": {"starts": 1, "per": "1h"}}),
         ],
         ("post", "/v1/limits/{name}/block") => vec![json!({"span": "1h"})],
-        ("put", "/v1/schedules/{name}") => {
-            vec![json!({"every": ["1h"], "job": {"queue": "mail"}})]
-        }
-        ("post", "/v1/schedules/{name}/pause") => vec![json!({"note": "why"})],
-        ("post", "/v1/schedules/{name}/backfill") => {
-            let (from, to) = ("2026-09-01T00:00:00Z", "2026-09-01T03:00:00Z");
-            vec![
-                json!({"from": from, "to": to, "dry_run": true}),
-                json!({"from": from, "to": to, "dry_run": false}),
-            ]
-        }
+        (_, path) if path.starts_with("/v1/schedules/") => schedules(path),
         ("put", "/v1/subscriptions/{name}") => {
             vec![json!({"pattern": "orders.*", "queue": "mail"})]
         }
@@ -352,6 +342,26 @@ fn bodies(shop: &Shop, method: &str, path: &str) -> Vec<String> {
         _ => panic!("there is a route {method} {path} now: what is sent to it?"),
     };
     bodies.iter().map(Value::to_string).collect()
+}
+
+/// The same of a route of one schedule.
+fn schedules(path: &str) -> Vec<Value> {
+    let schedule = json!({"every": ["1h"], "job": {"queue": "mail"}});
+    match path {
+        "/v1/schedules/{name}" => vec![schedule],
+        "/v1/schedules/{name}/preview" => {
+            vec![json!({"schedule": schedule, "from": "2026-09-01T00:00:00Z"})]
+        }
+        "/v1/schedules/{name}/pause" => vec![json!({"note": "why"})],
+        "/v1/schedules/{name}/backfill" => {
+            let (from, to) = ("2026-09-01T00:00:00Z", "2026-09-01T03:00:00Z");
+            vec![
+                json!({"from": from, "to": to, "dry_run": true}),
+                json!({"from": from, "to": to, "dry_run": false}),
+            ]
+        }
+        _ => panic!("there is a route {path} now: what is sent to it?"),
+    }
 }
 
 async fn answer(under: &Under, ask: &Ask) -> Reply {
