@@ -31,9 +31,12 @@ const FLOOD_AHEAD: u64 = 80;
 pub(super) async fn produce(begun: Begun, seed: u64) {
     let mut random = Rng::with_seed(seed ^ 0x11f);
     let queue = Queue::new(&begun.direct);
-    // A job without its limit would break it.
-    if !until_answered(|| set(&queue)).await {
-        return;
+    // A job without its limit would break it. A failover may take longer than one call waits.
+    while let Err(error) = until_answered(|| set(&queue)).await {
+        eprintln!("limits were not set: {error}");
+        if !error.is_retryable() || begun.setting.is_enough() {
+            return;
+        }
     }
     while !begun.setting.is_enough() {
         let ready = ready(&*begun.direct).await;
@@ -54,7 +57,8 @@ pub(super) async fn produce(begun: Begun, seed: u64) {
         }
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         begun.history.note(Event::LimitSend { ids });
-        until_answered(|| queue.enqueue_many(jobs.clone())).await;
+        // A call that is given up may have stored them all the same.
+        let _ = until_answered(|| queue.enqueue_many(jobs.clone())).await;
         pause(TURN + millis(random.u64(0..60))).await;
     }
 }
@@ -104,8 +108,8 @@ fn shared(share: String, random: &mut Rng) -> NewJob {
     job
 }
 
-/// Whether a call was answered in time, and not refused.
-async fn until_answered<T, F>(call: impl Fn() -> F) -> bool
+/// The last error, of a call that is refused or not answered in time.
+async fn until_answered<T, F>(call: impl Fn() -> F) -> punctual::Result<T>
 where
     F: Future<Output = punctual::Result<T>>,
 {
@@ -113,10 +117,10 @@ where
     let watch = Stopwatch::start();
     loop {
         match call().await {
-            Ok(_) => return true,
-            Err(error) if !error.is_retryable() => return false,
-            Err(_) if watch.elapsed() > GIVES_UP_AFTER => return false,
-            Err(_) => pause(backoff.pause()).await,
+            Err(error) if error.is_retryable() && watch.elapsed() <= GIVES_UP_AFTER => {
+                pause(backoff.pause()).await;
+            }
+            answer => return answer,
         }
     }
 }
