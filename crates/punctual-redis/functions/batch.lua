@@ -1,5 +1,5 @@
--- enqueue: calls of jobs, one or several at once. Plain jobs are stored together, whoever sent
--- them.
+-- enqueue: calls of jobs, one or several at once. Plain jobs are stored together, whatever client
+-- sent them.
 do
 
 -- Whether a pile of due jobs is being moved: what is new goes behind it.
@@ -19,7 +19,7 @@ end
 -- Puts the jobs of one lane and due in line: at the places `at` of the batch, or all of it. Due
 -- ones are gathered in `lanes`.
 local function line_up(batch, part, lanes)
-  local r, ids, at, kv, looks = part.row, batch.ids, part.at, batch.kv, batch.looked and batch.looks
+  local r, ids, at, kv, examined = part.row, batch.ids, part.at, batch.kv, batch.looked and batch.examined
   local k = part.n
   note(r, 1, k)
   local waits = part.later or has_pile(r)
@@ -31,7 +31,7 @@ local function line_up(batch, part, lanes)
       local place = at and at[i] or i
       if at then these[i] = ids[place] end
       dues[i], records[i] = part.due or batch.dues[place], kv[2 * place]
-      local o = looks and looks[place]
+      local o = examined and examined[place]
       if o then
         manners = manners or {}
         manners[i] = Due.manner(o, batch.flows[place])
@@ -178,9 +178,9 @@ local function read_jobs(args, at, k, last)
     one.plain = false
     return one
   end
-  local ids, kv, dues, dues8, lates, looks, keys, ends, groups, due_of = batch.ids, batch.kv, {}, {}, {}, {}, {}, {}, {}, Enqueue.due_of
+  local ids, kv, dues, dues8, lates, examined, keys, ends, groups, due_of = batch.ids, batch.kv, {}, {}, {}, {}, {}, {}, {}, Enqueue.due_of
   local flows, shares = {}, {}
-  batch.dues, batch.dues8, batch.lates, batch.looks, batch.keys, batch.ends, batch.groups, batch.flows, batch.shares = dues, dues8, lates, looks, keys, ends, groups, flows, shares
+  batch.dues, batch.dues8, batch.lates, batch.examined, batch.keys, batch.ends, batch.groups, batch.flows, batch.shares = dues, dues8, lates, examined, keys, ends, groups, flows, shares
   local now, now8, size = S.now, u8(S.now), #blob
   at = 12
   local stamp = now8 .. S.sub
@@ -237,7 +237,7 @@ local function read_jobs(args, at, k, last)
         end
       end
       if ex and at8(ex) <= now or held and batch.plain and Enqueue.was_cleared(id, o.w) then batch.plain = false end
-      looks[i] = o -- nothing is put where there is nothing: a table grows by that, too
+      examined[i] = o -- nothing is put where there is nothing: a table grows by that, too
       if key then keys[i] = key end
       if ex then ends[i] = ex end
       if group then groups[i] = group end

@@ -247,7 +247,7 @@ function Bundle.prune(no, finished8, want)
   return 0, false
 end
 
--- Writes the bundles that the call has changed; what nobody needs any more goes.
+-- Writes the bundles that the call has changed; what no job needs any more goes.
 function Bundle.flush()
   local lists, by = {}, {}
   for _, s in ipairs(S.changed_bundles) do

@@ -134,7 +134,7 @@ local function is_log_line(v)
   return type(v) == 'table' and #v == 3 and is_number(v[1], 0, INSTANT_MAX) and is_whole(v[2], 0, 1e9) and is_text(v[3], LOG_BYTES_MAX)
 end
 
--- What an import tells of a job's past; `st`, `du` and `en` are always there.
+-- What an import brings of a job's past; `st`, `du` and `en` are always there.
 -- Source, name, value, instant.
 function Check.is_memo(v)
   return type(v) == 'table' and is_whole(v[1], 0, 2) and is_key(v[2]) and is_string(v[3]) and #v[3] <= %MEMO_BYTES_MAX% and is_number(v[4], 0, INSTANT_MAX)

@@ -327,7 +327,7 @@ local function claim_alike(calls, first, heads, leases)
   return last - first + 1
 end
 
--- The field of `BASE:pg` that tells whether a claim was answered before.
+-- The field of `BASE:pg` that says whether a claim was answered before.
 function Claim.known_as(blob) return 'n' .. sub(blob, %CLAIM_WORKER%) .. sub(blob, %CLAIM_NONCE%) end
 
 -- Runs claims, the shard being open, its leases fetched; puts the answer of each in `replies`, at

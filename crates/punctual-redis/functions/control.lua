@@ -40,7 +40,7 @@ local function write_record(map)
   return {ve = M.version}
 end
 
--- Fields of unique keys that one step of a delete looks at.
+-- Fields of unique keys that one step of a delete examines.
 local KEYS_MAX = 500
 
 -- Jobs of a queue by state; nil if it has none.
@@ -67,7 +67,7 @@ local function free_keys(q, cursor)
   return answer[1] ~= '0' and answer[1] or nil
 end
 
--- Deletes a queue that has no jobs, in steps (`st`): 0 looks whether it has any, 1 frees keys from
+-- Deletes a queue that has no jobs, in steps (`st`): 0 counts them, 1 frees keys from
 -- `cu` on, 2 deletes.
 -- Answers its jobs by state if it has any.
 local function delete_queue(map)

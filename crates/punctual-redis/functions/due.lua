@@ -228,7 +228,7 @@ end
 -- The same for who takes jobs out, and has seen all hot ones.
 function Due.spread(r) spread(r, true) end
 
--- Looks the earliest due up again; spreads a cold bucket if the hot window is empty.
+-- Reads the earliest due again; spreads a cold bucket if the hot window is empty.
 function Due.refresh(r)
   local first = call('ZRANGE', due_set(r), 0, 0, 'WITHSCORES')[2]
   while not first and r.cold > 0 and S.spread < 2 * SLICE do
@@ -346,10 +346,10 @@ function Due.remove(r, j)
   return true
 end
 
--- Jobs that one call looks at to move them: each costs as much as ten plain ones.
+-- Jobs that one call examines to move them: each costs as much as ten plain ones.
 local EXAMINED_MAX = 125
 
--- How many of the first of these entries one call moves, as it looks at some of them, and the
+-- How many of the first of these entries one call moves, as it examines some of them, and the
 -- records of those, by id.
 local function examined_of(found)
   local n, ids, records = #found, {}, {}

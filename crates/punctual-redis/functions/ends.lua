@@ -65,7 +65,7 @@ function Ends.last_runs(runs, n)
   return out
 end
 
--- Reads kinds as a settle tells them: runs 1 | per run count 2, klen 1, kind; no run if all are of
+-- Reads kinds as a settle has them: runs 1 | per run count 2, klen 1, kind; no run if all are of
 -- the queue's name. Answers them and where they end; nothing if they are not of n jobs.
 function Ends.read_kinds(blob, at, n)
   local runs, left, count = {}, min(n, KEPT), byte(blob, at)

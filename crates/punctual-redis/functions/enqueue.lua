@@ -82,7 +82,7 @@ local function oldest_pending(r, except)
   for _, one in ipairs(Named.listed(r, nil, k)) do if one[1] and passes(one[1]) then return one[1] end end
 end
 
--- Whether the queue may take one more pending job, after dead-lettering if it is told to.
+-- Whether the queue may take one more pending job, after dead-lettering if it shall.
 local function make_room(r, goes)
   if not flag(r, %ROW_BOUNDED%) or Enqueue.pending(r) - #goes < r.max then return true end
   if not flag(r, %ROW_DEAD_LETTERS%) or r.max == 0 then return false end
@@ -142,7 +142,7 @@ local function store(j, late, follows, sent)
   Job.save(j)
   if follows then
     Unique.follow(j.q, o.u, j.id)
-    notify(r) -- whoever sleeps was not told when what it follows ends by itself
+    notify(r) -- a sleeping worker does not know when what it follows ends by itself
   else
     Unique.take(j)
   end

@@ -307,7 +307,7 @@ local function take_turns(all, budget)
 end
 
 -- Wakes workers for tasks that this call could not do: by the queues of those that a job is to
--- tell, and of the first and the last steps.
+-- report, and of the first and the last steps.
 local function wake_for_tasks(names)
   for _, name in ipairs(names) do
     local row = Flow.row(name)

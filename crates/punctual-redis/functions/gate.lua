@@ -185,14 +185,14 @@ local kept_slots, kept_slot_count, KEPT = {}, 0, 1000
 function Gate.slots(call_)
   local slots = call_.slots
   if not slots then
-    local told = kept_slots[call_.record]
-    if not told then
+    local known = kept_slots[call_.record]
+    if not known then
       local worker = Check.worker(call_.record) or {}
-      told = {worker.s or 0, worker.b or 0}
+      known = {worker.s or 0, worker.b or 0}
       if kept_slot_count >= KEPT then kept_slots, kept_slot_count = {}, 0 end
-      if #call_.record <= 1024 then kept_slots[call_.record], kept_slot_count = told, kept_slot_count + 1 end
+      if #call_.record <= 1024 then kept_slots[call_.record], kept_slot_count = known, kept_slot_count + 1 end
     end
-    slots = max(0, (told[1] == 0 and call_.limit or told[1]) - told[2])
+    slots = max(0, (known[1] == 0 and call_.limit or known[1]) - known[2])
     call_.slots = slots
   end
   return slots
@@ -275,7 +275,7 @@ function Gate.wake_at(r)
 end
 
 -- A row is written: whether the last slot was taken or freed, and whom to wake. New work behind a
--- closed limit wakes nobody: a job that ends does, and of a rate the leader knows when it opens.
+-- closed limit wakes no worker: a job that ends does, and of a rate the leader knows when it opens.
 function Gate.close(r)
   if r.share then Share.close(r) end
   if r.named then Named.close(r) end

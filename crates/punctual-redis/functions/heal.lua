@@ -1,4 +1,4 @@
--- Heals what a lost record leaves behind. Whoever meets an entry whose record is gone notes it
+-- Heals what a lost record leaves behind. A call that meets an entry whose record is gone notes it
 -- (`S.lost`); then `maintain` walks, in bounded steps, over unique keys, schedules, groups, held
 -- and kept jobs, and takes out what stands for no record. The field `h` of `BASE:s` is where the
 -- walk is: part 1 | [queue NUL] cursor.

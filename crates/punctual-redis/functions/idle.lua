@@ -1,7 +1,7 @@
 -- Queues without jobs and settings are forgotten after a day.
 do
 
--- Queues that one call looks at, and how long one is kept that has no jobs and no settings: as long
+-- Queues that one call examines, and how long one is kept that has no jobs and no settings: as long
 -- as its history.
 local LOOKED_AT = 20
 local IDLE = 1440 * MINUTE

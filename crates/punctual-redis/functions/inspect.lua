@@ -84,7 +84,8 @@ local function by_lex(key, after, limit, cut)
   return out
 end
 
--- Ids of a sorted set by score and then bytes, after (score, member), downwards if told; with both.
+-- Ids of a sorted set by score and then bytes, after (score, member), downwards if asked; with
+-- both.
 local function by_score(key, after, limit, down)
   local function from_position(low, high, with)
     if down then return call('ZRANGE', key, low, high, 'REV', with) end
@@ -256,7 +257,7 @@ local function active_ids(q, cursor, limit)
   return out
 end
 
--- Records that one call passes over, as they are only tombstones, or are told by their bundle to
+-- Records that one call passes over, as they are only tombstones, or their bundle says that they
 -- be.
 local PASSED_MAX = 2000
 
@@ -340,16 +341,16 @@ function Inspect.by_state(r, state, cursor, limit, takes)
   return by_score(S.base .. ':k:' .. state .. ':' .. q, cursor, limit, true)
 end
 
--- Jobs that one call looks at, at most: others wait for it.
+-- Jobs that one call examines, at most: others wait for it.
 local EXAMINED_MAX = 200
 
--- How many a call looks at that is to look at so many.
+-- How many a call examines that shall examine so many.
 function Inspect.limit(limit, purges)
   if limit < 1 or limit > %BATCH_ITEMS_MAX% then refuse('invalid_input', 'limit is out of range; use 1 to 1,000') end
   return purges and limit or min(limit, EXAMINED_MAX)
 end
 
--- Looks through an index: jobs with their states and leases, how many were looked at, where to go
+-- Reads an index: jobs with their states and leases, how many were looked at, where to go
 -- on.
 function Inspect.find(by, q, state, key, f, cursor, limit, writes)
   local found, examined, next_one = {}, nil, nil

@@ -491,7 +491,7 @@ function Lease.return_to_front(j)
   Place.put(j)
 end
 
--- Leases and queues that one call looks at, to return their jobs.
+-- Leases and queues that one call examines, to return their jobs.
 local TURNS = 250
 
 -- Returns jobs of leases that ran out, a bounded number; how many.

@@ -202,7 +202,7 @@ local function tidy(r, lane)
   local n, left, _, whole = count_of(one), Line.live(one)
   if #left == n then return end
   r.stale[lane] = max(0, r.stale[lane] - (n - #left))
-  if #left > 0 and byte(one, %CHUNK_KIND%) == %CHUNK_BUNDLE% then Bundle.take_out(run_of(one)) end -- the chunk tells of no bundle any more
+  if #left > 0 and byte(one, %CHUNK_KIND%) == %CHUNK_BUNDLE% then Bundle.take_out(run_of(one)) end -- the chunk names no bundle any more
   call('LSET', key, at, #left > 0 and sub(whole, 1, ids_from(whole) - 1) .. concat(left) or '')
   if #left > 0 then return end
   call('LREM', key, 1, '')
@@ -265,7 +265,7 @@ local function sift(r, lane, ids, records, stamps)
 end
 
 -- While claims of one call go on, the chunk that the last one left in part stays in hand: where it
--- stood first, it is put back before anything else looks at its list: what comes after its `first`
+-- stood first, it is put back before anything else reads its list: what comes after its `first`
 -- jobs, or n of that.
 local function put_back(key, chunk, first, n)
   local all = count_of(chunk)

@@ -7,7 +7,7 @@ do
 -- Flags and count of a lease of one job, and the first byte of the length of its queue.
 local PLAIN, EXAMINED = '\2\0\1\0', '\0\0\1\0'
 local SIZES = 1000 -- sizes of records that are kept as bytes
-local WIDEST = 16777215 -- bytes of a record that a chunk can tell
+local WIDEST = 16777215 -- bytes of a record that a chunk can say
 local UNSEEN_BYTES = 4096 -- as of a usual claim
 -- A claim that meets a chunk of jobs to look at leaves so many more to the usual way.
 local SKIPS = 16
@@ -197,10 +197,10 @@ local function only_lane(r)
 end
 
 -- When the claimer is to come again, whether another worker does, and what wakeup its queue needs.
--- `looks`: more than its own lease and the next due may matter.
-local function wake_of(r, now, deadline, looks, worker, is_full, flags)
+-- `is_shared`: more than its own lease and the next due may matter.
+local function wake_of(r, now, deadline, is_shared, worker, is_full, flags)
   local wake, another = deadline, false
-  if looks then
+  if is_shared then
     wake = Leader.wake_at({r})
   elseif r.head > 0 and r.head < wake then
     wake = r.head

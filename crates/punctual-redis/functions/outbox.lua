@@ -1,9 +1,9 @@
--- Effects for other shards. A settle posts them in its own step; whoever then has time delivers
--- them there and strikes them off here. `BASE:o`: entry id to kind 1 | length 1, target | effect.
--- `BASE:oz:TARGET`: entry ids by when they were posted, `BASE:ot` the targets that have any. At the
--- target, `BASE:oi:SOURCE`: entry ids that were taken, by when they were posted; `BASE:of`: source
--- to the source's instant up to which ids may have been forgotten: what was read there before is
--- refused.
+-- Effects for other shards. A settle posts them in its own step; a client that then has time
+-- delivers them there and strikes them off here. `BASE:o`: entry id to kind 1 | length 1, target |
+-- effect. `BASE:oz:TARGET`: entry ids by when they were posted, `BASE:ot` the targets that have
+-- any. At the target, `BASE:oi:SOURCE`: entry ids that were taken, by when they were posted;
+-- `BASE:of`: source to the source's instant up to which ids may have been forgotten: what was read
+-- there before is refused.
 --
 -- A target is NAMESPACE/SHARD, or `*`: the shard of this namespace that knows the job.
 do
@@ -125,7 +125,7 @@ function Outbox.deliver(base, blob)
     end
     CHECKS[one[2]](one[3], i - 1)
   end
-  for _, one in ipairs(map.e) do -- a queue whose keys are not ours is told before anything is changed
+  for _, one in ipairs(map.e) do -- a queue whose keys are not ours is refused before anything is changed
     if one[2] == ENQUEUE or one[2] == BOUNDED then Row.of(sub(one[3], 39, 38 + byte(one[3], 38))) end
   end
   Sweep.run()

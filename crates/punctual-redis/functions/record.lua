@@ -13,7 +13,7 @@ local function refuse_tag()
   refuse('data_damaged', 'a record has a tag that this library does not know; use a newer one')
 end
 
--- Refuses what is there under an id if this library cannot tell what it is.
+-- Refuses what is there under an id if this library does not know.
 function Job.check(raw)
   if raw and byte(raw) > %TAG_BUNDLE_REF% then refuse_tag() end
 end
@@ -369,7 +369,7 @@ local function is_suspect(j)
 end
 local function lane_of(j) return is_suspect(j) and j.prio + 10 or j.prio end
 
--- Tells watchers that a job's state is new.
+-- Notes for watchers that a job's state is new.
 local function changed(id, q, state)
   if M.feed >= S.now then
     S.changes = S.changes or {}
@@ -377,7 +377,7 @@ local function changed(id, q, state)
   end
 end
 
--- The state now; `active` as Lease.of tells it is asked only for a job that is due.
+-- The state now; `active` as Lease.of answers it is asked only for a job that is due.
 function Job.state(j)
   if j.tag == %TAG_HELD% then return HELD end
   if j.tag > %TAG_HELD% then return j.tag end

@@ -58,8 +58,8 @@ verb('push', nil, {}, 'push', 1e9)
 verb('cancel', nil, FREES, 'cancel', 1e9)
 verb('explain', nil, FREES, 'explain', 1e9)
 
--- met. In tests only. No key. Reply: bundles stored, told as runs of a lease, noted as completed,
--- since the library was loaded.
+-- met. In tests only. No key. Reply: bundles stored, counted as runs of a lease, noted as
+-- completed, since the library was loaded.
 --TEST redis.register_function{function_name = PREFIX .. 'met', flags = {'no-writes'}, callback = function() return Bundle.met() end}
 
 -- help. Its keys, if any, are not looked at.

@@ -58,7 +58,7 @@ local function advance(one)
   if s.within and Schedule.has_ended(row) then redis.pcall('ZREM', S.k.sx, one.name) end
 end
 
--- Reads a hash whatever stands under the key: somebody else's key stops no other job.
+-- Reads a hash whatever stands under the key: a foreign key stops no other job.
 local function fields_of(key, ...)
   local answer = redis.pcall('HMGET', key, ...)
   return answer.err and {} or answer

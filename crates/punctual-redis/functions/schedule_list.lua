@@ -1,4 +1,4 @@
--- Schedules: lists of instants that need more of them, of which `maintain` tells.
+-- Schedules: lists of instants that need more of them, which `maintain` reports.
 do
 
 local advance, set_list, after = Schedule.advance, Schedule.set_list, Schedule.after
@@ -19,7 +19,7 @@ local function refill(map)
   end
   set_list(row, list .. after(map.ne, max(row.pending or 0, map.an == 1 and S.now or 0)))
   row.searched, row.complete = at8(map.sn), map.co == 1
-  if map.tz and below(map.tz, row.tz) then call('HSET', S.k.s, 'z', map.tz) end -- a newer one looks at all again
+  if map.tz and below(map.tz, row.tz) then call('HSET', S.k.s, 'z', map.tz) end -- a newer one examines all again
   row.tz, row.old = map.tz or row.tz, false
   advance(one)
   return true
@@ -31,9 +31,9 @@ function Schedule.refill(map)
   return {d = done}
 end
 
--- Lists that one `maintain` tells of, or goes on with; bytes of what it tells; names that it looks
+-- Lists that one `maintain` reports, or goes on with; bytes of its report; names that it examines
 -- at for their tz database.
-local TOLD, TOLD_BYTES, LOOKED_AT = 64, 1048576, 100
+local REPORTED, REPORT_BYTES, LOOKED_AT = 64, 1048576, 100
 
 -- With a newer tz database all lists are short: their instants may be others. The fields `z` and
 -- `y` of `BASE:s` are the newest one, and the last name that was looked at.
@@ -80,8 +80,8 @@ function Schedule.maintain(tz)
     Heal.note()
     more = true
   end
-  local told, bytes = {}, 0
-  for _, name in ipairs(call('ZRANGE', S.k.sl, 0, TOLD - 1)) do
+  local reported, bytes = {}, 0
+  for _, name in ipairs(call('ZRANGE', S.k.sl, 0, REPORTED - 1)) do
     local one = Schedule.load(name)
     local s, row = one and one.s, one and one.row
     if not one then
@@ -91,13 +91,13 @@ function Schedule.maintain(tz)
       more = more or row.low
     else
       bytes = bytes + #s.sp
-      if bytes > TOLD_BYTES and #told > 0 then break end
+      if bytes > REPORT_BYTES and #reported > 0 then break end
       local last = #row.list >= 8 and sub(row.list, -8) or u8(0)
-      told[#told + 1] = {name, one.version, s.sp, u8(row.searched), #row.list / 8 - row.used, last, s.missed == 1 and s.late or 0, row.tz}
+      reported[#reported + 1] = {name, one.version, s.sp, u8(row.searched), #row.list / 8 - row.used, last, s.missed == 1 and s.late or 0, row.tz}
       call('ZADD', S.k.sl, fmt('%d', S.now), name)
     end
   end
-  return #told > 0 and told or nil, more
+  return #reported > 0 and reported or nil, more
 end
 
 end

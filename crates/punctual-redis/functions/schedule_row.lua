@@ -10,7 +10,7 @@ do
 
 local ROW, ROW_BYTES, ROW_VERSION = '>BBI8I8I8I6I6I6I2I2', 48, 1
 local COMPLETE, PENDING, FIRED, LOW, OLD = 1, 2, 4, 8, 16 -- flags of a row
--- Instants of sums that one call looks at, over all schedules.
+-- Instants of sums that one call examines, over all schedules.
 local INSTANTS_MAX = 1024
 local MISSED_MAX = 100
 -- Numbers are exact up to there, in the year 2255.
@@ -91,7 +91,7 @@ local function write_row(one)
   if not S.gathered_runs then Schedule.write_rows(fields) end
 end
 
--- Writes rows. Somebody else's key there stops no other job; `maintain` says so.
+-- Writes rows. A foreign key there stops no other job; `maintain` says so.
 function Schedule.write_rows(fields)
   if #fields > 0 then redis.pcall('HSET', S.k.sc, unpack_list(fields)) end
 end

@@ -81,7 +81,7 @@ local function start(j, how, other)
     Job.save(j)
     Unique.follow(j.q, j.opts.u, j.id)
     Place.put(j)
-    notify(r) -- whoever sleeps was not told when what it follows ends by itself
+    notify(r) -- a sleeping worker does not know when what it follows ends by itself
   else
     cancel(j, Schedule.SKIPPED)
     return false

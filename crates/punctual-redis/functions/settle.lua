@@ -159,14 +159,14 @@ local function is_repeated(id, raw, token, attempt)
 end
 
 -- Leaves tombstones of the plain jobs of a lease that completed: n ids as a list and a string;
--- `cores`, due and hash of each, if the caller told them; `results` if there are any. Answers the
+-- `cores`, due and hash of each, if the caller sent them; `results` if there are any. Answers the
 -- records, if it had to read them.
 local function tombstone_plain(p, ids, n, all, cores, results)
   local records
   if not cores or p.runs then
     records = Job.raws(ids)
     local read = {}
-    for i = 1, n do read[i] = records[i] and sub(records[i], %REC_CORE%) or rep('\0', 16) end -- deleted by somebody else
+    for i = 1, n do read[i] = records[i] and sub(records[i], %REC_CORE%) or rep('\0', 16) end -- deleted meanwhile
     cores = concat(read)
     for i = 1, n do Bundle.leave(ids[i]) end
   end
@@ -186,7 +186,7 @@ local function tombstone_plain(p, ids, n, all, cores, results)
   return records
 end
 
--- Counts and tells what plain jobs of a lease completed: ids as a list and a string, and their
+-- Counts and reports what plain jobs of a lease completed: ids as a list and a string, and their
 -- kinds.
 local function completed_plain(p, ids, n, all, kinds)
   local r = Row.of(p.q)
@@ -363,7 +363,7 @@ local function settle_one(p, s, raw)
   end
   local version = s.guard and Settle.guard_conflict(s.guard)
   if version then return '\3' .. u8(version) end
-  for _, effect in ipairs(s.effects or {}) do -- a queue whose keys are not ours is told before anything is changed
+  for _, effect in ipairs(s.effects or {}) do -- a queue whose keys are not ours is refused before anything is changed
     if effect[1] == 0 then Row.of(sub(effect[2], 39, 38 + (byte(effect[2], 38) or 0))) end
   end
   Lease.depart(p, place)
@@ -376,7 +376,7 @@ local function settle_one(p, s, raw)
   return verdict_of(j, effects)
 end
 
--- The items of a report, of which forms 1 and 3 to 6 tell only the ids.
+-- The items of a report, of which forms 1 and 3 to 6 have only the ids.
 local function items_of(report)
   if report.items then return report.items end
   local items = {}
@@ -489,7 +489,7 @@ local function settle_small(blob)
   return u8(S.now) .. '\0'
 end
 
--- Writes the tombstones that small calls have gathered; before anything looks at a record.
+-- Writes the tombstones that small calls have gathered; before anything reads a record.
 function Settle.flush()
   local kv = S.small
   S.small, S.small_n = nil, nil

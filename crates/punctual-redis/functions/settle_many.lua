@@ -172,7 +172,7 @@ local function keep(list, said)
   Settled.forget_oldest(r, list.state)
 end
 
--- Counts and tells that jobs have ended.
+-- Counts and reports that jobs have ended.
 local function count_ends(list)
   local r, ids, n = list.r, list.ids, list.n
   note(r, NOTED[list.state], n)

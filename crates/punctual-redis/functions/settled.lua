@@ -32,7 +32,7 @@ end
 -- The queue is deleted: it has no such orders any more.
 function Settled.forget_queue(q) call('ZREM', S.k.kp, ORDER .. char(CANCELLED) .. q, ORDER .. char(DEAD) .. q) end
 
--- Looks up when the first job of such an order is no longer kept, its `member` in `BASE:kp`: its
+-- Reads when the first job of such an order is no longer kept, its `member` in `BASE:kp`: its
 -- id and that instant; nil if there is none.
 local function first_kept(member)
   local state = byte(member, 17)
@@ -319,7 +319,7 @@ function Settled.bound_kept(bytes)
   end
 end
 
--- A kept job's record is gone, and its entry too: nobody knows how many bytes it had.
+-- A kept job's record is gone, and its entry too: its bytes are not known.
 function Settled.unkept(r, state)
   r.counts[state], r.rest, S.lost = max(0, r.counts[state] - 1), nil, true
   if r.counts[state] == 0 and r.kept_bytes[state] > 0 then

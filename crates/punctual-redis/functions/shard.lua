@@ -64,7 +64,7 @@ function write_shard(m)
 end
 
 -- When something is to be done: a job falls due, a lease ends, a job expires, a kept job or a
--- tombstone goes, a unique key's period ends. Lower bounds; the sweep looks again.
+-- tombstone goes, a unique key's period ends. Lower bounds; the sweep reads again.
 NEVER = 2 ^ 62
 
 local function idle_shard(instance)
@@ -256,7 +256,7 @@ for lane = 0, 19 do
   QUEUE_KEYS[#QUEUE_KEYS + 1], QUEUE_KEYS[#QUEUE_KEYS + 2] = 'x:' .. lane, 'st:' .. lane
 end
 
--- A queue without a row has no keys: what is there is somebody else's.
+-- A queue without a row has no keys: what is there is foreign.
 local function check_queue(name)
   local keys = {}
   for i, kind in ipairs(QUEUE_KEYS) do keys[i] = S.base .. ':' .. kind .. ':' .. name end
@@ -308,7 +308,7 @@ function Row.stay()
   for _, r in ipairs(S.dirty) do r.is_new = nil end
 end
 
--- Lets go of the rows that this call has made and stored nothing in: what it was told of was
+-- Lets go of the rows that this call has made and stored nothing in: what it was asked for was
 -- refused.
 function Row.let_go()
   local dirty = {}
@@ -335,7 +335,7 @@ function Row.forget(r)
   S.dirty, S.rows[r.name] = dirty, false
 end
 
--- Tells the sweep when to look at a queue.
+-- Notes for the sweep when to look at a queue.
 function Row.schedule(r, at_)
   if at_ > 0 then call('ZADD', S.k.w, fmt('%d', at_), r.name) else call('ZREM', S.k.w, r.name) end
   r.scheduled = at_
@@ -431,8 +431,8 @@ function Shard.open(base, instance, queues, is_read, any, commands)
   return now
 end
 
--- Into how many shards its namespace is cut: as the first one told. Refuses who insists on another
--- number.
+-- Into how many shards its namespace is cut: as the first client said. Refuses who insists on
+-- another number.
 function Shard.cut(wanted, insists)
   local known = tonum(call('HGET', S.k.s, 'n') or nil)
   if known and known ~= wanted and insists then
@@ -560,7 +560,8 @@ function Shard.commit()
   for field, value in pairs(S.fields or {}) do kv[#kv + 1], kv[#kv + 2] = field, value end
   call_many('HSET', S.k.s, kv)
   S.dirty, S.swept = {}, nil
-  -- Somebody claims for the first time; where nobody maintains, that is when others are forgotten.
+  -- A worker claims for the first time; where no process maintains, that is when others are
+  -- forgotten.
   if is_first and allows('ZRANGEBYSCORE', S.k.s) and allows('ZREM', S.k.s) then Workers.forget(2 * MINUTE) end
 end
 

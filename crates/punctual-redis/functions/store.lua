@@ -70,9 +70,9 @@ function Enqueue.hold_keys(batches)
   for b = 1, #batches do
     local batch = batches[b]
     if batch.looked then
-      local ids, looks, n, lowest = batch.ids, batch.looks, #held, nil
+      local ids, examined, n, lowest = batch.ids, batch.examined, #held, nil
       for i, field in pairs(batch.fields or {}) do
-        local uh, holder = looks[i].uh, ids[i]
+        local uh, holder = examined[i].uh, ids[i]
         if uh and uh > 0 then
           local till = S.now + uh - 1
           holder = holder .. u8(till)
@@ -263,11 +263,11 @@ end
 -- them.
 function Enqueue.each(batch)
   Shard.may_all()
-  local n, ids, kv, looks, lates, sub_ = batch.n, batch.ids, batch.kv, batch.looks or {}, batch.lates or {}, S.sub
+  local n, ids, kv, examined, lates, sub_ = batch.n, batch.ids, batch.kv, batch.examined or {}, batch.lates or {}, S.sub
   local known = Job.raws(ids)
   for i = 1, n do -- before anything is changed
     Job.check(known[i])
-    if not known[i] and looks[i] and looks[i].rm then Settled.may_remember(i - 1) end
+    if not known[i] and examined[i] and examined[i].rm then Settled.may_remember(i - 1) end
   end
   local rows = batch.has_room and rows_of(batch)
   local ends, groups, shares, fields, taken, seen, out, all, form = batch.ends or {}, batch.groups or {}, batch.shares or {}, {}, {}, {}, {}, nothing_yet(), 0
@@ -275,7 +275,7 @@ function Enqueue.each(batch)
   S.sub = batch.sub
   if batch.links then Flow.read_links(ids) end
   for i = 1, n do
-    local id, o, field, late, sent = ids[i], looks[i], fields[i], batch.late or lates[i], batch.links and batch.links[i]
+    local id, o, field, late, sent = ids[i], examined[i], fields[i], batch.late or lates[i], batch.links and batch.links[i]
     local flow, step
     if sent then flow, step = Job.names(batch.flows[i]) end
     local due8 = batch.due8 or batch.dues8[i]

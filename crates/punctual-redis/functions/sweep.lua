@@ -65,7 +65,7 @@ local function end_periods(limit)
   end
 end
 
--- Looks an order by time up: when its first comes.
+-- Reads an order by time: when its first comes.
 local function schedule_first(kind, key)
   local first = call('ZRANGE', S.base .. key, 0, 0, 'WITHSCORES')
   if first[2] then schedule(kind, tonum(first[2])) end

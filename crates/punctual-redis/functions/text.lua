@@ -1,5 +1,5 @@
 -- By hand: the verbs in words, for redis-cli and for any program with nothing but a Redis client.
--- Words are packed, handed to the verb's own entry, and its packed answer is told as one line of
+-- Words are packed, handed to the verb's own entry, and its packed answer is written as one line of
 -- JSON: the law stands in the packed verbs only. This file: how words are read, and how a call
 -- runs.
 do

@@ -1,5 +1,5 @@
--- What is told by hand: one line of JSON with the field names that the command `punctual` writes,
--- in its order.
+-- What is answered by hand: one line of JSON with the field names that the command `punctual`
+-- writes, in its order.
 do
 
 local STATES = {[0] = 'held', 'scheduled', 'ready', 'active', 'completed', 'cancelled', 'dead'}
@@ -183,7 +183,7 @@ local function past_attempts(list)
   return array(out)
 end
 
--- A job of a record, in a state; `lease` tells worker, started and deadline of an active one.
+-- A job of a record, in a state; `lease` has worker, started and deadline of an active one.
 local function job(id, raw, state, lease)
   local j = Job.parse(id, raw)
   local o, e = j.opts, j.ext

@@ -116,7 +116,7 @@ function Text.extend(base, args)
   return Text.object(fields)
 end
 
--- The attempt that a token stands for: a lease holds a job once, so the token tells it.
+-- The attempt that a token stands for: a lease holds a job once, so the token names it.
 local function attempt_of(base, id, token)
   local raw = call('HGET', Records.key_in(base, id), id)
   if not raw or byte(raw) > %TAG_TOMBSTONE% then return 1 end -- of jobs that completed or stand together none has failed

@@ -178,7 +178,7 @@ local HINTS = {
 
 local known, known_at = nil, 0
 
--- What has survived when a push is answered, as far as a function can tell: whether the server
+-- What has survived when a push is answered, as far as a function knows: whether the server
 -- writes an append-only file. How often it syncs that file, and whether replicas have it, no
 -- function can read. Asked once a second.
 local function durability(now)

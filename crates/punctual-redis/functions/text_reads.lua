@@ -27,7 +27,7 @@ end
 
 local function due_of(reason) return type(reason[2]) == 'string' and at8(reason[2]) or reason[2] end
 
--- By code: the reason's name, its sentence, and a field that tells more.
+-- By code: the reason's name, its sentence, and a field that says more.
 local REASONS = {
   [0] = function(r) return 'not_due', 'it is due in ' .. span(due_of(r) - S.now), {'due', Text.instant(due_of(r))} end,
   function(r)
@@ -96,7 +96,7 @@ local function reasons_json(reasons, j, lease)
   return Text.array(out)
 end
 
--- explain ID or QUEUE UNIQUE_KEY: {now, state, reasons, job}. Sweeps first, so that it tells what
+-- explain ID or QUEUE UNIQUE_KEY: {now, state, reasons, job}. Sweeps first, so that it reports what
 -- is so now.
 function Text.explain(base, args)
   local target = Text.read_target('explain', args)

@@ -38,7 +38,7 @@ function Wait.watch(base, blob)
   end
   if #open > 0 then
     M.watch, M.rest = max(M.watch, map.un or 0, S.now + MINUTE), nil
-    -- Who still waits watches again before that; without names nobody is looked for any more.
+    -- Who still waits watches again before that; without names no client is looked for any more.
     call('EXPIRE', key, '120')
   end
   Shard.commit()

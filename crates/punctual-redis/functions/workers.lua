@@ -105,7 +105,7 @@ local function holds_any(tokens)
   end
 end
 
--- Workers that one call looks at.
+-- Workers that one call examines.
 local LOOKED_AT = 500
 
 -- Forgets workers that hold nothing and are no longer listed, if that was last done so

@@ -337,6 +337,11 @@ fn actors_of_sentences_and_names_are_things() {
         ]
     });
     finds_each(rule, &planted.collect::<Vec<_>>());
+    finds(
+        rule,
+        "crates/punctual-redis/functions/planted.lua",
+        "local n = 1 -- it looks at one\n",
+    );
     let kept = "let teller = r#\"nobody \"told\" it\"#; let c = '\"'; // retold\n";
     let kept = Tree::of_repository().with("crates/punctual/src/kept.rs", kept);
     assert!(rule(&kept).is_empty(), "{:?}", rule(&kept));

@@ -252,16 +252,16 @@ impl Calls {
             self.set_clock(shard, self.clock.now()).await?;
         }
         if let Some(ahead) = self.options.clock_ahead {
-            let told = format!("+{}", ahead.as_micros());
-            self.write_clock(shard, &told).await?;
+            let offset = format!("+{}", ahead.as_micros());
+            self.write_clock(shard, &offset).await?;
         }
         if control::bounds(self.limits()) != control::bounds(&Limits::default()) {
             let map = control::limits(self.limits());
             self.send_map(shard, "control", Kind::Changes, &map, deadline)
                 .await?;
         }
-        // A write: whoever looks at a namespace makes its shards, and from then on their instance
-        // is known, and their time never steps back. It is also told, or tells, how many they are.
+        // A write: the first call to a namespace makes its shards, and from then on their instance
+        // is known, and their time never steps back. It also learns, or says, how many they are.
         let mut map = MapWriter::default();
         // Each shard keeps how many they are: one that is begun later, or anew, is to know what the
         // first one said.
@@ -309,7 +309,7 @@ impl Calls {
                     Err(error) if error.kind() == ErrorKind::DataMissing => {
                         Some(uninitialised::problem(shard))
                     }
-                    // One that cannot be asked is told of elsewhere.
+                    // One that cannot be asked is reported elsewhere.
                     _ => None,
                 },
             );
@@ -323,10 +323,10 @@ impl Calls {
         self.write_clock(shard, &now.as_micros().to_string()).await
     }
 
-    async fn write_clock(&self, shard: &Shard, told: &str) -> Result<()> {
+    async fn write_clock(&self, shard: &Shard, offset: &str) -> Result<()> {
         let key = format!("{}:clock", shard.base);
         let mut set = cmd("SET");
-        set.arg(key).arg(told);
+        set.arg(key).arg(offset);
         self.command(shard.slot, &set).await.map(drop)
     }
 

@@ -283,11 +283,11 @@ impl Reply {
     ) -> Result<()> {
         let mut jobs = Vec::with_capacity(lease.ids.len());
         let mut cores = Vec::with_capacity(lease.ids.len());
-        let told = lease.runs.is_empty();
-        let (mut untouched, mut examined) = (told, false);
+        let has_all = lease.runs.is_empty();
+        let (mut untouched, mut examined) = (has_all, false);
         for (id, record) in lease.ids.into_iter().zip(records) {
             let Some(record) = record else { continue };
-            if told {
+            if has_all {
                 cores.push(core_of(id, record)?);
                 untouched &= is_untouched(record);
                 examined |= record.first() == Some(&TAG_WAITING);

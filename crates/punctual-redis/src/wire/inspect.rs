@@ -53,8 +53,8 @@ pub(crate) fn get_reply(reply: &Mp, asked: usize, explain: bool) -> Result<Vec<O
 
 fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
     let parts = value.list()?;
-    let (code, told) = parts.split_first().ok_or_else(damaged)?;
-    let at = |index: usize| told.get(index).ok_or_else(damaged);
+    let (code, fields) = parts.split_first().ok_or_else(damaged)?;
+    let at = |index: usize| fields.get(index).ok_or_else(damaged);
     Ok(match code.number()? {
         0 => Reason::NotDue {
             due: read_instant(at(0)?)?,
@@ -64,7 +64,7 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
             failures: number_32(at(1)?)?,
         },
         2 => Reason::WaitsForNames {
-            names: told.iter().map(Mp::text).collect::<Result<_>>()?,
+            names: fields.iter().map(Mp::text).collect::<Result<_>>()?,
         },
         3 => Reason::WaitsForHolder {
             holder: id(at(0)?)?,
@@ -108,7 +108,7 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
         },
         18 => Reason::WaitsForJobs {
             waits: number_32(at(0)?)?,
-            some: told[1..].iter().map(id).collect::<Result<_>>()?,
+            some: fields[1..].iter().map(id).collect::<Result<_>>()?,
         },
         19 => Reason::FlowOpen {
             flow: at(0)?.text()?,
@@ -138,7 +138,7 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
         28 => Reason::SharePaused {
             share: at(0)?.text()?,
         },
-        code @ 25..=27 => of_limit(code, told)?,
+        code @ 25..=27 => of_limit(code, fields)?,
         15 => Reason::NeverReleased {
             by: id(at(0)?)?,
             state: state_of(at(1)?.number()? as usize)?,
@@ -148,8 +148,8 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
 }
 
 /// What a named limit says, whose name comes first.
-fn of_limit(code: u64, told: &[Mp]) -> Result<Reason> {
-    let at = |index: usize| told.get(index).ok_or_else(damaged);
+fn of_limit(code: u64, fields: &[Mp]) -> Result<Reason> {
+    let at = |index: usize| fields.get(index).ok_or_else(damaged);
     let name = at(0)?.text()?;
     Ok(match code {
         25 => Reason::LimitBlocked {

@@ -349,8 +349,8 @@ impl Migration {
 
 /// The number of a reason; what is over the bound shares one.
 pub(super) fn entry<T: Default>(stays: &mut BTreeMap<String, T>, why: String) -> &mut T {
-    let is_told = stays.len() < REASONS_MAX || stays.contains_key(&why);
-    let why = match is_told {
+    let is_named = stays.len() < REASONS_MAX || stays.contains_key(&why);
+    let why = match is_named {
         true => why,
         false => "for further reasons".to_owned(),
     };

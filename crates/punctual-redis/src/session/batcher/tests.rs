@@ -22,7 +22,7 @@ fn call(bytes: usize, cost_us: usize) -> (Call, Receiver<Result<Answer>>) {
     (call, caller)
 }
 
-/// A class where these wait, told by their bytes and cost.
+/// A class where these wait, each of so many bytes and such a cost.
 fn class(calls: &[(usize, usize)]) -> (Batcher, Vec<Receiver<Result<Answer>>>) {
     let class = Batcher::default();
     let join = |(bytes, cost_us): &(usize, usize)| {

@@ -22,7 +22,7 @@ enum Says {
 
 type Script = Arc<Mutex<dyn FnMut(&[String]) -> Says + Send>>;
 
-/// A server that says to each command what a test tells it to; its port.
+/// A server that says to each command what a test gives it; its port.
 async fn server(says: impl FnMut(&[String]) -> Says + Send + 'static) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await;
     let listener = listener.expect("the loopback has a free port");
@@ -98,7 +98,7 @@ async fn two_settles(port: u16, deadline: Duration) -> [Result<Answer>; 2] {
     let post = post_to(port);
     post.send_batch(&shard, CallClass::Leases, calls).await;
     let answers = answers.into_iter().map(|mut it| it.try_recv());
-    let answers: Vec<_> = answers.map(|it| it.expect("it is told")).collect();
+    let answers: Vec<_> = answers.map(|it| it.expect("it is answered")).collect();
     answers.try_into().expect("two")
 }
 
@@ -116,10 +116,10 @@ fn each(how: u8, said: &str) -> Says {
     Says::Reply(format!("*3\r\n$2\r\n{how}{how}\r\n{one}{one}"))
 }
 
-/// The first sending may have been done, whoever refused the second: a worker whose lease is told
-/// to be lost then cannot know by what.
+/// The first sending may have been done, whatever refused the second: a worker whose lease is answered
+/// as lost then cannot know by what.
 #[tokio::test]
-async fn what_was_sent_before_older_functions_refused_it_is_told_as_sent_again() {
+async fn what_was_sent_before_older_functions_refused_it_counts_as_sent_again() {
     for breaks in [true, false] {
         let today = Library::production().version();
         let (mut is_older, mut sent, refused) = (false, 0, 1 + u32::from(breaks));
@@ -198,8 +198,8 @@ async fn a_server_without_an_answer_for_its_version_costs_one_deadline() {
     });
     let port = port.await;
     // Who asks without a deadline of his own gives up after two seconds.
-    let told = within(millis(1_900), two_settles(port, seconds(1))).await;
-    for answer in told.expect("by the deadline") {
+    let answered = within(millis(1_900), two_settles(port, seconds(1))).await;
+    for answer in answered.expect("by the deadline") {
         let error = answer.expect_err("it was refused");
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     }

@@ -64,7 +64,7 @@ async fn data_that_are_back_are_no_problem_any_more() {
     assert_eq!(maintenance.missing(), []);
 }
 
-/// What a server is set up for is read again, here each round, and what has become wrong is told.
+/// What a server is set up for is read again, here each round, and what has become wrong is reported.
 #[tokio::test]
 async fn a_server_that_is_set_up_otherwise_since_is_noticed() {
     let server = TestServer::start();
@@ -114,8 +114,8 @@ async fn cold_jobs_are_spread_ahead_of_their_time_after_a_recent_poll() {
     let ahead = Timestamp::from_micros(begins.as_micros() - 60_000_000);
     engine.set_time(ahead).await.expect("it is there");
     clock.set(ahead);
-    let looks = engine.stats(&here, StatsRequest::default()).await;
-    looks.expect("stats");
+    let stats = engine.stats(&here, StatsRequest::default()).await;
+    stats.expect("stats");
     let (mut rounds, mut again) = (0, Some(1));
     while again.is_some() {
         let (round, missing) = run_once(&engine.calls, &BTreeMap::new(), || {}).await;
@@ -173,7 +173,7 @@ fn many_workers_share_the_maintenance() {
     );
 }
 
-/// How many slices a round has, of which each tells this, and is done a bit later than the one
+/// How many slices a round has, of which each answers this, and is done a bit later than the one
 /// before.
 fn slices(done: impl Fn(u32) -> Maintained) -> u32 {
     let mut slices = Slices::default();
