@@ -59,7 +59,7 @@ async fn each_key_with_the_prefix_is_a_job_at_its_expiry() {
 }
 
 #[tokio::test]
-async fn what_redis_tells_is_a_job_before_the_next_sweep() {
+async fn what_redis_reports_is_a_job_before_the_next_sweep() {
     let mut redis = Redis::start().await;
     redis
         .run(&["CONFIG", "SET", "notify-keyspace-events", "Eg"])

@@ -1,5 +1,5 @@
-//! Words that no comment and no name of Rust has, nor a comment of Lua: the actor of a sentence is a
-//! thing with a name.
+//! Words that no comment and no name of Rust has, nor a comment of Lua: the actor of a sentence is
+//! a thing with a name.
 
 use super::tree::Tree;
 

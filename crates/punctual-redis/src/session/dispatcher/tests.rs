@@ -116,8 +116,8 @@ fn each(how: u8, said: &str) -> Says {
     Says::Reply(format!("*3\r\n$2\r\n{how}{how}\r\n{one}{one}"))
 }
 
-/// The first sending may have been done, whatever refused the second: a worker whose lease is answered
-/// as lost then cannot know by what.
+/// The first sending may have been done, whatever refused the second: a worker whose lease is then
+/// answered as lost cannot know by what.
 #[tokio::test]
 async fn what_was_sent_before_older_functions_refused_it_counts_as_sent_again() {
     for breaks in [true, false] {
@@ -152,7 +152,7 @@ async fn what_was_sent_before_older_functions_refused_it_counts_as_sent_again() 
 
 /// The first sending may have been done: what then refuses the second says nothing of it.
 #[tokio::test]
-async fn calls_that_left_together_and_were_sent_before_are_not_told_as_refused() {
+async fn calls_that_left_together_and_were_sent_before_do_not_count_as_refused() {
     for breaks in [true, false] {
         let mut sent = 0;
         let port = server(move |words| match words {

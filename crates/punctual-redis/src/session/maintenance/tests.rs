@@ -64,7 +64,7 @@ async fn data_that_are_back_are_no_problem_any_more() {
     assert_eq!(maintenance.missing(), []);
 }
 
-/// What a server is set up for is read again, here each round, and what has become wrong is reported.
+/// What a server is set up for is read again, here each round, and reported if it is wrong now.
 #[tokio::test]
 async fn a_server_that_is_set_up_otherwise_since_is_noticed() {
     let server = TestServer::start();
