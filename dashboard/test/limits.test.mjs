@@ -64,7 +64,7 @@ test("limits of a queue are set, checked, shown as they stand, and taken off", a
   await own.stop();
 });
 
-test("limits and weights of shares, which the dialog does not show, stay as they are", async () => {
+test("limits and weights of shares are shown, checked and set with those of the queue", async () => {
   const own = await start({ jobs: 0, queues: 8, live: false });
   const limits = own.engine.limits.of;
   const shares = { concurrency: 4, weights: { acme: 5 } };
@@ -75,11 +75,29 @@ test("limits and weights of shares, which the dialog does not show, stay as they
     await page.fill("dialog [name=concurrency]", "40");
     await page.getByRole("button", { name: "Save" }).click();
     await notice(page, "mail: limits set");
-    assert.deepEqual(limits.get("mail"), { concurrency: 40, shares });
+    assert.deepEqual(limits.get("mail"), { concurrency: 40, shares }, "what was not touched stays");
     await page.locator("[data-action=limits]").click();
+    await page.waitForFunction(() => document.querySelector("dialog [name=share_concurrency]")?.value === "4");
+    assert.equal(await page.inputValue("dialog [name=weights]"), "acme 5");
+    for (const bad of ["acme", "acme 0", "acme 1001", "acme 5\nacme 6"]) {
+      await page.fill("dialog [name=weights]", bad);
+      await page.getByText("Write a share and a weight of 1 to 1,000 in each line").waitFor();
+      assert.ok(await page.getByRole("button", { name: "Save" }).isDisabled(), bad);
+    }
+    await page.fill("dialog [name=weights]", " acme  7 \n\nblue inc 2");
+    await page.fill("dialog [name=share_concurrency]", "");
+    await page.fill("dialog [name=share_starts]", "10");
+    await page.fill("dialog [name=share_per]", "1s");
+    await page.fill("dialog [name=concurrency]", "");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.waitForFunction(() => !document.querySelector("dialog"));
+    const rate = { kind: "window", starts: 10, per: "1s" };
+    assert.deepEqual(limits.get("mail"), { shares: { rate, weights: { acme: 7, "blue inc": 2 } } });
+    await page.locator("[data-action=limits]").click();
+    await page.waitForFunction(() => document.querySelector("dialog [name=share_starts]")?.value === "10");
     await page.locator("[data-action=remove-limits]").click();
     await notice(page, "mail: no limits any more");
-    assert.deepEqual(limits.get("mail"), { shares });
+    assert.equal(limits.has("mail"), false);
   });
   await own.stop();
 });

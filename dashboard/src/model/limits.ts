@@ -23,7 +23,7 @@ export const isLimitName = (text: string) => /^[a-zA-Z0-9._:/-]{1,122}$/.test(te
 const isCount = (text: string, least: number) => /^\d{1,7}$/.test(text) && Number(text) >= least && Number(text) <= COUNT_MAX;
 
 export const formOf = ({ concurrency, rate }: Pick<Limits, "concurrency" | "rate">): LimitsForm => ({
-  concurrency: concurrency === undefined ? "" : String(concurrency),
+  concurrency: String(concurrency ?? ""),
   starts: rate ? String(rate.starts) : "",
   per: rate?.per ?? "",
   kind: rate?.kind ?? "window",
@@ -52,6 +52,23 @@ export function limitsOf({ concurrency, starts, per, kind, burst }: LimitsForm):
     ...(concurrency && { concurrency: Number(concurrency) }),
     ...(starts && { rate: { kind, starts: Number(starts), per: per.replaceAll(" ", ""), ...(kind === "smooth" && burst && { burst: Number(burst) }) } }),
   };
+}
+
+const WEIGHT_MAX = 1_000;
+const WEIGHTS_MAX = 1_000;
+
+/** Weights as lines of a form: a share and its weight. */
+export const weightLines = (weights: Record<string, number> = {}) => Object.entries(weights).map(([share, weight]) => `${share} ${weight}`).join("\n");
+
+/** The weights of such lines; null if a line is none, a share stands twice, or there are too many. */
+export function weightsOf(text: string): Record<string, number> | null {
+  const weights = new Map<string, number>();
+  for (const line of text.split("\n").map((line) => line.trim()).filter(Boolean)) {
+    const [, share, weight] = /^(.*\S)\s+(\d{1,4})$/.exec(line) ?? [];
+    if (!share || weights.has(share) || Number(weight) < 1 || Number(weight) > WEIGHT_MAX) return null;
+    weights.set(share, Number(weight));
+  }
+  return weights.size > WEIGHTS_MAX ? null : Object.fromEntries(weights);
 }
 
 /** What becomes of a new job while a named limit is full. */

@@ -5,7 +5,7 @@ import type { Limits } from "../api/types";
 import { known } from "../app/access";
 import { useRead } from "../app/query";
 import { useStore } from "../app/store";
-import { type LimitsForm, checkLimits, formOf, limitsOf } from "../model/limits";
+import { type LimitsForm, checkLimits, formOf, limitsOf, weightLines, weightsOf } from "../model/limits";
 import { relative, span } from "../model/time";
 import { useWords } from "../words";
 import { Dialog, tell } from "./dialog";
@@ -37,16 +37,25 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
   const lacks = about?.capabilities !== undefined && !about.capabilities.includes("queue_limits");
   const read = useRead(`limits ${queue}`, (stop) => getLimits(queue, stop), { every: 2_000 });
   const [form, setForm] = useState<LimitsForm>(NO_LIMITS);
+  const [ofEach, setOfEach] = useState<LimitsForm>(NO_LIMITS);
+  const [lines, setLines] = useState("");
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   const now = read.data;
   const isRead = now !== null;
   // Once, and before a field can be typed into: what is typed is not written over by a read.
-  useLayoutEffect(() => void (now && setForm(formOf(now))), [isRead]);
-  const wrong = checkLimits(form);
-  const wanted = limitsOf(form);
-  const isGood = !Object.keys(wrong).length;
-  const hasLimits = now?.concurrency !== undefined || now?.rate !== undefined;
+  useLayoutEffect(() => {
+    if (!now) return;
+    setForm(formOf(now));
+    setOfEach(formOf((now.shares ?? {}) as Parameters<typeof formOf>[0]));
+    setLines(weightLines(now.shares?.weights));
+  }, [isRead]);
+  const [wrong, wrongOfEach, weights] = [checkLimits(form), checkLimits(ofEach), weightsOf(lines)];
+  const isGood = weights !== null && !Object.keys(wrong).length && !Object.keys(wrongOfEach).length;
+  const shares = { ...limitsOf(ofEach), ...(weights && Object.keys(weights).length && { weights }) };
+  const hasShares = Object.keys(shares).length > 0;
+  const wanted = limitsOf(form) || hasShares ? { ...limitsOf(form), ...(hasShares && { shares }) } : null;
+  const hasLimits = now?.concurrency !== undefined || now?.rate !== undefined || now?.shares !== undefined;
   const write = async (act: () => Promise<unknown>, done: string) => {
     setBusy(true);
     setError(null);
@@ -59,12 +68,10 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
       setBusy(false);
     }
   };
-  // What the form does not show stays: limits of each share, and weights.
-  const kept = now?.shares && { shares: now.shares };
-  const remove = () => write(() => (kept ? setLimits(queue, kept) : removeLimits(queue)), say.removed);
+  const remove = () => write(() => removeLimits(queue), say.removed);
   const save = (event: Event) => {
     event.preventDefault();
-    if (isGood && isRead) void (wanted ? write(() => setLimits(queue, { ...wanted, ...kept }), say.saved) : remove());
+    if (isGood && isRead) void (wanted ? write(() => setLimits(queue, wanted), say.saved) : remove());
   };
   return (
     <Dialog title={say.title(visible(queue))} close={close}>
@@ -72,6 +79,15 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
       {now && !lacks ? <p>{hasLimits ? <LimitsNow limits={now} active={now.active} /> : <span class="dim">{say.none}</span>}</p> : null}
       <form class="settings" onSubmit={save}>
         <LimitFields form={form} wrong={wrong} enabled={isRead} change={setForm} />
+        <details open={hasShares}>
+          <summary>{say.ofEach}</summary>
+          <LimitFields form={ofEach} wrong={wrongOfEach} enabled={isRead} change={setOfEach} prefix="share_" />
+          <label class="field">
+            <span>{say.weights}</span>
+            <textarea name="weights" rows={3} autocomplete="off" spellcheck={false} value={lines} aria-invalid={weights === null} disabled={!isRead} onInput={(event) => setLines(event.currentTarget.value)} />
+            <small class={weights === null ? "bad-text" : "dim"}>{weights === null ? say.badWeights : say.weightsMean}</small>
+          </label>
+        </details>
         {error ? <p class="bad-text" role="alert">{error}</p> : null}
         <footer>
           {hasLimits ? <button type="button" class="danger" data-action="remove-limits" disabled={busy} onClick={remove}>{say.remove}</button> : null}
@@ -84,13 +100,13 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
 }
 
 /** The fields of a concurrency and a rate, as queues and named limits have them. */
-export function LimitFields({ form, wrong, enabled, change }: { form: LimitsForm; wrong: ReturnType<typeof checkLimits>; enabled: boolean; change(form: LimitsForm): void }) {
+export function LimitFields({ form, wrong, enabled, change, prefix = "" }: { form: LimitsForm; wrong: ReturnType<typeof checkLimits>; enabled: boolean; change(form: LimitsForm): void; prefix?: string }) {
   const { limits: say } = useWords();
   const set = (name: keyof LimitsForm, value: string) => change({ ...form, [name]: value });
   const text = (name: Exclude<keyof LimitsForm, "kind">, label: string, hint: string, placeholder: string) => (
     <label class="field">
       <span>{label}</span>
-      <input name={name} autocomplete="off" inputMode={name === "per" ? "text" : "numeric"} placeholder={placeholder} value={form[name]} aria-invalid={wrong[name] !== undefined} disabled={!enabled} onInput={(event) => set(name, event.currentTarget.value.trim())} />
+      <input name={prefix + name} autocomplete="off" inputMode={name === "per" ? "text" : "numeric"} placeholder={placeholder} value={form[name]} aria-invalid={wrong[name] !== undefined} disabled={!enabled} onInput={(event) => set(name, event.currentTarget.value.trim())} />
       <small class={wrong[name] ? "bad-text" : "dim"}>{wrong[name] ? say.problem[wrong[name]] : hint}</small>
     </label>
   );
@@ -103,7 +119,7 @@ export function LimitFields({ form, wrong, enabled, change }: { form: LimitsForm
       </div>
       <label class="field">
         <span>{say.kind}</span>
-        <select name="kind" value={form.kind} disabled={!enabled} onChange={(event) => set("kind", event.currentTarget.value)}>
+        <select name={`${prefix}kind`} value={form.kind} disabled={!enabled} onChange={(event) => set("kind", event.currentTarget.value)}>
           <option value="window">{say.window}</option>
           <option value="smooth">{say.smooth}</option>
         </select>

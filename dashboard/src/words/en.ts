@@ -71,6 +71,7 @@ export const en = {
     concurrency: "Concurrency: active jobs at most", concurrencyMeans: "1 to 1,000,000. Empty: no limit.", starts: "Rate: starts at most", startsMean: "1 to 1,000,000. Empty: no limit.", per: "in a span of", perMeans: "1ms to 365d, such as 1s or 1m",
     kind: "How the rate lets jobs start", window: "window: as soon as they fit, never more in any span", smooth: "smooth: evenly spaced, with a burst after a quiet time", burst: "Burst", burstMeans: "Starts that may come early, 0 to the starts", burstDefault: "a tenth of the starts",
     problem: { count: "Write an integer from 1 to 1,000,000.", span: "Write a span from 1ms to 365d, such as 1m or 90s.", burst: "Write an integer from 0 to the starts.", fast: "A smooth rate starts at most one job a microsecond.", noStarts: "Say how many may start in that span.", noSpan: "Say in which span." },
+    ofEach: "Limits of each share, and weights", weights: "Weights", weightsMean: "A line for each share: its name and a weight of 1 to 1,000. Others have 1.", badWeights: "Write a share and a weight of 1 to 1,000 in each line, a share once, at most 1,000 lines.",
     saved: "limits set", remove: "Take limits off", removed: "no limits any more",
   },
   shares: { title: "Shares", share: "share", weight: "weight", largest: (count: number) => `the ${n(count)} largest` },

@@ -74,6 +74,7 @@ export const zh: Words = {
     concurrency: "并发：同时执行的任务上限", concurrencyMeans: "1 到 1,000,000。留空：不限。", starts: "速率：最多开始", startsMean: "1 到 1,000,000。留空：不限。", per: "时间跨度", perMeans: "1ms 到 365d，例如 1s 或 1m",
     kind: "速率如何放行", window: "窗口（window）：放得下就开始，任意跨度内不超过上限", smooth: "平滑（smooth）：间隔均匀，空闲后可突发", burst: "突发", burstMeans: "可以提前开始的个数，0 到上限", burstDefault: "上限的十分之一",
     problem: { count: "请写 1 到 1,000,000 的整数。", span: "请写 1ms 到 365d 的时间跨度，例如 1m 或 90s。", burst: "请写 0 到上限的整数。", fast: "平滑速率每微秒最多开始一个任务。", noStarts: "请写明这段时间里最多开始多少个。", noSpan: "请写明时间跨度。" },
+    ofEach: "每个份额的限制和权重", weights: "权重", weightsMean: "每行一个份额：名称和 1 到 1,000 的权重。其余为 1。", badWeights: "每行写一个份额和 1 到 1,000 的权重，份额不重复，最多 1,000 行。",
     saved: "已设置限制", remove: "取消限制", removed: "不再有限制",
   },
   shares: { title: "份额", share: "份额", weight: "权重", largest: (count) => `最大的 ${n(count)} 个` },
