@@ -94,6 +94,8 @@ fn a_quick_run_says_how_long_it_took_and_fails_if_that_is_too_long() {
         [
             "run --engine all --sink mariadb --minutes 1.5 --folder target/torture --seed 3",
             "run --engine lossy --minutes 0.4 --folder target/torture-lossy --seed 3",
+            "run --engine embedded,embedded-http,redis-always,redis-http,redis-power --limits \
+             --minutes 0.3 --folder target/torture-limits --seed 3",
         ]
     );
     let late = script.run(&[], Some("-1"));
