@@ -38,16 +38,16 @@ Examples:
   punctual work mail --exec ./send-mail.sh --until-idle            run due jobs, then exit
   punctual work mail --http http://localhost:3000/mail             post each job there
 
---exec: the command runs by sh -c with the payload on its standard input and the job in its environment:
-  PUNCTUAL_ID, PUNCTUAL_QUEUE, PUNCTUAL_KIND, PUNCTUAL_NAMESPACE, PUNCTUAL_ATTEMPT (from 1),
-  PUNCTUAL_FAILURES, PUNCTUAL_CRASHES, PUNCTUAL_MAX_ATTEMPTS, PUNCTUAL_PRIORITY, PUNCTUAL_DUE,
-  PUNCTUAL_ENQUEUED_AT, PUNCTUAL_CONTENT_TYPE, PUNCTUAL_FENCE (grows with every lease), and where
-  the job has them PUNCTUAL_DEADLINE, PUNCTUAL_UNIQUE, PUNCTUAL_GROUP, PUNCTUAL_HEADER_<NAME>, and of a
-  schedule's run PUNCTUAL_SCHEDULE and PUNCTUAL_INSTANT, the instant that it stands for,
-  and of a flow's step PUNCTUAL_FLOW and PUNCTUAL_STEP.
-  PUNCTUAL_HEADERS has all headers as one JSON object. Header names that map to the same variable
-  are numbered in order: a-b is PUNCTUAL_HEADER_A_B, a_b is PUNCTUAL_HEADER_A_B_2.
-  Commands do not inherit PUNCTUAL_TOKEN, PUNCTUAL_PUSH_SECRET, or a PUNCTUAL_ENGINE with a password.
+--exec: the command runs by sh -c with the payload on its standard input and the job in its
+environment: PUNCTUAL_ID, PUNCTUAL_QUEUE, PUNCTUAL_KIND, PUNCTUAL_NAMESPACE, PUNCTUAL_ATTEMPT (from 1),
+PUNCTUAL_FAILURES, PUNCTUAL_CRASHES, PUNCTUAL_MAX_ATTEMPTS, PUNCTUAL_PRIORITY, PUNCTUAL_DUE,
+PUNCTUAL_ENQUEUED_AT, PUNCTUAL_CONTENT_TYPE and PUNCTUAL_FENCE (grows with every lease). Where the job has
+them also PUNCTUAL_DEADLINE, PUNCTUAL_UNIQUE, PUNCTUAL_GROUP and PUNCTUAL_HEADER_<NAME>; a run of a
+schedule has PUNCTUAL_SCHEDULE and PUNCTUAL_INSTANT, the instant that it stands for, and a step of a
+flow PUNCTUAL_FLOW and PUNCTUAL_STEP.
+PUNCTUAL_HEADERS has all headers as one JSON object. Header names that map to the same variable
+are numbered in order: a-b is PUNCTUAL_HEADER_A_B, a_b is PUNCTUAL_HEADER_A_B_2.
+Commands do not inherit PUNCTUAL_TOKEN, PUNCTUAL_PUSH_SECRET, or a PUNCTUAL_ENGINE with a password.
 
 How it ends:
   exit 0    completed; the end of its standard output is kept as the job's result
@@ -62,7 +62,7 @@ processes that call setsid; elsewhere it is the process group. If SIGKILL ends t
 another user (sudo), or those that a service starts (docker, systemd-run, at). Every job has its own
 process.
 
---http: the payload is posted with the job in headers (Punctual-Id, Punctual-Kind, Punctual-Attempt ..).
+--http: the payload is posted with the job in headers (Punctual-Id, Punctual-Kind and so on).
   2xx       completed; a body of at most 1 KiB is kept as the job's result
   410       dead
   else      failed: retried by the job's policy, or after Retry-After
