@@ -129,6 +129,14 @@ impl Failure {
         self.hint.as_deref()
     }
 
+    /// Both in one line, for the log.
+    pub(crate) fn in_a_line(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{}; {hint}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }

@@ -314,7 +314,7 @@ fn read_again(out: Output, tls: Option<&Tls>, access: &Access) {
         None => {}
         Some(Ok(count)) => out.note(format!("reloaded the tokens: {count} are valid")),
         Some(Err(failure)) => {
-            let error = failure.message();
+            let error = failure.in_a_line();
             tracing::error!(
                 error,
                 "could not reload the tokens; the old ones stay in use"

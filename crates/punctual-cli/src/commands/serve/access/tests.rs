@@ -42,7 +42,13 @@ fn a_file_that_is_read_again_revokes_what_it_has_no_more() {
     let read = access.read_again().expect("there is a file");
     assert_eq!(read.expect("it is sound"), 1);
     // What cannot be read changes nothing.
-    std::fs::write(file.path(), "none\n").expect("written");
-    assert!(access.read_again().expect("there is a file").is_err());
+    std::fs::write(file.path(), "short shop read\n").expect("written");
+    let failure = access.read_again().expect("there is a file").err();
+    let logged = failure.expect("it is too short").in_a_line();
+    assert!(logged.starts_with("line 1 of "), "{logged}");
+    assert!(
+        logged.contains("at least 16 visible characters"),
+        "{logged}"
+    );
     assert!(Access::open(Namespace::default()).read_again().is_none());
 }
