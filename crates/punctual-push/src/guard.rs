@@ -102,7 +102,9 @@ impl Guard {
             ))
         })?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(refused("its scheme is neither http nor https"));
+            return Err(refused(
+                "its scheme is neither http nor https; write https://HOST/PATH",
+            ));
         }
         let Some(authority) = authority else {
             return Err(refused("it lacks slashes; write https://HOST/PATH"));
