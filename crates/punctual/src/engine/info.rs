@@ -270,8 +270,8 @@ impl Health {
     /// use punctual::engine::{Health, NamespaceProblem};
     ///
     /// let namespace = punctual::Namespace::default();
-    /// let late = NamespaceProblem { namespace, text: "queue mail is late".to_owned() };
-    /// let health = Health { ok: true, of_namespaces: vec![late], ..Health::default() };
+    /// let mut health = Health::new(Vec::new(), Vec::new());
+    /// health.of_namespaces = vec![NamespaceProblem::new(namespace, "queue mail is late")];
     /// assert!(health.ok && !health.is_well());
     /// ```
     pub fn is_well(&self) -> bool {

@@ -161,7 +161,7 @@ impl WorkerSeen {
     /// // It reports nothing of what it runs.
     /// let mut worker = WorkerRecord::default();
     /// worker.slots = 4;
-    /// let mut seen = WorkerSeen { worker, seen_at: Timestamp::ZERO, leased: 3 };
+    /// let mut seen = WorkerSeen::new(worker, Timestamp::ZERO, 3);
     /// assert_eq!(seen.free(), 1);
     /// seen.leased = 9;
     /// assert_eq!(seen.free(), 0);
@@ -183,7 +183,7 @@ impl WorkerSeen {
 ///
 /// let mut worker = WorkerRecord::default();
 /// (worker.queues, worker.slots) = (vec!["mail".to_owned()], 4);
-/// let seen = [WorkerSeen { worker, seen_at: Timestamp::ZERO, leased: 3 }];
+/// let seen = [WorkerSeen::new(worker, Timestamp::ZERO, 3)];
 /// let now = Timestamp::ZERO + seconds(5);
 /// assert_eq!(free_workers(&seen, now).get("mail"), Some(&1));
 /// assert!(free_workers(&seen, now + seconds(1)).is_empty());
