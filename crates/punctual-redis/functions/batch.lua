@@ -164,10 +164,11 @@ local SHAPES = 8
 -- Reads a call's jobs once: ids and records as they would be stored, in parts of one lane and due.
 -- `plain` unless a job can be stored only by itself; `looked` if there are such as the functions
 -- look into. It is the call `k`, which begins with the argument `at`; `last` the batch of the one
--- before.
-local function read_jobs(args, at, k, last)
+-- before; `is_linked` if links of its jobs follow.
+local function read_jobs(args, at, k, last, is_linked)
   local blob = args[at]
   local flags, n = unp('>BI2', blob, %ENQUEUE_FLAGS_AT%)
+  if is_linked then flags = flags - %ENQUEUE_LINKED% end
   if flags > %ENQUEUE_TWICE% + %ENQUEUE_UNIFORM% and flags ~= %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then refuse('invalid_input', 'flags are out of range; use 0 to 3, 6, 8 or 9') end
   Check.count(n)
   if flags == %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then return read_bundles(args, at, k, n) end
@@ -179,8 +180,8 @@ local function read_jobs(args, at, k, last)
     return one
   end
   local ids, kv, dues, dues8, lates, examined, keys, ends, groups, due_of = batch.ids, batch.kv, {}, {}, {}, {}, {}, {}, {}, Enqueue.due_of
-  local flows, shares = {}, {}
-  batch.dues, batch.dues8, batch.lates, batch.examined, batch.keys, batch.ends, batch.groups, batch.flows, batch.shares = dues, dues8, lates, examined, keys, ends, groups, flows, shares
+  local flows, steps, shares = {}, {}, {}
+  batch.dues, batch.dues8, batch.lates, batch.examined, batch.keys, batch.ends, batch.groups, batch.flows, batch.steps, batch.shares = dues, dues8, lates, examined, keys, ends, groups, flows, steps, shares
   local now, now8, size = S.now, u8(S.now), #blob
   at = 12
   local stamp = now8 .. S.sub
@@ -189,6 +190,7 @@ local function read_jobs(args, at, k, last)
   local limits
   local last_opts, last_held, last_grouped, last_shared, last_limited, alike, shapes = nil, nil, nil, nil, nil, nil, 0
   local last_kept, chunk_kind = nil, 1
+  local last_shape -- that the job before had: one that has it too differs from it in one value
   local same, same_bytes = nil, 0 -- of the job before from its priority to its payload, if nothing of it is looked into
   for i = 1, n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
@@ -200,14 +202,14 @@ local function read_jobs(args, at, k, last)
       if due > now ~= later then last_lane, later = nil, due > now end
       if late then batch.plain = false end
     end
-    local lane, o, key, ex, group, held, flow, share = last_lane, nil, nil, nil, nil, nil, nil, nil
+    local lane, o, key, ex, group, held, flow, share, step = last_lane, nil, nil, nil, nil, nil, nil, nil, nil
     local shape, value = alike and lane and alike.last, nil
     if shape then value = at + 38 + shape.all <= last and Job.value_in(shape, blob, at + 39) end
     if shape and not value then shape, value = Job.of_another_shape(alike, blob, at + 39, last) end
     if value then
       o = shape.opts
       if shape.name then Check.own(shape.name, value, i - 1) end
-      if shape.name == 'u' then key = value elseif shape.name == 'g' then group = value elseif shape.name == 'sh' then share = value elseif shape.name then ex = value end
+      if shape.name == 'u' then key = value elseif shape.flow then flow, step = shape.flow, value elseif shape.name == 'g' then group = value elseif shape.name == 'sh' then share = value elseif shape.name then ex = value end
     elseif not (same and lane and at + 38 + same_bytes <= last and sub(blob, at + 39, at + 38 + same_bytes) == same) then
       local ql, from = byte(blob, at + 41), nil
       local front = at + 43 + ql + (byte(blob, at + 42 + ql) or size)
@@ -219,13 +221,18 @@ local function read_jobs(args, at, k, last)
       elseif %flags_of has SPEC_OPTS% then
         from, o, key, ex, group, flow, share = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
       end
-      if o and not flow and shapes < SHAPES then
-        alike, shapes = Job.keep_shape(alike, Job.shape(blob, at + 39, front + 4, from - 1, key, ex, group, share), o, blob, at + 39), shapes + 1
+      if o and shapes < SHAPES then
+        alike, shapes = Job.keep_shape(alike, Job.shape(blob, at + 39, front + 4, from - 1, key, ex, group, share, flow), o, blob, at + 39), shapes + 1
       end
+      if flow then flow, step = Job.names(flow) end
       same = flags_of < %SPEC_EXAMINED% and sub(blob, at + 39, (from or front) - 1)
       same_bytes = same and #same
     end
-    if flags_of >= %SPEC_EXAMINED% then
+    local is_alike = value and shape == last_shape
+    last_shape = value and shape
+    if is_alike then
+      held = last_held
+    elseif flags_of >= %SPEC_EXAMINED% then
       o = o or NOTHING
       held = o.w ~= nil and #o.w > 0
       if o ~= last_opts then
@@ -236,39 +243,43 @@ local function read_jobs(args, at, k, last)
           limits[#limits + 1] = o.li[k]
         end
       end
+    end
+    if flags_of >= %SPEC_EXAMINED% then
       if ex and at8(ex) <= now or held and batch.plain and Enqueue.was_cleared(id, o.w) then batch.plain = false end
       examined[i] = o -- nothing is put where there is nothing: a table grows by that, too
       if key then keys[i] = key end
       if ex then ends[i] = ex end
       if group then groups[i] = group end
-      if flow then flows[i] = flow end
+      if flow then flows[i], steps[i] = flow, step end
       if share then shares[i] = share end
       kv[2 * i] = held and Enqueue.held_record(waiting .. due8, sub(blob, at + 29, at + 40), o, sub(blob, at + 41, last))
         or waiting .. due8 .. sub(blob, at + 29, at + 40) .. '%REC_NO_EXT%' .. sub(blob, at + 41, last)
     else
       kv[2 * i] = plain .. due8 .. sub(blob, at + 29, last)
     end
-    local grouped, shared, limited = group ~= nil, share ~= nil, o ~= nil and o.li ~= nil
-    if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped or shared ~= last_shared or limited ~= last_limited then
-      if part then part.n = places end
-      last_lane, last_held, last_grouped, last_shared, last_limited = lane, held, grouped, shared, limited
-      local ql = byte(lane, 3)
-      local name = held and 'h' .. sub(lane, 4, 3 + ql) or later and sub(lane, 4, 3 + ql) or sub(lane, 1, 1) .. sub(lane, 3, 3 + ql)
-      if grouped then name = 'g' .. name end
-      if shared then name = 's' .. name end
-      if limited then name = 'l' .. name end
-      part = parts[name]
-      if not part then
-        part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, held = held, grouped = grouped, shared = shared, limited = limited, kind = 1, at = {}, n = 0}
-        parts[name] = part
-        batch.parts[#batch.parts + 1] = part
+    if not is_alike then
+      local grouped, shared, limited = group ~= nil, share ~= nil, o ~= nil and o.li ~= nil
+      if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped or shared ~= last_shared or limited ~= last_limited then
+        if part then part.n = places end
+        last_lane, last_held, last_grouped, last_shared, last_limited = lane, held, grouped, shared, limited
+        local ql = byte(lane, 3)
+        local name = held and 'h' .. sub(lane, 4, 3 + ql) or later and sub(lane, 4, 3 + ql) or sub(lane, 1, 1) .. sub(lane, 3, 3 + ql)
+        if grouped then name = 'g' .. name end
+        if shared then name = 's' .. name end
+        if limited then name = 'l' .. name end
+        part = parts[name]
+        if not part then
+          part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, held = held, grouped = grouped, shared = shared, limited = limited, kind = 1, at = {}, n = 0}
+          parts[name] = part
+          batch.parts[#batch.parts + 1] = part
+        end
+        places = part.n
       end
-      places = part.n
+      if o ~= last_kept or flow then
+        last_kept, chunk_kind = o, o and Line.kind_of(o, flow) or 1
+      end
+      if chunk_kind ~= part.kind then part.kind = places == 0 and chunk_kind or Line.both(chunk_kind, part.kind) end
     end
-    if o ~= last_kept or flow then
-      last_kept, chunk_kind = o, o and Line.kind_of(o, flow) or 1
-    end
-    if chunk_kind ~= part.kind then part.kind = places == 0 and chunk_kind or Line.both(chunk_kind, part.kind) end
     places = places + 1
     part.at[places] = i
     ids[i], kv[2 * i - 1], dues[i], dues8[i] = id, id, due, due8
@@ -285,8 +296,8 @@ end
 
 -- Reads a call of jobs that wait for others, or are steps: its second argument has their links.
 local function read_linked(args, at, k)
-  local blob, bytes, from = args[at], args[at + 1], 1
-  local batch = read_jobs({sub(blob, %CALL_INSTANCE%) .. char(byte(blob, %ENQUEUE_FLAGS_AT%) % %ENQUEUE_LINKED%) .. sub(blob, %ENQUEUE_COUNT_AT%)}, 1, k)
+  local bytes, from = args[at + 1], 1
+  local batch = read_jobs(args, at, k, nil, true)
   batch.plain, batch.links = false, {}
   for i = 1, batch.n do
     batch.links[i], from = Flow.read_sent(bytes, from, i - 1)

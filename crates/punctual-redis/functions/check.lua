@@ -233,9 +233,15 @@ local function check_key(name, key, index)
   if (#key == 0 or #key > KEY_MAX or find(key, '[^ -~]')) and not is_key(key) then refuse_opts(name, index) end
 end
 
--- Checks the value of a key, group, share or expiry.
+-- Checks the value of a key, group, share or expiry, or the name of a step.
 function Check.own(name, value, index)
-  if name ~= 'ex' then check_key(name, value, index) elseif not is_instant8(value) then refuse_opts(name, index) end
+  if name == 'fl' then
+    if find(value, '[^%w_:-]') then Check.name('step', value) end
+  elseif name ~= 'ex' then
+    check_key(name, value, index)
+  elseif not is_instant8(value) then
+    refuse_opts(name, index)
+  end
 end
 
 local last_flow = '' -- mostly all of a call are of one

@@ -111,7 +111,7 @@ end
 local function add_many(r, dues, members, ids)
   local hot_until, hot, cold, numbers, earliest, added, n = hot_until_of(r), {}, {}, {}, nil, 0, 0
   local last, score
-  for i = 1, #ids do
+  for i = #ids, 1, -1 do -- a small sorted set compares what comes with its members from the least on
     local due = dues[i]
     if due < hot_until then
       if due ~= last then last, score = due, fmt('%d', due) end

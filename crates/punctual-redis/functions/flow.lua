@@ -23,20 +23,26 @@ local function is_met(on, state, policy)
 end
 Flow.is_met = is_met
 
+local last_head, last_sent = nil, nil -- the last link that waits for no other, which never changes: many steps say the same
+
 -- Reads what a call says of the links of its jobs: per job flags 1 (1 it has a link, 2 its flow may
 -- be sealed, 4 it is a callback that was released before an import) | role 1 | sent 8 | n 2 | id 16
 -- and how it must end 1, n times; only a byte 0 for a job without a link.
 function Flow.read_sent(bytes, at, index)
+  if sub(bytes, at, at + 11) == last_head then return last_sent, at + 12 end
   local flags, role = byte(bytes, at), byte(bytes, at + 1)
   if flags == 0 then return false, at + 1 end
   if not role or flags > 7 or flags % 2 == 0 or role > 3 then refuse('invalid_input', 'a link is out of range index=' .. index) end
   local sent, n = unp('>c8I2', bytes, at + 2)
+  local head = sub(bytes, at, at + 11)
   at = at + 12
   if n > %FLOW_EDGES_MAX% or at + 17 * n > #bytes + 1 then refuse('invalid_input', 'a link is cut short index=' .. index) end
   for k = at + 16, at + 17 * n - 1, 17 do
     if byte(bytes, k) > 2 then refuse('invalid_input', 'a link is out of range index=' .. index) end
   end
-  return {grows = flags % 4 >= 2, fired = flags >= 4, role = role, sent = sent, after = sub(bytes, at, at + 17 * n - 1)}, at + 17 * n
+  local link = {grows = flags % 4 >= 2, fired = flags >= 4, role = role, sent = sent, after = sub(bytes, at, at + 17 * n - 1)}
+  if n == 0 then last_head, last_sent = head, link end
+  return link, at + 17 * n
 end
 
 -- The state in which a job ended, and whether it was passed over; nil if it has not, false if it is
@@ -79,17 +85,32 @@ end
 -- Whether a linked job of which nothing is stored can be stored as it asks.
 function Flow.is_new(id, name, sent) return not Flow.link(id) and not Flow.refusal(name, sent) end
 
+-- Whether a flow takes no such job any more.
+local function is_closed(row, sent)
+  if row.settled > 0 or row.cancelled then return true end
+  if row.sealed == 0 then return false end
+  return not (sent.grows and sent.role == STEP)
+    or row.on_failure == CANCEL_REST and row.dead + row.cancelled_steps > 0 and not waits_for_failure(sent.after)
+end
+
+-- Adds a new step that waits for no other to a flow that is known: whether it is held; nil if it is
+-- no such step, or the flow does not take it. The links of the call were read.
+function Flow.add_free(id, name, step, due8, sent)
+  local all = S.flows
+  local row = all.rows[name]
+  if not row or sent.role ~= STEP or sent.after ~= '' or all.links[id] ~= false or is_closed(row, sent) then return nil end
+  Flow.put_new(all, id, name, step, row.steps, sent.sent, due8)
+  row.steps, row.open, row.changes = row.steps + 1, row.open + 1, row.changes + 1
+  all.changed_rows[name] = row
+  return not Flow.runs(row)
+end
+
 -- Why a job cannot be linked as it asks: a verdict, and an id; nil if it can.
 function Flow.refusal(name, sent)
   if name ~= '' then
     local row = Flow.row(name)
     local closed
-    if not row then
-      closed = sent.grows
-    else
-      closed = row.settled > 0 or row.cancelled or row.sealed > 0 and not (sent.grows and sent.role == STEP)
-        or row.sealed > 0 and row.on_failure == CANCEL_REST and row.dead + row.cancelled_steps > 0 and not waits_for_failure(sent.after)
-    end
+    if row then closed = is_closed(row, sent) else closed = sent.grows end
     if closed then return 8 end
   end
   if #sent.after == 0 then return nil end
@@ -179,16 +200,6 @@ end
 
 -- Keeps what a new job waits for; whether that holds it.
 function Flow.add(id, name, step, due8, sent)
-  if name ~= '' and sent.role == STEP and #sent.after == 0 then
-    local row = Flow.row(name)
-    if row then
-      Flow.put_new(id, name, step, row.steps, sent.sent, due8)
-      Flow.append_step(name, id)
-      row.steps, row.open, row.changes = row.steps + 1, row.open + 1, row.changes + 1
-      Flow.changed(row)
-      return not Flow.runs(row)
-    end
-  end
   local link = {id = id, flow = name, step = step, role = sent.role, number = 0, unmet = 0, broken = 0, outside = 0, on_failed = false,
     sent = sent.sent, due8 = due8}
   local runs, policy = true, nil

@@ -137,14 +137,17 @@ end
 -- into.
 function Flow.is_free(id)
   local raw = known().links[id]
-  if type(raw) == 'string' then return sub(raw, 3, 4) == '\0\255' and sub(raw, 9, 16) == BELOW or nil end
+  if type(raw) ~= 'string' then return nil end
+  local role, ended = byte(raw, 3, 4)
+  return role == 0 and ended == STILL and sub(raw, 9, 16) == BELOW or nil
 end
 
--- Keeps the link of a new step that waits for nothing.
-function Flow.put_new(id, name, step, number, sent, due8)
-  local all = known()
+-- Keeps the link of a new step that waits for nothing; it comes last in its flow.
+function Flow.put_new(all, id, name, step, number, sent, due8)
   local raw = pack(LINK, ROW_VERSION, 0, 0, STILL, number, 0, 0, 0, sent, due8) .. char(#name) .. name .. char(#step) .. step
   all.links[id], all.changed_links[id] = raw, raw
+  local list = all.steps[name]
+  if list then list[#list + 1] = id else all.steps[name] = {id} end
 end
 
 function Flow.put_link(link)

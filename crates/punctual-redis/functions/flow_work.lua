@@ -123,18 +123,18 @@ local function keep_work(work)
 end
 
 local function start_some(name, todo, budget)
-  local ids, free = Flow.steps_from(name, todo.nu or 0, budget), {}
+  local ids, free, are_free = Flow.steps_from(name, todo.nu or 0, budget), {}, {}
   Flow.read_links(ids)
   for i = 1, #ids do
     local is_free = Flow.is_free(ids[i])
     local link = not is_free and Flow.link(ids[i])
     if is_free then
-      free[#free + 1] = ids[i]
+      free[#free + 1], are_free[ids[i]] = ids[i], true
     elseif link and not link.ended then
       if link.broken > 0 then Flow.skip(ids[i]) elseif link.unmet == 0 then free[#free + 1] = ids[i] end
     end
   end
-  Flow.release_all(free)
+  Flow.release_all(free, are_free)
   todo.nu = (todo.nu or 0) + #ids
   return #ids < budget, #ids
 end
@@ -394,42 +394,82 @@ function Flow.end_flow(name)
   for _, id in ipairs(passed) do Flow.skip(id) end
 end
 
--- Whether a held job with nothing more to say stands in the way of nothing but time.
-local function is_simple(id, raw, e, o, group, ex, flow, share)
-  local name = flow and Job.names(flow)
+-- Whether a step, or a job that is linked, waits for no other.
+local function waits_for_none(id)
+  if Flow.is_free(id) then return true end
+  local link = Flow.link(id)
+  return link and link.unmet == 0 and link.role == Flow.STEP
+end
+
+-- Whether a held job with such opts and nothing more to say stands in the way of nothing but time.
+local function is_simple(raw, e, o, group, ex, flow, share)
   if not flow then return false end
-  if not Flow.is_free(id) then
-    local link = Flow.link(id)
-    if not link or link.unmet > 0 or link.role ~= Flow.STEP then return false end
-  end
+  local name = Job.names(flow)
   local row = name ~= '' and Flow.row(name)
   if row and not Flow.runs(row) or not row and at8(raw, %REC_DUE_AT%) < S.now then return false end
   return next_of(e) == nil and not group and not share and not o.li and o.mc == nil and not o.sc and not (ex and at8(ex) <= S.now)
 end
 
+local SHAPES = 8 -- that are made of the jobs of a call
+
+-- Keeps what the records of other steps of a flow look like that can be released as this one is.
+local function keep_shape(alike, raw, e, o, key, ex, group, q, at, flow, share)
+  if at ~= %REC_NEXT_QUEUE% or next_of(e) then return alike end
+  local opts = at + 2 + byte(raw, at) + byte(raw, at + 1 + byte(raw, at))
+  local shape = Job.shape(raw, %REC_FLAGS%, opts + 4, opts + 3 + unp('>I4', raw, opts), key, ex, group, share, flow)
+  local row = shape and shape.flow and Flow.row(shape.flow)
+  if not row then return alike end
+  shape.queue, shape.row = q, row
+  return Job.keep_shape(alike, shape, o, raw, %REC_FLAGS%)
+end
+
+-- The jobs of a queue that are released together into one place.
+local function place_of(places, lists, q, prio, later)
+  local name = q .. (later and '\0' or '\0' .. prio)
+  local list = places[name]
+  if not list then
+    list = {r = Row.of(q), prio = prio, later = later, n = 0, ids = {}, raws = {}, dues = {}, sizes = {}, examined = {}, held = {}, kind = %CHUNK_EXT%}
+    lists[#lists + 1], places[name] = list, list
+  end
+  return list
+end
+
 -- Lets jobs run that wait for nothing more: those that are alike together, with a few commands.
-function Flow.release_all(ids)
+-- `are_free` has the ids of those that are known to wait for no other.
+function Flow.release_all(ids, are_free)
   if #ids == 0 then return end
-  local raws, now8, lists, of, kv = Job.raws(ids), u8(S.now), {}, {}, {}
+  are_free = are_free or {}
+  local raws, now8, lists, places, kv, alike, shapes = Job.raws(ids), u8(S.now), {}, {}, {}, nil, 0
+  local list
   for i = 1, #ids do
     local id, raw = ids[i], raws[i]
     local is_held = raw and byte(raw) == %TAG_HELD%
-    local e, o, _, ex, group, q, _, from, flow, share
-    if is_held then e, o, _, ex, group, q, _, from, flow, share = Job.parts(raw) end
-    if is_held and is_simple(id, raw, e, o, group, ex, flow, share) then
+    local o, q, from, released = nil, nil, %REC_NEXT_QUEUE%, false
+    local shape = is_held and alike and alike.last
+    if shape and not Job.value_in(shape, raw, %REC_FLAGS%) then shape = Job.of_another_shape(alike, raw, %REC_FLAGS%, #raw) end
+    if shape then
+      o, q, released = shape.opts, shape.queue, Flow.runs(shape.row) and (are_free[id] or waits_for_none(id))
+    elseif is_held then
+      local e, key, ex, group, flow, share, _
+      e, o, key, ex, group, q, _, from, flow, share = Job.parts(raw)
+      released = is_simple(raw, e, o, group, ex, flow, share) and waits_for_none(id)
+      if released and shapes < SHAPES then alike, shapes = keep_shape(alike, raw, e, o, key, ex, group, q, from, flow, share), shapes + 1 end
+    end
+    if released then
       local due, prio = at8(raw, %REC_DUE_AT%), byte(raw, %REC_PRIORITY%)
-      local r = Row.of(q)
+      local r = list and list.r.name == q and list.r or Row.of(q)
       local later = due > S.now or r.head > 0 and r.head <= S.now -- or a pile is being moved: behind it
-      local place = q .. (later and '\0' or '\0' .. prio)
-      local list = of[place]
-      if not list then
-        list = {r = r, prio = prio, later = later, n = 0, ids = {}, raws = {}, dues = {}, sizes = {}, examined = {}, held = {}, kind = %CHUNK_EXT%}
-        lists[#lists + 1], of[place] = list, list
+      if not list or list.r ~= r or list.later ~= later or list.prio ~= prio then list = place_of(places, lists, q, prio, later) end
+      local n, stamp = list.n + 1, sub(raw, %REC_STAMP%)
+      local due8 = due > S.now and sub(raw, %REC_DUE%) or now8
+      local now_is
+      if from == %REC_NEXT_QUEUE% then
+        now_is = '\%TAG_WAITING%' .. stamp .. due8 .. sub(raw, %REC_HASH_AT%)
+      else
+        now_is = '\%TAG_WAITING%' .. stamp .. due8 .. sub(raw, %REC_TAIL%) .. '%REC_NO_EXT%' .. sub(raw, from)
       end
-      local n = list.n + 1
-      local now_is = '\%TAG_WAITING%' .. sub(raw, %REC_STAMP%) .. (due > S.now and sub(raw, %REC_DUE%) or now8) .. sub(raw, %REC_TAIL%) .. '%REC_NO_EXT%' .. sub(raw, from)
-      list.n, list.ids[n], list.raws[n], list.dues[n], list.sizes[n], list.examined[n] = n, id, now_is, max(due, S.now), #now_is, o.uh == 0
-      list.held[n] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
+      list.n, list.ids[n], list.held[n] = n, id, stamp .. sub(raw, %REC_IDX%) .. id
+      if later then list.raws[n], list.dues[n], list.examined[n] = now_is, max(due, S.now), o.uh == 0 else list.sizes[n] = #now_is end
       if o.uh == 0 then list.kind = 0 end
       kv[#kv + 1], kv[#kv + 2] = id, now_is
       changed(id, q, due > S.now and SCHEDULED or READY)

@@ -91,11 +91,33 @@ local function end_of_text(bytes, at)
   return head >= 160 and head < 192 and at + head - 160 or nil
 end
 
+local flow_front, flow_rest, flow_head, flow_from = nil, '', 0, 0 -- of the opts of a step that were taken apart last
+
+-- Keeps what the opts of the other steps of a flow begin with, up to the name of the flow.
+local function keep_flow(bytes, from, start, head, rest)
+  local till = end_of_text(bytes, start + 1)
+  flow_front, flow_rest, flow_head, flow_from = sub(bytes, from, till), rest, head, start - from
+end
+
+-- The place in a flow that opts have which differ from those before only in the name of the step;
+-- nothing if it is not known.
+local function next_step(bytes, from, last)
+  local till = from + #flow_front - 1
+  if sub(bytes, from, till) ~= flow_front then return nil end
+  local step = byte(bytes, till + 1) or 0
+  if step < 160 or step > 191 then return nil end
+  local ends = till + step - 159
+  if ends > last or sub(bytes, ends + 1, last) ~= flow_rest then return nil end
+  return sub(bytes, from + flow_from, ends)
+end
+
 -- Opts as most jobs have them, in bytes from a place on: an instant of expiry, a unique key, a
 -- group, the place in a flow and a share, if there are any, in this order, and then what many jobs
 -- have alike. Answers the head and the rest of a map without the five, and these; nothing if they
 -- begin otherwise.
 function Job.split_opts(bytes, from, last)
+  local step = flow_front and next_step(bytes, from, last)
+  if step then return flow_head, flow_rest, nil, nil, nil, step end
   local head, a, b, c, d = byte(bytes, from, from + 4)
   if not c or head < 128 or head > 143 or from + 3 > last then return nil end
   local at, key, ex, group = from + 1, nil, nil, nil
@@ -125,12 +147,12 @@ function Job.split_opts(bytes, from, last)
     group = sub(bytes, start, at - 1)
     a, b, c, d = byte(bytes, at, at + 3)
   end
-  local flow
+  local flow, of_flow
   if a == 162 and b == 102 and c == 108 then -- fl, a list of none or two texts
     local start, ends = at + 3, at + 3
     for _ = 1, (d or 0) - 144 do ends = ends and end_of_text(bytes, ends + 1) end
     if not ends or d ~= 144 and d ~= 146 then return nil end
-    at, head, flow = ends + 1, head - 1, sub(bytes, start, ends)
+    at, head, flow, of_flow = ends + 1, head - 1, sub(bytes, start, ends), d == 146 and start
     a, b, c = byte(bytes, at, at + 2)
   end
   local share
@@ -148,32 +170,48 @@ function Job.split_opts(bytes, from, last)
     share = sub(bytes, start, at - 1)
   end
   if at > last + 1 or head < 128 then return nil end
-  return head, sub(bytes, at, last), key, ex, group, flow, share
+  local rest = sub(bytes, at, last)
+  if of_flow and not key and not ex and not group and not share then keep_flow(bytes, from, of_flow, head, rest) end
+  return head, rest, key, ex, group, flow, share
 end
+
+local named_front, named_flow = '\0', '' -- of the names that were read last: most are of one flow
 
 -- The names of flow and step that opts have, a list or its bytes.
 function Job.names(flow)
   if type(flow) == 'table' then return flow[1] or '', flow[2] or '' end
   if #flow == 1 then return '', '' end
-  local first = end_of_text(flow, 2)
-  return sub(flow, byte(flow, 2) == 217 and 4 or 3, first), sub(flow, byte(flow, first + 1) == 217 and first + 3 or first + 2)
+  local first = #named_front
+  if sub(flow, 1, first) ~= named_front then
+    first = end_of_text(flow, 2)
+    named_front, named_flow = sub(flow, 1, first), sub(flow, byte(flow, 2) == 217 and 4 or 3, first)
+  end
+  return named_flow, sub(flow, byte(flow, first + 1) == 217 and first + 3 or first + 2)
 end
 
-local TAGS = {u = '\161u', g = '\161g', ex = '\162ex', sh = '\162sh'}
+local TAGS = {u = '\161u', g = '\161g', ex = '\162ex', sh = '\162sh', fl = '\162fl'}
 
--- What jobs look like that differ from one only in the value of its key, group, expiry or share, of
--- which it has one or none: their bytes from a place on up to that value (`front`) and behind it
--- (`rest`), its name and length, and the length of all. `opts` is where the map begins in the
--- bytes, `last` where it ends. Nothing if it is not known by its place.
-function Job.shape(bytes, from, opts, last, key, ex, group, share)
-  local name = key and 'u' or group and 'g' or ex and 'ex' or share and 'sh'
-  local value, start = key or group or ex or share or '', last + 1
+-- What jobs look like that differ from one only in the value of its key, group, expiry or share, or
+-- in the name of a step of the same flow (`flow`), of which it has one or none: their bytes from a
+-- place on up to that value (`front`) and behind it (`rest`), its name and length, and the length of
+-- all. `opts` is where the map begins in the bytes, `last` where it ends. Nothing if it is not known
+-- by its place.
+function Job.shape(bytes, from, opts, last, key, ex, group, share, flow)
+  local name = key and 'u' or group and 'g' or ex and 'ex' or share and 'sh' or flow and 'fl'
+  local value, start, of_flow = key or group or ex or share or '', last + 1, nil
   if name then
+    if (key and 1 or 0) + (group and 1 or 0) + (ex and 1 or 0) + (share and 1 or 0) + (flow and 1 or 0) > 1 then return nil end
     start = opts + 2 + #TAGS[name]
-    if (key and 1 or 0) + (group and 1 or 0) + (ex and 1 or 0) + (share and 1 or 0) > 1 or #value > 31 then return nil end
-    if sub(bytes, opts + 1, start - 2) ~= TAGS[name] or sub(bytes, start, start + #value - 1) ~= value then return nil end
+    if flow then
+      if type(flow) ~= 'string' then return nil end -- opts in another order
+      of_flow, value = Job.names(flow)
+      start = start + #flow - #value - 1
+      if value == '' or byte(bytes, start - 1) ~= 160 + #value then return nil end
+    end
+    if #value > 31 or sub(bytes, opts + 1, opts + #TAGS[name]) ~= TAGS[name] or sub(bytes, start, start + #value - 1) ~= value then return nil end
   end
-  return {front = sub(bytes, from, start - 1), rest = sub(bytes, start + #value, last), name = name, length = #value, start = start - from, all = last + 1 - from}
+  return {front = sub(bytes, from, start - 1), rest = sub(bytes, start + #value, last), name = name, length = #value, start = start - from,
+    all = last + 1 - from, flow = of_flow}
 end
 
 -- The value of the same in other bytes from a place on, if these look so.
@@ -207,9 +245,12 @@ end
 local rests, rest_count = {}, 0 -- those that were read last, by head and bytes
 for head = 128, 143 do rests[head] = {} end
 
+local last_opts, last_map = '', nil -- the last that had no value of their own: most of a call are the same
+
 -- Opts of a record from a place on: a map, which never changes; the unique key, the instant of
 -- expiry, the group, the place in a flow and the share, which may stand only here.
 local function read_opts(raw, from, last)
+  if last_map and last + 1 - from == #last_opts and sub(raw, from, last) == last_opts then return last_map end
   local head, rest, key, ex, group, flow, share = Job.split_opts(raw, from, last)
   local map = head and rests[head][rest]
   if head and not map then
@@ -220,7 +261,10 @@ local function read_opts(raw, from, last)
     end
     if #rest < 256 then rests[head][rest], rest_count = map, rest_count + 1 end
   end
-  if map and map.u == nil and map.ex == nil and map.g == nil and map.fl == nil and map.sh == nil then return map, key, ex, group, flow, share end
+  if map and map.u == nil and map.ex == nil and map.g == nil and map.fl == nil and map.sh == nil then
+    if not key and not ex and not group and not flow and not share then last_opts, last_map = sub(raw, from, last), map end
+    return map, key, ex, group, flow, share
+  end
   map = mp.unpack(sub(raw, from, last))
   return map, map.u, map.ex, map.g, map.fl, map.sh
 end

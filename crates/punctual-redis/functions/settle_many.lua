@@ -32,8 +32,8 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
       if shape then value = Job.value_in(shape, raw, %REC_FLAGS%) end
       if shape and not value then shape, value = Job.of_another_shape(alike, raw, %REC_FLAGS%, #raw) end
       if value then
-        at, o, from = 37, shape.opts, %REC_FLAGS% + shape.all
-        if shape.name == 'u' then key = value elseif shape.name == 'g' then group = value elseif shape.name == 'sh' then share = value elseif shape.name then ex = value end
+        at, o, from = %REC_NEXT_QUEUE%, shape.opts, %REC_FLAGS% + shape.all
+        if shape.name == 'u' then key = value elseif shape.flow then flow = value elseif shape.name == 'g' then group = value elseif shape.name == 'sh' then share = value elseif shape.name then ex = value end
       elseif tag == %TAG_WAITING% then
         local length = unp('>I4', raw, 32)
         at = 36 + length
@@ -58,8 +58,8 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
         if byte(raw, 31) % 2 == 1 then
           local length = unp('>I4', raw, from)
           o, key, ex, group, flow, share = Job.read_opts(raw, from + 4, from + 3 + length)
-          if at == 37 and e == NOTHING and not flow and shapes < SHAPES then
-            alike, shapes = Job.keep_shape(alike, Job.shape(raw, %REC_FLAGS%, from + 4, from + 3 + length, key, ex, group, share), o, raw, %REC_FLAGS%), shapes + 1
+          if at == %REC_NEXT_QUEUE% and e == NOTHING and shapes < SHAPES then
+            alike, shapes = Job.keep_shape(alike, Job.shape(raw, %REC_FLAGS%, from + 4, from + 3 + length, key, ex, group, share, flow), o, raw, %REC_FLAGS%), shapes + 1
           end
           from = from + 4 + length
         end

@@ -102,7 +102,7 @@ local function may_start(take, raw)
   if alike and (Job.value_in(alike.last, raw, %REC_FLAGS%) or Job.of_another_shape(alike, raw, %REC_FLAGS%, #raw)) then return true, Job.NOTHING end
   local starts, e, may_be_suspect = Claim.may_start(raw)
   if starts and not may_be_suspect and sub(raw, %REC_BODY%, %REC_EXT%) == '%REC_NO_EXT%' then
-    local ql = byte(raw, 37)
+    local ql = byte(raw, %REC_NEXT_QUEUE%)
     local from = 39 + ql + byte(raw, 38 + ql)
     local last = from + 3 + unp('>I4', raw, from)
     local _, _, key, ex, group, flow, share = Job.split_opts(raw, from + 4, last)

@@ -276,14 +276,20 @@ function Enqueue.each(batch)
   if batch.links then Flow.read_links(ids) end
   for i = 1, n do
     local id, o, field, late, sent = ids[i], examined[i], fields[i], batch.late or lates[i], batch.links and batch.links[i]
-    local flow, step
-    if sent then flow, step = Job.names(batch.flows[i]) end
-    local due8 = batch.due8 or batch.dues8[i]
-    if rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and (not o or Enqueue.goes_along(o) and not (o.li and Named.decides(o.li)) and not (o.w and Enqueue.was_cleared(id, o.w))) and not (ends[i] and at8(ends[i]) <= S.now)
-      and (not sent or Flow.is_new(id, flow, sent)) then
+    local flow = batch.flows and batch.flows[i]
+    local due8, is_held = batch.due8 or batch.dues8[i], false
+    local is_new = rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and (not o or Enqueue.goes_along(o) and not (o.li and Named.decides(o.li)) and not (o.w and Enqueue.was_cleared(id, o.w))) and not (ends[i] and at8(ends[i]) <= S.now)
+    if is_new and sent then
+      is_held = Flow.add_free(id, flow, batch.steps[i], due8, sent)
+      if is_held == nil then
+        is_new = Flow.is_new(id, flow, sent)
+        if is_new then is_held = Flow.add(id, flow, batch.steps[i], due8, sent) end
+      end
+    end
+    if is_new then
       local raw = kv[2 * i]
-      if sent and Flow.add(id, flow, step, due8, sent) then raw = '\%TAG_HELD%' .. sub(raw, 2) end
-      gather(all, rows[i], id, raw, batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i], groups[i], shares[i], batch.flows and batch.flows[i])
+      if is_held then raw = '\%TAG_HELD%' .. sub(raw, 2) end
+      gather(all, rows[i], id, raw, batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i], groups[i], shares[i], flow)
       out[i] = false
     else
       store_gathered(all)

@@ -9,6 +9,7 @@ pub(super) const RECORD: &[Number] = &[
     bytes("REC_DUE", 12, 19, "when it is due"),
     lua("REC_DUE_AT", 12, "where that begins"),
     bytes("REC_HASH", 20, 27, "hash of its content"),
+    lua("REC_HASH_AT", 20, "where that begins"),
     Number {
         rust: Some("range"),
         ..bytes("REC_CORE", 12, 27, "due and hash")
@@ -29,6 +30,11 @@ pub(super) const RECORD: &[Number] = &[
         "where the queue of a record without an ext begins",
     ),
     lua("REC_EXT", 36, "where an ext begins"),
+    lua(
+        "REC_NEXT_QUEUE",
+        37,
+        "where the queue of a record begins whose ext has no entries",
+    ),
     Number {
         value: Value::Text("\\0\\0\\0\\1\\128"),
         ..lua(

@@ -17,7 +17,7 @@ use crate::client::{Claimed, QUEUE, all_records, claim_as, connect, drain, here}
 use crate::hand::raw;
 use crate::packer::{
     ANY, base_of, bundle, call, claim_of, enqueue, every_option, front, good_calls, history, map,
-    one_job, packed_job, uniform,
+    one_job, packed_job, step, uniform,
 };
 
 /// Whatever was stored is run and settled, every look at it is answered, and nothing is left that
@@ -292,6 +292,23 @@ async fn a_priority_of_10_to_255_is_refused_in_every_form() {
             );
         }
     }
+    works(&engine, &here(), "nothing").await;
+}
+
+#[tokio::test]
+async fn each_step_of_a_call_has_its_name_checked() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    drain(&engine).await;
+    let base = base_of(&here());
+    for bad in [b"s ".as_slice(), b"\xff1", b"s\0"] {
+        let jobs = [step(1, b"s1"), step(2, b"s2"), step(3, bad)];
+        let said = call(&server, &base, "enqueue", &[enqueue(&jobs)]);
+        assert!(said.starts_with("-PUNCTUAL invalid_input step"), "{said}");
+    }
+    let jobs = [step(1, b"s1"), step(2, b"s2"), step(3, b"s3")];
+    let said = call(&server, &base, "enqueue", &[enqueue(&jobs)]);
+    assert!(!said.starts_with('-'), "{said}");
     works(&engine, &here(), "nothing").await;
 }
 

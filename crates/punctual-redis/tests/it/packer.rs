@@ -106,6 +106,12 @@ pub(crate) fn limits() -> Vec<u8> {
     map(&[("li", b"\x92\xa3api\xa6smtp:a"), ("co", &[3])])
 }
 
+/// A job that is a step of a flow, without a link.
+pub(crate) fn step(id: u128, name: &[u8]) -> Vec<u8> {
+    let place = [b"\x92\xa5night", &[0xa0 + name.len() as u8], name].concat();
+    packed_job(id, &front(3, "mail", &map(&[("fl", &place)])), b"{}")
+}
+
 /// A history of which every field is there.
 pub(crate) fn history() -> Vec<u8> {
     let instant = [0xa8, 0, 5, 0x7f, 0, 0, 0, 0, 0];
@@ -221,6 +227,10 @@ pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("enqueue", vec![one(&every_option(), 3)]),
         ("enqueue", vec![one(&history(), 3)]),
         ("enqueue", vec![one(&limits(), 3)]),
+        (
+            "enqueue",
+            vec![enqueue(&[step(1, b"s1"), step(2, b"s2"), step(3, b"s3")])],
+        ),
         ("enqueue", vec![uniform(2, &[])]),
         ("enqueue", vec![uniform(2, &map(&[("ma", &[3])]))]),
         ("enqueue", bundle().to_vec()),
