@@ -193,9 +193,9 @@ local TAGS = {u = '\161u', g = '\161g', ex = '\162ex', sh = '\162sh', fl = '\162
 
 -- What jobs look like that differ from one only in the value of its key, group, expiry or share, or
 -- in the name of a step of the same flow (`flow`), of which it has one or none: their bytes from a
--- place on up to that value (`front`) and behind it (`rest`), its name and length, and the length of
--- all. `opts` is where the map begins in the bytes, `last` where it ends. Nothing if it is not known
--- by its place.
+-- place on up to that value (`front`) and behind it (`rest`), its name and length, and the length
+-- of all. `opts` is where the map begins in the bytes, `last` where it ends. Nothing if it is not
+-- known by its place.
 function Job.shape(bytes, from, opts, last, key, ex, group, share, flow)
   local name = key and 'u' or group and 'g' or ex and 'ex' or share and 'sh' or flow and 'fl'
   local value, start, of_flow = key or group or ex or share or '', last + 1, nil

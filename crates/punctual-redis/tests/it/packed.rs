@@ -304,7 +304,7 @@ async fn each_step_of_a_call_has_its_name_checked() {
     for bad in [b"s ".as_slice(), b"\xff1", b"s\0"] {
         let jobs = [step(1, b"s1"), step(2, b"s2"), step(3, bad)];
         let said = call(&server, &base, "enqueue", &[enqueue(&jobs)]);
-        assert!(said.starts_with("-PUNCTUAL invalid_input step"), "{said}");
+        assert!(said.starts_with("-PUNCTUAL invalid_name step"), "{said}");
     }
     let jobs = [step(1, b"s1"), step(2, b"s2"), step(3, b"s3")];
     let said = call(&server, &base, "enqueue", &[enqueue(&jobs)]);
