@@ -58,9 +58,14 @@ local function extend_one(extend, blob)
       Lease.spoil(p)
     end
   end
+  local is_lost = {}
   for i = 1, extend.jobs do
     local id = sub(blob, extend.at + 16 * i - 16, extend.at + 16 * i - 1)
-    if not Lease.place(p, id, i) then lost[#lost + 1] = id end
+    if not Lease.place(p, id, i) then lost[#lost + 1], is_lost[id] = id, true end
+  end
+  for _, note_ in ipairs(extend.notes) do
+    local id = note_[1]
+    if note_[4] and not is_lost[id] and not Lease.place(p, id) then lost[#lost + 1], is_lost[id] = id, true end
   end
   for _, id in ipairs(p.map and p.map.c or {}) do asked[#asked + 1] = Lease.place(p, id) or nil end
   table.sort(asked)

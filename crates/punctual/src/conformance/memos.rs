@@ -104,6 +104,13 @@ pub(super) async fn an_old_token_keeps_nothing(case: Case) {
         verdict => panic!("{verdict:?}"),
     }
     assert_eq!(case.get(other.id()).await.memos, []);
+    // Nor does the answer say that its memo is kept where the call names no jobs.
+    let mut of_other = keeps(&new, "pack", "x");
+    (of_other.memos[0].0, of_other.jobs) = (other.id(), Vec::new());
+    match case.extend_as(of_other).await {
+        ExtendVerdict::Extended { lost, .. } => assert_eq!(lost, [other.id()]),
+        verdict => panic!("{verdict:?}"),
+    }
 }
 
 /// 64 memos, 8 KiB each, 64 KiB together: a call that goes over a bound keeps none of its memos.

@@ -64,6 +64,7 @@ impl Machine {
                 self.save(&job);
             }
         }
+        let with_memos: Vec<JobId> = memos.iter().map(|(id, ..)| *id).collect();
         self.keep_memos(namespace, fence, memos)?;
         let now = self.now;
         for (id, lines) in extend.log {
@@ -76,6 +77,11 @@ impl Machine {
         let mut lost = Vec::new();
         for id in extend.jobs {
             if self.leased(lease.namespace, id, fence)?.is_none() {
+                lost.push(id);
+            }
+        }
+        for id in with_memos {
+            if !lost.contains(&id) && self.leased(lease.namespace, id, fence)?.is_none() {
                 lost.push(id);
             }
         }
