@@ -259,6 +259,13 @@ pub const TEXTS: &[Text] = &[
     of(
         &["flow", "after"],
         "invalid_input",
+        "TEXT_AFTER_CALLBACK",
+        "a step waits for a callback of its flow, which waits for the step; let it wait for steps",
+        "a step names a callback of its own flow",
+    ),
+    of(
+        &["flow", "after"],
+        "invalid_input",
         "TEXT_CALLBACK_AFTER",
         "a callback waits for its flow and for no other job",
         "a callback names jobs to wait for",

@@ -79,6 +79,9 @@ local function wait_more(row, map)
     if not Flow.edge(id, map.to) then new[#new + 1] = sub(map.ed, 17 * i - 16, 17 * i) end
     if Flow.parent(id) == false then refuse('not_found', 'a job to wait for is not known; send it first (job: ' .. sub(Text.id(id), 2, -2) .. ')') end
     local from = Flow.link(id)
+    if from and from.flow == row.name and from.role ~= STEP then
+      refuse('invalid_input', 'a step waits for a callback of its flow, which waits for the step; let it wait for steps (job: ' .. sub(Text.id(id), 2, -2) .. ')')
+    end
     if from and from.flow == row.name and from.number >= link.number then
       refuse('invalid_input', 'a step can wait for steps that came before it only, so that no two wait for each other (job: ' .. sub(Text.id(id), 2, -2) .. ')')
     end

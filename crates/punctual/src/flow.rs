@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::bounds::{
-    TEXT_AFTER_COUNT, TEXT_AFTER_ITSELF, TEXT_AFTER_TWICE, TEXT_CALLBACK_AFTER, TEXT_STEP_ID,
-    TEXT_STEP_PAST,
+    TEXT_AFTER_CALLBACK, TEXT_AFTER_COUNT, TEXT_AFTER_ITSELF, TEXT_AFTER_TWICE,
+    TEXT_CALLBACK_AFTER, TEXT_STEP_ID, TEXT_STEP_PAST,
 };
 use crate::job::{JobId, JobState, NewJob, check_name};
 use crate::time::{Timestamp, hours};
@@ -484,6 +484,7 @@ impl NewJob {
             if place.role != Role::Step && !self.after.is_empty() {
                 return Err(Error::new(ErrorKind::InvalidInput, TEXT_CALLBACK_AFTER));
             }
+            check_no_callback(&place.flow, &self.after)?;
         }
         check_after(self.id, &self.after)?;
         let has_past = self.flow.as_ref().map(|place| place.past.is_some());
@@ -491,6 +492,22 @@ impl NewJob {
             return Err(Error::new(ErrorKind::InvalidInput, TEXT_STEP_PAST).with("id", self.id));
         }
         Ok(())
+    }
+}
+
+/// Checks that a step waits for no callback of its flow, which waits for the step.
+pub(crate) fn check_no_callback(flow: &str, after: &[After]) -> Result<()> {
+    let of_flow = |one: &&After| {
+        let callbacks = Role::ALL.iter().filter(|role| **role != Role::Step);
+        let mut ids = callbacks.map(|role| step_id(flow, role.name(), *role));
+        ids.any(|id| id == one.job)
+    };
+    match after.iter().find(of_flow) {
+        Some(one) => {
+            let error = Error::new(ErrorKind::InvalidInput, TEXT_AFTER_CALLBACK);
+            Err(error.with("job", one.job))
+        }
+        None => Ok(()),
     }
 }
 

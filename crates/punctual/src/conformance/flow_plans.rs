@@ -267,4 +267,21 @@ pub(super) async fn a_cycle_is_refused(case: Case) {
         .await
         .expect_err("it would be one");
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    // A callback waits for all steps, so no step of its flow waits for it.
+    let on_done = callback_id(Role::OnDone);
+    case.enqueue_all(vec![callback(Role::OnDone)]).await;
+    let error = case
+        .enqueue_error(step("c", &[]).after(on_done, DONE))
+        .await;
+    assert_names(&error, ErrorKind::InvalidInput, 0);
+    let after = vec![After::completed(on_done)];
+    let wait = FlowAct::Wait {
+        step: id("b"),
+        after,
+    };
+    let error = case
+        .try_flow(FLOW, wait)
+        .await
+        .expect_err("it would wait for itself");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }

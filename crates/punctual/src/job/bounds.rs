@@ -158,6 +158,9 @@ pub(crate) const TEXT_AFTER_ITSELF: &str = "job waits for itself: a cycle never 
 pub(crate) const TEXT_AFTER_TWICE: &str = "job waits for another one twice; name each once";
 /// The id of a step does not come from its names.
 pub(crate) const TEXT_STEP_ID: &str = "id is not that of the step; leave it out";
+/// A step names a callback of its own flow.
+pub(crate) const TEXT_AFTER_CALLBACK: &str =
+    "a step waits for a callback of its flow, which waits for the step; let it wait for steps";
 /// A callback names jobs to wait for.
 pub(crate) const TEXT_CALLBACK_AFTER: &str = "a callback waits for its flow and for no other job";
 /// An import has half of a step.

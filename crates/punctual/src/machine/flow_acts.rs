@@ -7,7 +7,7 @@ use super::flows::job_key;
 use super::rows::*;
 use crate::engine::{Controlled, FlowAct, Namespace};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{After, OnFailure, Role};
+use crate::flow::{After, OnFailure, Role, check_no_callback};
 use crate::job::{CancelReason, JobId, JobState};
 
 /// Steps that one retry reads, and of those the steps that it runs again.
@@ -129,6 +129,7 @@ impl Machine {
             let message = "flow has no such step";
             return Err(Error::new(ErrorKind::NotFound, message).with("step", step));
         };
+        check_no_callback(&key.name, after)?;
         let mut new = Vec::new();
         for one in after {
             let edge = EdgeKey {
