@@ -62,6 +62,17 @@ fn a_flow_is_sent_shown_and_cancelled() {
 }
 
 #[test]
+fn a_part_of_a_plan_is_sent_and_does_not_run() {
+    let punctual = Punctual::new();
+    let part = r#"{"name": "x", "steps": [{"name": "a", "job": {"queue": "q"}}], "seal": false}"#;
+    let file = punctual.write("part.json", part);
+    let file = file.to_str().expect("a path");
+    let sent = punctual.run(&["flows", "send", file]).exits(0);
+    assert!(sent.stdout.contains("is open"), "{sent:?}");
+    assert_eq!(punctual.one(&["flows", "show", "x"])["state"], "open");
+}
+
+#[test]
 fn what_is_wrong_with_a_flow_is_said() {
     let punctual = Punctual::with_data();
     let file = punctual.write("wrong.json", r#"{"name": "x", "steps": [{"name": "a"}]}"#);

@@ -181,18 +181,24 @@ impl FlowLine {
     }
 }
 
-/// The plan of a flow that is written as `POST /v1/flows` takes it.
+/// The plan of a flow that is written as `POST /v1/flows` takes it, and whether it is all of it: a
+/// part of a plan waits for its seal.
 ///
 /// # Errors
 /// What is wrong, in words for the person who wrote it.
-pub fn plan_of(text: &str) -> std::result::Result<Plan, LineError> {
+pub fn plan_of(text: &str) -> std::result::Result<(Plan, bool), LineError> {
     let line: FlowLine = decode::read(text.as_bytes()).map_err(DecodeError::into_line)?;
+    let is_whole = line.seal.unwrap_or(true);
     let at = |index: Option<usize>| index.map_or(String::new(), |at| format!("step {}: ", at + 1));
     let make = |index, line: JobJson| {
         let job = line.into_new_job(&NewJob::new("", ""));
         job.map_err(|why| format!("{}the job {why}", at(index)))
     };
-    line.plan(&make, &|index, why| format!("{}{why}", at(index)))
+    let mut plan = line.plan(&make, &|index, why| format!("{}{why}", at(index)))?;
+    if !is_whole {
+        plan.part();
+    }
+    Ok((plan, is_whole))
 }
 
 /// What a step is to be named and to run, in a flow that runs already.

@@ -35,12 +35,16 @@ pub(crate) struct Args {
 impl Args {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
         let text = read(&self.file)?;
-        let plan = plan_of(&text).map_err(|why| {
+        let (plan, is_whole) = plan_of(&text).map_err(|why| {
             let message = format!("{}: {why}", self.file.display());
             Failure::new(Exit::Usage, "invalid_input", message)
                 .hint("`punctual flows send --help` shows a file")
         })?;
-        let sent = queue(session).send_flow(plan).await?;
+        let queue = queue(session);
+        let sent = match is_whole {
+            true => queue.send_flow(plan).await?,
+            false => queue.send_part(plan).await?,
+        };
         if session.out.is_json() {
             let step = |(name, id): &(String, punctual::JobId)| object!({ "name": name, "id": id.to_string() });
             let steps: Vec<Object> = sent.steps.iter().map(step).collect();
@@ -50,7 +54,11 @@ impl Args {
         }
         let steps = counted(sent.steps.len() as u64, "step");
         session.out.line(match sent.is_new {
-            true => format!("{} runs, with {steps}", sent.name),
+            true if is_whole => format!("{} runs, with {steps}", sent.name),
+            true => format!(
+                "{} got {steps} and is open: POST /v1/flows/{}/seal lets it run, within an hour",
+                sent.name, sent.name
+            ),
             false => format!("{} was sent before: nothing has changed", sent.name),
         })?;
         session.announce_durability(session.durability().await?);
