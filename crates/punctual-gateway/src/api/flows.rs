@@ -367,7 +367,7 @@ fn status_of(answer: Controlled) -> Answer<FlowAnswer> {
 }
 
 fn problem_of(error: punctual::Error) -> Problem {
-    let is_step = error.context().any(|(name, _)| name == "step");
+    let is_step = error.message().contains("step");
     match error.kind() {
         ErrorKind::NotFound if !is_step => missing(),
         _ => error.into(),

@@ -172,6 +172,7 @@ async fn a_wrong_flow_is_refused_with_its_remedy() {
             "both a step and a job, or neither",
         ),
         (json!([step("a b", json!([]))]), 422, "name"),
+        (json!([]), 422, "no steps and no callbacks"),
         (
             json!([{"name": "a", "job": {"queue": "orders", "id": JobId::new()}}]),
             422,
@@ -201,6 +202,13 @@ async fn a_wrong_flow_is_refused_with_its_remedy() {
         let reply = under.send(method, path, "").await;
         assert_eq!((reply.status, &*reply.code()), (404, "not_found"), "{path}");
     }
+    let more = json!({"steps": [step("more", json!([]))]}).to_string();
+    let reply = under.send("POST", "/v1/flows/none/steps", more).await;
+    assert_eq!((reply.status, &*reply.code()), (404, "not_found"));
+    let from = json!({"from": "none"}).to_string();
+    let path = format!("/v1/flows/{}/retry", other["name"].as_str().expect("a name"));
+    let reply = under.send("POST", &path, from).await;
+    assert!(reply.body.contains("no such step"), "{reply:?}");
 }
 
 #[tokio::test]

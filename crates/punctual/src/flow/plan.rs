@@ -169,6 +169,10 @@ impl Plan {
     /// there, or steps that wait for each other; and `invalid_name`.
     pub fn parts(self, limits: &Limits) -> Result<Parts> {
         check_name("flow", &self.name)?;
+        if self.steps.is_empty() && self.callbacks.is_empty() {
+            let message = "flow has no steps and no callbacks; give it one";
+            return Err(Error::new(ErrorKind::InvalidInput, message).with("flow", &self.name));
+        }
         let order = self.order()?;
         let mut parts = Parts {
             calls: Vec::new(),

@@ -462,11 +462,25 @@ impl Flows {
         }
     }
 
-    /// Adds a step to a flow that runs.
+    /// Adds steps to a flow that runs.
+    ///
+    /// # Errors
+    /// As [`Queue::send_part`]; `not_found` if there is no such flow, `conflict` if it takes no more
+    /// steps.
     pub async fn grow(&self, plan: Plan) -> Result<SentFlow> {
+        let name = plan.name().to_owned();
         let mut plan = plan;
         plan.grows();
-        self.0.send_part(plan).await
+        let sent = self.0.send_part(plan).await;
+        match sent {
+            Err(error)
+                if error.kind() == ErrorKind::Conflict && self.get(&name).await?.is_none() =>
+            {
+                let message = "there is no such flow; `flows list` shows all";
+                Err(Error::new(ErrorKind::NotFound, message).with("flow", name))
+            }
+            sent => sent,
+        }
     }
 
     /// Counts its steps anew by their jobs.

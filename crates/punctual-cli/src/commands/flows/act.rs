@@ -66,7 +66,7 @@ pub(super) async fn recount(session: &Session, name: &str) -> Result<()> {
 }
 
 fn with_flow(error: punctual::Error, name: &str) -> Failure {
-    let is_step = error.context().any(|(what, _)| what == "step");
+    let is_step = error.message().contains("step");
     match error.kind() {
         ErrorKind::NotFound if !is_step => missing(name),
         _ => error.into(),

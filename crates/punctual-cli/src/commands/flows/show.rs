@@ -70,6 +70,7 @@ pub(super) async fn one(session: &Session, name: &str) -> Result<()> {
     for callback in &status.callbacks {
         let fired = match callback.fired {
             true => "runs or ran",
+            false if status.settled_at.is_some() => "does not run",
             false => "waits",
         };
         card.push((callback.role.name(), format!("{}\n{fired}", callback.id)));
