@@ -25,6 +25,7 @@
 //! - What each source may lose or repeat: `docs/relay.md`.
 
 mod health;
+mod injected;
 pub mod lines;
 mod message;
 pub mod migrate;

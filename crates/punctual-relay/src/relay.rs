@@ -13,6 +13,7 @@ use punctual::time::{Stopwatch, hours, minutes, pause, seconds};
 use punctual::{Error, ErrorKind, JobId, Limits, Namespace, NewJob, Queue, Result};
 
 use crate::health::{RelayHealth, RelayState};
+use crate::injected::is_injected;
 use crate::message::Message;
 use crate::refused::{dead_job, queue_of};
 use crate::source::{Open, Refused};
@@ -176,10 +177,16 @@ impl Relay {
             let taken = Stopwatch::start();
             self.health
                 .turn(|numbers| numbers.received += batch.len() as u64);
+            let is_unstored = is_injected("AcceptedBeforeStored");
+            if is_unstored {
+                source.accept(&[]).await?;
+            }
             let refused = self
                 .store(batch, source.keeps_refused(), &limits, taken)
                 .await?;
-            source.accept(&refused).await?;
+            if !is_unstored {
+                source.accept(&refused).await?;
+            }
             self.health
                 .turn(|numbers| numbers.refused += refused.len() as u64);
         }
@@ -220,7 +227,7 @@ impl Relay {
                 pause(backoff.pause()).await;
             }
         }
-        if !source_keeps {
+        if !source_keeps && !is_injected("RefusedDropped") {
             self.quarantine(&left, limits, taken).await?;
         }
         Ok(left

@@ -4,6 +4,8 @@ use std::fmt;
 
 use punctual::time::Timestamp;
 
+use crate::injected::is_injected;
+
 /// The unit of scores that are instants since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
@@ -67,7 +69,10 @@ impl Unit {
     /// assert!(Unit::Millis.instant(1_795_454_266.5).is_none());
     /// ```
     pub fn instant(self, score: f64) -> Option<Timestamp> {
-        let micros = score * (1e6 / self.per_second());
+        let mut micros = score * (1e6 / self.per_second());
+        if is_injected("DueCutToSeconds") {
+            micros -= micros % 1e6;
+        }
         (FIRST..LAST)
             .contains(&(score / self.per_second()))
             .then(|| Timestamp::from_micros(micros.round() as u64))
