@@ -10,7 +10,8 @@ use punctual::time::{minutes, seconds};
 
 use crate::cell::CellKind;
 use crate::foreign::Foreign;
-use crate::plan::{Fault, Track, is_among, plan};
+use crate::plan::{Fault, Track, is_among, plan, plan_of_relays};
+use crate::relays;
 use crate::report;
 use crate::roles::{Failed, Role};
 use crate::run::{self, Keep, Round, Wanted};
@@ -79,6 +80,11 @@ pub(crate) struct PlanArgs {
     /// Tracks of faults, if not all that the cell has
     #[arg(long, value_enum, value_delimiter = ',')]
     tracks: Vec<Track>,
+
+    /// Jobs that come in by relays besides, which are killed, too, in cells that other processes
+    /// reach and that lose nothing; the run names the cells without
+    #[arg(long)]
+    relay: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -226,7 +232,12 @@ impl PlanArgs {
                 foreign.as_ref().is_none_or(|it| it.is_hit_in(fault.track))
                     && is_among(&self.tracks, fault.track)
             };
-            let plan = plan(self.seed, cell, 0, span).into_iter();
+            let mut plan = plan(self.seed, cell, 0, span);
+            if self.relay && cell.has_relays() {
+                plan.extend(plan_of_relays(self.seed, 0, span));
+                plan.sort_by_key(|fault| (fault.at, fault.track));
+            }
+            let plan = plan.into_iter();
             for fault in plan.filter(is_hit).take(self.faults) {
                 println!("  {:<4} {fault}", fault.kind.id_in(cell));
             }
@@ -244,6 +255,11 @@ impl RunArgs {
                 self.limits,
                 "--limits",
                 without(cells, CellKind::has_limits),
+            ),
+            (
+                self.plan.relay,
+                "--relay",
+                without(cells, CellKind::has_relays),
             ),
         ];
         for (_, option, without) in asked.iter().filter(|(is_asked, ..)| *is_asked) {
@@ -265,6 +281,15 @@ impl RunArgs {
                 "totals are of cells; leave --totals out, or name cells with --engine".into(),
             );
         }
+        if self.totals.is_some() && self.plan.relay {
+            return Err("totals have no faults of relays; leave --totals or --relay out".into());
+        }
+        if self.plan.relay {
+            relays::program()?;
+            if !relays::has_outbox()? {
+                println!("Without the outbox: punctual-relay is not beside this program");
+            }
+        }
         let cells = self.plan.cells()?;
         self.name_cells_without(&cells)?;
         if let Some(path) = &self.totals {
@@ -284,6 +309,7 @@ impl RunArgs {
             },
             flows: self.flows,
             limits: self.limits,
+            relay: self.plan.relay,
             batch: self.batch,
             rate: self.rate,
             ahead: self.ahead,

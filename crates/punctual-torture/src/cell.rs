@@ -19,6 +19,7 @@ use tokio::task::block_in_place;
 use crate::address;
 use crate::foreign::Foreign;
 use crate::plan::Track;
+use crate::relays::Relays;
 pub(crate) use kind::CellKind;
 
 /// Servers of a run, which go on from round to round.
@@ -44,6 +45,8 @@ pub(crate) struct Cell {
     pub(crate) spy: Option<Arc<SyncSpy>>,
     /// What sets the clock of producers and workers.
     pub(crate) clients: Option<Arc<SyncSpy>>,
+    /// What its relays take from, if it has any.
+    pub(crate) relays: Option<Relays>,
     /// Bytes of all keys of its server after the first round.
     base: OnceLock<u64>,
     tombstones: std::sync::Mutex<Tombstones>,
@@ -95,6 +98,7 @@ impl Cell {
         kind: CellKind,
         folder: &Path,
         foreign: Option<Foreign>,
+        has_relays: bool,
     ) -> io::Result<Self> {
         if let Some(foreign) = &foreign {
             // In a box: it is as large as all that it awaits.
@@ -164,6 +168,7 @@ impl Cell {
             Some(port) => Some(Arc::new(TestProxy::to(port).await)),
             None => None,
         };
+        let relays = block_in_place(|| has_relays.then(Relays::start).transpose())?;
         let servers = Arc::new(Mutex::new(servers));
         let clients = match kind.has_clocks() {
             true => {
@@ -176,6 +181,7 @@ impl Cell {
         Ok(Self {
             base: OnceLock::new(),
             tombstones: Default::default(),
+            relays,
             clients,
             kind,
             servers,

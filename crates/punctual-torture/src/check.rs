@@ -23,6 +23,7 @@ mod limits;
 mod losses;
 mod missing;
 mod overdue;
+mod relayed;
 mod spans;
 mod starts;
 mod timeline;
@@ -39,6 +40,7 @@ use crate::setting::Setting;
 use crate::snapshot::Snapshot;
 pub(crate) use job_timelines::{Case, FaultSpan};
 pub(crate) use lateness::{Lateness, Spread};
+pub(crate) use relayed::RelayTally;
 pub(crate) use timeline::Timeline;
 #[cfg(test)]
 pub(crate) use timeline::{Second, Span};
@@ -178,6 +180,9 @@ pub(crate) struct Tally {
     /// Jobs that are lost, by the number of the next fault that may take any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) lost_by: BTreeMap<String, u64>,
+    /// Messages that came in by relays.
+    #[serde(default, skip_serializing_if = "RelayTally::is_empty")]
+    pub(crate) relayed: RelayTally,
 }
 
 impl Tally {
@@ -200,6 +205,7 @@ impl Tally {
         self.starts += other.starts;
         self.quiet_periods.merge(&other.quiet_periods);
         self.held = (self.held.0 + other.held.0, self.held.1 + other.held.1);
+        self.relayed.add(&other.relayed);
         for (id, count) in &other.faults {
             *self.faults.entry(id.clone()).or_insert(0) += count;
         }
@@ -245,6 +251,11 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
     }
     if setting.limits {
         findings.verdicts.extend(limits::judge(&case));
+    }
+    if setting.relayed.is_some() {
+        let (verdicts, tally) = relayed::judge(&case);
+        findings.verdicts.extend(verdicts);
+        findings.tally.relayed = tally;
     }
     let mut done = something_was_done(&findings.tally);
     heal::were_judged(setting.quiet_periods, &case, &findings.tally, &mut done);

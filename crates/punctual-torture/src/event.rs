@@ -5,6 +5,7 @@ use punctual::{JobId, JobState, UniquePolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::flows::{FlowPlan, Place};
+use crate::relayed::System;
 use crate::scripted_outcome::ScriptedOutcome;
 
 /// One line of a history.
@@ -130,6 +131,28 @@ pub(crate) enum Event {
     },
     /// Its handler has ended, and nothing of it is settled yet.
     LimitFinish { id: JobId, attempt: u32, wall: u64 },
+    /// A message is sent to a system that relays take from; `due` if it is not due at once.
+    MessageSend {
+        name: String,
+        system: System,
+        is_bad: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<u64>,
+    },
+    /// That system has it.
+    MessageOk { name: String },
+    /// It was rolled back.
+    MessageNone { name: String },
+    /// The job of a message begins to run.
+    MessageStart {
+        id: JobId,
+        attempt: u32,
+        name: String,
+        due: u64,
+        enqueued: u64,
+        started: u64,
+        wall: u64,
+    },
     /// An answer does not fit its call: it has too few parts, or those of others.
     Misfit { what: String },
     /// A call was given up by its caller before its answer.

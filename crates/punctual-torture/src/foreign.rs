@@ -72,6 +72,7 @@ impl Foreign {
             Track::Servers => self.is_directory(),
             Track::Network => self.is_directory() || self.port().is_some(),
             Track::RogueClients => self.is_directory() || self.has_door(),
+            Track::Relays | Track::Sources => false,
         }
     }
 

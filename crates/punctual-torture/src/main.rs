@@ -26,6 +26,8 @@ mod nemesis;
 mod plan;
 mod process;
 mod recorder;
+mod relayed;
+mod relays;
 mod report;
 mod roles;
 mod run;

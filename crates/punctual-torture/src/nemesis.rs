@@ -3,6 +3,7 @@
 mod clocks;
 mod disk;
 mod failovers;
+mod relays;
 mod rogue_clients;
 
 use std::sync::Arc;
@@ -39,6 +40,9 @@ pub(crate) struct Targets {
     /// The port of a gateway that rogue clients can come to.
     pub(crate) gateway: Option<u16>,
     pub(crate) failovers: Arc<Failovers>,
+    pub(crate) relays: Arc<Vec<Kept>>,
+    /// The server that relays take from.
+    pub(crate) source: Option<Arc<Mutex<TestServer>>>,
 }
 
 /// How long what a fault hit may take until it runs again, on a machine that has other work too.
@@ -72,6 +76,8 @@ pub(crate) async fn carry_out(
         Track::Servers,
         Track::Network,
         Track::RogueClients,
+        Track::Relays,
+        Track::Sources,
     ];
     for (number, end) in ends.iter().enumerate() {
         let (now, later) = left.split_at(left.partition_point(|fault| millis(fault.at) < *end));
@@ -162,6 +168,9 @@ impl Carrying<'_> {
 impl Targets {
     /// The processes that a fault hits, where it hits some and not what all share.
     fn on(&self, fault: &Fault) -> Vec<String> {
+        if matches!(fault.track, Track::Relays | Track::Sources) {
+            return self.relays_hit(fault);
+        }
         let workers = match fault.kind {
             Kind::KillWorker | Kind::StopWorker | Kind::TerminateWorker => vec![self.worker(fault)],
             Kind::StopWorkers => self.workers.iter().collect(),
@@ -180,6 +189,8 @@ impl Targets {
         match fault.track {
             Track::Workers => self.hit_worker(fault).await,
             Track::Servers => self.hit_server(fault).await,
+            Track::Relays => self.hit_relay(fault).await,
+            Track::Sources => self.hit_source(fault).await,
             Track::Network => match &self.proxy {
                 Some(proxy) => hit_network(proxy, fault).await,
                 None => false,

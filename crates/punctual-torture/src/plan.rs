@@ -1,6 +1,9 @@
 //! What is done to a cell, when, for how long: a function of the seed alone.
 
+mod relays;
+
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -9,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::CellKind;
 use crate::setting::LEASE_DURATION;
+pub(crate) use relays::plan_of_relays;
 
 /// A kind of fault. Its id is the one of the list in `docs/reliability.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,6 +54,10 @@ pub(crate) enum Kind {
     OtherDatabase,
     Drip,
     TakeNothing,
+    KillRelay,
+    StopRelay,
+    TerminateRelay,
+    KillSource,
 }
 
 /// Faults of a track come one after the other; tracks go on at the same time.
@@ -62,6 +70,8 @@ pub(crate) enum Track {
     Servers,
     Network,
     RogueClients,
+    Relays,
+    Sources,
 }
 
 /// One fault.
@@ -127,47 +137,78 @@ pub(crate) fn plan(seed: u64, cell: CellKind, round: u64, spans: u64) -> Vec<Fau
         50..400
     };
     for (track, kinds) in tracks(cell) {
-        let mut at = match cell {
+        let from = match cell {
             // Data that no process knows cannot be missed.
             CellKind::RedisEmptied => random.u64(4_000..8_000),
             // Nor data of which nothing was synced.
             CellKind::RedisEverysecPower => random.u64(2_500..3_500),
             _ => random.u64(200..700),
         };
-        while at < spans && plan.len() < 100_000 {
-            let kind = pick(kinds, &mut random);
-            let holds = kind.holds(&mut random);
+        let besides = |kind| match kind {
+            // Sentinels, too, take their time.
+            Kind::FailOver | Kind::OutrunReplicas | Kind::LeaveMaster => 6_000,
+            Kind::Drip | Kind::TakeNothing => 3_000,
+            // What is gone is not lost again.
+            Kind::Empty | Kind::EmptyDisk | Kind::OtherDatabase => spans,
+            // Else each cut takes all there is: some seconds' jobs are to be there that were
+            // synced.
+            Kind::CutPower if cell == CellKind::RedisEverysecPower => 4_000,
+            _ if cell.may_lose() => 1_500,
+            _ => 0,
+        };
+        let filling = Filling {
+            track,
+            kinds,
+            gap: gap.clone(),
+            quiet_periods: &quiet_periods,
+            spans,
+        };
+        filling.fill(from, besides, &mut random, &mut plan);
+    }
+    plan.sort_by_key(|fault| (fault.at, fault.track));
+    plan
+}
+
+/// How a track is filled with faults.
+struct Filling<'a> {
+    track: Track,
+    kinds: Faults,
+    /// Milliseconds between two faults.
+    gap: Range<u64>,
+    quiet_periods: &'a [u64],
+    spans: u64,
+}
+
+impl Filling<'_> {
+    /// Adds faults from a millisecond on; after some a track pauses for longer.
+    fn fill(
+        self,
+        from: u64,
+        besides: impl Fn(Kind) -> u64,
+        random: &mut Rng,
+        plan: &mut Vec<Fault>,
+    ) {
+        let mut at = from;
+        while at < self.spans && plan.len() < 100_000 {
+            let kind = pick(self.kinds, random);
+            let holds = kind.holds(random);
             let is_in = |rest: &&u64| at < **rest + REST_MILLIS && at + holds > **rest;
-            if let Some(rest) = quiet_periods.iter().find(is_in) {
-                at = rest + REST_MILLIS + random.u64(gap.clone());
-                if at >= spans {
+            if let Some(rest) = self.quiet_periods.iter().find(is_in) {
+                at = rest + REST_MILLIS + random.u64(self.gap.clone());
+                if at >= self.spans {
                     break;
                 }
             }
             plan.push(Fault {
                 at,
-                track,
+                track: self.track,
                 kind,
                 holds,
                 pick: random.u64(0..1_000_000),
             });
-            let besides = match kind {
-                // Sentinels, too, take their time.
-                Kind::FailOver | Kind::OutrunReplicas | Kind::LeaveMaster => 6_000,
-                Kind::Drip | Kind::TakeNothing => 3_000,
-                // What is gone is not lost again.
-                Kind::Empty | Kind::EmptyDisk | Kind::OtherDatabase => spans,
-                // Else each cut takes all there is: some seconds' jobs are to be there that were
-                // synced.
-                Kind::CutPower if cell == CellKind::RedisEverysecPower => 4_000,
-                _ if cell.may_lose() => 1_500,
-                _ => 0,
-            };
-            at += holds + besides + random.u64(gap.clone());
+            at += holds + besides(kind) + random.u64(self.gap.clone());
         }
     }
-    plan.sort_by_key(|fault| (fault.at, fault.track));
-    plan
 }
 
 /// Whether a track is among these, of which none means all.
@@ -334,6 +375,8 @@ impl Kind {
         let lease_duration = LEASE_DURATION.as_millis() as u64;
         match self {
             Self::KillWorker | Self::KillEngine | Self::KillGateway => random.u64(0..250),
+            Self::KillRelay | Self::KillSource => random.u64(0..250),
+            Self::StopRelay => relays::STOPPED_MILLIS,
             Self::StopWorker => 3 * lease_duration,
             Self::StopWorkers => 5 * lease_duration,
             Self::Drip | Self::TakeNothing => random.u64(1_000..3_000),
@@ -391,6 +434,8 @@ impl Kind {
             Self::CutPower => "F04",
             Self::SlowSync | Self::FailSync | Self::FullDisk => "F20",
             Self::TerminateWorker => "F31",
+            Self::KillRelay | Self::StopRelay | Self::TerminateRelay => "F37",
+            Self::KillSource => "F38",
         }
     }
 
@@ -451,6 +496,10 @@ impl Kind {
             Self::OtherDatabase => "another, empty database where the data were",
             Self::Drip => "rogue clients at the gateway, whose heads come byte by byte",
             Self::TakeNothing => "rogue clients at the gateway, who ask and take no answer",
+            Self::KillRelay => "kill -9 of a relay",
+            Self::StopRelay => "a relay stopped until another takes what it had",
+            Self::TerminateRelay => "SIGTERM to a relay",
+            Self::KillSource => "kill -9 of the server that relays take from",
             Self::ClientClock => {
                 "the clocks of producers and workers are off by 5 s, an hour or a day"
             }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use punctual::time::{millis, pause, seconds};
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, block_in_place};
@@ -27,6 +27,8 @@ pub(crate) type Arguments = Box<dyn Fn(&str) -> Vec<String> + Send + Sync>;
 pub(crate) struct Recipe {
     /// Its name; its number of starts is added.
     pub(crate) name: String,
+    /// A program that does not end with this one by itself; none is this one under another command.
+    pub(crate) program: Option<PathBuf>,
     /// The arguments for its name.
     pub(crate) arguments: Arguments,
     /// Variables of its environment.
@@ -157,7 +159,7 @@ impl Supervisor {
         let (mut to_answer, mut done): (Option<oneshot::Sender<bool>>, bool) = (None, true);
         loop {
             // Its input is held open: it ends with the process that started it.
-            let (name, mut child, _input) = match self.spawn().await {
+            let (name, mut child, input) = match self.spawn().await {
                 Ok(started) => started,
                 Err(error) => panic!("{} does not start: {error}", self.recipe.name),
             };
@@ -210,6 +212,7 @@ impl Supervisor {
             let _ = child.start_kill();
             let what = format!("{name}, which was killed, to be gone");
             let _ = self.waits.on(GONE_MAX, what, child.wait()).await;
+            say_gone(input).await;
             self.history.note(Event::Gone { process: name });
             if end {
                 if let Some(answer) = answer {
@@ -245,7 +248,14 @@ impl Supervisor {
     async fn spawn(&self) -> io::Result<(String, Child, Option<ChildStdin>)> {
         let start = self.starts.fetch_add(1, Relaxed);
         let name = format!("{}.{start}", self.recipe.name);
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = match &self.recipe.program {
+            None => Command::new(std::env::current_exe()?),
+            Some(program) => {
+                let mut watched = Command::new("sh");
+                watched.args(["-c", WITH_WATCHER, "sh"]).arg(program);
+                watched
+            }
+        };
         command
             .args((self.recipe.arguments)(&name))
             .envs(self.recipe.environment.iter().cloned());
@@ -275,6 +285,19 @@ impl Supervisor {
         }
         let input = child.stdin.take();
         Ok((name, child, input))
+    }
+}
+
+/// Kills a program once the one that started it is gone, unless that says first that it has ended:
+/// another process may have its number then.
+const WITH_WATCHER: &str = r#"exec 3<&0
+( read -r gone || kill -s KILL $$ ) <&3 >/dev/null 2>&1 &
+exec "$@" </dev/null 3<&-"#;
+
+/// Ends what watches over a process that has ended; others end by the end of their input.
+async fn say_gone(input: Option<ChildStdin>) {
+    if let Some(mut input) = input {
+        let _ = input.write_all(b"gone\n").await;
     }
 }
 

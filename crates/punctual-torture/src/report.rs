@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 pub(crate) use html::html;
 
-use crate::check::{Tally, Verdict};
+use crate::check::{RelayTally, Tally, Verdict};
 use crate::run::Round;
 
 /// One line about a round.
@@ -34,6 +34,23 @@ pub(crate) fn line(round: &Round) -> String {
         round.took / 1_000,
         round.drained / 1_000,
     );
+    let relayed = round.findings.tally.relayed;
+    if !relayed.is_empty() {
+        let RelayTally {
+            sent,
+            arrived,
+            lost,
+            doubled,
+            early,
+            refused,
+        } = relayed;
+        write!(
+            text,
+            "; of {sent} messages by relays {arrived} arrived, {lost} lost, {doubled} doubled, {early} early, \
+             {refused} in quarantine"
+        )
+        .expect("a string takes any text");
+    }
     let quiet_periods = &round.findings.tally.quiet_periods;
     if quiet_periods.count() > 0 {
         let (count, most) = (
@@ -133,10 +150,38 @@ pub(crate) fn markdown(rounds: &[Round]) -> String {
     text.push_str(&tables::quiet_periods(
         cells.iter().map(|(cell, (_, sum))| (cell.as_str(), sum)),
     ));
+    text.push_str(&relays(&cells));
     for round in rounds.iter().filter(|round| !round.is_clean()) {
         write!(text, "\n{}\n", line(round)).expect("a string takes any text");
     }
     text
+}
+
+/// What came of messages by relays, of cells that have any.
+fn relays(cells: &BTreeMap<String, (u64, Tally)>) -> String {
+    let mut table = String::new();
+    for (cell, (_, sum)) in cells.iter().filter(|(_, (_, sum))| !sum.relayed.is_empty()) {
+        if table.is_empty() {
+            table.push_str(
+                "\n| cell | messages by relays | arrived | lost | doubled | early | in quarantine |\n\
+                 | --- | --: | --: | --: | --: | --: | --: |\n",
+            );
+        }
+        let RelayTally {
+            sent,
+            arrived,
+            lost,
+            doubled,
+            early,
+            refused,
+        } = sum.relayed;
+        writeln!(
+            table,
+            "| {cell} | {sent} | {arrived} | {lost} | {doubled} | {early} | {refused} |"
+        )
+        .expect("a string takes any text");
+    }
+    table
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ mod handler;
 mod host;
 mod latecomer;
 mod limits;
+mod lines;
 mod producer;
+mod relayed;
 pub(crate) mod solo;
 mod worker;
 
@@ -48,6 +50,8 @@ pub(crate) enum Role {
     Solo(RoleArgs),
     /// Serves an engine over HTTP
     Host(host::HostArgs),
+    /// Sends lines to a relay until each is answered
+    Lines(lines::LinesArgs),
 }
 
 pub(crate) type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -55,7 +59,10 @@ pub(crate) type Failed = Box<dyn std::error::Error + Send + Sync>;
 impl Role {
     /// Runs until it is stopped, or the process that started it is gone.
     pub(crate) fn run(self) -> Result<(), Failed> {
-        end_with_starter();
+        // A source of lines reads its input itself.
+        if !matches!(self, Self::Lines(_)) {
+            end_with_starter();
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -72,6 +79,7 @@ impl Role {
                     solo::run(begun, args.seed).await
                 }
                 Self::Host(args) => host::run(args).await,
+                Self::Lines(args) => lines::run(args).await,
             }
         })
     }

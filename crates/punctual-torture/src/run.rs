@@ -1,5 +1,7 @@
 //! A run: cells side by side, round after round, each round with faults, a drain and verdicts.
 
+mod relayed;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
@@ -23,7 +25,7 @@ use crate::check::{self, Findings};
 use crate::event::Event;
 use crate::foreign::Foreign;
 use crate::nemesis::{self, Failovers, Targets};
-use crate::plan::{REST, Track, is_among, plan, quiet_periods};
+use crate::plan::{REST, Track, is_among, plan, plan_of_relays, quiet_periods};
 use crate::process::{Kept, Recipe};
 use crate::roles::solo::is_idle;
 use crate::scripted_outcome::Mix;
@@ -51,6 +53,8 @@ pub(crate) struct Wanted {
     pub(crate) flows: bool,
     /// Whether queues with limits are kept full, too.
     pub(crate) limits: bool,
+    /// Whether relays bring jobs in, too.
+    pub(crate) relay: bool,
     pub(crate) batch: usize,
     pub(crate) rate: u32,
     /// Jobs that may stand ready before producers wait.
@@ -167,7 +171,8 @@ async fn run_cell(
 ) -> io::Result<Vec<Round>> {
     let folder = wanted.folder.join(kind.name());
     fs::create_dir_all(&folder)?;
-    let cell = Cell::start(kind, &folder, wanted.foreign.clone()).await?;
+    let has_relays = wanted.relay && kind.has_relays();
+    let cell = Cell::start(kind, &folder, wanted.foreign.clone(), has_relays).await?;
     let (mut rounds, mut faults, mut left) = (Vec::new(), wanted.faults, wanted.span);
     while left > Duration::ZERO && faults > 0 {
         let number = rounds.len() as u64;
@@ -182,7 +187,12 @@ async fn run_cell(
             break;
         }
         let span = left.min(wanted.round);
-        let mut plan = plan(wanted.seed, kind, number, span.as_millis() as u64);
+        let spans = span.as_millis() as u64;
+        let mut plan = plan(wanted.seed, kind, number, spans);
+        if has_relays {
+            plan.extend(plan_of_relays(wanted.seed, number, spans));
+            plan.sort_by_key(|fault| (fault.at, fault.track));
+        }
         plan.retain(|fault| cell.is_hit_in(fault.track) && is_among(&wanted.tracks, fault.track));
         plan.truncate(faults);
         left -= span;
@@ -191,7 +201,7 @@ async fn run_cell(
             cell: &cell,
             number,
             folder: folder.join(format!("round-{number:03}")),
-            quiet_periods: quiet_periods(span.as_millis() as u64),
+            quiet_periods: quiet_periods(spans),
         };
         // In a box: it is as large as all that it awaits.
         let round = Box::pin(running.run(&plan, span)).await?;
@@ -233,6 +243,7 @@ impl RoundRun<'_> {
         };
         let workers = if solo { 0 } else { WORKERS };
         let producers = if solo { 0 } else { PRODUCERS };
+        let relays = self.start_relays(&history, &waits)?;
         let failovers = Arc::new(Failovers::watch(self.cell.servers.clone()).await);
         let targets = Targets {
             failovers: failovers.clone(),
@@ -244,6 +255,8 @@ impl RoundRun<'_> {
             spy: self.cell.spy.clone(),
             clients: self.cell.clients.clone(),
             gateway: self.cell.door(),
+            relays: relays.kept(),
+            source: (self.cell.relays.as_ref()).map(|relays| relays.server.clone()),
         };
         let producers: Vec<_> = (0..producers)
             .map(|number| start("producer", number))
@@ -263,8 +276,15 @@ impl RoundRun<'_> {
             waits.on(SEND_MAX, what, over).await;
             producer.end().await;
         }
-        let Targets { workers, host, .. } = targets;
+        let Targets {
+            workers,
+            host,
+            relays: hit,
+            ..
+        } = targets;
+        drop(hit);
         let draining = Stopwatch::start();
+        self.end_relays(relays, &waits).await;
         let (engine, host) = match host {
             Some(host) if solo => {
                 self.drain_solo(host, &history, &waits).await;
@@ -342,7 +362,8 @@ impl RoundRun<'_> {
         let last = plan.last().map_or(0, |fault| fault.at + fault.holds);
         millis(last)
             + REST * self.quiet_periods.len() as u32
-            + self.wanted.drain
+            // Of relays, and of the engine.
+            + self.wanted.drain * 2
             + SEND_MAX * PRODUCERS as u32
             + SNAPSHOT_MAX
             + REST_MAX
@@ -369,6 +390,7 @@ impl RoundRun<'_> {
                     }
                     Event::Start { id, .. } => drop(others.insert(id)),
                     Event::LimitSend { ids: sent } => ids.extend(sent),
+                    Event::MessageStart { id, .. } => drop(ids.insert(id)),
                     Event::FlowInvoke { plan } => {
                         ids.extend(plan.places().map(|place| place.id()));
                         flows.push(plan.name);
@@ -376,6 +398,13 @@ impl RoundRun<'_> {
                     _ => {}
                 }
             }
+        }
+        let mut relayed = None;
+        if let Some(places) = self.places() {
+            let seen = again(self.time_limit(), || relayed::see(&*engine, &places)).await;
+            let seen = seen.map_err(|error| said(&error))?;
+            ids.extend(seen.jobs.iter().map(|job| job.id));
+            relayed = Some(seen);
         }
         // Others that ran are read, and are not the run's to delete.
         let seen: Vec<_> = ids.union(&others).copied().collect();
@@ -385,6 +414,7 @@ impl RoundRun<'_> {
         })
         .await;
         let mut snapshot = snapshot.map_err(|error| said(&error))?;
+        snapshot.relayed = relayed;
         // What was seen is kept, whatever comes of this.
         let clearing = again(self.time_limit(), || Snapshot::clear(&*engine, &ids));
         snapshot.uncleared = match within(SAY_MAX, clearing).await {
@@ -392,7 +422,9 @@ impl RoundRun<'_> {
             None => Some("it does not end".into()),
         };
         // A flow is known for a day after its end, and a share for some time.
-        let remains = match flows.is_empty() && !self.setting().limits {
+        let setting = self.setting();
+        let forgets = flows.is_empty() && !setting.limits && setting.relayed.is_none();
+        let remains = match forgets {
             true => self.cell.remains().await,
             false => None,
         };
@@ -440,6 +472,7 @@ impl RoundRun<'_> {
             quiet_periods: self.quiet_periods.len() as u64,
             flows: self.wanted.flows && self.cell.kind.has_flows(),
             limits: self.wanted.limits && self.cell.kind.has_limits(),
+            relayed: self.places(),
             is_elsewhere: self
                 .wanted
                 .foreign
@@ -487,6 +520,7 @@ impl RoundRun<'_> {
         };
         let recipe = Recipe {
             name: format!("{role}-{number}"),
+            program: None,
             arguments: Box::new(arguments),
             environment: [self.environment(), self.cell.clients_environment()].concat(),
             log: self.folder.join("processes.log"),
@@ -506,6 +540,7 @@ impl RoundRun<'_> {
         };
         let recipe = Recipe {
             name: "gateway".into(),
+            program: None,
             arguments: Box::new(arguments),
             environment: [self.environment(), self.cell.environment()].concat(),
             log: self.folder.join("processes.log"),

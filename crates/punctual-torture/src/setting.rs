@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::address;
+use crate::relayed::Places;
 use crate::scripted_outcome::Mix;
 use crate::sink::SinkAddress;
 
@@ -54,6 +55,9 @@ pub(crate) struct Setting {
     /// Whether queues with limits are kept full, too.
     #[serde(default)]
     pub(crate) limits: bool,
+    /// Where messages are sent that relays take, if any are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) relayed: Option<Places>,
     /// Whether the engine may keep the time of another machine.
     #[serde(default)]
     pub(crate) is_elsewhere: bool,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flows::{self, SeenFlow};
 use crate::limits;
+use crate::relayed::{self, SeenRelayed};
 use crate::setting::QUEUES;
 use crate::sink::{Rows, Sink};
 
@@ -46,6 +47,9 @@ pub(crate) struct Snapshot {
     /// Flows that were sent, by name; those that the engine does not know are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) flows: BTreeMap<String, SeenFlow>,
+    /// What came of messages, where there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) relayed: Option<SeenRelayed>,
     /// Why the engine could not be read: it did not open, or did not answer.
     #[serde(default)]
     pub(crate) blind: Option<String>,
@@ -173,7 +177,9 @@ impl Snapshot {
             }
         }
         let known = [&QUEUES[..], &flows::QUEUES, &limits::QUEUES].concat();
-        let known = |queue: &str| known.contains(&queue);
+        let messages = relayed::queues();
+        let known =
+            |queue: &str| known.contains(&queue) || messages.iter().any(|known| known == queue);
         let strange = stats.queues.iter().filter(|queue| !known(&queue.queue));
         self.leftovers
             .extend(strange.map(|queue| format!("queue {} is not of this run", queue.queue)));

@@ -153,6 +153,19 @@ impl CellKind {
         )
     }
 
+    /// Whether relays can bring jobs in beside: other processes reach its engine, which loses
+    /// nothing and has the time of this machine.
+    pub(crate) fn has_relays(self) -> bool {
+        matches!(
+            self,
+            Self::EmbeddedHttp
+                | Self::EmbeddedPower
+                | Self::RedisAlways
+                | Self::RedisHttp
+                | Self::RedisPower
+        )
+    }
+
     /// Whether its setting promises what a verdict of that name says.
     pub(crate) fn promises(self, verdict: &str) -> bool {
         !self.may_lose() || !LOSABLE.contains(&verdict)

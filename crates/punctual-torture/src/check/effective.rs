@@ -93,6 +93,16 @@ impl Case {
     }
 }
 
+/// A message that relays of that name had on its way.
+pub(super) fn of_messages((process, from, until): (String, u64, u64)) -> Busy {
+    Busy {
+        process,
+        from,
+        until,
+        what: What::Call,
+    }
+}
+
 /// What every process was at, by its lines; and when it died, if it did.
 pub(super) fn busy(accounts: &[Account], gone: &HashMap<String, u64>) -> Vec<Busy> {
     let mut all = Vec::new();

@@ -3,6 +3,7 @@
 use super::Verdict;
 use super::job_timelines::Case;
 use crate::recorder::BEGINS_ANEW;
+use crate::relayed::PROCESS;
 
 /// E: a process that no fault has killed ends by a handler that ends its process, or, where
 /// acknowledged jobs may be lost, to begin anew; one that is asked to end does so in good order. A
@@ -16,7 +17,11 @@ pub(super) fn as_asked(case: &Case) -> Verdict {
         let by_a_handler = how.starts_with(ABORTED) && case.aborted.contains(process);
         let to_begin_anew = case.may_lose && *how == begins_anew;
         let held_something = case.claims_by.contains_key(process);
-        let before_it_began = !held_something && (how.starts_with(ASKED) || how == SAID_WHY);
+        let said_why = match process.starts_with(PROCESS) {
+            true => RELAY_SAID_WHY,
+            false => SAID_WHY,
+        };
+        let before_it_began = !held_something && (how.starts_with(ASKED) || how == said_why);
         verdict.check(by_a_handler || to_begin_anew || before_it_began, || {
             format!("{process} ended by itself, processes.log may say why: {how}")
         });
@@ -30,3 +35,5 @@ const ABORTED: &str = "signal: 6";
 const ASKED: &str = "signal: 15";
 /// One that could not begin has said why, and is started again.
 const SAID_WHY: &str = "exit status: 2";
+/// The same of a relay: the engine could not be reached when it started.
+const RELAY_SAID_WHY: &str = "exit status: 5";

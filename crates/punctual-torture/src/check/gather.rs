@@ -103,6 +103,7 @@ impl<'case> Reader<'case> {
         let rest = self.call(at, line.event);
         let rest = rest.and_then(|event| self.handler(at, event));
         let rest = rest.and_then(|event| self.case.flows.note(at, event));
+        let rest = rest.and_then(|event| self.case.relayed.note(at, event));
         let died = self.died.filter(|_| self.solo);
         let rest = rest.and_then(|event| self.case.limits.note(at, event, died));
         if let Some(event) = rest {

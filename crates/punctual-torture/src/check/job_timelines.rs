@@ -16,6 +16,7 @@ pub(super) use super::job_timeline::{
 use super::limits::Limits;
 use super::losses::{self, Synced};
 use super::missing::EnqueueAnswer;
+use super::relayed::Relayed;
 use crate::call_log::Account;
 use crate::event::Event;
 use crate::snapshot::Snapshot;
@@ -27,6 +28,7 @@ pub(crate) struct Case {
     pub(crate) snapshot: Snapshot,
     pub(super) flows: Flows,
     pub(super) limits: Limits,
+    pub(super) relayed: Relayed,
     pub(crate) faults: Vec<FaultSpan>,
     /// Since when, and until when, nothing was broken on purpose.
     pub(crate) quiet_periods: Vec<(u64, u64)>,
@@ -94,6 +96,7 @@ impl Case {
             jobs: BTreeMap::new(),
             flows: Flows::default(),
             limits: Limits::default(),
+            relayed: Relayed::default(),
             snapshot,
             faults: Vec::new(),
             quiet_periods: Vec::new(),
@@ -150,6 +153,8 @@ impl Case {
             let died = gone.get(&account.process).copied();
             gather::read(&mut case, number, account, died);
         }
+        let on_their_way = case.relayed.on_their_way();
+        case.busy.extend(on_their_way.map(effective::of_messages));
         case.claims.sort_unstable();
         case.faults.sort_by_key(|fault| fault.from);
         case.judge_latecomers();

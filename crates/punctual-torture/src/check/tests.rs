@@ -32,6 +32,8 @@ mod losses;
 mod missing;
 /// I3: leases that had run out.
 mod overdue;
+/// R1 to R4.
+mod relayed;
 /// How histories are made.
 mod scenario;
 /// I2: how long leases last.

@@ -11,7 +11,7 @@ use punctual::{
     Due, Group, JobId, JobState, Namespace, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy,
 };
 
-use super::{Begun, Failed, flows, limits};
+use super::{Begun, Failed, flows, limits, relayed};
 use crate::event::Event;
 use crate::recorder::SCRIPTED_OUTCOME;
 use crate::scripted_outcome::ScriptedOutcome;
@@ -36,6 +36,7 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
             }
         }
     });
+    let messages = tokio::spawn(relayed::produce(begun.clone(), seed));
     let mut producer = Producer {
         begun,
         random: Rng::with_seed(seed),
@@ -55,6 +56,7 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
         pause(turn.saturating_sub(watch.elapsed())).await;
     }
     flows.await?;
+    messages.await?;
     Ok(limits.await?)
 }
 

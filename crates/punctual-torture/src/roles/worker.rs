@@ -29,7 +29,9 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
 pub(super) fn others(begun: &Begun) -> Vec<Worker> {
     let steps = begun.setting.flows.then(|| super::flows::worker(begun));
     let limited = begun.setting.limits.then(|| super::limits::worker(begun));
-    steps.into_iter().chain(limited).collect()
+    let messages = begun.setting.relayed.is_some();
+    let messages = messages.then(|| super::relayed::worker(begun));
+    steps.into_iter().chain(limited).chain(messages).collect()
 }
 
 /// A worker with the handlers of a round.

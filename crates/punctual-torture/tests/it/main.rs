@@ -16,6 +16,8 @@ mod limits;
 mod plans;
 /// What the fault proxy does to bytes.
 mod proxy;
+/// Messages come in by relays under faults.
+mod relays;
 /// How recipes call the program.
 mod script;
 /// Effects are kept in servers, too.

@@ -49,6 +49,20 @@ fn who_is_asked_to_end_or_cannot_begin_has_claimed_nothing() {
 }
 
 #[test]
+fn a_relay_says_that_its_engine_was_away_and_no_other_end_is_allowed() {
+    for (how, wanted) in [
+        ("signal: 15 (SIGTERM)", &NOTHING[..]),
+        ("exit status: 5", &NOTHING),
+        ("exit status: 2", &["E"]),
+        ("exit status: 1", &["E"]),
+    ] {
+        let mut scenario = Scenario::one_job();
+        scenario.says_ended("relay-list-0.3", how);
+        assert_eq!(scenario.broken(), wanted, "{how}");
+    }
+}
+
+#[test]
 fn a_handler_ends_its_own_process_and_no_other() {
     let mut scenario = Scenario::a_crash();
     let abort = Event::Abort {
