@@ -5,14 +5,16 @@ mod emit;
 mod frame;
 mod take;
 
+use lapin::options::ExchangeDeclareOptions;
+use lapin::types::FieldTable;
 use lapin::uri::AMQPUri;
-use lapin::{Connection, ConnectionProperties};
+use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 use punctual::time::{seconds, within};
 
 use crate::host::{Failure, Result};
 
 pub(crate) use emit::emit;
-pub(crate) use take::{Options, delay, take};
+pub(crate) use take::{Options, Target, delay, take};
 
 /// Connects once: the relay starts this process again after a failure.
 async fn connect(address: &str) -> Result<Connection> {
@@ -38,6 +40,23 @@ async fn connect(address: &str) -> Result<Connection> {
         )),
         _ => Failure::of("the broker does not answer; is it running?", error),
     })
+}
+
+/// Declares an exchange to which messages go, durable.
+async fn declare(channel: &Channel, exchange: &str, kind: &str) -> Result<()> {
+    let durable = ExchangeDeclareOptions {
+        durable: true,
+        ..Default::default()
+    };
+    let kind = match kind {
+        "direct" => ExchangeKind::Direct,
+        "fanout" => ExchangeKind::Fanout,
+        "topic" => ExchangeKind::Topic,
+        "headers" => ExchangeKind::Headers,
+        other => ExchangeKind::Custom(other.into()),
+    };
+    let declared = channel.exchange_declare(exchange.into(), kind, durable, FieldTable::default());
+    declared.await.map_err(at_start)
 }
 
 /// Reply codes of AMQP that no retry mends.

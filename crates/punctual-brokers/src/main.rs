@@ -71,6 +71,8 @@ enum Command {
         #[arg(long, env = "PUNCTUAL_RELAY_MANAGEMENT", hide_env_values = true)]
         management: Option<String>,
         #[command(flatten)]
+        target: amqp::Target,
+        #[command(flatten)]
         options: amqp::Options,
     },
     /// A sink: publishes jobs
@@ -128,8 +130,12 @@ async fn main() {
         Command::AmqpDelay {
             exchange,
             management,
+            target,
             options,
-        } => amqp::delay(&address, &exchange, management.as_deref(), &options).await,
+        } => {
+            let management = management.as_deref();
+            amqp::delay(&address, &exchange, management, &target, &options).await
+        }
         Command::AmqpEmit {
             to,
             to_type,

@@ -6,11 +6,11 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use lapin::options::*;
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{Channel, Confirmation, ExchangeKind};
+use lapin::{Channel, Confirmation};
 use punctual::push::{AmqpTarget, TARGET};
 
 use super::frame::{Frame, HEADER};
-use super::{at_start, connect, failed};
+use super::{connect, declare, failed};
 use crate::host::{Failure, Out, Put, Result, SinkHost};
 
 /// How a job ended: done, or why not and whether no retry can mend that.
@@ -25,20 +25,7 @@ pub(crate) async fn emit(
     let connection = connect(address).await?;
     let channel = connection.create_channel().await.map_err(failed)?;
     if let (Some(exchange), Some(kind)) = (&to, &to_type) {
-        let durable = ExchangeDeclareOptions {
-            durable: true,
-            ..Default::default()
-        };
-        let kind = match kind.as_str() {
-            "direct" => ExchangeKind::Direct,
-            "fanout" => ExchangeKind::Fanout,
-            "topic" => ExchangeKind::Topic,
-            "headers" => ExchangeKind::Headers,
-            other => ExchangeKind::Custom(other.into()),
-        };
-        let name = exchange.as_str().into();
-        let declared = channel.exchange_declare(name, kind, durable, FieldTable::default());
-        declared.await.map_err(at_start)?;
+        declare(&channel, exchange, kind).await?;
     }
     channel
         .confirm_select(ConfirmSelectOptions::default())

@@ -11,7 +11,7 @@ use punctual::time::{Timestamp, millis, within};
 use serde_json::{Map, Value, json};
 
 use super::frame::{DELAY, Death, Frame, HEADER, deaths, header, whole};
-use super::{at_start, bindings, connect, failed, refusal};
+use super::{at_start, bindings, connect, declare, failed, refusal};
 use crate::host::{Failure, Host, Line, Result};
 
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,18 @@ pub(crate) struct Options {
 pub(crate) async fn take(address: &str, queue: &str, options: &Options) -> Result<()> {
     let connection = connect(address).await?;
     let channel = connection.create_channel().await.map_err(failed)?;
-    consume(&channel, queue, options).await
+    consume(&channel, queue, options, None).await
+}
+
+/// The exchange to which messages go when they are due, if it is to be declared.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Target {
+    /// The exchange to which messages go, to declare it
+    #[arg(long, requires = "to_type")]
+    to: Option<String>,
+    /// Its type
+    #[arg(long, requires = "to")]
+    to_type: Option<String>,
 }
 
 /// Declares the exchange to which publishers send, and takes from a queue behind it.
@@ -36,12 +47,17 @@ pub(crate) async fn delay(
     address: &str,
     exchange: &str,
     management: Option<&str>,
+    target: &Target,
     options: &Options,
 ) -> Result<()> {
     let queue = format!("punctual.{exchange}");
     let connection = connect(address).await?;
     bindings::check(address, management, exchange, &queue).await?;
     let channel = connection.create_channel().await.map_err(failed)?;
+    // Before the first message is due: consumers bind to it as soon as this relay runs.
+    if let (Some(to), Some(kind)) = (&target.to, &target.to_type) {
+        declare(&channel, to, kind).await?;
+    }
     let declared = channel.exchange_declare(
         exchange.into(),
         ExchangeKind::Fanout,
@@ -80,10 +96,20 @@ pub(crate) async fn delay(
         FieldTable::default(),
     );
     bound.await.map_err(at_start)?;
-    consume(&channel, &queue, options).await
+    consume(&channel, &queue, options, Some(CRASHES_MAX)).await
 }
 
-async fn consume(channel: &Channel, queue: &str, options: &Options) -> Result<()> {
+/// The crashes of a delayed message: a relay only publishes it, so that one which is killed says
+/// nothing of the message. After the usual three it would be dead as poison.
+const CRASHES_MAX: u32 = 1_000_000;
+
+/// Takes messages; their jobs may have so many crashes, if not as many as usual.
+async fn consume(
+    channel: &Channel,
+    queue: &str,
+    options: &Options,
+    crashes: Option<u32>,
+) -> Result<()> {
     channel
         .basic_qos(options.batch, BasicQosOptions::default())
         .await
@@ -113,7 +139,7 @@ async fn consume(channel: &Channel, queue: &str, options: &Options) -> Result<()
         }
         let lines: Vec<Line> = batch
             .iter()
-            .map(|delivery| line(delivery, options.trust_message_id))
+            .map(|delivery| line(delivery, options.trust_message_id, crashes))
             .collect();
         // What was refused is a dead job: it is the broker's no more.
         host.hand_over(&lines).await?;
@@ -133,7 +159,7 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 const BODY_BYTES_KEPT: usize = 128 << 10;
 
 /// A message, by the id of its publisher, or a name of its own: a broker gives none.
-fn line(delivery: &Delivery, trusts: bool) -> Line {
+fn line(delivery: &Delivery, trusts: bool, crashes: Option<u32>) -> Line {
     let id = delivery.properties.message_id().as_ref().filter(|_| trusts);
     let name = id.map_or_else(|| uuid::Uuid::new_v4().to_string(), ToString::to_string);
     if delivery.data.len() > BODY_BYTES_MAX {
@@ -146,6 +172,9 @@ fn line(delivery: &Delivery, trusts: bool) -> Line {
         };
     }
     let mut job = Map::new();
+    if let Some(crashes) = crashes {
+        job.insert("max_crashes".into(), crashes.into());
+    }
     match serde_json::from_slice::<Value>(&delivery.data) {
         // Numbers and blanks may be written otherwise: only text without either stays as it is.
         Ok(value) if value.to_string().as_bytes() == delivery.data => {

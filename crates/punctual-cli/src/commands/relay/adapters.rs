@@ -255,16 +255,19 @@ impl AmqpDelayArgs {
             common.batch
         );
         takes += self.identity.flags();
+        let to = format!(" --to {}", quoted(&self.to));
+        let to_type = self.to_type.as_deref().map(quoted);
+        let to_type = to_type.map_or(String::new(), |kind| format!(" --to-type {kind}"));
+        if !to_type.is_empty() {
+            takes += &to;
+            takes += &to_type;
+        }
         let identity = format!("amqp-delay {}", self.exchange);
         let mut source = source(&takes, &self.broker.amqp, &identity, &queue)?;
         if let Some(management) = &self.management {
             source = source.env(MANAGEMENT, management);
         }
-        let mut emits = format!("amqp-emit --to {}", quoted(&self.to));
-        if let Some(kind) = &self.to_type {
-            emits += &format!(" --to-type {}", quoted(kind));
-        }
-        emits += &only_to(only);
+        let emits = format!("amqp-emit{to}{to_type}{}", only_to(only));
         let mut prepared = self.common.prepare("amqp-delay", &queue);
         let sink = sink(&emits, &self.broker.amqp)?.health(prepared.health.clone());
         prepared.source = Some(Box::new(source));
