@@ -38,6 +38,8 @@ struct Inner {
     environment: Environment,
     running: AsyncMutex<Option<Running>>,
     backoff: Mutex<Backoff>,
+    /// Between two starts of a command that ends before it answers, whatever waits for it.
+    starts: Mutex<Backoff>,
     /// Whether the command has answered a job since it started.
     has_answered: AtomicBool,
     /// The last line that it wrote to its standard error when it ended.
@@ -78,6 +80,7 @@ impl LineSink {
             environment: Environment::new(),
             running: AsyncMutex::default(),
             backoff: Mutex::new(Backoff::engine()),
+            starts: Mutex::new(Backoff::engine()),
             has_answered: AtomicBool::new(false),
             last_line: Mutex::default(),
             wrong_setting: watch::Sender::new(None),
@@ -163,6 +166,7 @@ impl LineSink {
         };
         self.0.has_answered.store(true, Ordering::Relaxed);
         self.0.backoff.locked().reset();
+        self.0.starts.locked().reset();
         match answer {
             Answer { done: true, .. } => {
                 self.0.health.turn(|numbers| {
@@ -193,6 +197,11 @@ impl LineSink {
             .as_ref()
             .is_none_or(|one| one.waiting.locked().is_none());
         if is_over {
+            // While its broker is away it is not started once for each job that waits.
+            if running.is_some() && !self.0.has_answered.load(Ordering::Relaxed) {
+                let span = self.0.starts.locked().pause();
+                pause(span).await;
+            }
             *running = Some(self.start()?);
         }
         let Some(one) = running.as_mut() else {
@@ -206,7 +215,8 @@ impl LineSink {
         if let Err(error) = process::write(&mut one.input, line).await {
             // The senders go once the last line of a command that has ended is known.
             let has_ended = matches!(within(LAST_LINE_WITHIN, answered).await, Some(Err(_)));
-            *running = None;
+            // It gets no more lines, and the next job starts another.
+            one.waiting.locked().take();
             return Err(if has_ended { self.ended() } else { error });
         }
         Ok(answered)

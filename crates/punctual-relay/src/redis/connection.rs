@@ -173,7 +173,20 @@ fn is_login(error: &redis::RedisError, code: Option<&str>) -> bool {
 fn code_of(error: &redis::RedisError) -> Option<String> {
     let errors = error.clone().into_server_errors();
     let first = errors.and_then(|errors| Some(errors.first()?.1.code().to_owned()));
-    first.or_else(|| error.code().map(str::to_owned))
+    let code = first.or_else(|| error.code().map(str::to_owned));
+    match code.as_deref() {
+        Some("ERR") => code_in_script(&error.to_string()).or(code),
+        _ => code,
+    }
+}
+
+/// Before Redis 7 a script that fails answers `ERR`, and the code of its command is in the text:
+/// `Error running script (call to f_..): @user_script:52: WRONGTYPE Operation ..`.
+fn code_in_script(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("@user_script")?;
+    let is_code =
+        |word: &&str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    rest.split_whitespace().find(is_code).map(str::to_owned)
 }
 
 impl fmt::Display for Place {
@@ -210,5 +223,20 @@ impl Connection {
             Some(answer) => answer.map_err(|error| self.place.failed(&error)),
             None => Err(self.place.silent()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::code_in_script;
+
+    #[test]
+    fn the_code_in_an_error_of_a_script_is_that_of_its_command() {
+        let text = "An error was signalled by the server - ResponseError: Error running script (call to \
+                    f_6b1): @user_script:52: WRONGTYPE Operation against a key holding the wrong \
+                    kind of value";
+        assert_eq!(code_in_script(text).as_deref(), Some("WRONGTYPE"));
+        assert_eq!(code_in_script("ERR unknown command"), None);
+        assert_eq!(code_in_script("@user_script: 1: no code"), None);
     }
 }

@@ -142,6 +142,14 @@ impl Stream {
         Ok(entries)
     }
 
+    async fn has_entries_after(&mut self, name: &[u8]) -> Result<bool> {
+        let mut range = redis::cmd("XRANGE");
+        let after = [b"(", name].concat();
+        range.arg(self.settings.place.key()).arg(after).arg("+");
+        range.arg("COUNT").arg(1);
+        Ok(!entries(self.connection.ask(&range).await?).is_empty())
+    }
+
     fn message(&self, (name, fields): Entry) -> Message {
         let settings = &self.settings;
         // Each group has its own copy of a message.
@@ -296,11 +304,19 @@ impl Source for Stream {
                 .and_then(bytes_of)
                 .is_some_and(|found| found == name)
         });
-        Ok(ours.and_then(|group| {
-            let pending = number(group.get("pending"))?;
-            // The server does not know the lag once an entry was deleted.
-            let lag = number(group.get("lag"));
-            lag.map_or(Some(pending).filter(|n| *n > 0), |lag| Some(pending + lag))
-        }))
+        let Some(group) = ours else { return Ok(None) };
+        let Some(pending) = number(group.get("pending")) else {
+            return Ok(None);
+        };
+        // The server does not know the lag once an entry was deleted, and may count too many once
+        // it was restarted (7.0.15). What the group was given last is exact.
+        let mut lag = number(group.get("lag"));
+        let last = group.get("last-delivered-id").cloned().and_then(bytes_of);
+        if let Some(last) = last.filter(|_| lag != Some(0))
+            && !self.has_entries_after(&last).await?
+        {
+            lag = Some(0);
+        }
+        Ok(lag.map_or(Some(pending).filter(|n| *n > 0), |lag| Some(pending + lag)))
     }
 }

@@ -137,3 +137,24 @@ async fn a_relay_until_idle_waits_for_what_a_killed_one_took() {
     let numbers = drained(&engine, source).await;
     assert_eq!(numbers.enqueued, 3);
 }
+
+/// Redis 7.0.15 may count entries as unread, once it was restarted, that the group was given.
+#[tokio::test]
+async fn a_relay_until_idle_ends_where_the_server_miscounts_what_is_unread() {
+    let mut redis = Redis::start().await;
+    for n in ["1", "2", "3"] {
+        redis
+            .run(&["XADD", "files", &format!("{n}-0"), "n", n])
+            .await;
+    }
+    let create = ["XGROUP", "CREATE", "files", "punctual", "3-0"];
+    redis
+        .run(&[&create[..], &["ENTRIESREAD", "1"]].concat())
+        .await;
+    let engine = Arc::new(MemoryEngine::new());
+    let numbers = drained(&engine, source(&redis)).await;
+    assert_eq!((numbers.enqueued, numbers.lag), (0, Some(0)));
+    redis.run(&["XADD", "files", "4-0", "n", "4"]).await;
+    let numbers = drained(&engine, source(&redis)).await;
+    assert_eq!((numbers.enqueued, numbers.lag), (1, Some(0)));
+}
