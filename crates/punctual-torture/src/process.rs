@@ -37,6 +37,8 @@ pub(crate) struct Recipe {
     pub(crate) log: PathBuf,
     /// Whether it says a line once it is ready.
     pub(crate) says_ready: bool,
+    /// How long it is left alone after it has ended by itself.
+    pub(crate) again_after: Duration,
     /// Whether it is over once it has ended in good order by itself.
     pub(crate) ends_by_itself: bool,
 }
@@ -174,7 +176,7 @@ impl Supervisor {
                         if !is_over {
                             self.ended(&name, &status);
                         }
-                        break (millis(5), None, is_over);
+                        break (self.recipe.again_after, None, is_over);
                     }
                     order = self.taken.recv() => order,
                 };

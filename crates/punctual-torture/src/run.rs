@@ -526,6 +526,7 @@ impl RoundRun<'_> {
             log: self.folder.join("processes.log"),
             // It holds the engine: what was broken is whole once that is open.
             says_ready: role == "solo",
+            again_after: millis(5),
             ends_by_itself: role != "worker",
         };
         Kept::start(recipe, history.clone(), waits.clone())
@@ -545,6 +546,7 @@ impl RoundRun<'_> {
             environment: [self.environment(), self.cell.environment()].concat(),
             log: self.folder.join("processes.log"),
             says_ready: true,
+            again_after: millis(5),
             ends_by_itself: false,
         };
         Kept::start(recipe, history.clone(), waits.clone())

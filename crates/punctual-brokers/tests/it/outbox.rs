@@ -72,15 +72,21 @@ impl Database {
 
     /// Enqueues in a transaction that commits or not.
     pub(crate) async fn enqueue(&self, job: NewJob, commits: bool) {
+        self.try_enqueue(job, commits).await.expect("it ends");
+    }
+
+    /// The same in a database that may be away: whether it committed.
+    pub(crate) async fn try_enqueue(&self, job: NewJob, commits: bool) -> sqlx::Result<bool> {
         on_any!(self, pool => {
-            let mut tx = pool.begin().await.expect("a transaction");
-            punctual_outbox::enqueue(&mut *tx, job).await.expect("it inserts");
+            let mut tx = pool.begin().await?;
+            let inserted = punctual_outbox::enqueue(&mut *tx, job).await;
+            inserted.map_err(|_| sqlx::Error::PoolClosed)?;
             match commits {
-                true => tx.commit().await,
-                false => tx.rollback().await,
+                true => tx.commit().await?,
+                false => tx.rollback().await?,
             }
-        })
-        .expect("it ends");
+        });
+        Ok(commits)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod crashes;
 mod databases;
+mod drills;
 mod exec_examples;
 mod rabbitmq;
 mod targets;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::{future::ready, io};
 
 use punctual::engine::{Filter, List, ListBy};
+use punctual::time::millis;
 use punctual::{Engine, JobState, Namespace};
 
 use super::{RoundRun, holds};
@@ -47,6 +48,8 @@ impl RoundRun<'_> {
                         environment: [self.environment(), vec![relays.environment()]].concat(),
                         log: self.folder.join("processes.log"),
                         says_ready: false,
+                        // It says that its engine is away, as a supervisor expects.
+                        again_after: millis(200),
                         ends_by_itself: true,
                     };
                     kept.push(Kept::start(recipe, history.clone(), waits.clone()));

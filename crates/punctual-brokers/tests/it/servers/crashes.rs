@@ -22,7 +22,7 @@ use crate::support::*;
 
 /// Consumes until it is dropped, over connections that break. What the broker itself delivers again
 /// is no second message.
-async fn consume(address: String, queue: &'static str, arrivals: Arrivals, ids: Ids) {
+pub(super) async fn consume(address: String, queue: &'static str, arrivals: Arrivals, ids: Ids) {
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     loop {
         let consuming = async {
@@ -52,7 +52,7 @@ async fn consume(address: String, queue: &'static str, arrivals: Arrivals, ids: 
 }
 
 /// The message ids under which each message came.
-type Ids = Arc<Mutex<HashMap<String, BTreeSet<String>>>>;
+pub(super) type Ids = Arc<Mutex<HashMap<String, BTreeSet<String>>>>;
 /// How often an emitter had a message and ended without an answer for it.
 type Unanswered = Arc<Mutex<HashMap<String, usize>>>;
 
@@ -230,7 +230,7 @@ async fn a_database_that_crashes_loses_nothing() {
     assert_eq!(arrivals.report("outbox-postgres-crashes", sent), (0, 0, 0));
 }
 
-async fn crash(server: &str) {
+pub(super) async fn crash(server: &str) {
     let Ok(pool) = PgPool::connect(server).await else {
         return;
     };

@@ -13,7 +13,7 @@ use crate::outbox::{
 use crate::support::*;
 
 /// A database of the test's own on that server.
-async fn postgres(name: &str) -> (Database, PgPool, String) {
+pub(super) async fn postgres(name: &str) -> (Database, PgPool, String) {
     let server = address("PUNCTUAL_POSTGRES");
     let pool = PgPool::connect(&server).await.expect("it runs");
     let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
@@ -28,7 +28,7 @@ async fn postgres(name: &str) -> (Database, PgPool, String) {
     (database, pool, address)
 }
 
-async fn mysql(name: &str) -> (Database, MySqlPool, String) {
+pub(super) async fn mysql(name: &str) -> (Database, MySqlPool, String) {
     let server = address("PUNCTUAL_MYSQL");
     let pool = MySqlPool::connect(&server).await.expect("it runs");
     let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));

@@ -14,10 +14,13 @@ const MAP: [(&str, Option<&[&str]>); 18] = [
     ("punctual-outbox", Some(&["punctual"])),
     (
         "punctual-brokers",
+        // Two for its drills, which are clients of the engines that they kill.
         Some(&[
             "punctual",
+            "punctual-client",
             "punctual-gateway",
             "punctual-outbox",
+            "punctual-redis",
             "punctual-relay",
         ]),
     ),
