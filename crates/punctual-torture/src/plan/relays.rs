@@ -16,7 +16,7 @@ pub(super) const STOPPED_MILLIS: u64 = 6_000;
 
 /// The faults of one round besides those of its cell.
 pub(crate) fn plan_of_relays(seed: u64, round: u64, spans: u64) -> Vec<Fault> {
-    let mut random = Rng::with_seed(seed ^ 0x4e1a_75 ^ (round << 40));
+    let mut random = Rng::with_seed(seed ^ 0x004e_1a75 ^ (round << 40));
     let mut plan = Vec::new();
     let quiet_periods = quiet_periods(spans);
     for (track, kinds, gap) in [

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use lapin::options::*;
 use lapin::types::FieldTable;
-use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
+use lapin::{
+    Channel, Confirmation, Connection, ConnectionProperties, ConnectionState, ExchangeKind,
+};
 use punctual::engine::{Filter, List, ListBy};
 use punctual::time::{Clock, SystemClock, millis, pause, seconds};
 
@@ -162,7 +164,10 @@ async fn send(
         confirms.push(sent.await?);
     }
     for confirm in confirms {
-        confirm.await?;
+        // A broker that stops takes nothing, and says so.
+        if !matches!(confirm.await?, Confirmation::Ack(_)) {
+            return Err(lapin::ErrorKind::InvalidConnectionState(ConnectionState::Closed).into());
+        }
     }
     Ok(())
 }
