@@ -168,7 +168,6 @@ impl Cell {
             Some(port) => Some(Arc::new(TestProxy::to(port).await)),
             None => None,
         };
-        let relays = block_in_place(|| has_relays.then(Relays::start).transpose())?;
         let servers = Arc::new(Mutex::new(servers));
         let clients = match kind.has_clocks() {
             true => {
@@ -181,7 +180,7 @@ impl Cell {
         Ok(Self {
             base: OnceLock::new(),
             tombstones: Default::default(),
-            relays,
+            relays: block_in_place(|| has_relays.then(Relays::start).transpose())?,
             clients,
             kind,
             servers,

@@ -221,7 +221,7 @@ fn none_twice(
     verdict
 }
 
-/// R3: no job of a message starts before the instant that its sender named, which it has as its due.
+/// R3: no job of a message starts before the instant that its sender named, which is its due.
 fn none_early(relayed: &Relayed, tally: &mut RelayTally) -> Verdict {
     let mut verdict = Verdict::new("R3 no message early");
     for (name, starts) in &relayed.starts {

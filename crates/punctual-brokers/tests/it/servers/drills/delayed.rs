@@ -187,7 +187,7 @@ async fn break_broker(nth: usize) {
         let ran =
             tokio::task::spawn_blocking(move || Command::new("rabbitmqctl").args(act).status());
         assert!(ran.await.expect("it runs").expect("it is there").success());
-        // An alarm lasts a while.
+        // A full memory lasts a while.
         pause(seconds(1)).await;
     }
 }
