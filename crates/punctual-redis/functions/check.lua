@@ -391,7 +391,7 @@ local function is_edges(v) return is_string(v) and #v % 17 == 0 and #v <= 17 * %
 -- The fields of each verb's map.
 local MAPS = {
   get = {t = many(is_target), x = is_flag, any = is_flag},
-  list = {by = function(v) return is_whole(v, 1, 4) end, q = is_name, s = up_to(6), k = is_key, f = is_filter, cu = is_string,
+  list = {by = function(v) return is_whole(v, 1, 5) end, q = is_name, s = up_to(6), k = is_key, f = is_filter, cu = is_string,
     li = is_limit, p = is_flag, any = is_flag},
   edit = {t = many(is_target), f = is_filter, cu = is_string, li = is_limit, a = up_to(255), dk = up_to(2), d = is_flag},
   stats = {q = many(is_name), af = is_string, li = is_limit, h = is_flag, du = is_flag, en = is_flag, sh = up_to(%TOP_SHARES_MAX%), any = is_flag},

@@ -235,7 +235,7 @@ function Inspect.lane(r, lane, after, limit)
 end
 
 -- Active jobs, lease by lease in the order of their fences; cursor: token and place.
-local function active_ids(q, cursor, limit)
+function Inspect.active_ids(q, cursor, limit)
   local tokens, out = Lease.tokens_of(q), {}
   table.sort(tokens, below)
   for _, token in ipairs(tokens) do
@@ -337,7 +337,7 @@ function Inspect.by_state(r, state, cursor, limit, takes)
   if state == HELD then return by_lex(S.base .. ':h:' .. q, cursor, limit, 13) end
   if state == SCHEDULED then return scheduled_ids(r, cursor, limit, takes) end
   if state == READY then return ready_ids(r, cursor, limit) end
-  if state == ACTIVE then return active_ids(q, cursor, limit) end
+  if state == ACTIVE then return Inspect.active_ids(q, cursor, limit) end
   return by_score(S.base .. ':k:' .. state .. ':' .. q, cursor, limit, true)
 end
 
@@ -350,13 +350,22 @@ function Inspect.limit(limit, purges)
   return purges and limit or min(limit, EXAMINED_MAX)
 end
 
+-- Whether a named limit holds for a job.
+local function names(j, limit)
+  local li = j.opts.li or {}
+  for i = 1, #li do if li[i] == limit then return true end end
+  return false
+end
+
 -- Reads an index: jobs with their states and leases, how many were looked at, where to go
 -- on.
 function Inspect.find(by, q, state, key, f, cursor, limit, writes)
   local found, examined, next_one = {}, nil, nil
-  local r = by ~= 4 and Row.find(q)
+  local r = by < 4 and Row.find(q)
   if by == 4 then
     found, examined, next_one = all_ids(cursor, limit)
+  elseif by == 5 then
+    found = Named.jobs(key, cursor, limit)
   elseif not r then
     found = {}
   elseif by == 2 then
@@ -385,7 +394,7 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
   for i = 1, #all do
     local j = all[i]
     local is, p = seen_state(j)
-    if (by ~= 1 or is == state) and passes(f, j, is) then jobs[#jobs + 1] = {j, is, p} end
+    if (by ~= 1 or is == state) and (by ~= 5 or names(j, key)) and passes(f, j, is) then jobs[#jobs + 1] = {j, is, p} end
   end
   Lease.look_up({})
   if examined then return jobs, examined, next_one end
@@ -396,8 +405,8 @@ end
 -- n, i}.
 function Inspect.list(base, blob)
   local map = Check.map('list', blob)
-  if map.by and map.by < 4 and not map.q or map.by == 1 and not map.s or (map.by == 2 or map.by == 3) and not map.k then
-    refuse('invalid_input', 'list by state needs q and s, by unique or group key q and k')
+  if map.by and map.by < 4 and not map.q or map.by == 1 and not map.s or (map.by == 2 or map.by == 3 or map.by == 5) and not map.k then
+    refuse('invalid_input', 'list by state needs q and s, by unique or group key q and k, by limit k')
   end
   Shard.open(base, sub(blob, %CALL_INSTANCE%), nil, true, map.any)
   local views, jobs, examined, cursor = {}, {}, 0, nil

@@ -58,6 +58,57 @@ function Named.listed(r, after, limit)
   return out
 end
 
+-- Places of a queue that a limit keeps back, after one: the id of the job, of a group that of its
+-- first one, and the place as the cursor.
+local function kept_by(r, limit, after, most)
+  if Named.kept_of(r) == 0 then return {} end
+  Group.write_lines()
+  local out, front = {}, limit .. '\0'
+  if after and sub(after, 1, #front) ~= front then Inspect.bad_cursor() end
+  for i, member in ipairs(call('ZRANGEBYLEX', Named.kept_key(r), after and '(' .. after or '[' .. front, '(' .. limit .. '\1', 'LIMIT', 0, most)) do
+    local lane, place = byte(member, #front + 1), sub(member, #front + 2)
+    local group = Group.of_place(place)
+    out[i] = {group and Group.candidate(r, group, lane) or not group and sub(place, 23) or false, member}
+  end
+  return out
+end
+
+local function queue_from(name, is_after)
+  local from = name and (is_after and '(' or '[') .. name or '-'
+  return call('ZRANGEBYLEX', S.k.qs, from, '+', 'LIMIT', 0, 1)[1]
+end
+
+-- Jobs that hold a limit or wait at it, queue by queue: active ones, of which some have it, then
+-- those that it keeps back, each with its cursor: part | queue NUL | place in it. The end of each
+-- queue is an entry without a job, so that a call is bounded.
+function Named.jobs(limit, cursor, most)
+  local out, part, q, after = {}, 'a', queue_from(nil), nil
+  if cursor then
+    local nul = find(cursor, '\0', 1, true)
+    part = sub(cursor, 1, 1)
+    if not nul or part ~= 'a' and part ~= 'k' and part ~= 'z' then Inspect.bad_cursor() end
+    local at = sub(cursor, 2, nul - 1)
+    q = queue_from(at, part == 'z')
+    if q == at then after = #cursor > nul and sub(cursor, nul + 1) or nil else part = 'a' end
+  end
+  while q and #out < most do
+    local r, found, want = Row.find(q), {}, most - #out
+    if r and flag(r, %ROW_NAMED%) then
+      found = part == 'a' and Inspect.active_ids(q, after, want) or part == 'k' and kept_by(r, limit, after, want) or {}
+    end
+    for i = 1, #found do out[#out + 1] = {found[i][1], part .. q .. '\0' .. found[i][2]} end
+    if #found == want then break end
+    after = nil
+    if part == 'a' then
+      part = 'k'
+    else
+      out[#out + 1] = {false, 'z' .. q .. '\0'}
+      q, part = queue_from(q, true), 'a'
+    end
+  end
+  return out
+end
+
 -- Jobs of active leases that are counted anew at a time: of more their limits keep what was
 -- counted.
 local RECOUNTED = 2000

@@ -36,6 +36,7 @@ mod minute_counters;
 mod named;
 mod named_full;
 mod named_lines;
+mod named_list;
 mod named_reads;
 mod named_rows;
 mod rare;

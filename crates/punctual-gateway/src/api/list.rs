@@ -50,6 +50,9 @@ pub(super) struct ListQuery {
     unique: Option<String>,
     /// The group key, with `queue`.
     group: Option<String>,
+    /// Only jobs that hold this named limit or wait at it, such as `smtp:gmail.com`; not with
+    /// `unique` or `group`.
+    limit_name: Option<String>,
     /// The job whose settle enqueued them, as their header `punctual-parent` names it.
     #[param(value_type = Option<Id>)]
     parent: Option<String>,
@@ -117,11 +120,12 @@ pub(super) async fn list(
         filter.state,
         query.unique,
         query.group,
+        query.limit_name,
     )?;
     if let Some(text) = query.cursor {
         place.goes_on_at(cursor_of(&text)?)?;
     }
-    let searches = matches!(place.walk, Walk::One(ListBy::All))
+    let searches = matches!(place.walk, Walk::One(ListBy::All | ListBy::Limit { .. }))
         || filter.kind.is_some()
         || filter.text.is_some()
         || filter.error.is_some()
@@ -190,7 +194,16 @@ impl Place {
         state: Option<JobState>,
         unique: Option<String>,
         group: Option<String>,
+        limit: Option<String>,
     ) -> Result<Self> {
+        if let Some(name) = limit {
+            if unique.is_some() || group.is_some() {
+                let message = "limit_name goes without unique and group";
+                return Err(Problem::invalid(message).hint("ask for one of them at a time"));
+            }
+            let walk = Walk::One(ListBy::Limit { name });
+            return Ok(Self { walk, cursor: None });
+        }
         let walk = match (queue, unique, group, state) {
             (Some(queue), Some(key), None, _) => Walk::One(ListBy::Unique { queue, key }),
             (Some(queue), None, Some(key), _) => Walk::One(ListBy::Group { queue, key }),

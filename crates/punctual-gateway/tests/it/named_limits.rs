@@ -69,6 +69,40 @@ async fn a_named_limit_holds_over_two_queues_and_is_shown() {
 }
 
 #[tokio::test]
+async fn jobs_that_hold_a_limit_or_wait_at_it_are_listed() {
+    let under = serve().await;
+    send(&under, "PUT", "/v1/limits/api", json!({"concurrency": 1})).await;
+    let job = |limit: &str| json!({"queue": "mail", "limits": [limit]});
+    let jobs = json!([job("api"), job("api"), job("api"), job("other")]);
+    send(&under, "POST", "/v1/jobs", jobs).await;
+    assert_eq!(claim(&under, "mail").await, 2, "one of each limit");
+    let mut states = Vec::new();
+    let mut path = "/v1/jobs?limit_name=api&limit=1".to_owned();
+    loop {
+        let page = under.get(&path).await.json();
+        for job in page["jobs"].as_array().expect("jobs") {
+            states.push(job["state"].as_str().expect("a state").to_owned());
+        }
+        let Some(cursor) = page["cursor"].as_str() else {
+            break;
+        };
+        path = format!("/v1/jobs?limit_name=api&limit=1&cursor={cursor}");
+    }
+    assert_eq!(states, ["active", "ready", "ready"]);
+    let of_state = under
+        .get("/v1/jobs?limit_name=api&state=ready")
+        .await
+        .json();
+    assert_eq!(of_state["jobs"].as_array().map(Vec::len), Some(2));
+    let both = under
+        .get("/v1/jobs?queue=mail&limit_name=api&group=g")
+        .await;
+    assert_eq!(both.status, 422, "{both:?}");
+    let wrong = under.get("/v1/jobs?limit_name=two%20words").await;
+    assert_eq!(wrong.status, 422, "{wrong:?}");
+}
+
+#[tokio::test]
 async fn a_full_limit_refuses_or_stops_the_oldest() {
     let under = serve().await;
     let refuse = json!({"concurrency": 1, "when_full": "refuse"});

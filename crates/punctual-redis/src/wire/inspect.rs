@@ -187,6 +187,9 @@ pub(crate) fn list_request(list: &List, cursor: Option<&[u8]>, limit: usize) -> 
         ListBy::Group { queue, key } => {
             map.put("by", 3_u8).put("q", queue).put("k", key);
         }
+        ListBy::Limit { name } => {
+            map.put("by", 5_u8).put("k", name);
+        }
         _ => {
             map.put("by", 4_u8);
         }

@@ -143,6 +143,7 @@ fn asks() -> Vec<Ask> {
         Ask::List(unique, Filter::default()),
         Ask::List(group, Filter::default()),
         Ask::List(ListBy::All, Filter::default()),
+        Ask::List(ListBy::Limit { name: "api".into() }, Filter::default()),
         Ask::List(ListBy::All, of_queue(None)),
         Ask::Edit(of_queue(Some(JobState::Scheduled)), Action::Cancel),
         Ask::Edit(of_queue(None), Action::RunNow),

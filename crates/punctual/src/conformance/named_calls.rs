@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::case::*;
-use super::named::{at_most, at_rate, with};
+use super::named::{OTHER, at_most, at_rate, with};
 use super::polls::at_once;
 use crate::engine::{
-    Action, ClosedShare, Control, Controlled, LimitSettings, NamedLimit, QueueSettings, Rate,
-    Reason, RecordValue, Waited, WhenFull, WorkerRecord,
+    Action, Claim, ClosedShare, Control, Controlled, Filter, LimitSettings, List, ListBy,
+    NamedLimit, QueueSettings, Rate, Reason, RecordValue, Waited, WhenFull, WorkerRecord,
 };
 use crate::error::ErrorKind;
-use crate::job::{JobId, JobState, Outcome};
+use crate::job::{Group, JobId, JobState, NewJob, OnRetry, Outcome};
 use crate::time::{days, hours, minutes, seconds};
 
 impl Case {
@@ -38,6 +38,74 @@ impl Case {
         }
         jobs
     }
+}
+
+/// Jobs that hold a limit and those that wait at it are listed over all queues, a bounded number
+/// per call, by a cursor of that limit; others are not.
+pub(super) async fn jobs_of_a_limit_are_listed(case: Case) {
+    case.set_limit("api", Some(at_most(2))).await;
+    let there = || NewJob {
+        queue: OTHER.into(),
+        ..with("api")
+    };
+    let grouped = || NewJob {
+        group: Some(Group {
+            key: "g".into(),
+            on_retry: OnRetry::Hold,
+        }),
+        ..with("api")
+    };
+    let jobs = vec![
+        with("api"),
+        with("api").limit("key:b"),
+        there(),
+        there(),
+        grouped(),
+        job(),
+    ];
+    let sent = ids(&jobs);
+    case.enqueue_all(jobs).await;
+    case.enqueue_all(vec![grouped(), with("key:b"), job()])
+        .await;
+    let wants = case.wants(10);
+    let queues = vec![QUEUE.into(), OTHER.into()];
+    let claimed = case.claim_as(Claim { queues, ..wants }).await;
+    let active: Vec<JobId> = attempts(&claimed).iter().map(Attempt::id).collect();
+    let by = |name: &str| ListBy::Limit { name: name.into() };
+    for limit in [1, 3, 1_000] {
+        let found = case.list_by(by("api"), Filter::default(), limit).await;
+        let holds = found.iter().filter(|job| job.state == JobState::Active);
+        let (holds, all) = (holds.count(), found.iter().map(|job| job.id));
+        let mut all: Vec<JobId> = all.collect();
+        all.sort_unstable();
+        let mut expected = sent[..5].to_vec();
+        expected.sort_unstable();
+        assert_eq!(
+            (all, holds),
+            (expected, 2),
+            "{limit} a call; active: {active:?}"
+        );
+    }
+    let of_other = Filter {
+        queue: Some(OTHER.into()),
+        ..Filter::default()
+    };
+    assert_eq!(case.list_by(by("api"), of_other, 10).await.len(), 2);
+    assert_eq!(case.list_by(by("ap"), Filter::default(), 10).await.len(), 0);
+    let list = |name: &str, cursor| List {
+        by: by(name),
+        filter: Filter::default(),
+        cursor,
+        limit: 1,
+        payloads: true,
+    };
+    let first = case.list_as(list("api", None)).await.expect("a list");
+    assert!(first.cursor.is_some() && first.examined == 1);
+    let strange = case.list_as(list("key:b", first.cursor)).await;
+    let strange = strange.expect_err("the cursor of another limit");
+    assert_eq!(strange.kind(), ErrorKind::InvalidInput);
+    let bad = case.list_as(list("two words", None)).await;
+    assert!(bad.is_err(), "no name of a limit");
 }
 
 /// A blocked limit starts nothing until its time, other jobs start, and no attempt is counted.

@@ -221,6 +221,7 @@ impl<'a> Checks<'a> {
                 check_name("queue", queue)?;
                 check_key("key", key)
             }
+            ListBy::Limit { name } => check_limit_name(name),
             ListBy::All => Ok(()),
         }
     }

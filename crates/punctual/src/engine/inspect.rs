@@ -335,6 +335,13 @@ pub enum ListBy {
         /// The key.
         key: String,
     },
+    /// Jobs that hold a named limit or wait at it, queue by queue: active ones, then those that it
+    /// keeps back, in line; of a serial group the first one. A ready job that it does not keep back
+    /// is not among them: it is in its lane, and may start as far as this limit goes.
+    Limit {
+        /// The name of the limit, with its key.
+        name: String,
+    },
     /// Every job of the namespace, in an order of the engine's own: a scan. A job that comes or
     /// goes meanwhile may be left out or returned twice.
     All,

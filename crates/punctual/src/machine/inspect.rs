@@ -138,6 +138,9 @@ impl Machine {
             if matches!(by, ListBy::State { state, .. } if *state != job.status.state(self.now)) {
                 continue;
             }
+            if matches!(by, ListBy::Limit { name } if !job.limits().contains(name)) {
+                continue;
+            }
             if filter.matches(&self.record(&job)?, self.now) {
                 jobs.push(job);
             }
@@ -158,6 +161,9 @@ impl Machine {
     ) -> Result<Option<Candidates>> {
         let queue = match by {
             ListBy::All => return self.by_id(namespace, cursor, limit).map(Some),
+            ListBy::Limit { name } => {
+                return self.by_limit(namespace, name, cursor, limit).map(Some);
+            }
             ListBy::State { queue, .. }
             | ListBy::Unique { queue, .. }
             | ListBy::Group { queue, .. } => self.queue(namespace, queue),
@@ -180,7 +186,7 @@ impl Machine {
                 numbered.map(|(id, nth)| (Some(id), vec![nth])).collect()
             }
             ListBy::Group { key, .. } => self.by_group(queue, key, cursor, limit)?,
-            ListBy::All => Vec::new(),
+            ListBy::All | ListBy::Limit { .. } => Vec::new(),
         };
         Ok(Some(found))
     }
@@ -413,7 +419,12 @@ impl Machine {
     }
 
     /// Active jobs, lease by lease in the order of their fences.
-    fn active_jobs(&self, queue: u32, cursor: Option<&[u8]>, limit: usize) -> Result<Candidates> {
+    pub(super) fn active_jobs(
+        &self,
+        queue: u32,
+        cursor: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Candidates> {
         let (fence, place) = match cursor {
             None => (0, 0),
             Some(bytes) => {

@@ -16,6 +16,7 @@ Examples:
   punctual jobs list                              every job
   punctual jobs list --queue mail --state dead    the dead letters of a queue
   punctual jobs list --queue orders --unique order:7
+  punctual jobs list --limit-name smtp:gmail.com  who holds a named limit, and who waits at it
   punctual jobs list --text '\"order\":7' --limit 5
   punctual jobs list --queue mail --ended         how the last jobs ended
   punctual jobs list -o json | jq .id
@@ -53,6 +54,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY", requires = "queue")]
     group: Option<String>,
 
+    /// Only jobs that hold this named limit or wait at it, of all queues or of --queue
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["unique", "group"])]
+    limit_name: Option<String>,
+
     /// At most this many jobs
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = limit_of)]
     limit: usize,
@@ -62,7 +67,7 @@ pub(crate) struct Args {
     all: bool,
 
     /// The last settled jobs of each queue, at most 100, also those no longer kept
-    #[arg(long, conflicts_with_all = ["state", "kind", "text", "due_from", "due_before", "unique", "group"])]
+    #[arg(long, conflicts_with_all = ["state", "kind", "text", "due_from", "due_before", "unique", "group", "limit_name"])]
     ended: bool,
 }
 
@@ -109,7 +114,7 @@ impl Args {
     /// Jobs that ended and are no longer kept, below a list of every job.
     async fn ends_below(&self, session: &Session, jobs: &[JobRecord]) -> Result<()> {
         let is_whole = self.filter.filter(None) == Filter::default();
-        if !is_whole || self.unique.is_some() || self.group.is_some() {
+        if !is_whole || self.unique.is_some() || self.group.is_some() || self.limit_name.is_some() {
             return Ok(());
         }
         let shown = jobs.iter().map(|job| job.id).collect();
@@ -150,6 +155,9 @@ impl Args {
     }
 
     fn indexes(&self) -> Vec<ListBy> {
+        if let Some(name) = self.limit_name.clone() {
+            return vec![ListBy::Limit { name }];
+        }
         let Some(queue) = self.queue.clone() else {
             return vec![ListBy::All];
         };

@@ -39,7 +39,7 @@ impl Space {
             ListBy::State { .. } => jobs.sort_by_key(|job| job.place()),
             ListBy::Unique { .. } => jobs.sort_by_key(|job| job.follows.is_some()),
             ListBy::Group { .. } => jobs.sort_by_key(|job| job.place()),
-            ListBy::All => jobs.sort_by_key(|job| job.record.id),
+            ListBy::All | ListBy::Limit { .. } => jobs.sort_by_key(|job| job.record.id),
         }
         (jobs.into_iter())
             .map(|job| {
@@ -64,6 +64,9 @@ impl Space {
             }
             ListBy::Group { queue, key } => {
                 job.is_in(queue) && job.group_key() == Some(key) && !job.record.state.is_settled()
+            }
+            ListBy::Limit { name } => {
+                job.state(now) == JobState::Active && job.record.limits.contains(name)
             }
             ListBy::All => true,
         }
