@@ -137,6 +137,12 @@ pub const ERRORS: &[Code] = &[
         Gateway,
         "the queue's `max_pending`; not stored",
     ),
+    code(
+        "share_full",
+        507,
+        Gateway,
+        "the `max_pending` of the queue's shares; not stored",
+    ),
     inner("handler", Kind, "a worker's handler failed"),
     inner("permanent", Kind, "a handler failed for good"),
     inner(

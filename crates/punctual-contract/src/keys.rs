@@ -232,6 +232,13 @@ pub const KEYS: &[Key] = &[
         &["share_row"],
     ),
     key(
+        "sw",
+        Queue,
+        Sorted,
+        "jobs that wait, by share, while the settings bound how many of a share may",
+        &["group", "share_bound"],
+    ),
+    key(
         "nl",
         Shard,
         Hash,

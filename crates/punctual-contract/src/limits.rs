@@ -239,6 +239,14 @@ pub const LIMITS: &[Limit] = &[
         "shares of a queue that have a weight of their own",
     ),
     fixed(
+        "SHARE_PENDING_MAX",
+        "",
+        1_000_000,
+        "1,000,000",
+        Some(("SHARE_PENDING_MAX", "1000000")),
+        "held, scheduled and ready jobs that the bound of a share may let it have",
+    ),
+    fixed(
         "BLOCKED_SHARES_MAX",
         "",
         10_000,

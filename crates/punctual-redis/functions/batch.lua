@@ -327,6 +327,7 @@ local function have_room(batches)
       part.row = r
       Shard.may_count(r)
       if flag(r, %ROW_BOUNDED%) then
+        if part.shared and Share.is_bounded(r) then return false end -- each decides by those before it
         more[r] = (more[r] or 0) + part.n
         if Enqueue.pending(r) + more[r] > r.max then return false end
       end

@@ -364,7 +364,8 @@ end
 function Check.is_queue_settings(v)
   local map = read_map(sub(v, 2))
   if map and not ((map.lc == nil or is_whole(map.lc, 1, 1e6)) and (map.lr == nil or is_rate(map.lr))) then return false end
-  if map and not ((map.sc == nil or is_whole(map.sc, 1, 1e6)) and (map.sr == nil or is_rate(map.sr)) and (map.sw == nil or are_weights(map.sw))) then return false end
+  if map and not ((map.sc == nil or is_whole(map.sc, 1, 1e6)) and (map.sr == nil or is_rate(map.sr)) and (map.sw == nil or are_weights(map.sw))
+    and (map.sm == nil or is_whole(map.sm, 1, %SHARE_PENDING_MAX%))) then return false end
   return map and (map.mp == nil or is_number(map.mp, 0, 2 ^ 53)) and (map.of == nil or is_flag(map.of))
 end
 

@@ -11,8 +11,10 @@ Claim.unseen_min = UNSEEN_MIN
 local ROUGH_BYTES = 65536
 local EXAMINED_MAX = Claim.examined_max
 
--- So many jobs of a queue got a lease.
-local function taken_of(r, n)
+-- Jobs of a queue, from one of the claim's to another, got a lease.
+local function taken_of(take, r, from, till)
+  local n = till - from + 1
+  if flag(r, %ROW_BOUNDED%) then Share.claimed(r, take.ids, take.records, from, till) end
   r.counts[READY], r.counts[ACTIVE] = r.counts[READY] - n, r.counts[ACTIVE] + n
   if r.gate then r.gate.taken = 0 end
   if r.share then r.share.fresh, r.share.others = 0, 0 end
@@ -33,12 +35,12 @@ local function open_lease(take, alone, call_)
     if due < low then low, earliest = due, raw end
     if due > high then high, latest = due, raw end
     if r ~= same then
-      taken_of(same, i - since)
+      taken_of(take, same, since, i - 1)
       same, since, plain = r, i, false
       if not seen[r.name] then seen[r.name], queues = true, queues .. '\0' .. r.name end
     end
   end
-  taken_of(same, n + 1 - since)
+  taken_of(take, same, since, n)
   local lo, hi = sub(earliest, %REC_DUE%), sub(latest, %REC_DUE%)
   if M.feed >= S.now then
     for i = 1, n do changed(ids[i], rows[i].name, ACTIVE) end

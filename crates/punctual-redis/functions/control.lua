@@ -5,9 +5,10 @@ do
 local function obey(name, value)
   local r = Row.of(name)
   local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
-  set_flag(r, %ROW_BOUNDED%, settings.mp ~= nil)
+  Share.bound(r, settings.sm, M.version)
+  set_flag(r, %ROW_BOUNDED%, settings.mp ~= nil or settings.sm ~= nil)
   set_flag(r, %ROW_DEAD_LETTERS%, settings.of == 1)
-  r.max, r.rest = min(settings.mp or 0, 2 ^ 53), nil
+  r.max, r.rest = min(settings.mp or settings.sm and 2 ^ 53 or 0, 2 ^ 53), nil
   Gate.set(r, settings)
   Share.set(r, settings)
 end
@@ -15,7 +16,7 @@ end
 -- Refuses limits where a namespace is cut into shards: each would let that many jobs start.
 local function may_limit(value)
   local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
-  if (value and byte(value) == %VALUE_LIMIT% or settings.lc or settings.lr or settings.sc or settings.sr) and (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
+  if (value and byte(value) == %VALUE_LIMIT% or settings.lc or settings.lr or settings.sc or settings.sr or settings.sm) and (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
     refuse('unsupported', 'a namespace that is cut into shards keeps no limits, as each shard would let that many start; use one without shards for limited queues and named limits')
   end
 end

@@ -166,6 +166,7 @@ local function cancel_together(targets)
     if #target == 2 and (target[1] ~= r.name or target[2] ~= key) then return false end
     leavers[r] = leavers[r] or Due.leavers()
     if not Due.add_leaver(r, leavers[r], ids[k], raw, e, o, share, flow) then return false end
+    if share then Share.waits_no_more(r, share, ids[k]) end
     done[at[k]], by_keys = ids[k], by_keys and #target == 2
     return true
   end

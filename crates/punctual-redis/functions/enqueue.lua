@@ -216,7 +216,11 @@ function Enqueue.one(id, due8, late, spec, bounded, sent)
   local limits_decide = bounded and verdict ~= 'follows' and Named.decides_on(j)
   local nth = limits_decide and Named.refuses(j.opts.li)
   if nth then return 10, due8, late, char(nth - 1) .. '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' end
-  if bounded and not (past and past.st > ACTIVE) and not make_room(r, goes) then return 6, due8, late end
+  if bounded and not (past and past.st > ACTIVE) then
+    local most = Share.full(r, j.opts.sh, goes)
+    if most then return 11, due8, late, u8(most) .. BELOW end
+    if not make_room(r, goes) then return 6, due8, late end
+  end
   local answer = 0
   if verdict == 'replaces' then
     Unique.replace(other, holder)

@@ -346,6 +346,7 @@ local function join_line(r, row)
   local prio = row.alone
   local line = row.lines[prio]
   row.alone = nil
+  if line.share then Share.waits(r, line.share, line.ids[1]) end -- where a new bound counts, it may pass its count by
   local member
   if line.raw then
     member = member_of_record(row.group, line.ids[1], line.raw)

@@ -76,9 +76,13 @@ local function kept_walk(state)
 end
 
 -- In their order: part, and what takes one step of a queue.
-local PARTS = {'u', 'c', 'd', 'n', 'g', 'm', 'y', 'k', 'h', '4', '5', '6'}
+local PARTS = {'u', 'c', 'd', 'n', 'g', 'm', 'y', 'w', 'k', 'h', '4', '5', '6'}
 local OF_SHARD = {u = walk_keys, c = walk_schedules, d = walk_schedule_rows, n = function(cursor) return Named.heal_counts(cursor, STEP) end}
-local WALKS = {g = walk_groups, m = walk_later, y = function(r, cursor) return Share.heal(r, cursor, STEP) end, k = function(r, cursor) return Named.heal(r, cursor, STEP) end, h = walk_held, ['4'] = kept_walk(COMPLETED), ['5'] = kept_walk(CANCELLED), ['6'] = kept_walk(DEAD)}
+local function walk_waiting(r, cursor)
+  return Share.heal_waiting(r, cursor, function(key, from) return walk_set(key, from, function() end) end)
+end
+
+local WALKS = {w = walk_waiting, g = walk_groups, m = walk_later, y = function(r, cursor) return Share.heal(r, cursor, STEP) end, k = function(r, cursor) return Named.heal(r, cursor, STEP) end, h = walk_held, ['4'] = kept_walk(COMPLETED), ['5'] = kept_walk(CANCELLED), ['6'] = kept_walk(DEAD)}
 
 local function queue_after(name)
   return call('ZRANGEBYLEX', S.k.qs, name and '(' .. name or '-', '+', 'LIMIT', 0, 1)[1]

@@ -132,6 +132,7 @@ function Named.meets(take, r, j, lane, place, group, row)
   if row then Share.place_out(r, row, lane, place) else Line.overflow_remove(r, lane, place) end
   if group then Group.kept_back(r, group, lane, limit, j.id) end
   Named.keep_back(r, limit, lane, place)
+  if j.opts.sh then Share.waits(r, j.opts.sh, j.id) end -- where a new bound counts, it may pass its count by
   take.kept_back, take.expired = take.kept_back + 1, take.expired + 1
   return true
 end

@@ -6,6 +6,7 @@ local function held_set(r) return S.base .. ':h:' .. r.name end
 -- Puts a pending job where it belongs. Its record is saved before.
 function Place.put(j)
   local r = Row.of(j.q)
+  if j.opts.sh then Share.waits(r, j.opts.sh, j.id) end
   if j.tag == %TAG_HELD% then
     call('ZADD', held_set(r), 0, Job.seq(j) .. j.id)
     r.counts[HELD], r.rest = r.counts[HELD] + 1, nil
@@ -25,6 +26,7 @@ end
 -- Takes a pending job out of where it stands; to be saved afterwards, if it lives on.
 function Place.out(j)
   local r = Row.of(j.q)
+  if j.opts.sh then Share.waits_no_more(r, j.opts.sh, j.id) end
   if j.tag == %TAG_HELD% then
     call('ZREM', held_set(r), Job.seq(j) .. j.id)
     r.counts[HELD], r.rest = r.counts[HELD] - 1, nil

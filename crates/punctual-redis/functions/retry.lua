@@ -115,7 +115,10 @@ function Retry.together(p, items, raws, places, out)
         local n, k = list.n + 1, 2 * list.n
         list.n, list.ids[n], list.dues[n], list.records[n], list.examined[n] = n, s.id, due, record, o.uh == 0 or e.l == 1 or share ~= nil or o.li ~= nil
         list.kv[k + 1], list.kv[k + 2] = s.id, record
-        if share then list.shares[#list.shares + 1] = share end
+        if share then
+          list.shares[#list.shares + 1] = share
+          Share.waits(list.r, share, s.id)
+        end
         if o.li then list.limits[#list.limits + 1], list.limited[#list.limits + 1] = o.li, s.id end
         left[#left + 1], out[i] = place, '\0\1' .. due8 .. '\0\0'
         changed(s.id, q, SCHEDULED)

@@ -16,6 +16,7 @@ end
 
 -- Puts a run among what is to become due, even if it is: the move decides about it.
 function Schedule.wait_for_due(r, j)
+  if j.opts.sh then Share.waits(r, j.opts.sh, j.id) end
   Due.add(r, j)
   if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, true) end
   changed(j.id, j.q, SCHEDULED)

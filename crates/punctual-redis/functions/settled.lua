@@ -420,6 +420,7 @@ function Settled.as(j, state)
   e.fi, e.fr = S.now, nil
   local r = Row.of(j.q)
   Unique.free(j)
+  if j.opts.sh then Share.waits_no_more(r, j.opts.sh, j.id) end -- a run may settle as it moves
   if j.opts.g then Group.settled(r, j.opts.g, j.id) end
   Place.forget_expiry(j)
   note(r, NOTED[state], 1)

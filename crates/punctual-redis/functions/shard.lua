@@ -327,7 +327,7 @@ function Row.forget(r)
   call('ZREM', S.k.w, r.name)
   call('ZREM', S.k.e, r.name)
   call('ZREM', S.k.qs, r.name)
-  call('HDEL', S.k.s, 'q' .. r.name, 'l' .. r.name, 'y' .. r.name, 'j' .. r.name)
+  call('HDEL', S.k.s, 'q' .. r.name, 'l' .. r.name, 'y' .. r.name, 'j' .. r.name, 'b' .. r.name)
   Stats.forget_queue(r.name)
   Settled.forget_queue(r.name)
   local dirty = {}

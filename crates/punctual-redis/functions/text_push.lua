@@ -167,12 +167,13 @@ local function packed_job(id, q, payload, o)
     .. char(#kind) .. kind .. (has and pack('>I4', #packed) .. packed or '') .. payload
 end
 
-local VERDICTS = {[0] = 'created', 'duplicate', 'merged', 'replaced', 'id_conflict', 'unique_active', 'full', [9] = 'refreshed', [10] = 'limit_full'}
+local VERDICTS = {[0] = 'created', 'duplicate', 'merged', 'replaced', 'id_conflict', 'unique_active', 'full', [9] = 'refreshed', [10] = 'limit_full', [11] = 'share_full'}
 local OTHERS = {[2] = 'into', [3] = 'replaced', [5] = 'holder', [9] = 'holder'}
 local HINTS = {
   [4] = 'nothing was stored: this id names a job with other content; use another id',
   [5] = 'nothing was stored: the holder of the unique key is active; push again once it has settled, or use POLICY after',
   [6] = 'nothing was stored: the queue has reached its max_pending; let workers empty it, or raise that',
+  [11] = 'nothing was stored: as many jobs of its share wait as may; let workers go on, or raise the max_pending of the shares of the queue',
   [10] = 'nothing was stored: as many jobs with one of its limits are active as may be, and it refuses more; push again when one has ended',
 }
 

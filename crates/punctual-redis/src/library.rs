@@ -28,6 +28,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/share_row.lua"),
     include_str!("../functions/share_alone.lua"),
     include_str!("../functions/share.lua"),
+    include_str!("../functions/share_bound.lua"),
     include_str!("../functions/named_row.lua"),
     include_str!("../functions/named.lua"),
     include_str!("../functions/unique.lua"),

@@ -331,8 +331,8 @@ impl Batch {
             Some(verdict) if verdict.is_accepted() => {
                 health.turn(|numbers| numbers.enqueued += 1);
             }
-            // The queue has as many jobs as it may: this one waits in the source.
-            Some(EnqueueVerdict::Full) | None => {
+            // The queue, or the share, has as many jobs as it may: this one waits in the source.
+            Some(EnqueueVerdict::Full | EnqueueVerdict::ShareFull(_)) | None => {
                 let message = "the queue has reached max_pending; raise it or let workers go on";
                 let error = Error::new(ErrorKind::EngineFull, message).with("queue", &job.queue);
                 health.engine_refuses(&error);

@@ -75,6 +75,7 @@ mod settle;
 mod settled;
 mod share_laws;
 mod share_limits;
+mod share_pending;
 mod shares;
 mod signals;
 mod stats;

@@ -59,8 +59,8 @@ pub use named::{
 };
 pub use settle::{LeaseReport, SAMPLE_US_MAX, Settle, SettleVerdict, Settled, Settlement};
 pub use share::{
-    BLOCK_MAX, BLOCKED_SHARES_MAX, ClosedShare, ShareSettings, ShareStats, TOP_SHARES_MAX,
-    WEIGHT_MAX, WEIGHTS_MAX,
+    BLOCK_MAX, BLOCKED_SHARES_MAX, ClosedShare, SHARE_PENDING_MAX, ShareSettings, ShareStats,
+    TOP_SHARES_MAX, WEIGHT_MAX, WEIGHTS_MAX,
 };
 pub use stats::{
     Counts, DueBucket, MinuteStats, QueueStats, STATS_PAGE_MAX, Stats, StatsRequest, WorkerSeen,

@@ -77,6 +77,8 @@ pub enum Bug {
     EarlyClearForgotten,
     /// A full limit asks the job to stop that started last.
     NewestAsked,
+    /// A job that is cancelled while it waits still counts as one of its share that waits.
+    WaitingLeftBehind,
 }
 
 impl Bug {
@@ -85,7 +87,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -119,6 +121,7 @@ impl Bug {
         Self::OneGateIsEnough,
         Self::EarlyClearForgotten,
         Self::NewestAsked,
+        Self::WaitingLeftBehind,
     ];
 }
 

@@ -49,6 +49,7 @@ mod schedule_rows;
 mod schedules;
 mod settle;
 mod settled;
+mod share_bounds;
 mod share_reads;
 mod share_rows;
 mod share_settings;
@@ -85,6 +86,7 @@ use named_rows::*;
 use record_row::RecordRow;
 pub use recover::{Frozen, Recovered};
 use rows::*;
+use share_bounds::ShareBounds;
 use share_rows::*;
 use shares::Shares;
 pub use signals::{SettledWatch, Signals, Wakeups};
@@ -156,6 +158,9 @@ struct Tables {
     todo: Table<TodoKey, TodoRow>,
     early_clears: Table<EarlyKey, EarlyRow>,
     early_ends: Table<EarlyEndKey, ()>,
+    waiting: Table<WaitingKey, ()>,
+    waiting_counts: Table<WaitingCountKey, WaitingCountRow>,
+    share_bounds: Table<QueueText, ShareBoundRow>,
 }
 
 // Numbers of the machine, which no caller chooses, need no keyed hash: each verb reads its
@@ -202,6 +207,7 @@ struct Derived {
     flows: FlowWork,
     named: Named,
     early_clears: EarlyClears,
+    share_bounds: ShareBounds,
 }
 
 /// A queue, in memory.
@@ -294,7 +300,10 @@ impl Machine {
             named_jobs: Table::new(40, base.clone()),
             idle_limits: Table::new(41, base.clone()),
             early_clears: Table::new(42, base.clone()),
-            early_ends: Table::new(43, base),
+            early_ends: Table::new(43, base.clone()),
+            waiting: Table::new(44, base.clone()),
+            waiting_counts: Table::new(45, base.clone()),
+            share_bounds: Table::new(46, base),
         };
         Self {
             limits,

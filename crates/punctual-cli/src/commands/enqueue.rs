@@ -155,6 +155,7 @@ pub(crate) fn not_json(error: serde_json::Error) -> Failure {
 async fn send_one(session: &Session, job: NewJob) -> Result<()> {
     let (queue, expires_at) = (job.queue.clone(), job.expires_at);
     let (wait_for, limits) = (job.wait_for.clone(), job.limits.clone());
+    let share = job.share.clone();
     let enqueued = session
         .engine
         .enqueue(&session.namespace, vec![job])
@@ -183,6 +184,7 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
         let wait_for = still_awaited(session, receipt, wait_for).await?;
         session.out.line(match receipt.verdict {
             EnqueueVerdict::LimitFull(nth) => limit_full(limits.get(usize::from(nth))),
+            EnqueueVerdict::ShareFull(most) => share_full(&queue, share.as_deref(), most),
             _ => sentence(receipt, &queue, &wait_for, enqueued.now),
         })?;
         if receipt.verdict.is_accepted() {
@@ -244,6 +246,16 @@ fn limit_full(limit: Option<&String>) -> String {
     format!(
         "refused (limit_full): as many jobs with the limit {limit} are active as may be; send it \
          again when one has ended, see `punctual limits show {limit}`"
+    )
+}
+
+/// What is said of a job that its full share refused.
+fn share_full(queue: &str, share: Option<&str>, most: u64) -> String {
+    let share = share.unwrap_or_default();
+    format!(
+        "refused (share_full): share {share} has the {most} pending jobs that each share of queue \
+         {queue} may have; wait for workers, or raise it by `punctual queues limit {queue} \
+         --share-max-pending N`"
     )
 }
 

@@ -307,6 +307,25 @@ fn a_share_of_any_name_stands_in_a_command_as_a_shell_reads_it() {
 }
 
 #[test]
+fn a_share_with_as_many_pending_jobs_as_it_may_is_refused_one_more() {
+    let punctual = Punctual::with_data();
+    let limit = |args: &[&str]| punctual.run(&[&["queues", "limit", "mail"], args].concat());
+    let set = limit(&["--share-max-pending", "1"]).exits(0);
+    assert!(set.stdout.contains("pending of a share"), "{set:?}");
+    assert_eq!(
+        punctual.one(&["queues", "limit", "mail"])["shares"]["max_pending"],
+        1
+    );
+    punctual.enqueue(&["mail", "{}", "--share", "acme"]);
+    let more = ["enqueue", "mail", "{}", "--share", "acme"];
+    let refused = punctual.run(&more).exits(4);
+    let said = "refused (share_full): share acme has the 1 pending jobs";
+    assert!(refused.stdout.contains(said), "{refused:?}");
+    limit(&["--share-max-pending", "none"]).exits(0);
+    punctual.run(&more).exits(0);
+}
+
+#[test]
 fn shares_of_a_queue_are_limited_blocked_and_shown() {
     let punctual = Punctual::with_data();
     let limit = |args: &[&str]| punctual.run(&[&["queues", "limit", "mail"], args].concat());

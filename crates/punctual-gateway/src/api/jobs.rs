@@ -71,7 +71,7 @@ pub(super) async fn enqueue(
 }
 
 async fn enqueue_one(shared: &Shared, caller: &Caller, job: NewJob) -> Result<Response> {
-    let limits = job.limits.clone();
+    let (queue, share, limits) = (job.queue.clone(), job.share.clone(), job.limits.clone());
     let enqueued = shared.engine.enqueue(&caller.namespace, vec![job]).await?;
     let Some(receipt) = enqueued.receipts.first() else {
         return Err(Problem::new(
@@ -83,6 +83,7 @@ async fn enqueue_one(shared: &Shared, caller: &Caller, job: NewJob) -> Result<Re
     let status = match receipt.verdict {
         EnqueueVerdict::Created | EnqueueVerdict::Replaced(_) => StatusCode::CREATED,
         verdict if verdict.is_accepted() => StatusCode::OK,
+        EnqueueVerdict::ShareFull(most) => return Err(share_full(&queue, share.as_deref(), most)),
         verdict => return Err(refused(verdict, &limits)),
     };
     let answer = OneEnqueued {
@@ -91,6 +92,16 @@ async fn enqueue_one(shared: &Shared, caller: &Caller, job: NewJob) -> Result<Re
         now: enqueued.now.to_string(),
     };
     Ok((status, Json(answer)).into_response())
+}
+
+fn share_full(queue: &str, share: Option<&str>, most: u64) -> Problem {
+    let share = share.unwrap_or_default();
+    let message = format!(
+        "share \"{share}\" has the {most} pending jobs that each share of queue \"{queue}\" may \
+         have; the job is not stored"
+    );
+    Problem::new(StatusCode::INSUFFICIENT_STORAGE, "share_full", message)
+        .hint("wait for workers, or raise max_pending of the queue's shares")
 }
 
 fn refused(verdict: EnqueueVerdict, limits: &[String]) -> Problem {

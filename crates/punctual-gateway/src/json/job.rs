@@ -93,8 +93,8 @@ impl JobAnswer {
 pub(crate) struct ReceiptLine {
     pub(crate) id: String,
     /// `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active`,
-    /// `full`, `parent_unknown`, `flow_closed` or `limit_full`. A first send is a `duplicate` too
-    /// if its answer was lost on the way and the client sent it again by itself.
+    /// `full`, `parent_unknown`, `flow_closed`, `limit_full` or `share_full`. A first send is a
+    /// `duplicate` too if its answer was lost on the way and the client sent it again by itself.
     pub(crate) verdict: &'static str,
     /// The other job that a verdict names.
     #[serde(skip_serializing_if = "Option::is_none")]

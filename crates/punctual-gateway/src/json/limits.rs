@@ -83,6 +83,10 @@ struct SharesRequest {
     #[schema(minimum = 1, maximum = 1_000_000)]
     concurrency: Option<u64>,
     rate: Option<RateRequest>,
+    /// Held, scheduled and ready jobs that one share may have, 1 to 1,000,000; one more is refused
+    /// (`share_full`).
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    max_pending: Option<u64>,
     /// Weights by share, 1 to 1,000; every other share has 1. At most 1,000.
     #[serde(default)]
     weights: BTreeMap<String, u32>,
@@ -91,7 +95,7 @@ struct SharesRequest {
 impl SharesRequest {
     fn settings(&self) -> Result<ShareSettings> {
         let mut shares = ShareSettings::new();
-        shares.concurrency = self.concurrency;
+        (shares.concurrency, shares.max_pending) = (self.concurrency, self.max_pending);
         shares.rate = self.rate.as_ref().map(RateRequest::rate).transpose()?;
         let weights = self.weights.iter();
         shares.weights = weights
@@ -172,6 +176,9 @@ pub(crate) struct SharesLine {
     /// How many of one share may start in a span of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate: Option<RateLine>,
+    /// Held, scheduled and ready jobs that one share may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_pending: Option<u64>,
     /// Weights by share; every other share has 1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     weights: BTreeMap<String, u32>,
@@ -182,6 +189,7 @@ impl From<&ShareSettings> for SharesLine {
         Self {
             concurrency: shares.concurrency,
             rate: shares.rate.as_ref().map(Into::into),
+            max_pending: shares.max_pending,
             weights: shares.weights.iter().cloned().collect(),
         }
     }
@@ -190,7 +198,7 @@ impl From<&ShareSettings> for SharesLine {
 /// The settings of a line.
 pub(crate) fn shares_of(line: SharesLine) -> Result<ShareSettings> {
     let mut shares = ShareSettings::new();
-    shares.concurrency = line.concurrency;
+    (shares.concurrency, shares.max_pending) = (line.concurrency, line.max_pending);
     shares.rate = line.rate.as_ref().map(rate_of).transpose()?;
     shares.weights = line.weights.into_iter().collect();
     Ok(shares)

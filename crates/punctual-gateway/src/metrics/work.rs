@@ -20,7 +20,7 @@ pub(super) struct Work {
 }
 
 /// Each verdict of an enqueue.
-const VERDICTS: [&str; 11] = [
+const VERDICTS: [&str; 12] = [
     "created",
     "duplicate",
     "merged",
@@ -32,6 +32,7 @@ const VERDICTS: [&str; 11] = [
     "parent_unknown",
     "flow_closed",
     "limit_full",
+    "share_full",
 ];
 
 const OUTCOMES: [&str; 7] = [
@@ -135,6 +136,7 @@ mod tests {
             EnqueueVerdict::ParentUnknown(id),
             EnqueueVerdict::FlowClosed,
             EnqueueVerdict::LimitFull(0),
+            EnqueueVerdict::ShareFull(1),
         ];
         assert_eq!(verdicts.map(EnqueueVerdict::name), VERDICTS);
     }

@@ -69,6 +69,33 @@ async fn settings_and_limits_of_a_queue_leave_each_other_alone() {
 }
 
 #[tokio::test]
+async fn a_full_share_refuses_one_more_and_says_how_many() {
+    let under = serve().await;
+    let bound = json!({"shares": {"max_pending": 1, "weights": {"acme": 2}}});
+    let read = set(&under, &bound).await;
+    assert_eq!(read["shares"], bound["shares"], "{read}");
+    let job = |share: &str| json!({"queue": "mail", "share": share});
+    let many = json!([job("acme"), job("acme"), job("other")]).to_string();
+    let many = under.send("POST", "/v1/jobs", many).await.json();
+    let verdicts: Vec<&str> = (many["receipts"].as_array().expect("receipts").iter())
+        .map(|receipt| receipt["verdict"].as_str().expect("a verdict"))
+        .collect();
+    assert_eq!(verdicts, ["created", "share_full", "created"]);
+    let one = under
+        .send("POST", "/v1/jobs", job("acme").to_string())
+        .await;
+    assert_eq!(one.status, 507, "{one:?}");
+    let error = one.json()["error"].clone();
+    assert_eq!(error["code"], "share_full");
+    let said = error.to_string();
+    for part in ["acme", "mail", "the 1 pending", "max_pending"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let wrong = json!({"shares": {"max_pending": 0}}).to_string();
+    assert_eq!(under.send("PUT", LIMITS, wrong).await.status, 422);
+}
+
+#[tokio::test]
 async fn a_job_at_a_limit_says_which_and_until_when() {
     let under = serve().await;
     set(&under, &json!({"rate": {"starts": 2, "per": "1m"}})).await;

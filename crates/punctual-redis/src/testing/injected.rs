@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 32] = [
+const INJECTED: [Inject; 33] = [
     (
         "EarlyClearForgotten",
         "  S.early = true\n",
@@ -108,6 +108,11 @@ const INJECTED: [Inject; 32] = [
         "NamedSlotKept",
         "    row.active = max(0, row.active - 1)\n    if row.running[1]",
         "    if row.running[1]",
+    ),
+    (
+        "WaitingLeftBehind",
+        "  if bound then Group.gather(key_of(r), bound.since .. share .. '\\0' .. id, false) end\n",
+        "",
     ),
     (
         "NewestAsked",

@@ -61,7 +61,7 @@ const OF_SHARD: [(&str, Kind); 10] = [
     ("kp", Sorted),
     ("rm", Sorted),
 ];
-const OF_QUEUE: [(&str, Kind); 7] = [
+const OF_QUEUE: [(&str, Kind); 8] = [
     ("g", Hash),
     ("ss", Hash),
     ("n", Sorted),
@@ -69,6 +69,7 @@ const OF_QUEUE: [(&str, Kind); 7] = [
     ("l", Sorted),
     ("gm", Sorted),
     ("sy", Sorted),
+    ("sw", Sorted),
 ];
 const PRIORITIES: usize = 10;
 

@@ -203,6 +203,7 @@ pub(super) fn packed(name: &str, value: &RecordValue) -> Mp {
 fn pack_shares(map: &mut MapWriter, shares: &ShareSettings) {
     map.put_some("sc", shares.concurrency);
     map.put_some("sr", shares.rate.as_ref().map(packed_rate));
+    map.put_some("sm", shares.max_pending);
     if !shares.weights.is_empty() {
         let weights = shares.weights.iter();
         let pair = |(share, weight): &(String, u32)| [Mp::from(share), Mp::from(*weight)];
@@ -214,6 +215,7 @@ fn unpacked_shares(map: &Mp) -> Result<ShareSettings> {
     let mut shares = ShareSettings::new();
     shares.concurrency = map.get("sc").some(Mp::number)?;
     shares.rate = map.get("sr").some(rate)?;
+    shares.max_pending = map.get("sm").some(Mp::number)?;
     for pair in map.get("sw").list()?.chunks_exact(2) {
         shares = shares.weight(pair[0].text()?, number_32(&pair[1])?);
     }

@@ -166,6 +166,7 @@ pub(super) fn verdict_of(number: u8, other: JobId) -> Result<EnqueueVerdict> {
         7 => EnqueueVerdict::ParentUnknown(other),
         8 => EnqueueVerdict::FlowClosed,
         10 => EnqueueVerdict::LimitFull(other.as_bytes()[0]),
+        11 => EnqueueVerdict::ShareFull((u128::from_be_bytes(*other.as_bytes()) >> 64) as u64),
         _ => return Err(damaged()),
     })
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use punctual::conformance::START;
 use punctual::engine::{
-    Action, Control, Edit, Edited, EnqueueVerdict, LeaseReport, LimitSettings, RecordValue, Select,
-    Settle, SettleVerdict, Settlement, Target,
+    Action, Control, Edit, Edited, EnqueueVerdict, LeaseReport, LimitSettings, QueueSettings,
+    RecordValue, Select, Settle, SettleVerdict, Settlement, ShareSettings, Target,
 };
 use punctual::time::{ManualClock, hours, minutes, seconds};
 use punctual::{Due, Effect, Engine, JobId, JobState, NewJob, Outcome, Unique};
@@ -202,6 +202,38 @@ const RECORDS_READ: u64 = 6;
 #[tokio::test]
 async fn jobs_of_shares_take_a_few_commands_a_call() {
     assert_eq!(life_of(of_share).await, [11, 18, 14]);
+}
+
+/// While the settings bound how many jobs of a share wait, plain jobs cost as much as elsewhere,
+/// and a claim of jobs with shares gives a few commands more, however many it takes.
+#[tokio::test]
+async fn a_bound_of_shares_costs_only_jobs_with_one() {
+    let mut place = Place::new().await;
+    let shares = ShareSettings::new().max_pending(1_000);
+    let write = Control::Write {
+        name: format!("queue/{QUEUE}"),
+        expected: 0,
+        value: Some(RecordValue::Queue(QueueSettings::new().shares(shares))),
+    };
+    let written = place.engine.control(&here(), write).await;
+    written.expect("settings");
+    place.look();
+    place.life((200..210).map(plain).collect()).await;
+    let bounded = place.life((0..80).map(plain).collect()).await;
+    assert_eq!(bounded, life_of(plain).await, "plain jobs");
+    place.life((200..210).map(of_share).collect()).await;
+    let few = place.life((0..20).map(of_share).collect()).await;
+    let many = place.life((100..180).map(of_share).collect()).await;
+    let free = life_of(of_share).await;
+    assert_eq!(
+        [few[1], few[2]],
+        [many[1], many[2]],
+        "it grows with the jobs"
+    );
+    assert!(
+        many[1] <= free[1] + 2 && many[2] <= free[2] + 1,
+        "{many:?}, {free:?}"
+    );
 }
 
 /// Commands of an enqueue, a claim and a settle of a hundred jobs, with ten thousand that wait.

@@ -395,7 +395,9 @@ async fn enqueue_all<'a>(
                     match receipts.get(at).map(|receipt| receipt.verdict) {
                         Some(EnqueueVerdict::Duplicate) => done.push((one, Ok(false))),
                         Some(verdict) if verdict.is_accepted() => done.push((one, Ok(true))),
-                        Some(EnqueueVerdict::Full) | None => again.push((one, job)),
+                        Some(EnqueueVerdict::Full | EnqueueVerdict::ShareFull(_)) | None => {
+                            again.push((one, job))
+                        }
                         // It was stored before: put back, it would run there too.
                         Some(EnqueueVerdict::IdConflict) => return Err(stored_elsewhere(one)),
                         Some(verdict) => done.push((one, Err(verdict.name().to_owned()))),

@@ -210,6 +210,26 @@ pub(super) async fn control_outlives_a_crash(mut case: Case) {
     assert!(case.configure(QueueSettings::default(), version).await > version);
 }
 
+/// A bound and its counts outlive a crash.
+pub(super) async fn a_bound_of_shares_outlives_a_crash(mut case: Case) {
+    let shares = ShareSettings::new().max_pending(2);
+    case.configure(QueueSettings::new().shares(shares), 0).await;
+    case.many_of("a", 1).await;
+    let held = job().share("a").wait_for(["go"]);
+    let id = held.id;
+    case.enqueue(held).await;
+    case.crash().await;
+    let full = EnqueueVerdict::ShareFull(2);
+    assert_eq!(case.verdict(job().share("a")).await, full);
+    case.edit(id, Action::Cancel).await;
+    case.crash().await;
+    assert_eq!(
+        case.verdict(job().share("a")).await,
+        EnqueueVerdict::Created
+    );
+    assert_eq!(case.verdict(job().share("a")).await, full);
+}
+
 /// A limit, and what its rate has counted, outlives a crash.
 pub(super) async fn limits_outlive_a_crash(mut case: Case) {
     for rate in [

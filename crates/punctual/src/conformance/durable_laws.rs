@@ -41,6 +41,7 @@ macro_rules! __durable_laws {
                 flows_outlive_a_crash[Flows],
                 flows_outlive_a_close[Flows],
                 early_clears_outlive_a_crash[HeldJobs, Effects],
+                a_bound_of_shares_outlives_a_crash[Shares, HeldJobs],
             }
         }
     };

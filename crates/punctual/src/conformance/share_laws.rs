@@ -55,6 +55,16 @@ macro_rules! __share_laws {
                 a_queue_with_a_block_can_be_deleted[Shares],
                 the_end_of_no_block_makes_no_queue[Shares],
             }
+            share_pending {
+                a_full_share_refuses_one_more[Shares, Delay, HeldJobs],
+                every_way_to_leave_frees_a_place_of_a_share[Shares, Delay, HeldJobs, Expiry, Groups],
+                a_replaced_job_gives_its_place_of_a_share[Shares, UniqueReplace],
+                a_lost_lease_and_an_overflow_count_in_a_share[Shares],
+                a_new_bound_counts_what_waits_in_a_share[Shares, Delay, HeldJobs, Groups],
+                a_new_bound_counts_thousands_a_part_each_call[Shares, Delay],
+                an_effect_goes_into_a_full_share[Shares, Effects],
+                random_jobs_fill_shares_as_a_count_says[Shares, Delay, HeldJobs, Expiry, Groups, UniqueKeep, Priority],
+            }
         }
     };
 }

@@ -329,6 +329,8 @@ pub(super) async fn share_settings_out_of_range_are_refused(case: Case) {
     let wrong = [
         new().concurrency(0),
         new().rate(Rate::window(0, seconds(1))),
+        new().max_pending(0),
+        new().max_pending(1_000_001),
         new().weight("a", 0),
         new().weight("a", 1_001),
         twice,

@@ -108,6 +108,11 @@ pub enum EnqueueVerdict {
         /// Which of its limits, counted from 0.
         u8,
     ),
+    /// Not stored: as many jobs of its share wait in its queue as may (`max_pending` of a share).
+    ShareFull(
+        /// How many may.
+        u64,
+    ),
 }
 
 impl EnqueueVerdict {
@@ -125,6 +130,7 @@ impl EnqueueVerdict {
             Self::ParentUnknown(_) => "parent_unknown",
             Self::FlowClosed => "flow_closed",
             Self::LimitFull(_) => "limit_full",
+            Self::ShareFull(_) => "share_full",
         }
     }
 

@@ -13,6 +13,8 @@ use crate::time::{Timestamp, days};
 
 /// The largest weight of a share.
 pub const WEIGHT_MAX: u32 = 1_000;
+/// The largest `max_pending` of a share.
+pub const SHARE_PENDING_MAX: u64 = 1_000_000;
 /// The most shares of a queue that have a weight of their own.
 pub const WEIGHTS_MAX: usize = 1_000;
 /// The most shares of a queue that are blocked at one time.
@@ -48,6 +50,9 @@ pub struct ShareSettings {
     /// Weights of shares by key, in order; every other share has the weight 1.
     #[serde(default)]
     pub weights: Vec<(String, u32)>,
+    /// Held, scheduled and ready jobs that one share may have; `None` for any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_pending: Option<u64>,
 }
 
 impl ShareSettings {
@@ -57,6 +62,7 @@ impl ShareSettings {
             concurrency: None,
             rate: None,
             weights: Vec::new(),
+            max_pending: None,
         }
     }
 
@@ -71,6 +77,14 @@ impl ShareSettings {
     #[must_use]
     pub const fn rate(mut self, rate: Rate) -> Self {
         self.rate = Some(rate);
+        self
+    }
+
+    /// Sets how many held, scheduled and ready jobs one share may have, 1 to 1,000,000. One more is
+    /// refused ([`ShareFull`](crate::engine::EnqueueVerdict::ShareFull)).
+    #[must_use]
+    pub const fn max_pending(mut self, jobs: u64) -> Self {
+        self.max_pending = Some(jobs);
         self
     }
 
@@ -107,6 +121,13 @@ impl ShareSettings {
     pub fn check(&self) -> Result<()> {
         self.concurrency.map_or(Ok(()), check_concurrency)?;
         self.rate.map_or(Ok(()), |rate| rate.check())?;
+        if let Some(jobs) = self.max_pending
+            && !(1..=SHARE_PENDING_MAX).contains(&jobs)
+        {
+            let message = "max_pending of a share is out of range; use 1 to 1,000,000, or none";
+            let error = Error::new(ErrorKind::InvalidInput, message);
+            return Err(error.with("max_pending", jobs));
+        }
         if self.weights.len() > WEIGHTS_MAX {
             let message = "too many shares have a weight; use at most 1,000";
             let error = Error::new(ErrorKind::InvalidInput, message);

@@ -140,7 +140,10 @@ impl Machine {
                 _ => QueueSettings::default(),
             };
             let id = self.queue_or_new(namespace, queue);
+            let before = self.queue_state(id)?.share_settings();
             self.set_settings(id, settings)?;
+            let after = self.queue_state(id)?.share_settings();
+            self.bound_shares(id, &before, &after, self.counters.version + 1)?;
         }
         if let Some(name) = key.name.strip_prefix(LIMIT_PREFIX) {
             let settings = match &value {

@@ -50,6 +50,7 @@ impl Machine {
         self.forget_ends(id)?;
         self.forget_gate(id)?;
         self.forget_shares(id)?;
+        self.forget_share_bound(id);
         let derived = &mut self.derived;
         derived.queue_ids.remove(&(namespace, name.queue));
         derived.queues.remove(&id);

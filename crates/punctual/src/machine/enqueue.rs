@@ -84,6 +84,7 @@ impl Machine {
                 may.map_err(|error| error.with("index", index))?;
             }
         }
+        self.count_more_that_wait(namespace, jobs.iter().map(|checked| &checked.job))?;
         jobs.into_iter()
             .map(|job| self.enqueue_one(namespace, job, true))
             .collect()
@@ -155,7 +156,11 @@ impl Machine {
         if limits_decide && let Some(nth) = self.refusing_limit(namespace, &job)? {
             return Ok(receipt(EnqueueVerdict::LimitFull(nth)));
         }
-        if bounded && !has_settled && !self.make_room(queue, &goes)? {
+        let takes_room = bounded && !has_settled;
+        if takes_room && let Some(most) = self.full_share(queue, job.share.as_deref(), &goes)? {
+            return Ok(receipt(EnqueueVerdict::ShareFull(most)));
+        }
+        if takes_room && !self.make_room(queue, &goes)? {
             return Ok(receipt(EnqueueVerdict::Full));
         }
         let mut verdict = EnqueueVerdict::Created;

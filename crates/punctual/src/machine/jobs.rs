@@ -6,6 +6,7 @@ use super::Machine;
 use super::rows::*;
 use crate::engine::Change;
 use crate::error::Result;
+use crate::injected::{Bug, is_injected};
 use crate::job::{Event, JobRecord, JobState, TRANSITIONS, suspect_after};
 use crate::time::Timestamp;
 
@@ -125,6 +126,7 @@ impl Machine {
     /// Puts a pending job where it belongs: held, to become due, or in line.
     pub(super) fn place(&mut self, job: &Loaded) -> Result<()> {
         let queue = job.spec.queue;
+        self.counts_as_waiting(job)?;
         match job.status.state(self.now) {
             JobState::Held => {
                 let key = SeqKey {
@@ -153,6 +155,7 @@ impl Machine {
     /// Puts a job into the index of due times, where the next sweep finds it if it is due already.
     pub(super) fn wait_for_due(&mut self, job: &Loaded) -> Result<()> {
         let queue = job.spec.queue;
+        self.counts_as_waiting(job)?;
         self.rows
             .due
             .insert(&mut self.journal, job.due_key(), job.key.id);
@@ -163,6 +166,9 @@ impl Machine {
     /// Takes a pending job out of where it stands.
     pub(super) fn displace(&mut self, job: &Loaded) -> Result<()> {
         let queue = job.spec.queue;
+        if !is_injected(Bug::WaitingLeftBehind) {
+            self.waits_no_more(job)?;
+        }
         if job.status.place == JobState::Held {
             let key = SeqKey {
                 queue,
@@ -186,6 +192,7 @@ impl Machine {
 
     /// Takes a job that stands in its line out of it.
     pub(super) fn leave_line(&mut self, job: &Loaded) -> Result<()> {
+        self.waits_no_more(job)?;
         self.line_down(job)?;
         self.count(job.spec.queue, JobState::Ready, false)
     }

@@ -117,6 +117,10 @@ impl Machine {
         share: Option<&str>,
     ) -> Result<()> {
         if let Some(share) = share {
+            // It may come from the line of a limit, while a new bound counts what waits.
+            if let Place::Job(id) = &place {
+                self.count_waiting(key.queue, share, *id, true)?;
+            }
             self.queue_mut(key.queue)?.row.lanes[usize::from(key.lane)] += 1;
             let own = SharePlaceKey::of(&key, share);
             (self.rows.share_places).insert(&mut self.journal, own, place);

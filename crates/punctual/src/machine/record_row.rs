@@ -19,8 +19,9 @@ impl Value for RecordRow {
         to.varint(self.version);
         match &self.value {
             RecordValue::Queue(settings) => {
+                let bound = settings.shares.as_ref().and_then(|one| one.max_pending);
                 let form = match (settings.has_limits(), settings.shares.is_some()) {
-                    (_, true) => 4,
+                    (_, true) => 4 + 3 * u8::from(bound.is_some()),
                     (true, false) => 3,
                     (false, false) => 0,
                 };
@@ -35,6 +36,9 @@ impl Value for RecordRow {
                     shares.concurrency.write(to);
                     shares.rate.write(to);
                     shares.weights.write(to);
+                    if bound.is_some() {
+                        bound.write(to);
+                    }
                 }
             }
             RecordValue::Opaque(bytes) => {
@@ -60,7 +64,7 @@ impl Value for RecordRow {
         from.version(VERSION)?;
         let version = from.varint()?;
         let value = match from.u8()? {
-            form @ (0 | 3 | 4) => {
+            form @ (0 | 3 | 4 | 7) => {
                 let mut settings = QueueSettings::new();
                 settings.max_pending = Field::read(from)?;
                 if from.bool()? {
@@ -70,11 +74,14 @@ impl Value for RecordRow {
                     settings.concurrency = Field::read(from)?;
                     settings.rate = Field::read(from)?;
                 }
-                if form == 4 {
+                if form >= 4 {
                     let mut shares = ShareSettings::new();
                     shares.concurrency = Field::read(from)?;
                     shares.rate = Field::read(from)?;
                     shares.weights = Field::read(from)?;
+                    if form == 7 {
+                        shares.max_pending = Field::read(from)?;
+                    }
                     settings.shares = Some(Box::new(shares));
                 }
                 RecordValue::Queue(settings)

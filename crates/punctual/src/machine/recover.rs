@@ -214,6 +214,18 @@ macro_rules! each_table {
             let $table = &mut rows.early_ends;
             $do
         }
+        {
+            let $table = &mut rows.waiting;
+            $do
+        }
+        {
+            let $table = &mut rows.waiting_counts;
+            $do
+        }
+        {
+            let $table = &mut rows.share_bounds;
+            $do
+        }
     }};
 }
 
@@ -276,6 +288,9 @@ impl Machine {
             41 => rows.idle_limits.replay(mutation),
             42 => rows.early_clears.replay(mutation),
             43 => rows.early_ends.replay(mutation),
+            44 => rows.waiting.replay(mutation),
+            45 => rows.waiting_counts.replay(mutation),
+            46 => rows.share_bounds.replay(mutation),
             _ => Err(damaged("step")),
         }
     }
@@ -294,6 +309,7 @@ impl Machine {
         self.obey_settings()?;
         self.recover_gates()?;
         self.recover_shares()?;
+        self.recover_share_bounds()?;
         self.recover_limits()?;
         self.recover_schedules()?;
         self.recover_flows()?;

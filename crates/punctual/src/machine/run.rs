@@ -34,6 +34,7 @@ impl Machine {
     /// the next one of its schedule is enqueued.
     pub(super) fn move_run(&mut self, mut run: Loaded) -> Result<()> {
         self.count(run.spec.queue, JobState::Scheduled, false)?;
+        self.waits_no_more(&run)?;
         let Some(key) = schedule_of(&run) else {
             return self.start_run(run).map(drop);
         };
@@ -99,6 +100,7 @@ impl Machine {
                 if !is_injected(Bug::OverlapUnchecked) {
                     self.take_key(&run)?;
                 }
+                self.counts_as_waiting(&run)?;
                 self.line_up(&run)?;
                 self.count(run.spec.queue, JobState::Ready, true)?;
                 self.changed(&run);

@@ -1,7 +1,9 @@
 //! The rows of shares: where their jobs stand, whose turn is next, and what is counted of each.
 
 use super::fields::{key, row};
+use super::flow_work::NIL;
 use super::rows::{PlaceKey, RateRow};
+use crate::job::JobId;
 use crate::time::Timestamp;
 
 /// Until when a paused share is blocked: no block lasts that long. Redis has the same number, which
@@ -155,3 +157,52 @@ pub(crate) struct LaneShares {
     /// Those of them whose share's limits are closed.
     pub(crate) parked: u64,
 }
+
+key!(
+    /// A job of a share that waits, counted under a bound that was set then.
+    WaitingKey { queue: u32, since: u64, share: String, id: JobId }
+);
+
+impl WaitingKey {
+    /// At or before every job that is counted under a bound.
+    pub(crate) fn start_of(queue: u32, since: u64) -> Self {
+        Self {
+            queue,
+            since,
+            share: String::new(),
+            id: NIL,
+        }
+    }
+
+    /// The count of its share.
+    pub(crate) fn count(&self) -> WaitingCountKey {
+        WaitingCountKey {
+            queue: self.queue,
+            since: self.since,
+            share: self.share.clone(),
+        }
+    }
+}
+
+key!(
+    /// How many jobs of a share wait.
+    WaitingCountKey { queue: u32, since: u64, share: String }
+);
+
+row!(
+    /// That count: none while it is zero.
+    WaitingCountRow {
+        jobs: u64,
+    }
+);
+
+row!(
+    /// A queue bounds how many jobs of a share wait.
+    ShareBoundRow {
+        /// The version of the record that set it.
+        since: u64,
+        /// Where the count of jobs is that waited then: their state, the last one done.
+        state: Option<u8>,
+        position: Option<Vec<u8>>,
+    }
+);

@@ -44,6 +44,7 @@ impl Machine {
         let pruned = self.prune_tombstones(limit) + self.prune_kept(limit)?;
         self.sweep_flows()?;
         self.sweep_limits()?;
+        self.forget_former_bounds()?;
         self.end_early_clears()?;
         self.forget_idle()?;
         Ok(Maintained {

@@ -58,19 +58,24 @@ impl Enqueue {
     /// # }).unwrap();
     /// ```
     pub async fn receipt(self) -> Result<Receipt> {
-        self.send().await.map(|(receipt, ..)| receipt)
+        self.send().await.map(|sent| sent.receipt)
     }
 
-    async fn send(self) -> Result<(Receipt, String, Vec<String>)> {
+    async fn send(self) -> Result<Sent> {
         let mut job = self.job.map_err(|error| error.operation("enqueue"))?;
         if let Some(span) = self.expires_in {
             let now = self.queue.engine().info().await?.now;
             job.expires_at = Some(now + span);
         }
-        let (name, limits) = (job.queue.clone(), job.limits.clone());
+        let (queue, share, limits) = (job.queue.clone(), job.share.clone(), job.limits.clone());
         let enqueued = self.queue.send(vec![job]).await?;
         match enqueued.receipts.first() {
-            Some(receipt) => Ok((*receipt, name, limits)),
+            Some(receipt) => Ok(Sent {
+                receipt: *receipt,
+                queue,
+                share,
+                limits,
+            }),
             None => Err(Error::new(
                 ErrorKind::Internal,
                 "engine answered no receipt; please report it",
@@ -92,12 +97,12 @@ impl IntoFuture for Enqueue {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async {
-            let (receipt, queue, limits) = self.send().await?;
-            let limit = full_limit(receipt.verdict, &limits);
+            let sent = self.send().await?;
+            let receipt = sent.receipt;
             stored(receipt).map_err(|error| {
-                let error = error.with("queue", queue).with("id", receipt.id);
-                match limit {
-                    Some(limit) => error.with("limit", limit),
+                let error = error.with("queue", &sent.queue).with("id", receipt.id);
+                match sent.full() {
+                    Some((name, full)) => error.with(name, full),
                     None => error,
                 }
             })
@@ -105,11 +110,25 @@ impl IntoFuture for Enqueue {
     }
 }
 
-/// The limit that refused a job with these limits.
-fn full_limit(verdict: EnqueueVerdict, limits: &[String]) -> Option<&String> {
-    match verdict {
-        EnqueueVerdict::LimitFull(nth) => limits.get(usize::from(nth)),
-        _ => None,
+/// A job that was sent, and what became of it.
+struct Sent {
+    receipt: Receipt,
+    queue: String,
+    share: Option<String>,
+    limits: Vec<String>,
+}
+
+impl Sent {
+    /// Its limit or its share that is full, if that refused it.
+    fn full(&self) -> Option<(&'static str, &String)> {
+        match self.receipt.verdict {
+            EnqueueVerdict::LimitFull(nth) => {
+                let limit = self.limits.get(usize::from(nth));
+                limit.map(|limit| ("limit", limit))
+            }
+            EnqueueVerdict::ShareFull(_) => self.share.as_ref().map(|share| ("share", share)),
+            _ => None,
+        }
     }
 }
 
@@ -144,6 +163,12 @@ fn stored(receipt: Receipt) -> Result<Receipt> {
             "as many jobs with this limit are active as may be, and it refuses more; send the job \
              again when one has ended",
         ),
+        EnqueueVerdict::ShareFull(most) => refused(
+            ErrorKind::EngineFull,
+            "share has as many pending jobs as it may; raise max_pending of the queue's shares or \
+             add workers",
+        )
+        .map_err(|error| error.with("max_pending", most)),
         verdict if verdict.is_accepted() => Ok(receipt),
         verdict => refused(ErrorKind::Conflict, "job was not stored")
             .map_err(|error| error.with("verdict", verdict.name())),

@@ -163,6 +163,12 @@ fn taken(receipt: Receipt) -> Result<()> {
             ErrorKind::EngineFull,
             "queue has as many pending jobs as it may; raise max_pending or add workers",
         ),
+        EnqueueVerdict::ShareFull(most) => refused(
+            ErrorKind::EngineFull,
+            "share has as many pending jobs as it may; raise max_pending of the queue's shares or \
+             add workers",
+        )
+        .map_err(|error| error.with("max_pending", most)),
         verdict => refused(
             ErrorKind::Conflict,
             "step was not stored; its unique key is held by another job",

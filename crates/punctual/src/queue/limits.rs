@@ -71,11 +71,12 @@ impl QueueLimits {
         self
     }
 
-    /// At most that many jobs of each share are active at once, and start in a span of time; the
-    /// weights of `limits` are taken too.
+    /// At most that many jobs of each share are active at once, start in a span of time, and wait;
+    /// the weights of `limits` are taken too.
     #[must_use = "nothing is written until it is set"]
     pub fn per_share(mut self, limits: ShareSettings) -> Self {
         (self.shares.concurrency, self.shares.rate) = (limits.concurrency, limits.rate);
+        self.shares.max_pending = limits.max_pending;
         for (share, weight) in limits.weights {
             self.shares = self.shares.weight(share, weight);
         }

@@ -1,6 +1,8 @@
 //! Putting jobs in.
 
-use punctual::engine::{Control, Engine, EnqueueVerdict, Namespace, QueueSettings, RecordValue};
+use punctual::engine::{
+    Control, Engine, EnqueueVerdict, Namespace, QueueSettings, RecordValue, ShareSettings,
+};
 use punctual::time::{Clock, Timestamp, days, hours, minutes, seconds};
 use punctual::{
     Due, ErrorKind, Group, Hold, Job, JobId, NewJob, OnRetry, Queue, RetryPolicy, Unique,
@@ -141,6 +143,28 @@ async fn a_job_that_is_not_stored_is_an_error_and_its_receipt_can_be_had() {
     assert_eq!(full.kind(), ErrorKind::EngineFull);
     assert!(full.to_string().contains("queue: pings"), "{full}");
     assert!(full.is_retryable());
+}
+
+#[tokio::test]
+async fn a_full_share_is_an_error_that_names_it() {
+    let (probe, _clock) = Probe::new();
+    let queue = Queue::new(&probe);
+    let shares = ShareSettings::new().max_pending(1);
+    let limits = queue.limits("pings").per_share(shares);
+    limits.set().await.unwrap();
+    queue.enqueue(ping(1)).share("acme").await.unwrap();
+    let full = queue.enqueue(ping(2)).share("acme").await.unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::EngineFull);
+    let said = full.to_string();
+    for part in [
+        "queue: pings",
+        "share: acme",
+        "max_pending: 1",
+        "add workers",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    queue.enqueue(ping(3)).share("other").await.unwrap();
 }
 
 #[tokio::test]

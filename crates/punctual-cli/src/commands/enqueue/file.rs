@@ -222,6 +222,7 @@ impl FromFile<'_> {
                 "unique_active": of("unique_active"),
                 "full": of("full"),
                 "limit_full": of("limit_full"),
+                "share_full": of("share_full"),
                 "unsupported": of("unsupported"),
                 "late": summary.late,
                 "refused": refused,

@@ -25,6 +25,7 @@ Examples:
   punctual queues limit mail --rate none                     no rate any more; the concurrency stays
   punctual queues limit mail --share-concurrency 4           at most 4 active of each share (customer)
   punctual queues limit mail --share-rate 10/1s --weight acme=5   acme gets 5 turns for one of another
+  punctual queues limit mail --share-max-pending 1000        at most 1,000 jobs of a share wait; one more is refused
   punctual queues limit mail --none                          no limit any more
 
 A job that waits at a limit counts no attempt and is not late. A lower limit stops new starts only.")]
@@ -60,12 +61,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KIND", requires = "share_rate")]
     share_kind: Option<Kind>,
 
+    /// Held, scheduled and ready jobs that one share may have, or none; one more is refused
+    #[arg(long, value_name = "N", value_parser = concurrency_of)]
+    share_max_pending: Option<Choice<u64>>,
+
     /// Turns that a share gets for one of a share without a weight, 1 to 1000; 1 takes it off
     #[arg(long, value_name = "SHARE=N", value_parser = weight_of)]
     weight: Vec<(String, u32)>,
 
     /// Take all limits and weights off
-    #[arg(long, visible_alias = "remove", conflicts_with_all = ["concurrency", "rate", "share_concurrency", "share_rate", "weight"])]
+    #[arg(long, visible_alias = "remove", conflicts_with_all = ["concurrency", "rate", "share_concurrency", "share_rate", "share_max_pending", "weight"])]
     none: bool,
 }
 
@@ -170,6 +175,7 @@ impl Args {
     /// Whether it sets a limit.
     pub(super) fn sets_any(&self) -> bool {
         let shares = self.share_concurrency.is_some() || self.share_rate.is_some();
+        let shares = shares || self.share_max_pending.is_some();
         shares || !self.weight.is_empty() || self.concurrency.is_some() || self.rate.is_some()
     }
 
@@ -182,6 +188,9 @@ impl Args {
             let kind = self.share_kind.unwrap_or(Kind::Window);
             let rate = starts.map(|starts| kind.rate(starts, None)).transpose();
             shares.rate = rate.map_err(Failure::usage)?;
+        }
+        if let Some(Choice(max_pending)) = self.share_max_pending {
+            shares.max_pending = max_pending;
         }
         for (share, weight) in &self.weight {
             shares = shares.weight(share, *weight);
@@ -247,6 +256,9 @@ impl Args {
         if let Some(rate) = shares.rate {
             card.push(("rate of a share", rate.to_string()));
         }
+        if let Some(most) = shares.max_pending {
+            card.push(("pending of a share", format!("at most {most}")));
+        }
         for (share, weight) in &shares.weights {
             card.push(("weight", format!("{weight} for {share}")));
         }
@@ -293,6 +305,7 @@ fn shares_object(shares: &ShareSettings) -> Object {
     object!({
         "concurrency": shares.concurrency,
         "rate": shares.rate.as_ref().map(rate_object),
+        "max_pending": shares.max_pending,
         "weights": weights,
     })
 }
