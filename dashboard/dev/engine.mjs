@@ -182,13 +182,13 @@ export class FakeEngine {
   matches(job, filter) {
     const payload = filter.text === undefined ? "" : (job.payload ?? "");
     return (!filter.queue || job.queue === filter.queue) && (!filter.state || job.state === filter.state) && (!filter.kind || job.kind === filter.kind) && (!filter.error || job.last_error?.includes(filter.error)) &&
-      (!filter.unique || keyOf(job.unique) === filter.unique) && (!filter.group || keyOf(job.group) === filter.group) && (filter.text === undefined || payload.includes(filter.text)) &&
+      (!filter.unique || keyOf(job.unique) === filter.unique) && (!filter.group || keyOf(job.group) === filter.group) && (!filter.limit_name || job.limits?.includes(filter.limit_name)) && (filter.text === undefined || payload.includes(filter.text)) &&
       (!filter.due_from || job.due >= filter.due_from) && (!filter.due_before || job.due < filter.due_before);
   }
 
   list(query, { cursor, limit }) {
     if ((query.unique || query.group) && !query.queue) throw new Refused(422, "invalid_input", "unique and group need a queue");
-    const indexed = (query.queue && query.state) || query.unique || query.group;
+    const indexed = (query.queue && query.state) || query.unique || query.group || query.limit_name;
     if (indexed) {
       const order = settled.has(query.state) ? (a, b) => (a.finished_at < b.finished_at ? 1 : -1) : (a, b) => (a.due > b.due ? 1 : a.due < b.due ? -1 : 0);
       const key = JSON.stringify(query);

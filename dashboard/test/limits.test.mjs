@@ -67,7 +67,7 @@ test("limits of a queue are set, checked, shown as they stand, and taken off", a
 test("limits and weights of shares are shown, checked and set with those of the queue", async () => {
   const own = await start({ jobs: 0, queues: 8, live: false });
   const limits = own.engine.limits.of;
-  const shares = { concurrency: 4, weights: { acme: 5 } };
+  const shares = { concurrency: 4, max_pending: 900, weights: { acme: 5 } };
   limits.set("mail", { concurrency: 30, shares });
   await visit(own, "#/queues/mail", {}, async (page) => {
     await page.locator("[data-action=limits]").click();
@@ -86,6 +86,9 @@ test("limits and weights of shares are shown, checked and set with those of the 
     }
     await page.fill("dialog [name=weights]", " acme  7 \n\nblue inc 2");
     await page.fill("dialog [name=share_concurrency]", "");
+    await page.fill("dialog [name=share_max_pending]", "0");
+    assert.ok(await page.getByRole("button", { name: "Save" }).isDisabled(), "a share of no job");
+    await page.fill("dialog [name=share_max_pending]", "");
     await page.fill("dialog [name=share_starts]", "10");
     await page.fill("dialog [name=share_per]", "1s");
     await page.fill("dialog [name=concurrency]", "");
@@ -98,6 +101,45 @@ test("limits and weights of shares are shown, checked and set with those of the 
     await page.locator("[data-action=remove-limits]").click();
     await notice(page, "mail: no limits any more");
     assert.equal(limits.has("mail"), false);
+  });
+  await own.stop();
+});
+
+test("one share gets a weight, and each share of its queue limits, from its row", async () => {
+  const own = await start({ jobs: 0, queues: 8, live: false });
+  const limits = own.engine.limits.of;
+  limits.set("mail", { concurrency: 30, shares: { concurrency: 4, max_pending: 900, weights: { blue: 2 } } });
+  own.engine.shares.of.set("mail", [{ share: "acme", ready: 12, active: 4, weight: 1 }]);
+  await visit(own, "#/queues/mail", { width: 390, height: 844 }, async (page) => {
+    const save = page.getByRole("button", { name: "Save" });
+    const edit = () => page.locator(".shares").getByRole("button", { name: "Limits… acme" }).click();
+    await edit();
+    await page.getByText("Share acme of mail").waitFor();
+    await page.waitForFunction(() => document.querySelector("dialog [name=share_concurrency]")?.value === "4");
+    assert.deepEqual([await page.inputValue("dialog [name=weight]"), await page.inputValue("dialog [name=share_max_pending]")], ["1", "900"]);
+    for (const bad of ["", "0", "1001", "x"]) {
+      await page.fill("dialog [name=weight]", bad);
+      await page.waitForFunction(() => document.querySelector("dialog [name=weight]").ariaInvalid === "true" || document.querySelector("dialog [name=weight]").getAttribute("aria-invalid") === "true");
+      assert.ok(await save.isDisabled(), bad);
+    }
+    await page.fill("dialog [name=weight]", "5");
+    await page.fill("dialog [name=share_max_pending]", "1000001");
+    await page.getByText("Write an integer from 1 to 1,000,000.").waitFor();
+    assert.ok(await save.isDisabled());
+    await page.fill("dialog [name=share_max_pending]", "1000");
+    await page.fill("dialog [name=share_starts]", "10");
+    await page.fill("dialog [name=share_per]", "1s");
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0, "pixels wider than the phone");
+    await save.click();
+    await notice(page, "share acme: limits set");
+    const rate = { kind: "window", starts: 10, per: "1s" };
+    assert.deepEqual(limits.get("mail"), { concurrency: 30, shares: { concurrency: 4, rate, max_pending: 1_000, weights: { blue: 2, acme: 5 } } }, "the limits of the queue stay");
+    await edit();
+    await page.waitForFunction(() => document.querySelector("dialog [name=weight]")?.value === "5");
+    await page.fill("dialog [name=weight]", "1");
+    await save.click();
+    await page.waitForFunction(() => !document.querySelector("dialog"));
+    assert.deepEqual(limits.get("mail").shares.weights, { blue: 2 }, "1 is the weight of a share that is not named");
   });
   await own.stop();
 });

@@ -92,6 +92,23 @@ test("a key shows whose settings it has; a reader sees no buttons; names are tex
   await own.stop();
 });
 
+test("the counts of a limit lead to its jobs", async () => {
+  const own = await start({ jobs: 0, queues: 1, live: false });
+  const name = "smtp:<b>&x";
+  own.engine.namedLimits.of.set(name, { name, active: 0, waiting: 2 });
+  for (const n of [1, 2]) own.engine.enqueue({ queue: "mail", kind: `mail.limited-${n}`, limits: [name] }, "{}");
+  own.engine.enqueue({ queue: "mail", kind: "mail.free" }, "{}");
+  await visit(own, {}, async (page) => {
+    await row(page, name).getByRole("link", { name: "2" }).click();
+    await page.getByText("mail.limited-1").first().waitFor();
+    await page.getByText("mail.limited-2").first().waitFor();
+    assert.equal(await page.getByText("mail.free").count(), 0);
+    assert.equal(await page.inputValue("form.filters [name=limit]"), name);
+    assert.match(page.url(), /limit=smtp%3A%3Cb%3E%26x/);
+  });
+  await own.stop();
+});
+
 test("an engine without named limits says so", async () => {
   const own = await start({ jobs: 0, queues: 1, live: false });
   const info = own.engine.info.bind(own.engine);

@@ -2234,8 +2234,8 @@ export interface components {
             limit?: number | null;
             /**
              * @description `created`, `duplicate`, `merged`, `replaced`, `refreshed`, `id_conflict`, `unique_active`,
-             *     `full`, `parent_unknown`, `flow_closed` or `limit_full`. A first send is a `duplicate` too
-             *     if its answer was lost on the way and the client sent it again by itself.
+             *     `full`, `parent_unknown`, `flow_closed`, `limit_full` or `share_full`. A first send is a
+             *     `duplicate` too if its answer was lost on the way and the client sent it again by itself.
              */
             verdict: string;
         };
@@ -2531,6 +2531,11 @@ export interface components {
              * @description Jobs of one share that may be active at once.
              */
             concurrency?: number | null;
+            /**
+             * Format: int64
+             * @description Held, scheduled and ready jobs that one share may have.
+             */
+            max_pending?: number | null;
             rate?: components["schemas"]["Rate"] | null;
             /** @description Weights by share; every other share has 1. */
             weights?: {
@@ -2550,6 +2555,12 @@ export interface components {
              * @description Jobs of one share that may be active at once, 1 to 1,000,000.
              */
             concurrency?: number | null;
+            /**
+             * Format: int64
+             * @description Held, scheduled and ready jobs that one share may have, 1 to 1,000,000; one more is refused
+             *     (`share_full`).
+             */
+            max_pending?: number | null;
             rate?: components["schemas"]["RateRequest"] | null;
             /** @description Weights by share, 1 to 1,000; every other share has 1. At most 1,000. */
             weights?: {
@@ -3643,6 +3654,11 @@ export interface operations {
                 unique?: string;
                 /** @description The group key, with `queue`. */
                 group?: string;
+                /**
+                 * @description Only jobs that hold this named limit or wait at it, such as `smtp:gmail.com`; not with
+                 *     `unique` or `group`.
+                 */
+                limit_name?: string;
                 /** @description The job whose settle enqueued them, as their header `punctual-parent` names it. */
                 parent?: components["schemas"]["Id"];
                 /** @description 1 to 200, or 1,000 without payloads; 50 by default. */

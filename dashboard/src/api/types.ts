@@ -87,10 +87,11 @@ export type JobDetail = Job & { explain?: Reason[]; now: string };
 
 export type Filter = With<Answer<Described["FilterLine"]>, { state?: State }>;
 
-/** What a list looks for: a filter, or a key of one queue. */
+/** What a list looks for: a filter, a key of one queue, or a named limit. */
 export interface Query extends Filter {
   unique?: string;
   group?: string;
+  limit_name?: string;
 }
 
 export type Listing = With<Answer<Described["JobList"], "examined" | "now">, { jobs: Job[] }>;

@@ -54,7 +54,26 @@ export function limitsOf({ concurrency, starts, per, kind, burst }: LimitsForm):
   };
 }
 
+/** What is wrong with how many jobs of a share may wait. */
+export const isPending = (text: string) => !text || isCount(text, 1);
+
+/** Settings of shares that a form sends, with those weights; null if they set nothing. */
+export function sharesOf(form: LimitsForm, pending: string, weights: Record<string, number>): LimitsRequest["shares"] | null {
+  const shares = { ...limitsOf(form), ...(pending && { max_pending: Number(pending) }), ...(Object.keys(weights).length && { weights }) };
+  return Object.keys(shares).length ? shares : null;
+}
+
 const WEIGHT_MAX = 1_000;
+
+/** Whether it is a weight of a share. */
+export const isWeight = (text: string) => /^\d{1,4}$/.test(text) && Number(text) >= 1 && Number(text) <= WEIGHT_MAX;
+
+/** Weights with that of one share changed; 1 is what a share has that is not named. */
+export function withWeight(weights: Record<string, number>, share: string, weight: number): Record<string, number> {
+  const others = Object.entries(weights).filter(([name]) => name !== share);
+  return Object.fromEntries(weight === 1 ? others : [...others, [share, weight]]);
+}
+
 const WEIGHTS_MAX = 1_000;
 
 /** Weights as lines of a form: a share and its weight. */

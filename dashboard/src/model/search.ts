@@ -22,11 +22,12 @@ export interface Search {
   error?: string;
   unique?: string;
   group?: string;
+  limit?: string;
   from?: string;
   before?: string;
   older?: string;
 }
-export const SEARCH_FIELDS = ["queue", "state", "kind", "text", "error", "unique", "group", "from", "before", "older"] as const;
+export const SEARCH_FIELDS = ["queue", "state", "kind", "text", "error", "unique", "group", "limit", "from", "before", "older"] as const;
 
 /** `kind:mail state:dead unique:"order 7" refund` into fields; the rest is text in the payload. */
 export function readSearch(text: string): Search {
@@ -44,21 +45,21 @@ export function readSearch(text: string): Search {
 
 /** Fields as the gateway asks for them; null if an instant cannot be read. */
 export function toQuery(search: Search): Query | null {
-  const { queue, state, kind, text, error, unique, group, from, before, older } = search;
+  const { queue, state, kind, text, error, unique, group, limit, from, before, older } = search;
   const dueFrom = from ? readInstant(from) : undefined;
   const dueBefore = before ? readInstant(before) : undefined;
   if (dueFrom === null || dueBefore === null || (older && readSpan(older) === null)) return null;
   return {
     ...(queue && { queue }), ...(state && isState(state) && { state }), ...(kind && { kind }), ...(text && { text }), ...(error && { error }),
-    ...(unique && { unique }), ...(group && { group }), ...(dueFrom && { due_from: dueFrom }), ...(dueBefore && { due_before: dueBefore }),
+    ...(unique && { unique }), ...(group && { group }), ...(limit && { limit_name: limit }), ...(dueFrom && { due_from: dueFrom }), ...(dueBefore && { due_before: dueBefore }),
     ...(older && { older_than: older.replaceAll(/\s/g, "") }),
   };
 }
 
 /** A query as the filter of a bulk edit; null if it has none of that kind, or is empty. */
 export function toFilter(query: Query): Filter | null {
-  const { unique, group, ...filter } = query;
-  return unique || group || !Object.keys(filter).length ? null : filter;
+  const { unique, group, limit_name: limit, ...filter } = query;
+  return unique || group || limit || !Object.keys(filter).length ? null : filter;
 }
 
 /** The order in which a person wants to see the jobs of a queue. */
@@ -66,7 +67,7 @@ const ORDER: State[] = ["active", "ready", "scheduled", "held", "dead", "cancell
 
 /** The lists to walk, one after the other. With a queue or a state each goes by an index. */
 export function plan(query: Query, queues: QueueNow[]): Query[] {
-  if (query.unique || query.group) return [query];
+  if (query.unique || query.group || query.limit_name) return [query];
   const { queue, state } = query;
   if (queue && state) return [query];
   if (queue) {
@@ -89,4 +90,4 @@ export function expected(query: Query, queues: QueueNow[]): number | null {
 }
 
 /** Whether every job of the namespace would be looked at. */
-export const isScan = (query: Query) => !query.queue && !query.state && !query.unique && !query.group;
+export const isScan = (query: Query) => !query.queue && !query.state && !query.unique && !query.group && !query.limit_name;

@@ -34,7 +34,7 @@ export function Jobs({ params }: { params: URLSearchParams }) {
         ))}
       </nav>
       <Filters search={search} set={set} queues={queues.map((queue) => queue.queue)} />
-      {search.state === "dead" && !search.error && !search.text && !search.from && !search.before && !search.older && !search.unique && !search.group ? <DeadGroups queue={search.queue} kind={search.kind} /> : null}
+      {search.state === "dead" && !search.error && !search.text && !search.from && !search.before && !search.older && !search.unique && !search.group && !search.limit ? <DeadGroups queue={search.queue} kind={search.kind} /> : null}
       {query && isScan(query) ? <p class="dim scan">{words.list.scan}</p> : null}
       {needsQueue ? <div class="note warn">{words.filter.needsQueue}</div> : null}
       {query ? null : <div class="note warn">{words.filter.badInstant}</div>}
@@ -49,7 +49,7 @@ function Filters({ search, set, queues }: { search: Search; set(next: Search): v
   const [draft, setDraft] = useState<Search>(search);
   const key = JSON.stringify(search);
   useLayoutEffect(() => setDraft(search), [key]);
-  const rest = search.unique || search.group || search.from || search.before || search.older;
+  const rest = search.unique || search.group || search.limit || search.from || search.before || search.older;
   const [open, setOpen] = useState(Boolean(rest));
   const submit = (event: Event) => {
     event.preventDefault();
@@ -71,6 +71,7 @@ function Filters({ search, set, queues }: { search: Search; set(next: Search): v
         <>
           {field("unique", words.filter.unique)}
           {field("group", words.filter.group)}
+          {field("limit", words.filter.limit)}
           {field("from", words.filter.dueFrom, words.filter.spanHint)}
           {field("before", words.filter.dueBefore, words.filter.spanHint)}
           {field("older", words.filter.older, "7d")}

@@ -6,6 +6,7 @@ import { known, may } from "../app/access";
 import { useKeys } from "../app/keys";
 import { useRead } from "../app/query";
 import { useStore } from "../app/store";
+import { toJobs } from "../app/route";
 import { relative } from "../model/time";
 import { Heading } from "../parts/heading";
 import { BlockEdit, NamedLimitEdit } from "../parts/namedlimit";
@@ -81,8 +82,8 @@ function Row({ of, open }: { of: NamedLimit; open: ((open: Open) => void) | unde
     <tr data-named-limit={name} data-closed={closed ?? "open"}>
       <td>{visible(name)}</td>
       <td>{closed ? <><b>{say.closed[closed] ?? visible(closed)}</b>{opens ? <span class="dim"> {say.opens(relative(opens, words))}</span> : null}</> : <span class="dim">{say.open}</span>}</td>
-      <td class="n">{count(active)}</td>
-      <td class="n">{waiting ? count(waiting) : ""}</td>
+      <td class="n">{active ? <a href={toJobs({ limit: name, state: "active" })}>{count(active)}</a> : count(active)}</td>
+      <td class="n">{waiting ? <a href={toJobs({ limit: name, state: "ready" })}>{count(waiting)}</a> : ""}</td>
       <td>{settings || <span class="dim">{say.noSettings}</span>}</td>
       {open ? (
         <td class="actions">

@@ -41,7 +41,7 @@ export function JobList({ query, plan, total, withQueue }: Props) {
   const narrow = useNarrow();
   const admin = may(useStore(known), "admin");
   const key = JSON.stringify(query);
-  const concerns = (change: Change) => (!query.queue || change.queue === query.queue) && !query.unique && !query.group;
+  const concerns = (change: Change) => (!query.queue || change.queue === query.queue) && !query.unique && !query.group && !query.limit_name;
   const walk: Walk = useWalk(key, plan, (change) => concerns(change) && (!query.state || change.state === query.state || walk.has(change.id)));
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [all, setAll] = useState(false);

@@ -5,7 +5,7 @@ import type { Limits } from "../api/types";
 import { known } from "../app/access";
 import { useRead } from "../app/query";
 import { useStore } from "../app/store";
-import { type LimitsForm, checkLimits, formOf, limitsOf, weightLines, weightsOf } from "../model/limits";
+import { type LimitsForm, checkLimits, formOf, isPending, limitsOf, sharesOf, weightLines, weightsOf } from "../model/limits";
 import { relative, span } from "../model/time";
 import { useWords } from "../words";
 import { Dialog, tell } from "./dialog";
@@ -38,6 +38,7 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
   const read = useRead(`limits ${queue}`, (stop) => getLimits(queue, stop), { every: 2_000 });
   const [form, setForm] = useState<LimitsForm>(NO_LIMITS);
   const [ofEach, setOfEach] = useState<LimitsForm>(NO_LIMITS);
+  const [pending, setPending] = useState("");
   const [lines, setLines] = useState("");
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
@@ -48,13 +49,13 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
     if (!now) return;
     setForm(formOf(now));
     setOfEach(formOf((now.shares ?? {}) as Parameters<typeof formOf>[0]));
+    setPending(String(now.shares?.max_pending ?? ""));
     setLines(weightLines(now.shares?.weights));
   }, [isRead]);
   const [wrong, wrongOfEach, weights] = [checkLimits(form), checkLimits(ofEach), weightsOf(lines)];
-  const isGood = weights !== null && !Object.keys(wrong).length && !Object.keys(wrongOfEach).length;
-  const shares = { ...limitsOf(ofEach), ...(weights && Object.keys(weights).length && { weights }) };
-  const hasShares = Object.keys(shares).length > 0;
-  const wanted = limitsOf(form) || hasShares ? { ...limitsOf(form), ...(hasShares && { shares }) } : null;
+  const isGood = weights !== null && isPending(pending) && !Object.keys(wrong).length && !Object.keys(wrongOfEach).length;
+  const shares = sharesOf(ofEach, pending, weights ?? {});
+  const wanted = limitsOf(form) || shares ? { ...limitsOf(form), ...(shares && { shares }) } : null;
   const hasLimits = now?.concurrency !== undefined || now?.rate !== undefined || now?.shares !== undefined;
   const write = async (act: () => Promise<unknown>, done: string) => {
     setBusy(true);
@@ -79,9 +80,10 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
       {now && !lacks ? <p>{hasLimits ? <LimitsNow limits={now} active={now.active} /> : <span class="dim">{say.none}</span>}</p> : null}
       <form class="settings" onSubmit={save}>
         <LimitFields form={form} wrong={wrong} enabled={isRead} change={setForm} />
-        <details open={hasShares}>
+        <details open={shares !== null}>
           <summary>{say.ofEach}</summary>
           <LimitFields form={ofEach} wrong={wrongOfEach} enabled={isRead} change={setOfEach} prefix="share_" />
+          <PendingField value={pending} enabled={isRead} change={setPending} />
           <label class="field">
             <span>{say.weights}</span>
             <textarea name="weights" rows={3} autocomplete="off" spellcheck={false} value={lines} aria-invalid={weights === null} disabled={!isRead} onInput={(event) => setLines(event.currentTarget.value)} />
@@ -126,5 +128,18 @@ export function LimitFields({ form, wrong, enabled, change, prefix = "" }: { for
       </label>
       {form.kind === "smooth" ? text("burst", say.burst, say.burstMeans, say.burstDefault) : null}
     </>
+  );
+}
+
+/** How many jobs of one share may wait. */
+export function PendingField({ value, enabled, change }: { value: string; enabled: boolean; change(value: string): void }) {
+  const { limits: say } = useWords();
+  const isGood = isPending(value);
+  return (
+    <label class="field">
+      <span>{say.pending}</span>
+      <input name="share_max_pending" autocomplete="off" inputMode="numeric" placeholder={say.noLimit} value={value} aria-invalid={!isGood} disabled={!enabled} onInput={(event) => change(event.currentTarget.value.trim())} />
+      <small class={isGood ? "dim" : "bad-text"}>{isGood ? say.pendingMeans : say.problem.count}</small>
+    </label>
   );
 }

@@ -1,4 +1,5 @@
-// The largest shares of a queue: how each stands, and a button that pauses or resumes one.
+// The largest shares of a queue: how each stands, and buttons that edit, pause or resume one.
+import { useState } from "preact/hooks";
 import { setSharePaused, SHARES_MAX, shares } from "../api/client";
 import type { Share } from "../api/types";
 import { known, may } from "../app/access";
@@ -8,12 +9,14 @@ import { relative } from "../model/time";
 import { useWords } from "../words";
 import { tell } from "./dialog";
 import { visible } from "./payload";
+import { ShareEdit } from "./shareedit";
 import { Failure, Panel, count, errorText, useTick } from "./small";
 
 export function Shares({ queue }: { queue: string }) {
   const words = useWords();
   const say = words.shares;
   const isAdmin = may(useStore(known), "admin");
+  const [edited, setEdited] = useState<string | null>(null);
   const read = useRead(`shares ${queue}`, (stop) => shares(queue, stop), { every: 5_000 });
   if (!read.data) return read.error ? <Failure error={read.error} again={read.again} /> : null;
   const found = read.data.shares;
@@ -31,17 +34,22 @@ export function Shares({ queue }: { queue: string }) {
       tell({ text: errorText(error), bad: true });
     }
   };
+  const closeEdit = () => {
+    setEdited(null);
+    read.again();
+  };
   return (
     <Panel class="wide-table shares" title={say.title} hint={found.length < SHARES_MAX ? count(found.length) : say.largest(found.length)}>
       <table class="grid-table">
         <thead><tr><th>{say.share}</th><th>{words.namedLimits.stands}</th><th class="n">{words.state.ready}</th><th class="n">{words.state.active}</th><th class="n">{say.weight}</th>{isAdmin ? <th /> : null}</tr></thead>
-        <tbody>{found.map((one) => <Row key={one.share} of={one} pause={isAdmin ? pause : undefined} />)}</tbody>
+        <tbody>{found.map((one) => <Row key={one.share} of={one} acts={isAdmin ? { pause, edit: setEdited } : undefined} />)}</tbody>
       </table>
+      {edited === null ? null : <ShareEdit queue={queue} share={edited} close={closeEdit} />}
     </Panel>
   );
 }
 
-function Row({ of, pause }: { of: Share; pause: ((share: string, paused: boolean) => void) | undefined }) {
+function Row({ of, acts }: { of: Share; acts: { pause(share: string, paused: boolean): void; edit(share: string): void } | undefined }) {
   useTick();
   const words = useWords();
   const say = words.namedLimits;
@@ -55,7 +63,12 @@ function Row({ of, pause }: { of: Share; pause: ((share: string, paused: boolean
       <td class="n">{ready ? count(ready) : ""}</td>
       <td class="n">{active ? count(active) : ""}</td>
       <td class="n">{count(weight)}</td>
-      {pause ? <td class="actions"><button class="small" aria-label={`${act} ${visible(share)}`} onClick={() => pause(share, !isPaused)}>{act}</button></td> : null}
+      {acts ? (
+        <td class="actions">
+          <button class="small" aria-label={`${words.shares.edit} ${visible(share)}`} onClick={() => acts.edit(share)}>{words.shares.edit}</button>
+          <button class="small" aria-label={`${act} ${visible(share)}`} onClick={() => acts.pause(share, !isPaused)}>{act}</button>
+        </td>
+      ) : null}
     </tr>
   );
 }

@@ -72,9 +72,13 @@ export const en = {
     kind: "How the rate lets jobs start", window: "window: as soon as they fit, never more in any span", smooth: "smooth: evenly spaced, with a burst after a quiet time", burst: "Burst", burstMeans: "Starts that may come early, 0 to the starts", burstDefault: "a tenth of the starts",
     problem: { count: "Write an integer from 1 to 1,000,000.", span: "Write a span from 1ms to 365d, such as 1m or 90s.", burst: "Write an integer from 0 to the starts.", fast: "A smooth rate starts at most one job a microsecond.", noStarts: "Say how many may start in that span.", noSpan: "Say in which span." },
     ofEach: "Limits of each share, and weights", weights: "Weights", weightsMean: "A line for each share: its name and a weight of 1 to 1,000. Others have 1.", badWeights: "Write a share and a weight of 1 to 1,000 in each line, a share once, at most 1,000 lines.",
+    pending: "Pending: held, scheduled and ready jobs at most", pendingMeans: "One job more of the share is refused. Empty: no limit.",
     saved: "limits set", remove: "Take limits off", removed: "no limits any more",
   },
-  shares: { title: "Shares", share: "share", weight: "weight", largest: (count: number) => `the ${n(count)} largest` },
+  shares: {
+    title: "Shares", share: "share", weight: "weight", largest: (count: number) => `the ${n(count)} largest`, edit: "Limits…", editTitle: (share: string, queue: string) => `Share ${share} of ${queue}`, saved: "limits set",
+    weightOf: (share: string) => `Weight of ${share}`, weightMeans: "Turns for one of a share without a weight, 1 to 1,000.", ofEach: (queue: string) => `Limits of each share of ${queue}`,
+  },
   namedLimits: {
     title: "Limits", text: "Limits that jobs of any queue name, such as one quota for an API", filter: "Filter limits", name: "limit", stands: "stands", active: "active", waiting: "wait for it", settings: "settings",
     none: "No limits yet. Set one:", example: "punctual limits set api --rate 100/1m", noMatch: "No limit on this page matches.", unsupported: "This engine has no named limits.", nextPage: (count: number) => `Next ${n(count)}`, previousPage: "Back",
@@ -94,7 +98,7 @@ export const en = {
     more: "more below", ended: (ago: string) => `ended ${ago}`, now: (state: string) => `now ${state}`,
   },
   filter: {
-    search: "Search: an id or its end, a queue, or  kind:mail state:dead text", title: "Filter", anyQueue: "any queue", anyKind: "any kind", queue: "Queue", kind: "Kind", text: "Text in payload", error: "Text in error", unique: "Unique key", group: "Group key",
+    search: "Search: an id or its end, a queue, or  kind:mail state:dead text", title: "Filter", anyQueue: "any queue", anyKind: "any kind", queue: "Queue", kind: "Kind", text: "Text in payload", error: "Text in error", unique: "Unique key", group: "Group key", limit: "Named limit",
     dueFrom: "Due from", dueBefore: "Due before", older: "Older than", any: "any state", all: "all", clear: "Clear", apply: "Search", needsQueue: "A unique or group key belongs to a queue: name the queue too.", more: "More filters", spanHint: "such as 1h, -30m or 2026-11-21 18:00", badInstant: "not an instant; write 1h, -30m or 2026-11-21 18:00", idsEnd: (count: number, end: string) => `${n(count)} jobs have an id that ends in ${end}; write more of it.`,
   },
   actions: {

@@ -75,9 +75,13 @@ export const zh: Words = {
     kind: "速率如何放行", window: "窗口（window）：放得下就开始，任意跨度内不超过上限", smooth: "平滑（smooth）：间隔均匀，空闲后可突发", burst: "突发", burstMeans: "可以提前开始的个数，0 到上限", burstDefault: "上限的十分之一",
     problem: { count: "请写 1 到 1,000,000 的整数。", span: "请写 1ms 到 365d 的时间跨度，例如 1m 或 90s。", burst: "请写 0 到上限的整数。", fast: "平滑速率每微秒最多开始一个任务。", noStarts: "请写明这段时间里最多开始多少个。", noSpan: "请写明时间跨度。" },
     ofEach: "每个份额的限制和权重", weights: "权重", weightsMean: "每行一个份额：名称和 1 到 1,000 的权重。其余为 1。", badWeights: "每行写一个份额和 1 到 1,000 的权重，份额不重复，最多 1,000 行。",
+    pending: "等待：暂停、计划和就绪的任务最多", pendingMeans: "该份额再多一个任务会被拒绝。留空：不限。",
     saved: "已设置限制", remove: "取消限制", removed: "不再有限制",
   },
-  shares: { title: "份额", share: "份额", weight: "权重", largest: (count) => `最大的 ${n(count)} 个` },
+  shares: {
+    title: "份额", share: "份额", weight: "权重", largest: (count) => `最大的 ${n(count)} 个`, edit: "限制…", editTitle: (share, queue) => `${queue} 的份额 ${share}`, saved: "限制已设置",
+    weightOf: (share) => `${share} 的权重`, weightMeans: "未设权重的份额轮到一次时它轮到的次数，1 到 1,000。", ofEach: (queue) => `${queue} 每个份额的限制`,
+  },
   namedLimits: {
     title: "限制", text: "任何队列的任务都可以引用的限制，例如一个接口的配额", filter: "筛选限制", name: "限制", stands: "现状", active: "执行中", waiting: "等待", settings: "设置",
     none: "还没有限制。这样设置：", example: "punctual limits set api --rate 100/1m", noMatch: "本页没有匹配的限制。", unsupported: "这个引擎没有命名限制。", nextPage: (count) => `后 ${n(count)} 个`, previousPage: "返回",
@@ -97,7 +101,7 @@ export const zh: Words = {
     more: "下面还有", ended: (ago) => `${ago}结束`, now: (state) => `现在${state}`,
   },
   filter: {
-    search: "搜索：id 或其末尾、队列，或  kind:mail state:dead 文本", title: "筛选", anyQueue: "任何队列", anyKind: "任何种类", queue: "队列", kind: "种类", text: "载荷中的文本", error: "错误中的文本", unique: "唯一键", group: "组键",
+    search: "搜索：id 或其末尾、队列，或  kind:mail state:dead 文本", title: "筛选", anyQueue: "任何队列", anyKind: "任何种类", queue: "队列", kind: "种类", text: "载荷中的文本", error: "错误中的文本", unique: "唯一键", group: "组键", limit: "命名限制",
     dueFrom: "到期不早于", dueBefore: "到期早于", older: "早于", any: "任何状态", all: "全部", clear: "清除", apply: "搜索", needsQueue: "唯一键和组键属于某个队列：请同时指定队列。", more: "更多条件", spanHint: "例如 1h、-30m 或 2026-11-21 18:00", badInstant: "不是时刻；请写 1h、-30m 或 2026-11-21 18:00", idsEnd: (count, end) => `${n(count)} 个任务的 id 以 ${end} 结尾；请多写几位。`,
   },
   actions: {
