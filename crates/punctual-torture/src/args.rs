@@ -109,6 +109,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     limits: bool,
 
+    /// Schedules besides, in the same cells as limits; each of their instants is accounted for
+    #[arg(long)]
+    schedules: bool,
+
     /// Calls of a producer per second, at most
     #[arg(long, default_value_t = 20)]
     rate: u32,
@@ -262,6 +266,12 @@ impl RunArgs {
                 without(cells, CellKind::has_relays),
             ),
         ];
+        let asked = asked.into_iter().chain([(
+            self.schedules,
+            "--schedules",
+            without(cells, CellKind::has_limits),
+        )]);
+        let asked: Vec<_> = asked.collect();
         for (_, option, without) in asked.iter().filter(|(is_asked, ..)| *is_asked) {
             let names = without.join(", ");
             if without.len() == cells.len() {
@@ -310,6 +320,7 @@ impl RunArgs {
             flows: self.flows,
             limits: self.limits,
             relay: self.plan.relay,
+            schedules: self.schedules,
             batch: self.batch,
             rate: self.rate,
             ahead: self.ahead,

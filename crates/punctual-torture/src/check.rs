@@ -24,6 +24,7 @@ mod losses;
 mod missing;
 mod overdue;
 mod relayed;
+mod schedules;
 mod spans;
 mod starts;
 mod timeline;
@@ -256,6 +257,9 @@ pub(crate) fn check(round: &Path) -> io::Result<Findings> {
         let (verdicts, tally) = relayed::judge(&case);
         findings.verdicts.extend(verdicts);
         findings.tally.relayed = tally;
+    }
+    if setting.schedules {
+        findings.verdicts.extend(schedules::judge(&case));
     }
     let mut done = something_was_done(&findings.tally);
     heal::were_judged(setting.quiet_periods, &case, &findings.tally, &mut done);

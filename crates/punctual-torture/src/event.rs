@@ -153,6 +153,18 @@ pub(crate) enum Event {
         started: u64,
         wall: u64,
     },
+    /// A schedule is there.
+    ScheduleSet { name: String, wall: u64 },
+    /// Its removal was asked for at that instant, and is done.
+    ScheduleRemove { name: String, wall: u64 },
+    /// An attempt of a run begins; `instant` is what the run stands for.
+    ScheduleRun {
+        id: JobId,
+        name: String,
+        instant: u64,
+        attempt: u32,
+        wall: u64,
+    },
     /// An answer does not fit its call: it has too few parts, or those of others.
     Misfit { what: String },
     /// A call was given up by its caller before its answer.

@@ -31,6 +31,7 @@ mod relays;
 mod report;
 mod roles;
 mod run;
+mod schedules;
 mod scripted_outcome;
 mod setting;
 mod sink;

@@ -8,6 +8,7 @@ mod limits;
 mod lines;
 mod producer;
 mod relayed;
+mod schedules;
 pub(crate) mod solo;
 mod worker;
 

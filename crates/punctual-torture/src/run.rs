@@ -55,6 +55,8 @@ pub(crate) struct Wanted {
     pub(crate) limits: bool,
     /// Whether relays bring jobs in, too.
     pub(crate) relay: bool,
+    /// Whether there are schedules, too.
+    pub(crate) schedules: bool,
     pub(crate) batch: usize,
     pub(crate) rate: u32,
     /// Jobs that may stand ready before producers wait.
@@ -416,6 +418,8 @@ impl RoundRun<'_> {
         let mut snapshot = snapshot.map_err(|error| said(&error))?;
         snapshot.relayed = relayed;
         // What was seen is kept, whatever comes of this.
+        let runs = snapshot.runs.values().flatten().map(|run| run.id);
+        let ids: Vec<JobId> = ids.into_iter().chain(runs).collect();
         let clearing = again(self.time_limit(), || Snapshot::clear(&*engine, &ids));
         snapshot.uncleared = match within(SAY_MAX, clearing).await {
             Some(cleared) => cleared.err().map(|error| said(&error)),
@@ -423,7 +427,10 @@ impl RoundRun<'_> {
         };
         // A flow is known for a day after its end, and a share for some time.
         let setting = self.setting();
-        let forgets = flows.is_empty() && !setting.limits && setting.relayed.is_none();
+        let forgets = flows.is_empty()
+            && !setting.limits
+            && !setting.schedules
+            && setting.relayed.is_none();
         let remains = match forgets {
             true => self.cell.remains().await,
             false => None,
@@ -473,6 +480,7 @@ impl RoundRun<'_> {
             flows: self.wanted.flows && self.cell.kind.has_flows(),
             limits: self.wanted.limits && self.cell.kind.has_limits(),
             relayed: self.places(),
+            schedules: self.wanted.schedules && self.cell.kind.has_limits(),
             is_elsewhere: self
                 .wanted
                 .foreign

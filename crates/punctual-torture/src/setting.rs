@@ -58,6 +58,9 @@ pub(crate) struct Setting {
     /// Where messages are sent that relays take, if any are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) relayed: Option<Places>,
+    /// Whether there are schedules, too.
+    #[serde(default)]
+    pub(crate) schedules: bool,
     /// Whether the engine may keep the time of another machine.
     #[serde(default)]
     pub(crate) is_elsewhere: bool,

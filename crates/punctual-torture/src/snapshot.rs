@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::flows::{self, SeenFlow};
 use crate::limits;
 use crate::relayed::{self, SeenRelayed};
+use crate::schedules::{self, SeenRun};
 use crate::setting::QUEUES;
 use crate::sink::{Rows, Sink};
 
@@ -50,6 +51,9 @@ pub(crate) struct Snapshot {
     /// What came of messages, where there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) relayed: Option<SeenRelayed>,
+    /// Runs of schedules, by schedule.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) runs: BTreeMap<String, Vec<SeenRun>>,
     /// Why the engine could not be read: it did not open, or did not answer.
     #[serde(default)]
     pub(crate) blind: Option<String>,
@@ -141,7 +145,11 @@ impl Snapshot {
             };
             snapshot.flows.insert(name.clone(), seen);
         }
-        snapshot.compare(&**engine, ids).await?;
+        snapshot.runs = schedules::runs(&**engine).await?;
+        let runs = snapshot.runs.values().flatten().map(|run| run.id);
+        let mut known: Vec<JobId> = ids.iter().copied().chain(runs).collect();
+        known.sort_unstable();
+        snapshot.compare(&**engine, &known).await?;
         Ok(snapshot)
     }
 
@@ -176,7 +184,13 @@ impl Snapshot {
                 }
             }
         }
-        let known = [&QUEUES[..], &flows::QUEUES, &limits::QUEUES].concat();
+        let known = [
+            &QUEUES[..],
+            &flows::QUEUES,
+            &limits::QUEUES,
+            &schedules::QUEUES,
+        ]
+        .concat();
         let messages = relayed::queues();
         let known =
             |queue: &str| known.contains(&queue) || messages.iter().any(|known| known == queue);

@@ -106,6 +106,7 @@ impl<'case> Reader<'case> {
         let rest = rest.and_then(|event| self.case.relayed.note(at, event));
         let died = self.died.filter(|_| self.solo);
         let rest = rest.and_then(|event| self.case.limits.note(at, event, died));
+        let rest = rest.and_then(|event| self.case.schedules.note(event));
         if let Some(event) = rest {
             self.round(at, event);
         }

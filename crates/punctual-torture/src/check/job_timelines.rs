@@ -17,6 +17,7 @@ use super::limits::Limits;
 use super::losses::{self, Synced};
 use super::missing::EnqueueAnswer;
 use super::relayed::Relayed;
+use super::schedules::Schedules;
 use crate::call_log::Account;
 use crate::event::Event;
 use crate::snapshot::Snapshot;
@@ -29,6 +30,7 @@ pub(crate) struct Case {
     pub(super) flows: Flows,
     pub(super) limits: Limits,
     pub(super) relayed: Relayed,
+    pub(super) schedules: Schedules,
     pub(crate) faults: Vec<FaultSpan>,
     /// Since when, and until when, nothing was broken on purpose.
     pub(crate) quiet_periods: Vec<(u64, u64)>,
@@ -97,6 +99,7 @@ impl Case {
             flows: Flows::default(),
             limits: Limits::default(),
             relayed: Relayed::default(),
+            schedules: Schedules::default(),
             snapshot,
             faults: Vec::new(),
             quiet_periods: Vec::new(),

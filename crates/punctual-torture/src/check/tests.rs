@@ -36,6 +36,8 @@ mod overdue;
 mod relayed;
 /// How histories are made.
 mod scenario;
+/// S1 to S3.
+mod schedules;
 /// I2: how long leases last.
 mod spans;
 /// I5, I6, W.

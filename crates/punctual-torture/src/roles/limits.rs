@@ -109,7 +109,7 @@ fn shared(share: String, random: &mut Rng) -> NewJob {
 }
 
 /// The last error, of a call that is refused or not answered in time.
-async fn until_answered<T, F>(call: impl Fn() -> F) -> punctual::Result<T>
+pub(super) async fn until_answered<T, F>(call: impl Fn() -> F) -> punctual::Result<T>
 where
     F: Future<Output = punctual::Result<T>>,
 {

@@ -11,7 +11,7 @@ use punctual::{
     Due, Group, JobId, JobState, Namespace, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy,
 };
 
-use super::{Begun, Failed, flows, limits, relayed};
+use super::{Begun, Failed, flows, limits, relayed, schedules};
 use crate::event::Event;
 use crate::recorder::SCRIPTED_OUTCOME;
 use crate::scripted_outcome::ScriptedOutcome;
@@ -37,6 +37,15 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
         }
     });
     let messages = tokio::spawn(relayed::produce(begun.clone(), seed));
+    let has_schedules = begun.setting.schedules;
+    let schedules = tokio::spawn({
+        let begun = begun.clone();
+        async move {
+            if has_schedules {
+                schedules::produce(begun, seed).await;
+            }
+        }
+    });
     let mut producer = Producer {
         begun,
         random: Rng::with_seed(seed),
@@ -57,6 +66,7 @@ pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
     }
     flows.await?;
     messages.await?;
+    schedules.await?;
     Ok(limits.await?)
 }
 

@@ -31,7 +31,9 @@ pub(super) fn others(begun: &Begun) -> Vec<Worker> {
     let limited = begun.setting.limits.then(|| super::limits::worker(begun));
     let messages = begun.setting.relayed.is_some();
     let messages = messages.then(|| super::relayed::worker(begun));
-    steps.into_iter().chain(limited).chain(messages).collect()
+    let scheduled = (begun.setting.schedules).then(|| super::schedules::worker(begun));
+    let others = steps.into_iter().chain(limited);
+    others.chain(messages).chain(scheduled).collect()
 }
 
 /// A worker with the handlers of a round.

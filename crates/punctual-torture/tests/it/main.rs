@@ -19,6 +19,7 @@ mod proxy;
 /// Messages come in by relays under faults.
 mod relays;
 /// How recipes call the program.
+mod schedules;
 mod script;
 /// Effects are kept in servers, too.
 mod sinks;

@@ -98,6 +98,8 @@ fn a_quick_run_says_how_long_it_took_and_fails_if_that_is_too_long() {
              --minutes 0.3 --folder target/torture-limits --seed 3",
             "run --engine embedded-http,redis-always --relay --rate 5 --minutes 0.4 \
              --folder target/torture-relay --seed 3",
+            "run --engine embedded-http,redis-always,redis-power --schedules \
+             --minutes 0.3 --folder target/torture-schedules --seed 3",
         ]
     );
     let late = script.run(&[], Some("-1"));
