@@ -26,6 +26,8 @@ const AT_ONCE: usize = 1_000;
 const PER_CALL: usize = 250;
 /// Rows of former bounds that one call forgets.
 const FORGOTTEN: usize = 250;
+/// Where the places of shares begin among ready jobs: those before have none.
+const SHARES_PART: [u8; 1] = [20];
 /// Where jobs wait, in the order in which they are counted.
 const PLACES: [JobState; 3] = [JobState::Held, JobState::Scheduled, JobState::Ready];
 
@@ -203,8 +205,9 @@ impl Machine {
             let found = self.by_state(queue, state, row.position.as_deref(), left)?;
             row.position = found.last().map(|(_, after)| after.clone());
             if found.len() < left {
-                row.position = None;
                 row.state = (usize::from(nth) + 1 < PLACES.len()).then_some(nth + 1);
+                let is_ready = row.state.map(usize::from) == Some(PLACES.len() - 1);
+                row.position = is_ready.then(|| SHARES_PART.to_vec());
             }
             left -= found.len();
             for id in found.into_iter().filter_map(|(id, _)| id) {
