@@ -427,10 +427,8 @@ impl RoundRun<'_> {
         };
         // A flow is known for a day after its end, and a share for some time.
         let setting = self.setting();
-        let forgets = flows.is_empty()
-            && !setting.limits
-            && !setting.schedules
-            && setting.relayed.is_none();
+        let forgets =
+            flows.is_empty() && !setting.limits && !setting.schedules && setting.relayed.is_none();
         let remains = match forgets {
             true => self.cell.remains().await,
             false => None,

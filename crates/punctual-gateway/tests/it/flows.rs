@@ -206,7 +206,10 @@ async fn a_wrong_flow_is_refused_with_its_remedy() {
     let reply = under.send("POST", "/v1/flows/none/steps", more).await;
     assert_eq!((reply.status, &*reply.code()), (404, "not_found"));
     let from = json!({"from": "none"}).to_string();
-    let path = format!("/v1/flows/{}/retry", other["name"].as_str().expect("a name"));
+    let path = format!(
+        "/v1/flows/{}/retry",
+        other["name"].as_str().expect("a name")
+    );
     let reply = under.send("POST", &path, from).await;
     assert!(reply.body.contains("no such step"), "{reply:?}");
 }
