@@ -46,7 +46,7 @@ macro_rules! __named_laws {
                 lateness_counts_from_the_opening[NamedLimits],
                 explain_names_the_closed_named_limit[NamedLimits, Explain],
                 waiting_jobs_are_listed_and_edited[NamedLimits, ListByState],
-                jobs_of_a_limit_are_listed[NamedLimits, Groups],
+                jobs_of_a_limit_are_listed[NamedLimits, Groups, ListByState],
                 waiting_jobs_expire_and_are_purged[NamedLimits, Expiry],
                 a_job_with_limits_is_read_back[NamedLimits],
                 limits_are_listed_with_how_they_stand[NamedLimits],

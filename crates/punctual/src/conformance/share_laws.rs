@@ -63,7 +63,7 @@ macro_rules! __share_laws {
                 a_new_bound_counts_what_waits_in_a_share[Shares, Delay, HeldJobs, Groups],
                 a_new_bound_counts_thousands_a_part_each_call[Shares, Delay],
                 an_effect_goes_into_a_full_share[Shares, Effects],
-                random_jobs_fill_shares_as_a_count_says[Shares, Delay, HeldJobs, Expiry, Groups, UniqueKeep, Priority],
+                random_jobs_fill_shares_as_a_count_says[Shares, Delay, HeldJobs, Expiry, Groups, UniqueKeep, Priority, ListByState],
             }
         }
     };

@@ -471,8 +471,8 @@ impl Flows {
     /// Adds steps to a flow that runs.
     ///
     /// # Errors
-    /// As [`Queue::send_part`]; `not_found` if there is no such flow, `conflict` if it takes no more
-    /// steps.
+    /// As [`Queue::send_part`]; `not_found` if there is no such flow, `conflict` if it takes no
+    /// more steps.
     pub async fn grow(&self, plan: Plan) -> Result<SentFlow> {
         let name = plan.name().to_owned();
         let mut plan = plan;

@@ -200,6 +200,11 @@ fn refused(kept: &JobRecord) -> Vec<(&'static str, NewJob)> {
             other,
         );
     });
+    add("TEXT_AFTER_CALLBACK", &|job| {
+        let callback = job.clone();
+        let callback = callback.callback("order-7", punctual::flow::Role::OnDone);
+        *job = after(step(), callback.id);
+    });
     add("TEXT_STEP_PAST", &|job| {
         *job = step();
         job.history = Some(Box::new(kept.clone()));
