@@ -51,7 +51,9 @@ async fn fill(under: &Under) -> Shop {
     let dead = json!({"id": DEAD, "attempt": 1, "outcome": "dead", "error": "shop's error"});
     let settle = json!({"leases": [{"token": lease, "settlements": [dead]}]});
     post("/v1/settlements", settle).await;
-    post("/v1/jobs", job(ACTIVE, "busy")).await;
+    let mut active = job(ACTIVE, "busy");
+    active["limits"] = json!(["beat"]);
+    post("/v1/jobs", active).await;
     let token = claim("busy").await;
     post("/v1/jobs", job(READY, "busy")).await;
     post("/v1/queues/pause", json!({"queue": "mail"})).await;
@@ -81,6 +83,8 @@ async fn fill(under: &Under) -> Shop {
     assert_eq!(set.status, 200, "{set:?}");
     let step = json!({"name": "a", "job": {"queue": "mail", "delay": "1h"}});
     post("/v1/flows", json!({"name": "beat", "steps": [step]})).await;
+    let of_limit = under.get("/v1/jobs?limit_name=beat").await.json();
+    assert_eq!(of_limit["jobs"][0]["id"], ACTIVE, "{of_limit}");
     let listed = under.get("/v1/jobs?queue=busy&limit=1").await.json();
     let cursor = listed["cursor"].as_str().expect("more").to_owned();
     Shop { token, cursor }
@@ -239,6 +243,7 @@ fn parameter(shop: &Shop, name: &str) -> String {
         "cursor" => &shop.cursor,
         "after" => "a",
         "limit" => "10",
+        "limit_name" => "beat",
         "from" => "0",
         "minutes" => "60",
         "top" => "5",
