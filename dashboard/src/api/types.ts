@@ -87,7 +87,7 @@ export type JobDetail = Job & { explain?: Reason[]; now: string };
 
 export type Filter = With<Answer<Described["FilterLine"]>, { state?: State }>;
 
-/** What a list looks for: a filter, a key of one queue, or a named limit. */
+/** What a list asks for: a filter, a key of one queue, or a named limit. */
 export interface Query extends Filter {
   unique?: string;
   group?: string;

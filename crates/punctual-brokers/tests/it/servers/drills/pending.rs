@@ -109,7 +109,7 @@ async fn publish_months(broker: &Broker, exchange: &str, messages: usize) {
             let mut headers = FieldTable::default();
             headers.insert("x-delay".into(), AMQPValue::LongLongInt(delay));
             let message = lapin::BasicProperties::default().with_headers(headers);
-            let body = format!("{{\"order\":{n},\"customer\":\"somebody@example.org\"}}");
+            let body = format!("{{\"order\":{n},\"customer\":\"customer@example.org\"}}");
             let options = BasicPublishOptions::default();
             let published = broker.channel.basic_publish(
                 exchange.into(),
