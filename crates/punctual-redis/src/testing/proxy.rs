@@ -29,7 +29,7 @@ pub enum Weather {
     BlackHole,
     /// They are handed on after a span between half of this and one and a half.
     Slow(Duration),
-    /// So many are handed on per second, each way of each connection.
+    /// So many are handed on per second, each way of each connection, until the weather changes.
     Thin(u32),
     /// Requests are handed on, replies are not; who lost one has its connection cut when this is
     /// over.
@@ -263,7 +263,11 @@ async fn one_way(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, sky: &Sky, w
             Weather::Fair => {}
             Weather::BlackHole => drop(weather.wait_for(|now| *now != Weather::BlackHole).await),
             Weather::Slow(span) => pause(sky.unevenly(span)).await,
-            Weather::Thin(rate) => pause(Duration::from_secs(1) * read as u32 / rate).await,
+            Weather::Thin(rate) => {
+                // A large read would go on for long after the weather.
+                let held = pause(Duration::from_secs(1) * read as u32 / rate);
+                tokio::select! { () = held => {}, _ = weather.changed() => {} }
+            }
             Weather::NoReplies if way == Way::Reply => {
                 let _ = weather.wait_for(|now| *now != Weather::NoReplies).await;
                 return;

@@ -136,6 +136,18 @@ async fn bytes_come_no_faster_than_their_rate_and_all_of_them() {
 }
 
 #[tokio::test]
+async fn bytes_that_a_rate_held_come_once_it_is_over() {
+    let (server, proxy, mut client) = met().await;
+    proxy.set_weather(Weather::Thin(1));
+    // A minute each way.
+    let sent = [b'x'; 60];
+    client.write_all(&sent).await.expect("it is sent");
+    time_goes_by(&server).await;
+    proxy.set_weather(Weather::Fair);
+    assert_eq!(answer(&mut client, sent.len()).await, sent);
+}
+
+#[tokio::test]
 async fn bytes_are_late_by_half_of_what_is_said_at_least_each_way() {
     let (_server, proxy, mut client) = met().await;
     proxy.set_weather(Weather::Slow(millis(200)));
