@@ -14,7 +14,7 @@ use crate::plan::{Fault, Track, is_among, plan, plan_of_relays};
 use crate::relays;
 use crate::report;
 use crate::roles::{Failed, Role};
-use crate::run::{self, Keep, Round, Wanted};
+use crate::run::{self, Found, Keep, Round, Wanted};
 use crate::scripted_outcome::Mix;
 use crate::sink::mariadb::Server;
 use crate::stash::make_room;
@@ -25,7 +25,7 @@ use crate::verify;
 #[derive(Debug, clap::Parser)]
 #[command(version, max_term_width = 100)]
 pub(crate) enum Command {
-    /// Torture engines; exits with 1 if anything promised was broken
+    /// Torture engines; exits with 1 if anything promised was broken, with 3 if it was only late
     Run(RunArgs),
     /// Print the faults that a seed causes
     Plan(PlanArgs),
@@ -180,14 +180,16 @@ enum SinkKind {
 }
 
 impl Command {
-    /// Answers whether nothing promised was broken.
-    pub(crate) fn run(self) -> Result<bool, Failed> {
+    pub(crate) fn run(self) -> Result<Found, Failed> {
         match self {
             Self::Run(args) => args.run(),
-            Self::Plan(args) => args.print().map(|()| true),
+            Self::Plan(args) => args.print().map(|()| Found::Nothing),
             Self::Verify { totals, folder } => {
                 let totals = totals.map(|path| Totals::read(&path)).transpose()?;
-                verify::below(&folder, totals.as_ref())
+                Ok(match verify::below(&folder, totals.as_ref())? {
+                    true => Found::Nothing,
+                    false => Found::Broken,
+                })
             }
             Self::Tables { totals, pages } => {
                 let totals = Totals::read(&totals)?;
@@ -195,11 +197,11 @@ impl Command {
                     let text = fs::read_to_string(&page)?;
                     fs::write(&page, totals.fill(&text))?;
                 }
-                Ok(true)
+                Ok(Found::Nothing)
             }
             Self::Role(role) => {
                 crate::injected::inject()?;
-                role.run().map(|()| true)
+                role.run().map(|()| Found::Nothing)
             }
         }
     }
@@ -285,7 +287,7 @@ impl RunArgs {
         Ok(())
     }
 
-    fn run(self) -> Result<bool, Failed> {
+    fn run(self) -> Result<Found, Failed> {
         if self.totals.is_some() && self.plan.foreign().is_some() {
             return Err(
                 "totals are of cells; leave --totals out, or name cells with --engine".into(),
@@ -367,7 +369,7 @@ impl RunArgs {
         fs::write(folder.join("report.html"), report::html(&rounds))?;
         println!("\n{}", report::markdown(&rounds));
         println!("The report is {}", folder.join("report.html").display());
-        Ok(rounds.iter().all(Round::is_clean))
+        Ok(Found::of(&rounds))
     }
 }
 

@@ -45,6 +45,7 @@ pub(crate) use relayed::RelayTally;
 pub(crate) use timeline::Timeline;
 #[cfg(test)]
 pub(crate) use timeline::{Second, Span};
+pub(crate) use timing::is_of_time;
 
 /// Verdicts that a setting does not promise which may lose what was acknowledged; all others hold
 /// there too, for jobs that no loss came over since they were claimed. What was deleted may be

@@ -46,10 +46,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::run::Found;
+
 fn main() -> ExitCode {
     match args::Command::parse().run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(Found::Nothing) => ExitCode::SUCCESS,
+        Ok(Found::Broken) => ExitCode::from(1),
+        Ok(Found::Late) => ExitCode::from(3),
         Err(error) => {
             eprintln!("punctual-torture: {error}");
             ExitCode::from(2)

@@ -124,10 +124,35 @@ impl Round {
         self.findings.tally.early == 0 && self.broken().next().is_none()
     }
 
+    /// Whether what is broken, if anything is, came too late, and nothing was lost, doubled or early.
+    fn is_only_late(&self) -> bool {
+        self.findings.tally.early == 0 && self.broken().all(|it| check::is_of_time(&it.name))
+    }
+
     /// Verdicts that are broken, but for those that its setting does not promise.
     pub(crate) fn broken(&self) -> impl Iterator<Item = &check::Verdict> {
         let verdicts = self.findings.verdicts.iter();
         verdicts.filter(|verdict| !verdict.holds() && self.cell.promises(&verdict.name))
+    }
+}
+
+/// What rounds came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing promised was broken.
+    Nothing,
+    /// Only waits and recoveries took too long, which a machine that stood still may cause.
+    Late,
+    Broken,
+}
+
+impl Found {
+    pub(crate) fn of(rounds: &[Round]) -> Self {
+        match rounds {
+            _ if rounds.iter().all(Round::is_clean) => Self::Nothing,
+            _ if rounds.iter().all(Round::is_only_late) => Self::Late,
+            _ => Self::Broken,
+        }
     }
 }
 

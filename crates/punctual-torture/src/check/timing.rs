@@ -146,6 +146,14 @@ pub(super) fn engine_answered(case: &Case) -> Verdict {
     verdict
 }
 
+const ALIVE_AGAIN: &str = "I6 alive again";
+
+/// Whether a verdict of that name says that something came too late, which a machine that stood
+/// still may cause.
+pub(crate) fn is_of_time(verdict: &str) -> bool {
+    [WAITS, ALIVE_AGAIN].contains(&verdict)
+}
+
 /// The verdict that there was something to be judged.
 pub(super) const ENGINE_ANSWERED: &str = "B looked at";
 
@@ -172,7 +180,7 @@ fn holds_up_all(fault: &FaultSpan) -> bool {
 /// another fault keeps everybody from claiming is not counted. One of one worker does not, nor one
 /// of a connection. In quiet periods nothing is left out.
 pub(super) fn alive_again(case: &Case, tally: &mut Tally) -> Verdict {
-    let mut verdict = Verdict::new("I6 alive again");
+    let mut verdict = Verdict::new(ALIVE_AGAIN);
     heal::in_quiet_periods(case, tally, &mut verdict);
     let end = case.enough.unwrap_or(case.ended);
     // Where the data are gone, there is nothing to claim.

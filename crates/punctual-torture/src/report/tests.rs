@@ -4,7 +4,7 @@ use super::{html, line, markdown};
 use crate::cell::CellKind;
 use crate::check::{Case, Second, Span, Spread, Verdict, judge};
 use crate::plan::Kind;
-use crate::run::Round;
+use crate::run::{Found, Round};
 use crate::snapshot::Snapshot;
 use crate::totals::{Run, Totals};
 
@@ -370,4 +370,21 @@ fn the_page_draws_faults_throughput_and_lateness_of_every_round() {
         page.contains("<polyline points='280.0,149.0 760.0,39.0 '"),
         "{page}"
     );
+}
+
+#[test]
+fn rounds_that_are_only_late_are_told_from_those_that_lost() {
+    let found = |names: &[&str]| {
+        let rounds = names.iter().map(|name| round(CellKind::Embedded, name));
+        Found::of(&rounds.collect::<Vec<_>>())
+    };
+    assert_eq!(found(&[]), Found::Nothing);
+    assert_eq!(
+        found(&["I6 alive again", "W every wait ended"]),
+        Found::Late
+    );
+    assert_eq!(found(&["I6 alive again", "I1 nothing lost"]), Found::Broken);
+    let mut early = round(CellKind::Embedded, "I6 alive again");
+    early.findings.tally.early = 1;
+    assert_eq!(Found::of(&[early]), Found::Broken);
 }

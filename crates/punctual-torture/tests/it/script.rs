@@ -11,6 +11,7 @@ use tempfile::TempDir;
 /// it was called.
 struct Script {
     tree: TempDir,
+    ci: &'static str,
 }
 
 /// What came of it: whether it succeeded, all that was said, and each call of the program.
@@ -23,7 +24,7 @@ struct Came {
 impl Script {
     fn new() -> Self {
         let tree = tempfile::tempdir().expect("a directory");
-        let script = Self { tree };
+        let script = Self { tree, ci: "" };
         script.write(
             "scripts/torture",
             include_str!("../../../../scripts/torture"),
@@ -68,7 +69,8 @@ impl Script {
             .current_dir(tree)
             .env("PATH", format!("{}:{path}", bin.display()))
             .env("CARGO_TARGET_DIR", "target")
-            .env_remove("PUNCTUAL_TORTURE_SECONDS");
+            .env_remove("PUNCTUAL_TORTURE_SECONDS")
+            .env("CI", self.ci);
         if let Some(seconds) = seconds {
             script.env("PUNCTUAL_TORTURE_SECONDS", seconds);
         }
@@ -133,4 +135,27 @@ fn totals_are_of_what_the_commit_has_and_keep_their_histories_by_its_name() {
     let refused = script.run(&["totals", "40"], None);
     assert!(!refused.succeeded && refused.calls.is_empty());
     assert!(refused.said.contains("commit what is changed"));
+}
+
+#[test]
+fn a_run_that_was_only_late_is_repeated_once_in_ci() {
+    let mut script = Script::new();
+    let runs_of = |script: &Script, exit: &str| {
+        let counts = "echo \"$*\" >>calls\n";
+        let first =
+            format!("[ $(grep -c lossy calls) != 1 ] || ! grep -q lossy <<<\"$*\" || exit {exit}");
+        let program = format!("#!/bin/bash\n{counts}{first}\n");
+        script.write("target/debug/punctual-torture", &program);
+        let came = script.run(&[], None);
+        let lossy = came.calls.iter().filter(|call| call.contains("lossy"));
+        (
+            came.succeeded,
+            lossy.count(),
+            came.said.contains("REPEATED"),
+        )
+    };
+    assert_eq!(runs_of(&script, "3"), (false, 1, false));
+    script.ci = "true";
+    assert_eq!(runs_of(&script, "3"), (true, 2, true));
+    assert_eq!(runs_of(&script, "1"), (false, 1, false));
 }
