@@ -101,7 +101,7 @@ export class FakeFlows {
         const again = from === undefined ? ({ state, skipped }) => (state === "dead" || state === "cancelled") && !skipped : (step) => step.name === from;
         const retried = flow.steps.filter(again).length;
         this.#change(flow, again, { state: "ready" });
-        return this.#change(flow, ({ skipped }) => skipped, { state: "held", skipped: false }, () => ({ retried }));
+        return this.#change(flow, ({ skipped }) => skipped, { state: "held", skipped: false }, () => ({ retried, gone: 0, gone_steps: [], unique_held: 0, unique_held_steps: [], ...flow.leftOut }));
       }
       default: return no(404, "not_found", "no such route");
     }

@@ -148,8 +148,11 @@ test("a flow is retried from a step and as a whole, recounted and cancelled, eac
     assert.equal(stateOf("label"), "ready");
     await page.locator("[data-action=retry]").click();
     await page.getByText("1 dead, 0 cancelled").waitFor();
+    flowOf("order-8", own).leftOut = { gone: 2, gone_steps: ["ship", "mail"], unique_held: 1, unique_held_steps: [{ step: "label", holder: "job-1" }] };
     await page.getByRole("button", { name: "Run again", exact: true }).click();
     await page.waitForFunction(() => !document.querySelector("dialog"));
+    await notice(page, "2 cannot, as their jobs are gone: ship, mail");
+    await notice(page, "1 cannot, as another job holds their unique key: label (job-1)");
     assert.equal(stateOf("pack"), "ready");
     await page.locator("[data-action=recount]").click();
     await page.waitForSelector("[data-agrees=true]");

@@ -239,7 +239,7 @@ pub const TEXTS: &[Text] = &[
         &["after"],
         "invalid_input",
         "TEXT_AFTER_ITSELF",
-        "job waits for itself: a cycle never runs",
+        "job waits for itself, and a cycle never runs; leave its own id out of `after`",
         "a job would never run",
     ),
     of(

@@ -41,11 +41,8 @@ function Edit.run_again(j, waits)
 end
 
 local function redrive(j, dry)
-  local o = j.opts
-  if o.u then
-    local holder = Unique.holder(j.q, o.u)
-    if holder and holder.id ~= j.id then return UNIQUE_HELD, holder.id end
-  end
+  local o, holder = j.opts, Unique.other(j)
+  if holder then return UNIQUE_HELD, holder end
   local waits = o.fl and Flow.may_run_again(j)
   if o.fl and waits == nil then return WRONG_STATE, j.tag end
   if not dry then

@@ -6,6 +6,7 @@ local COMPLETED_ON, FAILED_ON = 0, 1 -- how a job must end
 local CANCEL_REST, CONTINUE = 1, 2 -- what a failed step does to the others
 local NEXT = {[0] = 'completed', 'cancelled_steps', 'dead'}
 local SEND_TIMEOUT = 3600e6
+local PARENTS = 8 -- jobs outside of its flow that a link names
 local WAITING, MET, BROKEN = Flow.WAITING, Flow.MET, Flow.BROKEN
 Flow.UPSTREAM, Flow.STEP = UPSTREAM, STEP
 
@@ -157,6 +158,7 @@ local function add_edges(link, after, runs, policy)
     local is_sibling = other and link.flow ~= '' and other.flow == link.flow
     local state = parent(from)
     local is = WAITING
+    if not is_sibling and #(link.parents or '') < 17 * PARENTS then link.parents = (link.parents or '') .. sub(after, at, at + 16) end
     if state then
       -- What ended before the seal counts once it comes.
       if not is_sibling or runs then is = is_met(on, state, is_sibling and policy) and MET or BROKEN end
@@ -370,14 +372,13 @@ function Flow.runs_again(j, all)
   end
 end
 
--- Lets a settled job wait again, as far as it is kept and its unique key is free.
+-- Lets a settled job wait again, as far as it is kept and its unique key is free; whether it does.
 function Flow.hold_again(id, all)
   local j = Job.load(id)
-  if not j or j.tag <= %TAG_HELD% then return end
-  local holder = j.opts.u and Unique.holder(j.q, j.opts.u)
-  if holder and holder.id ~= id then return end
+  if not j or j.tag <= %TAG_HELD% or Unique.other(j) then return false end
   Flow.runs_again(j, all)
   Edit.run_again(j, true)
+  return true
 end
 
 end

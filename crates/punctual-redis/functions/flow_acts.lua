@@ -4,6 +4,7 @@ do
 -- Steps that one retry reads, and of those the steps that it runs again; steps that a recount
 -- reads, and edges; flows of a list; jobs that an explanation names.
 local EXAMINED, RETRIED, RECOUNTED, RECOUNTED_EDGES, LISTED, NAMED = 1000, 125, 500, 20000, 500, 8
+local LEFT_OUT = 10 -- steps of each kind that a retry names
 local CANCEL_REST = 1
 local PAGE = 65536 -- edges of one page at most
 local UPSTREAM, STEP, WAITING, MET = Flow.UPSTREAM, Flow.STEP, Flow.WAITING, Flow.MET
@@ -100,50 +101,98 @@ local function cancel(row)
   Flow.begin_cancel(row.name, 0, false)
 end
 
--- Runs one step again; whether it did.
-local function retry_one(row, id, all)
-  local link = Flow.link(id)
-  if not link or not link.ended then return false end
-  -- A step that nothing kept back was passed over because another one had failed.
-  local failed = link.ended ~= COMPLETED and (not link.skipped or link.broken == 0)
-  if not failed and not all then return false end
-  local j = Job.load(id)
-  if not j or j.tag <= %TAG_HELD% then
-    if all then refused('conflict', 'step is not kept any more; give steps a retention', row.name) end
-    return false
-  end
-  local holder = j.opts.u and Unique.holder(j.q, j.opts.u)
-  if holder and holder.id ~= id then return false end
+-- Adds a step that was to run again and could not: its job is gone, or a job holds its unique key.
+local function leave_out(out, step, holder)
+  local count, names = holder and 'hl' or 'gn', holder and 'hs' or 'gs'
+  out[count] = (out[count] or 0) + 1
+  out[names] = out[names] or {}
+  if #out[names] < LEFT_OUT then out[names][#out[names] + 1] = holder and {step, holder} or step end
+end
+
+-- Runs a kept step again, unless its unique key is held or it waits for a failure; whether it does.
+local function retry_one(j, link, all, out)
   local waits = Flow.may_run_again(j)
   if waits == nil then return false end
+  local holder = Unique.other(j)
+  if holder then
+    leave_out(out, link.step, holder)
+    return false
+  end
   Flow.runs_again(j, all)
   Edit.run_again(j, waits)
   return true
 end
 
--- Runs steps again that are dead or cancelled, from a number on; or one, and what depends on it.
+-- A settled job that is kept; false if it is not.
+local function kept(id)
+  local j = Job.load(id)
+  return j and j.tag > %TAG_HELD% and j
+end
+
+-- Runs one step again, however it ended; its link, and whether it does.
+local function retry_from(row, id, out)
+  local link = Flow.link(id)
+  if not link or link.flow ~= row.name then refused('not_found', 'flow has no such step', row.name) end
+  if not link.ended then return link, false end
+  local j = kept(id)
+  if not j then refused('conflict', 'step is not kept any more; give steps a retention', row.name) end
+  return link, retry_one(j, link, true, out)
+end
+
+-- Runs a step again if it failed and passes a filter; whether it does.
+local function retry_failed(row, id, filter, out)
+  local link = Flow.link(id)
+  -- A step that nothing kept back was passed over because another one had failed.
+  if not link or not link.ended or link.ended == COMPLETED or link.skipped and link.broken > 0 then return false end
+  local j = kept(id)
+  if not j then
+    leave_out(out, link.step)
+    Flow.lose(row.name, id, nil)
+    Flow.finish()
+    return false
+  end
+  if filter and not Inspect.passes(filter, j, j.tag) then return false end
+  return retry_one(j, link, false, out)
+end
+
+-- Notes a step that is to run again behind another one, if it cannot.
+local function note_left_out(id, out)
+  local link = Flow.link(id)
+  if not link or not link.ended or link.unmet == 0 or link.broken > 0 then return end
+  local j = kept(id)
+  local holder = j and Unique.other(j)
+  if not j or holder then leave_out(out, link.step, holder) end
+end
+
+-- Runs steps again that are dead or cancelled, from a number on; or one, and then reads which of
+-- those behind it cannot.
 local function retry(row, map)
   if row.sealed == 0 then refused('conflict', 'flow was never sealed: nothing of it has run', row.name) end
   if Flow.has_task(row.name, Flow.CANCEL) then refused('conflict', 'flow is being cancelled; retry it in a moment', row.name) end
-  local from, ids = map.nu or 0, nil
-  if map.id then
-    local link = Flow.link(map.id)
-    if not link or link.flow ~= row.name then refused('not_found', 'flow has no such step', row.name) end
-    ids = {map.id}
-  else
-    ids = Flow.steps_from(row.name, from, EXAMINED)
+  local from, out = map.nu or 0, {rt = 0}
+  if map.id and not map.nu then
+    local link, runs = retry_from(row, map.id, out)
+    if runs then out.rt = 1 end
+    Flow.finish()
+    from = link.number + 1
   end
+  local ids = Flow.steps_from(row.name, from, EXAMINED)
   Flow.read_links(ids)
-  local retried = 0
   for i, id in ipairs(ids) do
     -- Dependants of earlier steps wait again before the retry reads them.
-    if retried == RETRIED or Flow.has_task(row.name, Flow.REOPEN) then return {rt = retried, nx = from + i - 1} end
-    if retry_one(row, id, map.id ~= nil) then
-      retried = retried + 1
+    if out.rt == RETRIED or Flow.has_task(row.name, Flow.REOPEN) then
+      out.nx = from + i - 1
+      return out
+    end
+    if map.id then
+      note_left_out(id, out)
+    elseif retry_failed(row, id, map.f, out) then
+      out.rt = out.rt + 1
       Flow.finish()
     end
   end
-  return {rt = retried, nx = not map.id and #ids == EXAMINED and from + EXAMINED or nil}
+  out.nx = #ids == EXAMINED and from + EXAMINED or nil
+  return out
 end
 
 -- The state of a linked job by its own record, and whether it was passed over; of one that is not
@@ -158,6 +207,34 @@ local function state_of(link, raw)
   return link.ended or HELD, link.skipped
 end
 
+-- The state of any job; nil if it is not known any more.
+local function state_now(id, raw)
+  local link = Flow.link(id)
+  if link then return (state_of(link, raw)) end
+  if not raw then return nil end
+  if byte(raw) < %TAG_TOMBSTONE% then return Job.state(Job.parse(id, raw)) end
+  raw = Settled.tombstone(id, raw)
+  return raw and Settled.tombstone_counts(raw) and byte(raw, %TOMB_STATE%) % 8 or nil
+end
+
+-- Jobs outside of its flow that a job waits for: id, how it must end, whether that has happened,
+-- and its state, if it is known.
+local function outside(link)
+  local out, ids, parents = {}, {}, link.parents or ''
+  for at = 1, #parents, 17 do ids[#ids + 1] = sub(parents, at, at + 15) end
+  if #ids == 0 then return out end
+  local raws = Job.raws(ids)
+  for i, id in ipairs(ids) do
+    local on, state = byte(parents, 17 * i), state_now(id, raws[i])
+    local _, is = Flow.edge(id, link.id)
+    -- The edge from a job of no flow goes once that job has ended.
+    local met = is == MET
+    if not is then met = link.unmet == 0 or not state or Flow.is_met(on, state) end
+    out[i] = {id, on, met and 1 or 0, state}
+  end
+  return out
+end
+
 local function steps_of(ids)
   local out, raws, n = {}, Job.raws(ids), 0
   Flow.read_links(ids)
@@ -166,7 +243,7 @@ local function steps_of(ids)
     if link then
       local state = state_of(link, raws[i])
       n = n + 1
-      out[n] = {link.step, id, state, link.ended and link.skipped and 1 or 0, link.unmet, link.number, link.sent, link.result}
+      out[n] = {link.step, id, state, link.ended and link.skipped and 1 or 0, link.unmet, link.number, link.sent, outside(link), link.result}
     end
   end
   return out
@@ -287,15 +364,24 @@ function Flow.act(map)
   return {f = row and status(row) or nil}
 end
 
--- Jobs that one waits for, of its flow.
-local function some_parents(link)
-  local ids, some = Flow.steps_from(link.flow, 0, EXAMINED), {}
-  for _, from in ipairs(ids) do
-    local _, is = Flow.edge(from, link.id)
-    if is and is ~= MET then some[#some + 1] = from end
-    if #some == NAMED then break end
+-- Jobs that one waits for with their states, those outside of its flow first: id, state and so on.
+local function add_parents(link, some)
+  local n = 0
+  for _, one in ipairs(outside(link)) do
+    if one[3] == 0 and one[4] and one[4] <= ACTIVE then
+      n = n + 1
+      some[#some + 1], some[#some + 2] = one[1], one[4]
+    end
   end
-  return some
+  if link.flow == '' then return end
+  for _, from in ipairs(Flow.steps_from(link.flow, 0, EXAMINED)) do
+    if n >= NAMED then break end
+    local _, is = Flow.edge(from, link.id)
+    if is and is ~= MET then
+      n = n + 1
+      some[#some + 1], some[#some + 2] = from, state_now(from, Job.raw(from)) or HELD
+    end
+  end
 end
 
 -- Adds why a held job waits for others.
@@ -304,7 +390,7 @@ function Flow.why(j, out)
   if not link then return end
   if link.unmet > 0 then
     local reason = {18, link.unmet}
-    for _, id in ipairs(link.flow ~= '' and some_parents(link) or {}) do reason[#reason + 1] = id end
+    add_parents(link, reason)
     out[#out + 1] = reason
   end
   local row = link.flow ~= '' and Flow.row(link.flow)

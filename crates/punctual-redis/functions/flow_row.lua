@@ -3,7 +3,8 @@
 -- 8 each (0: none) | steps, open, completed, skipped, cancelled, dead, planned 4 each | changes 6 |
 -- callbacks, role 1 | fired 1 | id 16 each. `BASE:fk`: id of a job that waits or is a step to its
 -- link, version 1 | flags 1 | role 1 | ended 1 (255: not) | number, unmet, broken, outside 4 each |
--- sent 8 | due of the receipt 8 | flow and step, each behind its length 1 | result. `BASE:fs:FLOW`:
+-- sent 8 | due of the receipt 8 | flow and step, each behind its length 1 | if flags say so, jobs
+-- outside of its flow that it waits for: how many 1 | id 16 | how it must end 1 | result. `BASE:fs:FLOW`:
 -- ids of steps in order. `BASE:fe:ID`: jobs that wait for that one to how it must end + 3 * what
 -- has become of it. `BASE:fq:FLOW`: tasks, kind 1 | id 16; `BASE:fy`: flow NUL task to how far it
 -- has come. `BASE:fn`: names; `BASE:ft`: flows by when something is to be done.
@@ -12,7 +13,7 @@ do
 local FLOW, FLOW_BYTES = '>BBBI8I8I8I8I4I4I4I4I4I4I4I6', 69
 local LINK, LINK_BYTES = '>BBBBI4I4I4I4c8c8', 36
 local ROW_VERSION = 1
-local ON_FAILED, HAS_RESULT, WATCHED, SKIPPED, STILL = 1, 2, 4, 8, 255
+local ON_FAILED, HAS_RESULT, WATCHED, SKIPPED, HAS_PARENTS, STILL = 1, 2, 4, 8, 16, 255
 local function bit(flags, one) return floor(flags / one) % 2 > 0 end
 
 local function edges_key(id) return S.base .. ':fe:' .. id end
@@ -86,15 +87,23 @@ local function read_link(id, raw)
   local at = LINK_BYTES + 3 + fl
   link.flow, link.step = sub(raw, LINK_BYTES + 2, at - 2), sub(raw, at, at + sl - 1)
   link.on_failed, link.watched = bit(flags, ON_FAILED), bit(flags, WATCHED)
-  if bit(flags, HAS_RESULT) then link.result = sub(raw, at + sl) end
+  at = at + sl
+  if bit(flags, HAS_PARENTS) then
+    local till = at + 17 * byte(raw, at)
+    link.parents = sub(raw, at + 1, till)
+    at = till + 1
+  end
+  if bit(flags, HAS_RESULT) then link.result = sub(raw, at) end
   if ended ~= STILL then link.ended, link.skipped = ended, bit(flags, SKIPPED) end
   return link
 end
 
 local function write_link(link)
   local flags = (link.on_failed and ON_FAILED or 0) + (link.result and HAS_RESULT or 0) + (link.watched and WATCHED or 0) + (link.skipped and SKIPPED or 0)
+    + (link.parents and HAS_PARENTS or 0)
+  local parents = link.parents and char(#link.parents / 17) .. link.parents or ''
   return pack(LINK, ROW_VERSION, flags, link.role, link.ended or STILL, link.number, link.unmet, link.broken, link.outside, link.sent, link.due8)
-    .. char(#link.flow) .. link.flow .. char(#link.step) .. link.step .. (link.result or '')
+    .. char(#link.flow) .. link.flow .. char(#link.step) .. link.step .. parents .. (link.result or '')
 end
 
 -- The link of a job; false if it has none. In `links` they are tables, or bytes that no caller has

@@ -13,7 +13,8 @@ local CALLBACK_LOOK = 60e6
 local REOPEN, CANCEL, START, FIRE, SKIP, FORGET = 0, 1, 2, 3, 4, 5
 local NIL = BELOW .. BELOW
 local WAITING, MET, BROKEN = Flow.WAITING, Flow.MET, Flow.BROKEN
-local EXPIRED = 1
+local EXPIRED, REPLACED = 1, 2
+local COMPLETED_ON = 0 -- how a job must end
 Flow.REOPEN, Flow.CANCEL, Flow.START, Flow.FIRE, Flow.FORGET, Flow.NIL = REOPEN, CANCEL, START, FIRE, FORGET, NIL
 
 -- Something that the end of a job causes: `fire` those that wait for it, `skip` it, `end` its flow.
@@ -156,15 +157,37 @@ local function cancel_some(name, todo, budget)
   return is_done, #ids
 end
 
--- Lets a job that depends on a step wait again; whether anything changed.
-local function reopen_edge(name, from, edge, all)
+-- A step was to run again and cannot: its job is not kept, or another job has its unique key. If it
+-- was passed over it counts as cancelled from now on, as do the steps behind it whose jobs are gone
+-- too, so that the flow does not end as done without them.
+function Flow.lose(name, id, j)
+  local link, row = Flow.link(id), Flow.row(name)
+  if not link or not link.ended or link.flow ~= name or not row then return end
+  if link.skipped then
+    row.skipped, row.cancelled_steps, row.changes = max(0, row.skipped - 1), row.cancelled_steps + 1, row.changes + 1
+    Flow.changed(row)
+    link.skipped = nil
+    Flow.put_link(link)
+    if j then
+      j.ext.cd = REPLACED
+      Job.save(j)
+    end
+  end
+  if not j then Flow.add_task(name, REOPEN, id, {gn = 1}) end
+end
+
+-- Lets a job that depends on a step wait again, if that one is `gone` only as it is gone too;
+-- whether anything changed.
+local function reopen_edge(name, from, edge, all, gone)
   local to, on, is = edge[1], edge[2], edge[3]
   local link = is ~= WAITING and Flow.link(to)
   if not link then return false end
   local j = Job.load(to)
+  -- Behind a step that is gone, what is kept stays passed over.
+  if gone and (j or not link.skipped) then return false end
   local is_held = j and j.tag == %TAG_HELD%
   local is_free = j and j.tag < %TAG_HELD% and not (j.due <= S.now and Lease.of(j))
-  local waits, again = link.ended or is_held or is_free, link.ended and (all or link.skipped) and j
+  local waits, again = link.ended or is_held or is_free, link.ended and (all or link.skipped)
   if is == BROKEN and waits then
     link.broken = max(0, link.broken - 1)
   elseif is == MET and waits then -- it does not run, or may run again: it waits for the new end
@@ -175,7 +198,12 @@ local function reopen_edge(name, from, edge, all)
   end
   Flow.put_edge(from, to, on, WAITING)
   Flow.put_link(link)
-  if again and link.broken == 0 then Flow.hold_again(to, all) elseif is_free then Flow.hold(j) end
+  if again and link.broken == 0 then
+    local runs = j and Flow.hold_again(to, all)
+    if not runs and on == COMPLETED_ON then Flow.lose(name, to, j) end
+  elseif is_free then
+    Flow.hold(j)
+  end
   return true
 end
 
@@ -184,7 +212,7 @@ local function reopen_some(name, from, todo, budget)
   local n = 0
   for i = 1, #edges do
     if n == budget then return false, n end
-    if reopen_edge(name, from, edges[i], todo.al == 1) then n = n + 1 end
+    if reopen_edge(name, from, edges[i], todo.al == 1, todo.gn == 1) then n = n + 1 end
   end
   todo.cu = more
   return not more, n

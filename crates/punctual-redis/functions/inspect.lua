@@ -74,6 +74,7 @@ local function passes(f, j, state)
   if f.er and not (j.ext.er and find(j.ext.er, f.er, 1, true)) then return false end
   return not f.te or f.te == '' or find(j.tail, f.te, j.cut + 1, true) ~= nil
 end
+Inspect.passes = passes
 
 -- Ids of a sorted set ordered by bytes, after a member; each with its member.
 local function by_lex(key, after, limit, cut)

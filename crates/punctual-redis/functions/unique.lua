@@ -80,6 +80,12 @@ function Unique.holder(q, key)
   return row
 end
 
+-- The id of another job that holds the unique key of this one; nil if none does.
+function Unique.other(j)
+  local holder = j.opts.u and Unique.holder(j.q, j.opts.u)
+  if holder and holder.id ~= j.id then return holder.id end
+end
+
 -- What a read can say of it: the holder, though its job may have expired unswept.
 function Unique.seen(q, key)
   local row = raw_holder(key_field(q, key))

@@ -67,6 +67,7 @@ async fn main() -> punctual::Result<()> {
 
     let got = queue.get(id).await?.expect("cancelled jobs are kept a day");
     let stopped = got.job().and_then(|job| job.stopped);
-    println!("it says how it was stopped: {stopped:?}");
+    let stopped = stopped.map_or("it was not", |stopped| stopped.name());
+    println!("it says how it was stopped: {stopped}");
     Ok(())
 }

@@ -77,7 +77,12 @@ async fn main() -> Result<()> {
     }
     advance(&clock, &worker(), days(2)).await?;
     let waits = queue.explain(("refunds", "refund:7")).await?;
-    println!("day 2: {:?}", waits.map(|reported| reported.reasons));
+    for reason in waits.into_iter().flat_map(|reported| reported.reasons) {
+        let punctual::engine::Reason::WaitsForNames { names } = reason else {
+            continue;
+        };
+        println!("day 2: order 7 waits for {}", names.join(", "));
+    }
 
     let ann = Approval { by: "ann".into() };
     let verdict = queue

@@ -57,6 +57,7 @@ async fn main() -> punctual::Result<()> {
     let dead = queue.get(bad).await?.expect("dead jobs are kept");
     let job = dead.job().expect("with all their fields");
     assert_eq!((job.state, job.attempt), (JobState::Dead, 1));
-    println!("the other one is dead: {:?}", job.last_error);
+    let error = job.last_error.as_deref().unwrap_or("no error");
+    println!("the other one is dead: {error}");
     Ok(())
 }

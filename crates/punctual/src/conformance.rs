@@ -43,6 +43,7 @@ mod expiry;
 mod explain;
 mod flow_calls;
 mod flow_ends;
+mod flow_gone;
 mod flow_histories;
 mod flow_imports;
 mod flow_laws;

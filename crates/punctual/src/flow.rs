@@ -5,6 +5,7 @@
 //! it has settled. Everything that a flow needs to go on happens in the step in which a job ends,
 //! whatever ended it. Producers use [`Queue::flow`](crate::Queue::flow).
 
+mod left_out;
 mod plan;
 mod restored;
 mod sent;
@@ -24,6 +25,7 @@ use crate::job::bounds::{
 use crate::job::{JobId, JobState, NewJob, check_name};
 use crate::time::{Timestamp, hours};
 
+pub use left_out::{LeftOut, Retried};
 pub use plan::{Parts, Plan, Upstream};
 pub use restored::{EndedStep, RestoredFlow, RestoredSeal, StepPast};
 pub use sent::sent_hash;
@@ -350,6 +352,9 @@ pub struct StepStatus {
     pub skipped: bool,
     /// Jobs that it still waits for.
     pub waits: u32,
+    /// Jobs outside of its flow that it waits for or waited for, eight at most.
+    #[serde(default)]
+    pub outside: Vec<Outside>,
     /// The result of its job, kept as long as the flow.
     pub result: Option<Bytes>,
     /// Its place in the order in which steps came.
@@ -368,11 +373,25 @@ impl StepStatus {
             state,
             skipped: false,
             waits: 0,
+            outside: Vec::new(),
             result: None,
             number,
             sent: 0,
         }
     }
+}
+
+/// A job outside of a flow that a step of it waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outside {
+    /// The job.
+    pub job: JobId,
+    /// How it must end.
+    pub on: On,
+    /// Whether that has happened.
+    pub met: bool,
+    /// The state of the job; `None` if it is not known any more.
+    pub state: Option<JobState>,
 }
 
 /// That a job waits for another one.

@@ -79,6 +79,8 @@ pub enum Bug {
     NewestAsked,
     /// A job that is cancelled while it waits still counts as one of its share that waits.
     WaitingLeftBehind,
+    /// A step that is gone when its flow is retried stays passed over, which is no failure.
+    GoneStepPassedOver,
 }
 
 impl Bug {
@@ -87,7 +89,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -122,6 +124,7 @@ impl Bug {
         Self::EarlyClearForgotten,
         Self::NewestAsked,
         Self::WaitingLeftBehind,
+        Self::GoneStepPassedOver,
     ];
 }
 

@@ -18,6 +18,7 @@ mod expected;
 mod explain;
 mod fields;
 mod flow_acts;
+mod flow_again;
 mod flow_end;
 mod flow_reads;
 mod flow_restore;

@@ -2,7 +2,7 @@
 import { readJson } from "../model/json";
 import { learnNow } from "../model/time";
 import { query, request, requestText } from "./http";
-import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, LimitsRequest, Listing, LockNow, Matched, NamedLimit, Query, QueueLimits, QueueSettings, Receipt, Recount, Relay, Run, Schedule, ScheduleList, Share, State, Stats, StepList, StepResult, Subscription, Target } from "./types";
+import type { Action, AuditEntry, Backfilled, DeadGroups, Edge, Edited, Filter, Flow, FlowList, Info, Job, JobDetail, JobEnd, KindLine, LimitsRequest, Listing, LockNow, Matched, NamedLimit, Query, QueueLimits, QueueSettings, Receipt, Recount, Relay, Retried, Run, Schedule, ScheduleList, Share, State, Stats, StepList, StepResult, Subscription, Target } from "./types";
 
 /** The most jobs that one list, or targets that one edit, may have. */
 export const LIST_MAX = 1_000;
@@ -152,7 +152,7 @@ export async function stepsWithResults(name: string, of: { from: number; limit: 
 export const edges = async (name: string, stop?: AbortSignal) => (await request<{ edges: Edge[] }>("GET", ofFlow(name, "graph"), undefined, stop)).edges;
 export const cancelFlow = (name: string) => request<Flow>("POST", ofFlow(name, "cancel"));
 /** Runs again what is dead or cancelled, or one step and all that depends on it. */
-export const retryFlow = (name: string, from?: string) => request<{ retried: number }>("POST", ofFlow(name, "retry"), from === undefined ? {} : { from });
+export const retryFlow = (name: string, from?: string) => request<Retried>("POST", ofFlow(name, "retry"), from === undefined ? {} : { from });
 export const recountFlow = (name: string) => request<Recount>("GET", ofFlow(name, "recount"));
 
 /** The schedules that one list has at most. */

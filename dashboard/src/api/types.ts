@@ -173,6 +173,8 @@ export type StepList = With<Answer<Described["StepList"], "steps">, { steps: Ste
 export type StepResult = Step & { source?: string };
 
 /** That a step waits for another one; a job of no step of this flow has no name. */
+export type Retried = Described["Retried"];
+
 export type Edge = With<Answer<Described["FlowEdge"], "from_id" | "to_id" | "on" | "met">, { on: "completed" | "failed" | "settled" }>;
 
 export type Recount = Described["Recount"];

@@ -1,10 +1,10 @@
 // What may be done with a flow, each in its dialog: cancel, retry, retry from a step, recount.
 import { useState } from "preact/hooks";
 import { cancelFlow, recountFlow, retryFlow } from "../api/client";
-import type { Flow } from "../api/types";
+import type { Flow, Retried } from "../api/types";
 import { useRead } from "../app/query";
 import { PARTS } from "../model/flow";
-import { useWords } from "../words";
+import { type Words, useWords } from "../words";
 import { Dialog, tell } from "./dialog";
 import { visible } from "./payload";
 import { Failure, count, errorText } from "./small";
@@ -51,15 +51,23 @@ export function Cancel({ flow: { name, counts }, close }: { flow: Flow; close():
   return <Ask title={say.cancelTitle(visible(name))} means={say.cancelMeans} many={say.cancelMany(counts.open)} doIt={say.cancelDo} danger act={act} close={close} />;
 }
 
+/** How many steps run again, and which ones could not. */
+function retriedText({ retried, gone, gone_steps: names, unique_held: held, unique_held_steps: holders }: Retried, say: Words["flows"]) {
+  const parts = [say.retried(retried)];
+  if (gone) parts.push(say.gone(gone, visible(names.join(", "))));
+  if (held) parts.push(say.held(held, visible(holders.map(({ step, holder }) => `${step} (${holder})`).join(", "))));
+  return parts.join(". ");
+}
+
 export function Retry({ flow: { name, counts }, close }: { flow: Flow; close(): void }) {
   const { flows: say } = useWords();
-  const act = async () => `${visible(name)}: ${say.retried((await retryFlow(name)).retried)}`;
+  const act = async () => `${visible(name)}: ${retriedText(await retryFlow(name), say)}`;
   return <Ask title={say.retryTitle(visible(name))} means={say.retryMeans} many={say.retryMany(counts.dead, counts.cancelled)} doIt={say.retryDo} act={act} close={close} />;
 }
 
 export function RetryFrom({ flow: { name }, step, close }: { flow: Flow; step: string; close(): void }) {
   const { flows: say } = useWords();
-  const act = async () => `${visible(name)}: ${say.retried((await retryFlow(name, step)).retried)}`;
+  const act = async () => `${visible(name)}: ${retriedText(await retryFlow(name, step), say)}`;
   return <Ask title={say.retryFromTitle(visible(step))} means={say.retryFromMeans} doIt={say.retryDo} act={act} close={close} />;
 }
 

@@ -2,7 +2,7 @@
 // left.
 import { useMemo } from "preact/hooks";
 import { STEPS_MAX, edges as getEdges, steps as getSteps } from "../api/client";
-import type { Edge, FlowCounts, Step, StepList } from "../api/types";
+import type { Edge, FlowCounts, State, Step, StepList } from "../api/types";
 import { useRead } from "../app/query";
 import { toJob } from "../app/route";
 import { EDGES_DRAWN_MAX, NODE, STEPS_DRAWN_MAX, draw, isBad, isLeft, layersOf, longestChain } from "../model/flow";
@@ -21,6 +21,7 @@ export function Graph({ steps, edges }: { steps: Step[]; edges: Edge[] }) {
   const onChain = useMemo(() => new Set(chain.length > 1 ? chain : []), [chain]);
   const links = new Set(chain.slice(1).map((id, at) => `${chain[at]} ${id}`));
   const byId = new Map(steps.map((step) => [step.id, step]));
+  const states = new Map(edges.map((edge) => [edge.from_id, edge.from_state]));
   const isOnChain = ({ from_id: from, to_id: to, on }: Edge) => on !== "failed" && links.has(`${from} ${to}`);
   // Drawn last, so that no other edge covers the chain.
   const lines = [...drawing.lines].sort((a, b) => Number(isOnChain(a.edge)) - Number(isOnChain(b.edge)));
@@ -38,7 +39,7 @@ export function Graph({ steps, edges }: { steps: Step[]; edges: Edge[] }) {
               </g>
             ))}
           </svg>
-          {drawing.nodes.map(({ id, x, y }) => <Node key={id} id={id} step={byId.get(id)} x={x} y={y} isOnChain={onChain.has(id)} />)}
+          {drawing.nodes.map(({ id, x, y }) => <Node key={id} id={id} step={byId.get(id)} state={states.get(id)} x={x} y={y} isOnChain={onChain.has(id)} />)}
         </div>
       </div>
       {used.size ? (
@@ -51,13 +52,14 @@ export function Graph({ steps, edges }: { steps: Step[]; edges: Edge[] }) {
   );
 }
 
-function Node({ id, step, x, y, isOnChain }: { id: string; step: Step | undefined; x: number; y: number; isOnChain: boolean }) {
-  const { flows: say } = useWords();
+function Node({ id, step, state, x, y, isOnChain }: { id: string; step: Step | undefined; state: string | undefined; x: number; y: number; isOnChain: boolean }) {
+  const words = useWords();
+  const say = words.flows;
   const name = step ? visible(step.name) : shortId(id);
   return (
     <a class={`node s-${step?.state ?? "held"} ${step ? "" : "outside"} ${isOnChain ? "chain" : ""} ${step && isBad(step) ? "bad" : ""}`} href={toJob(id)} data-step={step?.name} title={step ? name : `${say.outside} ${id}`} style={{ left: `${x}px`, top: `${y}px`, width: `${NODE.width}px`, height: `${NODE.height}px` }}>
       <b>{name}</b>
-      {step ? <StepTag step={step} /> : <span class="dim">{say.outside}</span>}
+      {step ? <StepTag step={step} /> : <span class="dim">{say.outside}{state ? ` (${words.state[state as State] ?? state})` : ""}</span>}
     </a>
   );
 }

@@ -251,7 +251,7 @@ export const zh: Words = {
     willFire: { on_done: "等待中；流程成功时执行", on_failed: "等待中；流程失败时执行", on_settled: "等待中；流程结束时执行" },
     waits: "等待数", job: "任务", noSteps: "没有处于该状态的步骤。", noneYet: "已查看的步骤中没有。", places: (from, to) => `${n(from)} 到 ${n(to)}`,
     cancel: "取消…", cancelTitle: (name) => `取消 ${name}`, cancelMeans: "取消所有没有结束的步骤；执行中的任务会收到停止请求。重试可以撤销取消。", cancelMany: (count) => `${n(count)} 个步骤没有结束`, cancelDo: "取消流程", cancelled: "已取消",
-    retry: "重试…", retryTitle: (name) => `重试 ${name}`, retryMeans: "所有死信或取消的步骤重新执行，因此被略过的步骤重新等待。已放行的回调不会再次放行。", retryMany: (dead, cancelled) => `死信 ${n(dead)} 个，取消 ${n(cancelled)} 个`, retryDo: "重新执行", retried: (count) => `${n(count)} 个步骤重新执行`,
+    retry: "重试…", retryTitle: (name) => `重试 ${name}`, retryMeans: "所有死信或取消的步骤重新执行，因此被略过的步骤重新等待。已放行的回调不会再次放行。", retryMany: (dead, cancelled) => `死信 ${n(dead)} 个，取消 ${n(cancelled)} 个`, retryDo: "重新执行", retried: (count) => `${n(count)} 个步骤重新执行`, gone: (count, names) => `${n(count)} 个步骤的任务已不再保留，无法执行：${names}；请把它们作为另一个流程发送`, held: (count, names) => `${n(count)} 个步骤的唯一键被别的任务占用，无法执行：${names}`,
     retryFrom: "从这里重新执行…", retryFromTitle: (step) => `从 ${step} 重新执行`, retryFromMeans: "不论结果如何，这个步骤和所有依赖它的步骤都重新执行，前提是任务还保留着。",
     recount: "重新计数…", recountTitle: (name) => `${name} 的重新计数`, recountMeans: "按任务重新统计步骤并比较，不改变任何东西。", agrees: "流程的计数与任务一致。", differs: "流程的计数与任务不一致。请报告这个问题。", moved: "统计期间有步骤结束，所以可能不一致。请再统计一次。", byJobs: "按任务", byFlow: "流程的计数", differAt: "不一致的步骤：", again: "再统计一次",
   },

@@ -24,6 +24,7 @@ Examples:
   punctual enqueue orders '{\"order\":7}' --delay 30m --unique order:7
   punctual enqueue reports '{}' --at '2026-12-01 08:00' --max-attempts 3
   ./make-report | punctual enqueue reports -                payload from standard input
+  punctual enqueue mail '{\"order\":7}' --after ship@order-7   once that step has completed
   punctual enqueue mail '{\"to\":\"ann\"}' --delay 5m --target https://example.com/hook
   punctual enqueue --from jobs.jsonl                        one job per line
 
@@ -36,7 +37,7 @@ and for two minutes after they settle. --again makes new jobs. All lines are che
 are bad, they are listed by number and none is sent, unless --skip-bad skips them. A job that the
 engine refuses does not stop the others.
 
-Exit code 4 if a job was refused: id_conflict, unique_active or full.";
+Exit code 4 if a job was refused: id_conflict, unique_active, parent_unknown or full.";
 
 /// Enqueue one job, or a file of jobs
 #[derive(Debug, clap::Args)]
@@ -155,7 +156,7 @@ pub(crate) fn not_json(error: serde_json::Error) -> Failure {
 async fn send_one(session: &Session, job: NewJob) -> Result<()> {
     let (queue, expires_at) = (job.queue.clone(), job.expires_at);
     let (wait_for, limits) = (job.wait_for.clone(), job.limits.clone());
-    let share = job.share.clone();
+    let (share, parents) = (job.share.clone(), job.after.len());
     let enqueued = session
         .engine
         .enqueue(&session.namespace, vec![job])
@@ -185,6 +186,9 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
         session.out.line(match receipt.verdict {
             EnqueueVerdict::LimitFull(nth) => limit_full(limits.get(usize::from(nth))),
             EnqueueVerdict::ShareFull(most) => share_full(&queue, share.as_deref(), most),
+            EnqueueVerdict::Created if parents > 0 => {
+                waits_for_jobs(receipt.id, &queue, parents, &wait_for)
+            }
             _ => sentence(receipt, &queue, &wait_for, enqueued.now),
         })?;
         if receipt.verdict.is_accepted() {
@@ -238,6 +242,16 @@ fn holder(receipt: &Receipt) -> Option<JobId> {
         | EnqueueVerdict::UniqueActive(id) => Some(id),
         _ => None,
     }
+}
+
+/// What is said of a job that runs after others.
+fn waits_for_jobs(id: JobId, queue: &str, parents: usize, wait_for: &[String]) -> String {
+    let jobs = if parents == 1 { "job has" } else { "jobs have" };
+    let names = match wait_for {
+        [] => String::new(),
+        names => format!(" and {} cleared", names.join(" and ")),
+    };
+    format!("created {id} in {queue}, to run once {parents} other {jobs} ended as asked{names}")
 }
 
 /// What is said of a job that a full limit refused.
@@ -303,6 +317,9 @@ fn sentence(receipt: &Receipt, queue: &str, wait_for: &[String], now: Timestamp)
         ),
         EnqueueVerdict::Full => format!(
             "refused (full): queue {queue} has reached max_pending; see `punctual queues list`"
+        ),
+        EnqueueVerdict::ParentUnknown(parent) => format!(
+            "refused (parent_unknown): job {parent}, which it is to wait for, is not known; send that one first"
         ),
         verdict => format!("{} {id}", verdict.name()),
     }

@@ -27,7 +27,8 @@ Examples:
   punctual export - | punctual --engine file:./other import -
 
 Jobs are in the order of their ids; those that wait for others, and jobs of flows, come after what
-they wait for. An active job is imported as ready. Tombstones of completed jobs are not exported.
+they wait for. An active job is imported as ready. Tombstones of completed jobs are not exported, nor
+are clears that came before their jobs.
 Behind the jobs are flows, the settings and limits of queues, their pauses, schedules,
 subscriptions and named limits. With --queue, named limits, jobs of flows and jobs that wait for
 others are left out. Stop workers and producers first: what runs meanwhile may run again after the

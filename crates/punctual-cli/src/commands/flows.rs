@@ -51,21 +51,7 @@ Examples:
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Run steps again that are dead or cancelled
-    #[command(after_help = "\
-Examples:
-  punctual flows retry order-7
-  punctual flows retry order-7 --from pack
-
-What was passed over because of them waits for them again. With --from one step runs again however
-it ended, and so does all that depends on it, as far as it is kept: give such steps a retention.")]
-    Retry {
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// The only step to run again
-        #[arg(long, value_name = "STEP")]
-        from: Option<String>,
-    },
+    Retry(act::Retry),
     /// Count the steps anew by their jobs
     #[command(after_help = "\
 Examples:
@@ -91,7 +77,7 @@ impl Command {
             Self::Show { name } => show::one(session, &name).await,
             Self::Graph { name, dot } => graph::run(session, &name, dot).await,
             Self::Cancel { name } => act::cancel(session, &name).await,
-            Self::Retry { name, from } => act::retry(session, &name, from.as_deref()).await,
+            Self::Retry(args) => args.run(session).await,
             Self::Recount { name } => act::recount(session, &name).await,
         }
     }

@@ -140,3 +140,87 @@ fn a_plan_sent_again_without_its_callback_is_refused() {
     let again = send(ORDER).exits(0);
     assert!(again.stdout.contains("was sent before"), "{again:?}");
 }
+
+#[test]
+fn a_retry_says_what_cannot_run_again() {
+    let punctual = Punctual::new();
+    let plan = r#"{"name": "order-7", "steps": [
+      {"name": "pack", "job": {"queue": "orders"}},
+      {"name": "ship", "job": {"queue": "orders"}, "after": ["pack"]},
+      {"name": "mail", "job": {"queue": "orders", "unique": "order:7"}, "after": ["pack"]}]}"#;
+    let file = punctual.write("order-7.json", plan);
+    punctual
+        .run(&["flows", "send", file.to_str().expect("a path")])
+        .exits(0);
+    let step = |name: &str| {
+        let shown = punctual.one(&["flows", "show", "order-7"]);
+        let steps = shown["steps"].as_array().expect("steps");
+        let step = steps.iter().find(|step| step["name"] == name);
+        step.and_then(|step| step["id"].as_str())
+            .expect("an id")
+            .to_owned()
+    };
+    let args = ["enqueue", "orders", "{}", "--after", "pack@order-7=settled"];
+    let after = punctual.run(&args).exits(0);
+    assert!(
+        after.stdout.contains("once 1 other job has ended"),
+        "{after:?}"
+    );
+    let unknown = ["enqueue", "orders", "{}", "--after", "pak@order-7"];
+    let unknown = punctual.run(&unknown).exits(4);
+    assert!(unknown.stdout.contains("not known"), "{unknown:?}");
+    punctual.run(&["jobs", "cancel", &step("pack")]).exits(0);
+    punctual.run(&["jobs", "delete", &step("ship")]).exits(0);
+    let holder = punctual.one(&["enqueue", "orders", "{}", "--unique", "order:7"]);
+    let holder = holder["id"].as_str().expect("an id");
+
+    let none = punctual
+        .run(&["flows", "retry", "order-7", "--kind", "other"])
+        .exits(0);
+    assert!(
+        none.stdout.contains("no failed step of order-7 matches"),
+        "{none:?}"
+    );
+    let retried = punctual.run(&["flows", "retry", "order-7"]).exits(4);
+    for said in [
+        "1 step again",
+        "their jobs are gone: ship",
+        &format!("mail (by {holder})"),
+    ] {
+        assert!(retried.stdout.contains(said), "{said}: {retried:?}");
+    }
+    assert!(retried.stderr.contains("hint: "), "{retried:?}");
+    let again = punctual
+        .run(&["flows", "retry", "order-7", "-o", "json"])
+        .exits(4);
+    let again: serde_json::Value = serde_json::from_str(&again.stdout).expect("JSON");
+    assert_eq!(
+        (&again["gone"], &again["gone_steps"]),
+        (&json!(1), &json!(["ship"]))
+    );
+    let held = json!([{"step": "mail", "holder": holder}]);
+    assert_eq!(
+        (&again["unique_held"], &again["unique_held_steps"]),
+        (&json!(1), &held)
+    );
+    punctual.run(&["flows", "recount", "order-7"]).exits(0);
+}
+
+#[test]
+fn a_graph_shows_jobs_outside_of_the_flow() {
+    let punctual = Punctual::new();
+    let other = punctual.one(&["enqueue", "others", "{}", "--delay", "1h"]);
+    let other = other["id"].as_str().expect("an id");
+    let plan = json!({"name": "x", "steps": [{"name": "a", "job": {"queue": "orders"}, "after": [{"job": other}]}]});
+    let file = punctual.write("x.json", &plan.to_string());
+    punctual
+        .run(&["flows", "send", file.to_str().expect("a path")])
+        .exits(0);
+    let graph = punctual.run(&["flows", "graph", "x"]).exits(0);
+    let said = format!("after job {other} (scheduled)");
+    assert!(graph.stdout.contains(&said), "{graph:?}");
+    let dot = punctual.run(&["flows", "graph", "x", "--dot"]).exits(0);
+    assert!(dot.stdout.contains(&format!("\"{other}\" -> ")), "{dot:?}");
+    let edges = punctual.one(&["flows", "graph", "x"]);
+    assert_eq!(edges["edges"][0]["from_state"], "scheduled", "{edges}");
+}

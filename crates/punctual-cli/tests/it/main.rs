@@ -44,6 +44,7 @@ mod outages;
 mod push;
 mod queues;
 /// The same on a server.
+mod recipes;
 mod redis;
 mod refused;
 /// Relays, killed.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use punctual::engine::{Control, Controlled, FlowAct};
-use punctual::flow::{FlowStatus, StepStatus};
+use punctual::flow::{FlowStatus, Retried, StepStatus};
 use punctual::queue::{Flows, SentFlow};
 use punctual::{ErrorKind, Queue};
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::{Administering, Allowed, Enqueuing, Reading};
 use crate::http::{Caller, ErrorAnswer, Problem, Result};
+use crate::json::edit::FilterLine;
 use crate::json::flow::{
-    EdgeLine, FlowAnswer, FlowLine, GrowLine, OnFailureLine, RecountAnswer, StepAnswer,
+    EdgeLine, FlowAnswer, FlowLine, GrowLine, OnFailureLine, RecountAnswer, RetriedAnswer,
+    StepAnswer,
 };
 use crate::request::{Answer, Asked, Read};
 use crate::service;
@@ -224,12 +226,11 @@ pub(super) async fn graph(
         );
     }
     let steps = flows.steps(&name).await?;
+    let from_outside: Vec<_> = steps.iter().flat_map(EdgeLine::from_outside).collect();
     let names = steps.into_iter().map(|step| (step.id, step.name)).collect();
     let edges = flows.edges(&name).await?;
-    let edges = edges
-        .iter()
-        .map(|edge| EdgeLine::new(edge, &names))
-        .collect();
+    let edges = edges.iter().map(|edge| EdgeLine::new(edge, &names));
+    let edges = edges.chain(from_outside).collect();
     Ok(Json(Graph { edges }))
 }
 
@@ -281,50 +282,48 @@ pub(super) async fn cancel(
 }
 
 /// Which steps run again.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct RetryRequest {
     /// One step, however it ended, and all that depends on it; every dead or cancelled one if
     /// omitted.
     #[schema(value_type = Option<Name>)]
     from: Option<String>,
-}
-
-/// How many steps run again.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Retried {
-    /// Without those that wait for them.
-    #[schema(value_type = Count)]
-    retried: u64,
+    /// Only dead or cancelled steps whose jobs it matches; without `from`.
+    filter: Option<FilterLine>,
 }
 
 /// Runs failed steps of a flow again
 #[utoipa::path(
     post, path = "/v1/flows/{name}/retry", operation_id = "retry_flow", tag = "flows", params(("name" = Name, Path)),
     request_body = RetryRequest,
-    responses((status = 200, body = Retried), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+    responses((status = 200, body = RetriedAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn retry(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Administering>,
     Path(name): Path<String>,
     Read(request): Read<RetryRequest>,
-) -> Answer<Retried> {
-    let (mut sum, mut next) = (0, None);
+) -> Answer<RetriedAnswer> {
+    let filter = request.filter.map(FilterLine::filter).transpose()?;
+    let filter = filter.map(Box::new);
+    let (mut sum, mut next) = (Retried::default(), None);
     loop {
-        let from = request.from.clone();
-        let retry = FlowAct::Retry { from, next };
+        let (from, filter) = (request.from.clone(), filter.clone());
+        let retry = FlowAct::Retry { from, next, filter };
         let answer = act(&shared, &caller, &name, retry).await?;
         let Controlled::Retried {
             retried,
+            left_out,
             next: more,
         } = answer
         else {
             return Err(strange());
         };
-        sum += retried;
+        sum.retried += retried;
+        sum.left_out.add(left_out);
         if more.is_none() {
-            return Ok(Json(Retried { retried: sum }));
+            return Ok(Json(sum.into()));
         }
         next = more;
     }

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use punctual::flow::{
-    Callback, Edge, FlowCounts, FlowStatus, On, OnFailure, Plan, Role, StepStatus, Upstream,
+    Callback, Edge, FlowCounts, FlowStatus, On, OnFailure, Outside, Plan, Retried, Role,
+    StepStatus, Upstream,
 };
 use punctual::queue::Recounted;
-use punctual::{JobId, NewJob};
+use punctual::{JobId, JobState, NewJob};
 use punctual_push::Guard;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -375,9 +376,26 @@ pub(crate) struct EdgeLine {
     on: &'static str,
     /// Whether it has ended so.
     met: bool,
+    /// The state of the first one, if it is outside of the flow and known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_state: Option<&'static str>,
 }
 
 impl EdgeLine {
+    /// What a step waits for outside of its flow.
+    pub(crate) fn from_outside(step: &StepStatus) -> Vec<Self> {
+        let edge = |one: &Outside| Self {
+            from: None,
+            from_id: one.job.to_string(),
+            to: Some(step.name.clone()),
+            to_id: step.id.to_string(),
+            on: one.on.name(),
+            met: one.met,
+            from_state: one.state.map(JobState::name),
+        };
+        step.outside.iter().map(edge).collect()
+    }
+
     pub(crate) fn new(edge: &Edge, names: &HashMap<JobId, String>) -> Self {
         Self {
             from: names.get(&edge.from).cloned(),
@@ -386,6 +404,57 @@ impl EdgeLine {
             to_id: edge.to.to_string(),
             on: edge.on.name(),
             met: edge.met,
+            from_state: None,
+        }
+    }
+}
+
+/// A step whose unique key another job holds.
+#[derive(Debug, Serialize, ToSchema)]
+struct HeldStep {
+    #[schema(value_type = Name)]
+    step: String,
+    /// The job that holds the key.
+    #[schema(value_type = Id)]
+    holder: String,
+}
+
+/// Which steps of a flow run again, and which ones could not.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Retried)]
+pub(crate) struct RetriedAnswer {
+    /// Steps that run again, without those that wait for them.
+    #[schema(value_type = Count)]
+    retried: u64,
+    /// Steps whose jobs are not kept any more.
+    #[schema(value_type = Count)]
+    gone: u64,
+    /// Some of them, ten at most.
+    gone_steps: Vec<String>,
+    /// Steps whose unique key another job holds.
+    #[schema(value_type = Count)]
+    unique_held: u64,
+    /// Some of them, ten at most.
+    unique_held_steps: Vec<HeldStep>,
+}
+
+impl From<Retried> for RetriedAnswer {
+    fn from(
+        Retried {
+            retried, left_out, ..
+        }: Retried,
+    ) -> Self {
+        let held = left_out.unique_held_steps.into_iter();
+        let held = held.map(|(step, holder)| HeldStep {
+            step,
+            holder: holder.to_string(),
+        });
+        Self {
+            retried,
+            gone: left_out.gone,
+            gone_steps: left_out.gone_steps,
+            unique_held: left_out.unique_held,
+            unique_held_steps: held.collect(),
         }
     }
 }

@@ -4,6 +4,7 @@ use punctual::engine::{Reason, WhenFull};
 use punctual::job::DeadReason;
 use punctual::push::is_amqp_queue;
 use punctual::time::{Timestamp, format_span, seconds};
+use punctual::{JobId, JobState};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -55,6 +56,9 @@ pub(crate) struct ReasonLine {
     /// Some of the jobs that it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     jobs: Option<Vec<String>>,
+    /// The state of each of these jobs, in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    states: Option<Vec<&'static str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     flow: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,6 +95,7 @@ impl ReasonLine {
             rate: None,
             waits: None,
             jobs: None,
+            states: None,
             flow: None,
             share: None,
             name: None,
@@ -105,7 +110,8 @@ impl ReasonLine {
             Reason::WaitsForNames { names } => line.names = Some(names.clone()),
             Reason::WaitsForJobs { waits, some } => {
                 line.waits = Some(u64::from(*waits));
-                line.jobs = Some(some.iter().map(ToString::to_string).collect());
+                line.jobs = Some(some.iter().map(|(job, _)| job.to_string()).collect());
+                line.states = Some(some.iter().map(|(_, state)| state.name()).collect());
             }
             Reason::FlowOpen { flow } => line.flow = Some(flow.clone()),
             Reason::WaitsForFlow { flow, open } => {
@@ -264,7 +270,8 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
         }
         Reason::WaitsForJobs { waits, some } => {
             let jobs = if *waits == 1 { "job" } else { "jobs" };
-            let names: Vec<String> = some.iter().map(ToString::to_string).collect();
+            let name = |(job, state): &(JobId, JobState)| format!("{job} ({state})");
+            let names: Vec<String> = some.iter().map(name).collect();
             match names.is_empty() {
                 true => format!("it waits for {waits} {jobs} to settle"),
                 false => format!(

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use punctual::engine::{Claim, Claimed, Got, Settle, Settlement, Target};
+use punctual::queue::Messages;
 use punctual::time::{Stopwatch, millis, pause, seconds};
 use punctual::{Effect, JobId, JobRecord, Outcome, Queue, push, trace};
 use tokio::sync::oneshot;
@@ -150,6 +151,42 @@ async fn add_what_follows(shared: &Shared, caller: &Caller, settle: &mut Settle)
     Ok(())
 }
 
+/// Counts in each message the publishes that the settled job came through, whatever its worker
+/// passes on, so that a loop of topics ends.
+async fn count_publishes(
+    shared: &Shared,
+    caller: &Caller,
+    settle: &Settle,
+    messages: &mut Messages,
+) -> Result<()> {
+    let job_of = |(lease, at): (usize, usize)| {
+        let lease = settle.leases.get(lease)?;
+        lease.settlements.get(at).map(|one| one.id)
+    };
+    let places: Vec<_> = messages.keys().copied().collect();
+    for places in places.chunks(TARGETS_MAX) {
+        let ids: Vec<JobId> = places.iter().filter_map(|place| job_of(*place)).collect();
+        let targets = ids.into_iter().map(Target::from).collect();
+        let got = shared.engine.get(&caller.namespace, targets, false).await?;
+        for (place, got) in places.iter().zip(got) {
+            let Some(job) = got.as_ref().and_then(Got::job) else {
+                continue;
+            };
+            for message in messages.get_mut(place).into_iter().flatten() {
+                let counted = message.caused_by(&job.headers);
+                counted.map_err(|error| Problem::from(error).index(index_of(settle, *place)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The place of a settlement among all of its call.
+fn index_of(settle: &Settle, (lease, at): (usize, usize)) -> usize {
+    let before = settle.leases.iter().take(lease);
+    before.map(|lease| lease.settlements.len()).sum::<usize>() + at
+}
+
 /// A snooze ends nothing, so that no callback follows.
 fn may_follow(one: &&Settlement) -> bool {
     !matches!(one.outcome, Outcome::Snooze { .. }) || !one.effects.is_empty()
@@ -164,7 +201,8 @@ pub(crate) async fn settle_for(
     request: SettleRequest,
 ) -> Result<SettleAnswer> {
     let read = request.settle(&shared.guard, shared.header_bytes_max().await)?;
-    let (mut settle, messages) = read;
+    let (mut settle, mut messages) = read;
+    count_publishes(shared, caller, &settle, &mut messages).await?;
     let asked = Asked::of(&settle);
     add_what_follows(shared, caller, &mut settle).await?;
     let queue = Queue::new(&shared.engine).namespace(caller.namespace.clone());

@@ -136,7 +136,9 @@ async fn a_flow_is_cancelled_and_retried() {
     post(&under, "/v1/flows", order()).await;
     run(&under, "orders", "dead").await;
     let retried = post(&under, &format!("{ORDER}/retry"), json!({})).await;
-    assert_eq!(retried, json!({"retried": 1}));
+    let nothing = json!([]);
+    let all = json!({"retried": 1, "gone": 0, "gone_steps": nothing, "unique_held": 0, "unique_held_steps": nothing});
+    assert_eq!(retried, all);
     let flow = under.get(ORDER).await.json();
     assert_eq!(
         (&flow["state"], &flow["counts"]["open"]),
@@ -233,4 +235,68 @@ async fn a_job_waits_for_another_one() {
         .to_owned();
     run(&under, "orders", "dead").await;
     assert_eq!(run(&under, "orders", "completed").await["id"], json!(id));
+}
+
+#[tokio::test]
+async fn a_retry_reports_what_cannot_run_again() {
+    let under = serve().await;
+    post(&under, "/v1/flows", order()).await;
+    run(&under, "orders", "dead").await;
+    let steps = under.get(&format!("{ORDER}/steps")).await.json();
+    let ship = steps["steps"][1]["id"].as_str().expect("an id").to_owned();
+    let edit = json!({"action": "delete", "ids": [ship]}).to_string();
+    let deleted = under.send("POST", "/v1/edits", edit).await;
+    assert_eq!(deleted.status, 200, "{deleted:?}");
+    let other = json!({"filter": {"kind": "another"}});
+    let retried = post(&under, &format!("{ORDER}/retry"), other).await;
+    assert_eq!(
+        (&retried["retried"], &retried["gone"]),
+        (&json!(0), &json!(0))
+    );
+    let retried = post(&under, &format!("{ORDER}/retry"), json!({})).await;
+    assert_eq!(
+        (
+            &retried["retried"],
+            &retried["gone"],
+            &retried["gone_steps"]
+        ),
+        (&json!(1), &json!(1), &json!(["ship"])),
+        "{retried}"
+    );
+    let both = json!({"from": "pack", "filter": {"state": "dead"}}).to_string();
+    let refused = under.send("POST", &format!("{ORDER}/retry"), both).await;
+    assert_eq!(refused.status, 422, "{refused:?}");
+}
+
+#[tokio::test]
+async fn jobs_outside_of_a_flow_are_in_its_graph() {
+    let under = serve().await;
+    let job = json!({"queue": "others", "delay": "1h"}).to_string();
+    let job = under.send("POST", "/v1/jobs", job).await.json()["id"].clone();
+    let after = json!([{"job": job, "on": "settled"}]);
+    let step = json!({"name": "a", "job": {"queue": "orders"}, "after": after});
+    post(&under, "/v1/flows", json!({"name": "x", "steps": [step]})).await;
+    let graph = under.get("/v1/flows/x/graph").await.json();
+    let edge = &graph["edges"][0];
+    assert_eq!(
+        (
+            &edge["from_id"],
+            &edge["from_state"],
+            &edge["on"],
+            &edge["to"]
+        ),
+        (&job, &json!("scheduled"), &json!("settled"), &json!("a")),
+        "{graph}"
+    );
+    let id = edge["to_id"].as_str().expect("an id");
+    let explained = under
+        .get(&format!("/v1/jobs/{id}?explain=true"))
+        .await
+        .json();
+    let reason = &explained["explain"][0];
+    assert_eq!(
+        (&reason["jobs"], &reason["states"]),
+        (&json!([job]), &json!(["scheduled"])),
+        "{explained}"
+    );
 }

@@ -198,3 +198,35 @@ async fn a_worker_publishes_with_its_outcome() {
     );
     assert_eq!(of("next").map(|counts| counts.0), Some(json!(2)));
 }
+
+/// The worker passes no header on: the job that it settles says how many publishes there were.
+#[tokio::test]
+async fn a_loop_ends_whatever_a_worker_passes_on() {
+    let under = serve().await;
+    let echo = json!({"pattern": "ping", "queue": "echo"});
+    subscribe(&under, "echo", echo).await;
+    let first = json!({"subject": "ping", "job": {}});
+    assert_eq!(
+        publish(&under, "/v1/publish", first.clone()).await.status,
+        200
+    );
+    let mut runs = 0;
+    loop {
+        let claim = json!({"queues": ["echo"]}).to_string();
+        let lease = under.send("POST", "/v1/claims", claim).await.json()["leases"][0].clone();
+        let (token, id) = (&lease["token"], &lease["jobs"][0]["id"]);
+        assert!(id.is_string(), "each publish has a copy: {lease}");
+        runs += 1;
+        let settled = json!({"id": id, "attempt": 1, "outcome": "completed", "effects": [{"publish": first}]});
+        let call = json!({"leases": [{"token": token, "settlements": [settled]}]}).to_string();
+        let reply = under.send("POST", "/v1/settlements", call).await;
+        if reply.status != 200 {
+            assert!(reply.body.contains("loop"), "{reply:?}");
+            break;
+        }
+        assert!(runs < 40, "the loop never ends");
+    }
+    assert_eq!(runs, 32, "the 33rd publish is refused");
+    // A publish of its own counts what its caller passes on, and nothing else.
+    assert_eq!(publish(&under, "/v1/publish", first).await.status, 200);
+}

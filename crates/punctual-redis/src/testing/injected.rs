@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 33] = [
+const INJECTED: [Inject; 34] = [
     (
         "EarlyClearForgotten",
         "  S.early = true\n",
@@ -113,6 +113,11 @@ const INJECTED: [Inject; 33] = [
         "WaitingLeftBehind",
         "  if bound then Group.gather(key_of(r), bound.since .. share .. '\\0' .. id, false) end\n",
         "",
+    ),
+    (
+        "GoneStepPassedOver",
+        "  if link.skipped then\n    row.skipped, row.cancelled_steps",
+        "  if false then\n    row.skipped, row.cancelled_steps",
     ),
     (
         "NewestAsked",

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use punctual::engine::{Control, Controlled, FlowAct};
 use punctual::flow::{
-    After, Callback, Edge, FlowCounts, FlowState, FlowStatus, On, OnFailure, Recount, RestoredFlow,
-    Role, StepStatus, sent_hash,
+    After, Callback, Edge, FlowCounts, FlowState, FlowStatus, LeftOut, On, OnFailure, Outside,
+    Recount, RestoredFlow, Role, StepStatus, sent_hash,
 };
 use punctual::time::Timestamp;
 use punctual::{JobId, NewJob, Result};
@@ -124,10 +124,11 @@ fn put_act(map: &mut MapWriter, flow: &str, act: &FlowAct) {
             map.put("ed", edges(after).as_slice())
         }
         FlowAct::Cancel => map.put("fa", FLOW_CANCEL),
-        FlowAct::Retry { from, next } => {
+        FlowAct::Retry { from, next, filter } => {
             map.put("fa", FLOW_RETRY);
             let id = from.as_ref().map(|step| JobId::step(flow, step));
             map.put_some("id", id.as_ref().map(|id| id.as_bytes().as_slice()));
+            map.put_some("f", filter.as_deref().and_then(inspect::filter));
             map.put_some("nu", *next)
         }
         FlowAct::Steps { from, limit } => {
@@ -213,6 +214,7 @@ pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
     Ok(match act {
         FlowAct::Retry { .. } => Controlled::Retried {
             retried: reply.get("rt").number()?,
+            left_out: left_out(reply)?,
             next,
         },
         FlowAct::Steps { .. } | FlowAct::Named { .. } => {
@@ -233,6 +235,20 @@ pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
             Controlled::Flow(found.map(Box::new))
         }
     })
+}
+
+/// Steps that a retry could not run again: how many, and some of them.
+fn left_out(reply: &Mp) -> Result<LeftOut> {
+    let count = |key: &str| Ok::<_, punctual::Error>(reply.get(key).some(Mp::number)?.unwrap_or(0));
+    let held = reply.get("hs").list()?.iter().map(|one| match one.list()? {
+        [step, holder] => Ok((step.text()?, inspect::id(holder)?)),
+        _ => Err(damaged()),
+    });
+    let mut left_out = LeftOut::default();
+    (left_out.gone, left_out.unique_held) = (count("gn")?, count("hl")?);
+    left_out.gone_steps = texts(reply.get("gs"))?;
+    left_out.unique_held_steps = held.collect::<Result<_>>()?;
+    Ok(left_out)
 }
 
 fn edges_of(reply: &Mp, next: Option<u32>) -> Result<Controlled> {
@@ -294,19 +310,46 @@ fn counts(value: &Mp) -> Result<FlowCounts> {
 }
 
 fn step(value: &Mp) -> Result<StepStatus> {
-    let [name, id, state, skipped, waits, number, sent, result @ ..] = value.list()? else {
+    let [
+        name,
+        id,
+        state,
+        skipped,
+        waits,
+        number,
+        sent,
+        parents,
+        result @ ..,
+    ] = value.list()?
+    else {
         return Err(damaged());
     };
     let state = state_of(state.number()? as usize)?;
     let mut step = StepStatus::new(name.text()?, inspect::id(id)?, state, number_32(number)?);
     step.skipped = skipped.is_set();
     step.waits = number_32(waits)?;
+    step.outside = parents.list()?.iter().map(outside).collect::<Result<_>>()?;
     step.sent = (sent.bytes()?.try_into())
         .map(u64::from_be_bytes)
         .map_err(|_| damaged())?;
     let result = result.first().map(Mp::bytes).transpose()?;
     step.result = result.map(Bytes::copy_from_slice);
     Ok(step)
+}
+
+fn outside(value: &Mp) -> Result<Outside> {
+    let [job, on, met, state @ ..] = value.list()? else {
+        return Err(damaged());
+    };
+    let state = state
+        .first()
+        .map(|state| state_of(state.number()? as usize));
+    Ok(Outside {
+        job: inspect::id(job)?,
+        on: one_of(on, &On::ALL)?,
+        met: met.is_set(),
+        state: state.transpose()?,
+    })
 }
 
 fn edge(value: &Mp) -> Result<Edge> {

@@ -108,7 +108,7 @@ fn reason(value: &Mp, job: &JobRecord) -> Result<Reason> {
         },
         18 => Reason::WaitsForJobs {
             waits: number_32(at(0)?)?,
-            some: fields[1..].iter().map(id).collect::<Result<_>>()?,
+            some: fields[1..].chunks(2).map(parent).collect::<Result<_>>()?,
         },
         19 => Reason::FlowOpen {
             flow: at(0)?.text()?,
@@ -201,6 +201,14 @@ pub(crate) fn list_request(list: &List, cursor: Option<&[u8]>, limit: usize) -> 
         map.put("p", 1_u8);
     }
     map
+}
+
+/// A job that another one waits for: its id and state.
+fn parent(pair: &[Mp]) -> Result<(JobId, JobState)> {
+    match pair {
+        [job, state] => Ok((id(job)?, state_of(state.number()? as usize)?)),
+        _ => Err(damaged()),
+    }
 }
 
 /// What must hold; nothing for an empty filter.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// A bug, and a law that it breaks.
-const FOUND: [(&str, &str); 20] = [
+const FOUND: [(&str, &str); 22] = [
     (
         "EarlyClearForgotten",
         "early_clears::a_clear_before_its_job_counts_when_it_comes",
@@ -53,6 +53,14 @@ const FOUND: [(&str, &str); 20] = [
         "flow_ends::a_cancelled_parent_is_known_to_its_watchers",
     ),
     ("CountByClient", "flows::counts_are_those_of_a_recount"),
+    (
+        "GoneStepPassedOver",
+        "flow_gone::a_retry_reports_steps_that_are_gone",
+    ),
+    (
+        "GoneStepPassedOver",
+        "flow_gone::a_retry_reports_steps_whose_key_is_held",
+    ),
     ("HalfPlanRuns", "flow_plans::a_plan_sent_in_part_never_runs"),
 ];
 

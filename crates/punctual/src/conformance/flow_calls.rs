@@ -1,9 +1,11 @@
 //! Calls about flows, and plans for laws.
 
 use super::case::*;
-use crate::engine::{Control, Controlled, FlowAct};
+use crate::engine::{Control, Controlled, Filter, FlowAct};
 use crate::error::Result;
-use crate::flow::{FlowCounts, FlowStatus, FlowStep, On, OnFailure, Recount, Role, StepStatus};
+use crate::flow::{
+    FlowCounts, FlowStatus, FlowStep, LeftOut, On, OnFailure, Recount, Role, StepStatus,
+};
 use crate::job::{JobId, JobState, NewJob, Outcome};
 use crate::time::hours;
 
@@ -131,16 +133,36 @@ impl Case {
     }
 
     pub(super) async fn retry_flow(&self, from: Option<&str>) -> u64 {
-        let from = from.map(str::to_owned);
-        match self
-            .try_flow(FLOW, FlowAct::Retry { from, next: None })
-            .await
-        {
-            Ok(Controlled::Retried {
+        let (retried, left_out) = self.retry_as(from, None).await;
+        assert_eq!(left_out, LeftOut::default(), "every step could run again");
+        retried
+    }
+
+    /// Retries [`FLOW`] to its end: how many steps run again, and which ones could not.
+    pub(super) async fn retry_as(
+        &self,
+        from: Option<&str>,
+        filter: Option<Filter>,
+    ) -> (u64, LeftOut) {
+        let (mut sum, mut all, mut next) = (0, LeftOut::default(), None);
+        loop {
+            let (from, filter) = (from.map(str::to_owned), filter.clone().map(Box::new));
+            let act = FlowAct::Retry { from, next, filter };
+            let answer = self.try_flow(FLOW, act).await;
+            let Ok(Controlled::Retried {
                 retried,
-                next: None,
-            }) => retried,
-            other => panic!("steps run again, got {other:?}"),
+                left_out,
+                next: more,
+            }) = answer
+            else {
+                panic!("steps run again, got {answer:?}");
+            };
+            sum += retried;
+            all.add(left_out);
+            if more.is_none() {
+                return (sum, all);
+            }
+            next = more;
         }
     }
 

@@ -60,6 +60,14 @@ macro_rules! __flow_laws {
                 a_freed_step_is_held_again_with_its_parent[Flows],
                 a_deleted_callback_does_not_read_as_fired[Flows],
             }
+            flow_gone {
+                a_retry_reports_steps_that_are_gone[Flows],
+                a_retry_reports_how_many_steps_are_gone[Flows],
+                a_retry_from_a_step_reports_what_is_gone[Flows],
+                a_retry_reports_steps_whose_key_is_held[Flows, UniqueKeep, Delay],
+                a_retry_by_a_filter_runs_what_it_matches[Flows],
+                parents_outside_of_a_flow_are_named[Flows, Explain, Delay],
+            }
             flow_ends {
                 a_cancelled_parent_is_known_to_its_watchers[Flows, CancelActive],
                 an_expired_parent_is_known_to_its_watchers[Flows, Expiry, Delay],

@@ -28,7 +28,7 @@ pub(super) async fn a_step_waits_for_all(case: Case) {
     };
     case.complete(pack).await;
     assert_eq!(case.state(id("ship")).await, JobState::Held);
-    let some = vec![label.id()];
+    let some = vec![(label.id(), JobState::Active)];
     let waits = Reason::WaitsForJobs { waits: 1, some };
     assert_eq!(case.reasons(id("ship")).await, [waits]);
     case.complete(label).await;
@@ -94,7 +94,7 @@ pub(super) async fn any_job_may_wait_for_another(case: Case) {
     let first = case.enqueue(job()).await;
     let second = case.enqueue(job().after(first, DONE)).await;
     let third = case.enqueue(job().after(second, DONE)).await;
-    let (waits, some) = (1, Vec::new());
+    let (waits, some) = (1, vec![(second, JobState::Held)]);
     assert_eq!(
         case.reasons(third).await,
         [Reason::WaitsForJobs { waits, some }]

@@ -159,7 +159,7 @@ impl<'a> Checks<'a> {
             self.span("limit", *limit)?;
         }
         if settlement.effects.len() > self.limits.effects {
-            let message = "settlement carries too many effects";
+            let message = "settlement carries too many effects; enqueue a job that causes the rest";
             return Err(Error::new(ErrorKind::BatchTooLarge, message)
                 .with("effects", settlement.effects.len())
                 .with("limit", self.limits.effects));
@@ -338,6 +338,14 @@ impl<'a> Checks<'a> {
     fn flow_act(&self, act: &FlowAct) -> Result<()> {
         match act {
             FlowAct::Wait { step, after } => check_after(*step, after),
+            FlowAct::Retry {
+                from: Some(_),
+                filter: Some(_),
+                ..
+            } => {
+                let message = "retry names a step and a filter; use one of them";
+                Err(Error::new(ErrorKind::InvalidInput, message))
+            }
             FlowAct::Retry {
                 from: Some(step), ..
             } => check_name("step", step),

@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::limited::check_concurrency;
 use crate::engine::{
-    Counts, Cursor, EnqueueVerdict, Guard, LimitSettings, NamedLimit, Rate, Receipt, ShareSettings,
+    Counts, Cursor, EnqueueVerdict, Filter, Guard, LimitSettings, NamedLimit, Rate, Receipt,
+    ShareSettings,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{After, Edge, FlowStatus, OnFailure, Recount, RestoredFlow, Role, StepStatus};
+use crate::flow::{
+    After, Edge, FlowStatus, LeftOut, OnFailure, Recount, RestoredFlow, Role, StepStatus,
+};
 use crate::job::{Effect, JobId, JobState};
 use crate::schedule::{Schedule, ScheduleStatus};
 use crate::time::Timestamp;
@@ -185,13 +188,16 @@ pub enum FlowAct {
     /// Cancels what has not settled; active jobs are asked to stop.
     Cancel,
     /// Runs steps again that are dead or cancelled, and lets what waited for them wait again; a
-    /// bounded number per call.
+    /// bounded number per call. Answers which ones could not run again.
     Retry {
         /// The only step to run again, however it ended; all that depends on it runs again too, as
         /// far as it is kept.
         from: Option<String>,
         /// Where the last call ended.
         next: Option<u32>,
+        /// Only steps whose jobs it matches; without `from`. A step whose job is gone may match.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        filter: Option<Box<Filter>>,
     },
     /// Reads steps in the order in which they came.
     Steps {
@@ -359,6 +365,9 @@ pub enum Controlled {
     Retried {
         /// How many of those examined.
         retried: u64,
+        /// Those examined that were to run again and could not.
+        #[serde(default)]
+        left_out: LeftOut,
         /// Where to go on; `None` at the end.
         next: Option<u32>,
     },

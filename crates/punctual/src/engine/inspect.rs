@@ -114,8 +114,8 @@ pub enum Reason {
     WaitsForJobs {
         /// How many.
         waits: u32,
-        /// Some of them, of its flow.
-        some: Vec<JobId>,
+        /// Some of them with their states, those outside of its flow first.
+        some: Vec<(JobId, JobState)>,
     },
     /// Its flow is not sealed: it was not sent to its end.
     FlowOpen {

@@ -250,7 +250,8 @@ impl Plan {
                     }
                     None if self.is_part => {}
                     None => {
-                        let message = "step waits for a step that is not in the flow";
+                        let message = "step waits for a step that is not in the flow; add that step, or \
+                                       correct its name in `after`";
                         return Err(wrong(message, &step.name).with("after", name));
                     }
                 }
@@ -274,7 +275,8 @@ impl Plan {
                 .take(NAMED)
                 .map(|place| self.steps[place].name.as_str());
             let names: Vec<&str> = names.collect();
-            let message = "steps wait for each other: a cycle never runs";
+            let message = "steps wait for each other, and a cycle never runs; take one of them out \
+                           of the `after` of another";
             return Err(wrong(message, &names.join(", ")));
         }
         Ok(order)

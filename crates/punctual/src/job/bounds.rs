@@ -153,7 +153,8 @@ pub(crate) const TEXT_WAIT_FOR: &str = "wait_for is out of range; use at most 64
 pub(crate) const TEXT_AFTER_COUNT: &str =
     "job waits for too many others in one call; add the rest by a flow's wait";
 /// A job would never run.
-pub(crate) const TEXT_AFTER_ITSELF: &str = "job waits for itself: a cycle never runs";
+pub(crate) const TEXT_AFTER_ITSELF: &str =
+    "job waits for itself, and a cycle never runs; leave its own id out of `after`";
 /// A job is waited for again.
 pub(crate) const TEXT_AFTER_TWICE: &str = "job waits for another one twice; name each once";
 /// The id of a step does not come from its names.

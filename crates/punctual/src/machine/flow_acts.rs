@@ -4,10 +4,11 @@ use super::Machine;
 use super::flow_rows::*;
 use super::flow_work::{NIL, Work};
 use super::flows::job_key;
+use super::jobs::Loaded;
 use super::rows::*;
-use crate::engine::{Controlled, FlowAct, Namespace};
+use crate::engine::{Controlled, Filter, FlowAct, Namespace};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{After, OnFailure, Role, check_no_callback};
+use crate::flow::{After, LeftOut, OnFailure, Role, check_no_callback};
 use crate::job::{CancelReason, JobId, JobState};
 
 /// Steps that one retry reads, and of those the steps that it runs again.
@@ -45,7 +46,11 @@ impl Machine {
             }
             FlowAct::Wait { step, after } => self.wait_more(&key, &row, step, &after)?,
             FlowAct::Cancel => self.cancel_flow(&key, row)?,
-            FlowAct::Retry { from, next } => return self.retry(&key, &row, from, next),
+            FlowAct::Retry { from, next, filter } => {
+                check_retry(&key, &row)?;
+                let filter = filter.as_deref();
+                return self.retry(&key, from, next, filter);
+            }
             FlowAct::Steps { from, limit } => return self.read_steps(&key, from, limit),
             FlowAct::Named { steps } => return self.read_named(&key, &steps),
             FlowAct::Edges { after, limit } => return self.read_edges(&key, after, limit),
@@ -179,83 +184,128 @@ impl Machine {
         self.begin_cancel(key, CancelReason::Requested, false)
     }
 
-    /// Runs steps again that are dead or cancelled, from a number on.
+    /// Runs steps again that are dead or cancelled, from a number on; or one step, and then reads
+    /// which of those behind it cannot.
     fn retry(
         &mut self,
         key: &RecordKey,
-        row: &FlowRow,
         from: Option<String>,
         next: Option<u32>,
+        filter: Option<&Filter>,
     ) -> Result<Controlled> {
-        if row.sealed.is_none() {
-            let message = "flow was never sealed: nothing of it has run";
-            return Err(conflict(key, message));
-        }
         if self.has_task(key, task::CANCEL)? {
             let message = "flow is being cancelled; retry it in a moment";
             return Err(conflict(key, message));
         }
-        let all = from.is_some();
-        let found = match from {
-            Some(step) => {
-                let id = JobId::step(&key.name, &step);
-                let link = self.rows.links.get(&job_key(key, id))?;
-                let Some(link) = link else {
-                    let message = "flow has no such step";
-                    return Err(Error::new(ErrorKind::NotFound, message).with("step", step));
-                };
-                vec![(link.number, id)]
-            }
-            None => self.steps_from(key, next.unwrap_or(0), EXAMINED)?,
-        };
-        let is_last = all || found.len() < EXAMINED;
         let mut retried = 0;
+        let mut left_out = LeftOut::default();
+        let is_one = from.is_some();
+        let first = match (from, next) {
+            (_, Some(next)) => next,
+            (None, None) => 0,
+            (Some(step), None) => {
+                retried += u64::from(self.retry_from(key, &step, &mut left_out)?);
+                self.finish()?;
+                let link = self.rows.links.get(&job_key(key, step_of(key, &step)))?;
+                link.map_or(0, |link| link.number + 1)
+            }
+        };
+        let found = self.steps_from(key, first, EXAMINED)?;
+        let next = (found.len() == EXAMINED).then_some(first + EXAMINED as u32);
         for (number, id) in found {
             // Dependants of earlier steps wait again before the retry reads them.
             if retried == RETRIED || self.has_task(key, task::REOPEN)? {
                 let next = Some(number);
                 self.finish()?;
-                return Ok(Controlled::Retried { retried, next });
+                return Ok(Controlled::Retried {
+                    retried,
+                    left_out,
+                    next,
+                });
             }
-            if self.retry_one(key, id, all)? {
+            let id = job_key(key, id);
+            if is_one {
+                self.note_left_out(&id, &mut left_out)?;
+            } else if self.retry_failed(key, &id, filter, &mut left_out)? {
                 retried += 1;
                 self.finish()?;
             }
         }
         self.finish()?;
-        let next = match is_last {
-            true => None,
-            false => Some(next.unwrap_or(0) + EXAMINED as u32),
-        };
-        Ok(Controlled::Retried { retried, next })
+        Ok(Controlled::Retried {
+            retried,
+            left_out,
+            next,
+        })
     }
 
-    /// Whether the step runs again.
-    fn retry_one(&mut self, key: &RecordKey, id: JobId, all: bool) -> Result<bool> {
-        let id = job_key(key, id);
-        let link = self.rows.links.get(&id)?;
-        let Some((end, is_unbroken)) = link.and_then(|link| Some((link.ended?, link.broken == 0)))
-        else {
+    /// Runs one step again, however it ended; whether it does.
+    fn retry_from(&mut self, key: &RecordKey, step: &str, left_out: &mut LeftOut) -> Result<bool> {
+        let id = job_key(key, step_of(key, step));
+        let Some(link) = self.rows.links.get(&id)? else {
+            let message = "flow has no such step";
+            return Err(Error::new(ErrorKind::NotFound, message).with("step", step));
+        };
+        if link.ended.is_none() {
+            return Ok(false);
+        }
+        match self.load(&id)? {
+            Some(job) => self.retry_one(job, link.step, true, left_out),
+            None => {
+                let message = "step is not kept any more; give steps a retention";
+                Err(conflict(key, message))
+            }
+        }
+    }
+
+    /// Runs a step again if it failed and passes a filter; whether it does.
+    fn retry_failed(
+        &mut self,
+        key: &RecordKey,
+        id: &JobKey,
+        filter: Option<&Filter>,
+        left_out: &mut LeftOut,
+    ) -> Result<bool> {
+        let Some(link) = self.rows.links.get(id)? else {
+            return Ok(false);
+        };
+        let Some(end) = link.ended else {
             return Ok(false);
         };
         // A step that nothing kept back was passed over because another one had failed.
-        let failed = end.state != JobState::Completed && (!end.skipped || is_unbroken);
-        if !failed && !all {
+        if end.state == JobState::Completed || (end.skipped && link.broken > 0) {
             return Ok(false);
         }
-        let Some(job) = self.load(&id)? else {
-            if all {
-                let message = "step is not kept any more; give steps a retention";
-                return Err(conflict(key, message));
-            }
+        let Some(job) = self.load(id)? else {
+            left_out.add_gone(link.step);
+            self.lose_step(key, id)?;
+            self.finish()?;
             return Ok(false);
         };
-        if self.other_holder(&job)?.is_some() {
+        if let Some(filter) = filter
+            && !filter.matches(&self.record(&job)?, self.now)
+        {
             return Ok(false);
         }
+        self.retry_one(job, link.step, false, left_out)
+    }
+
+    /// Runs a kept step again, unless its unique key is held or it waits for a failure; whether it
+    /// does.
+    fn retry_one(
+        &mut self,
+        job: Loaded,
+        step: String,
+        all: bool,
+        left_out: &mut LeftOut,
+    ) -> Result<bool> {
         let Some(waits) = self.may_run_again(&job)? else {
             return Ok(false);
         };
+        if let Some(holder) = self.other_holder(&job)? {
+            left_out.add_held(step, holder);
+            return Ok(false);
+        }
         let place = match waits {
             true => JobState::Held,
             false => JobState::Scheduled,
@@ -263,6 +313,40 @@ impl Machine {
         self.runs_again(&job, all)?;
         self.redrive_as(job, place)?;
         Ok(true)
+    }
+
+    /// Notes a step that is to run again behind another one, if it cannot.
+    fn note_left_out(&mut self, id: &JobKey, left_out: &mut LeftOut) -> Result<()> {
+        let link = self.rows.links.get(id)?;
+        let is_behind = |link: &LinkRow| link.ended.is_some() && link.unmet > 0 && link.broken == 0;
+        let Some(link) = link.filter(is_behind) else {
+            return Ok(());
+        };
+        match self.load(id)? {
+            None => left_out.add_gone(link.step),
+            Some(job) => {
+                if let Some(holder) = self.other_holder(&job)? {
+                    left_out.add_held(link.step, holder);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The job of a step of a flow.
+fn step_of(key: &RecordKey, step: &str) -> JobId {
+    JobId::step(&key.name, step)
+}
+
+/// Refuses to retry a flow of which nothing has run.
+fn check_retry(key: &RecordKey, row: &FlowRow) -> Result<()> {
+    match row.sealed {
+        Some(_) => Ok(()),
+        None => Err(conflict(
+            key,
+            "flow was never sealed: nothing of it has run",
+        )),
     }
 }
 

@@ -10,7 +10,9 @@ use super::jobs::Loaded;
 use super::rows::*;
 use crate::engine::{Controlled, Namespace, Reason};
 use crate::error::Result;
-use crate::flow::{Callback, Edge, FlowCounts, FlowState, FlowStatus, Recount, Role, StepStatus};
+use crate::flow::{
+    After, Callback, Edge, FlowCounts, FlowState, FlowStatus, Outside, Recount, Role, StepStatus,
+};
 use crate::job::{CancelReason, JobId, JobState};
 
 /// Steps that one recount reads.
@@ -78,12 +80,14 @@ impl Machine {
             return Ok(None);
         };
         let (state, _) = self.state_of(key, &link)?;
+        let outside = self.outside(key, &link)?;
         Ok(Some(StepStatus {
             name: link.step,
             id: key.id,
             state,
             skipped: link.ended.is_some_and(|end| end.skipped),
             waits: link.unmet,
+            outside,
             result: link.result,
             number: link.number,
             sent: link.sent.0,
@@ -238,7 +242,7 @@ impl Machine {
         };
         let mut reasons = Vec::new();
         if link.unmet > 0 {
-            let some = self.some_parents(&flow_key(job.key.namespace, &link), job.key.id)?;
+            let some = self.some_parents(&job.key, &link)?;
             let waits = link.unmet;
             reasons.push(Reason::WaitsForJobs { waits, some });
         }
@@ -258,27 +262,70 @@ impl Machine {
         Ok(reasons)
     }
 
-    fn some_parents(&self, flow: &RecordKey, to: JobId) -> Result<Vec<JobId>> {
+    /// Jobs that one waits for, those outside of its flow first.
+    fn some_parents(&self, job: &JobKey, link: &LinkRow) -> Result<Vec<(JobId, JobState)>> {
         let mut some = Vec::new();
-        if flow.name.is_empty() {
+        for one in self.outside(job, link)? {
+            let state = one.state.filter(|state| !one.met && !state.is_settled());
+            some.extend(state.map(|state| (one.job, state)));
+        }
+        if link.flow.is_empty() {
             return Ok(some);
         }
-        for (_, from) in self.steps_from(flow, 0, RECOUNTED)? {
-            let namespace = flow.namespace;
-            let edge = EdgeKey {
-                namespace,
-                from,
-                to,
-            };
-            let row = self.rows.edges.get(&edge)?;
-            if row.is_some_and(|row| row.is != EdgeIs::Met) {
-                some.push(from);
-            }
-            if some.len() == NAMED {
+        let flow = flow_key(job.namespace, link);
+        for (_, from) in self.steps_from(&flow, 0, RECOUNTED)? {
+            if some.len() >= NAMED {
                 break;
+            }
+            if self.edge_is(job, from)?.is_some_and(|is| is != EdgeIs::Met) {
+                let state = self.state_now(&job_key(&flow, from))?;
+                some.push((from, state.unwrap_or(JobState::Held)));
             }
         }
         Ok(some)
+    }
+
+    /// What has become of the edge by which a job waits for another one.
+    fn edge_is(&self, to: &JobKey, from: JobId) -> Result<Option<EdgeIs>> {
+        let edge = EdgeKey {
+            namespace: to.namespace,
+            from,
+            to: to.id,
+        };
+        Ok(self.rows.edges.get(&edge)?.map(|row| row.is))
+    }
+
+    /// Jobs outside of its flow that a job waits for, each with how it stands.
+    fn outside(&self, job: &JobKey, link: &LinkRow) -> Result<Vec<Outside>> {
+        let mut outside = Vec::with_capacity(link.parents.len());
+        for After { job: id, on, .. } in link.parents.iter().copied() {
+            let namespace = job.namespace;
+            let state = self.state_now(&JobKey { namespace, id })?;
+            let met = match self.edge_is(job, id)? {
+                Some(is) => is == EdgeIs::Met,
+                // The edge from a job of no flow goes once that job has ended.
+                None => link.unmet == 0 || state.is_none_or(|state| on.is_met_by(state)),
+            };
+            outside.push(Outside {
+                job: id,
+                on,
+                met,
+                state,
+            });
+        }
+        Ok(outside)
+    }
+
+    /// The state of any job, as long as it is known.
+    fn state_now(&self, key: &JobKey) -> Result<Option<JobState>> {
+        if let Some(link) = self.rows.links.get(key)? {
+            return Ok(Some(self.state_of(key, &link)?.0));
+        }
+        if let Some(job) = self.load(key)? {
+            return Ok(Some(job.status.state(self.now)));
+        }
+        let tombstone = self.rows.tombstones.get(key)?;
+        Ok(tombstone.map(|tombstone| tombstone.state))
     }
 }
 

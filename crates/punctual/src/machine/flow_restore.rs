@@ -81,6 +81,7 @@ impl Machine {
             due: self.now,
             ended: Some(end),
             result: one.result.clone(),
+            parents: Vec::new(),
         };
         self.add_to_flow(&id, &one.place(&key.name), &mut link)?;
         self.count_end(key.namespace, &link, end)?;

@@ -9,7 +9,7 @@ use super::codec::{Reader, Writer, damaged};
 use super::fields::{Field, key, row};
 use super::rows::RandomBits;
 use crate::error::Result;
-use crate::flow::{FlowCounts, On, OnFailure, Role};
+use crate::flow::{After, FlowCounts, On, OnFailure, Role};
 use crate::job::{CancelReason, JobId, JobState};
 use crate::time::Timestamp;
 
@@ -93,8 +93,14 @@ row!(
         due: Timestamp,
         ended: Option<End>,
         result: Option<Bytes>,
+    } then {
+        /// The first of the jobs outside of its flow that it waits for.
+        parents: Vec<After>
     }
 );
+
+/// Jobs outside of its flow that a link names.
+pub(super) const PARENTS: usize = 8;
 
 key!(
     /// A step of a flow, by the order in which they came.
@@ -152,7 +158,7 @@ row!(
         after: Option<JobId>,
         /// The number of the next step.
         number: u32,
-        /// How the job ended.
+        /// How the job ended; of one that was to run again and is not kept, how it ended before.
         end: Option<End>,
         /// The reason of a cancel.
         reason: Option<CancelReason>,
@@ -185,6 +191,16 @@ macro_rules! numbered {
     )*};
 }
 numbered!(On: "condition", OnFailure: "failure policy", Role: "role", EdgeIs: "edge");
+
+impl Field for After {
+    fn write(&self, to: &mut Writer) {
+        to.id(self.job);
+        self.on.write(to);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self::new(from.id()?, Field::read(from)?))
+    }
+}
 
 impl Field for CallbackRow {
     fn write(&self, to: &mut Writer) {

@@ -531,61 +531,6 @@ impl Machine {
         }
         Ok(is_done)
     }
-
-    /// Lets those that depend on a step wait again.
-    fn reopen_some(
-        &mut self,
-        flow: &RecordKey,
-        key: &JobKey,
-        todo: &mut TodoRow,
-        budget: &mut usize,
-    ) -> Result<bool> {
-        let found = self.edges_of(key, todo.after, *budget)?;
-        let is_done = found.len() < *budget;
-        *budget -= found.len().min(*budget);
-        for (edge, row) in found {
-            todo.after = Some(edge.to);
-            self.reopen_edge(flow, edge, row, todo.all)?;
-        }
-        Ok(is_done)
-    }
-
-    fn reopen_edge(
-        &mut self,
-        flow: &RecordKey,
-        edge: EdgeKey,
-        mut row: EdgeRow,
-        all: bool,
-    ) -> Result<()> {
-        let child = job_key(flow, edge.to);
-        let Some(mut link) = self.rows.links.get(&child)? else {
-            return Ok(());
-        };
-        let job = self.load(&child)?;
-        let place = job.as_ref().map(|job| job.status.place);
-        let was_skipped = link.ended.is_some_and(|end| end.skipped);
-        let again = link.ended.is_some() && (all || was_skipped) && place.is_some();
-        let is_free = place.is_some_and(|place| place.is_pending() && place != JobState::Held);
-        let waits = link.ended.is_some() || is_free || place == Some(JobState::Held);
-        match row.is {
-            EdgeIs::Broken if waits => link.broken = link.broken.saturating_sub(1),
-            // It does not run, or may run again: it waits for the new end.
-            EdgeIs::Met if waits => {
-                link.unmet += 1;
-                link.outside += u32::from(link.flow != flow.name);
-            }
-            _ => return Ok(()),
-        }
-        row.is = EdgeIs::Waiting;
-        self.rows.edges.put(&mut self.journal, edge, row);
-        let revives = again && link.broken == 0;
-        self.put_link(&child, link);
-        match job {
-            _ if revives => self.hold_again(&child, all),
-            Some(job) if is_free => self.make_held(job),
-            _ => Ok(()),
-        }
-    }
 }
 
 pub(super) const NIL: JobId = JobId::from_bytes([0; 16]);

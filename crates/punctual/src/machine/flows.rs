@@ -131,6 +131,7 @@ impl Machine {
             due,
             ended: None,
             result: None,
+            parents: Vec::new(),
         };
         let mut runs = true;
         let mut policy = None;
@@ -182,6 +183,9 @@ impl Machine {
                 // What ended before the seal counts once it comes.
                 Parent::Ended(_) | Parent::Unknown | Parent::Unsettled => EdgeIs::Waiting,
             };
+            if !is_sibling && link.parents.len() < PARENTS {
+                link.parents.push(*one);
+            }
             link.unmet += u32::from(is != EdgeIs::Met);
             link.outside += u32::from(is != EdgeIs::Met && !is_sibling);
             link.broken += u32::from(is == EdgeIs::Broken);
@@ -415,61 +419,6 @@ impl Machine {
             _ => (row.callbacks.iter()).any(|one| one.id == job.key.id && one.fired),
         });
         Ok(may.then_some(link.unmet > 0))
-    }
-
-    /// A step that had settled runs or waits again: its flow goes on, and what depends on it waits
-    /// again.
-    pub(super) fn runs_again(&mut self, job: &Loaded, all: bool) -> Result<()> {
-        let Some(mut link) = self.link_of(job)? else {
-            return Ok(());
-        };
-        let key = flow_key(job.key.namespace, &link);
-        let (Some(end), Some(mut row)) = (link.ended.take(), self.rows.flows.get(&key)?) else {
-            return Ok(());
-        };
-        if self.is_forgotten(&key)? {
-            return Ok(());
-        }
-        link.result = None;
-        let is_step = link.role == Role::Step;
-        self.put_link(&job.key, link);
-        if is_step {
-            let count = class(&mut row.counts, end);
-            *count = count.saturating_sub(1);
-            row.counts.open += 1;
-            row.changes += 1;
-            row.cancelled = false;
-            row.settled = None;
-            let until = row.until.take();
-            self.derived.flows.note_deadline(&key, until, None);
-            let callbacks = row.callbacks.clone();
-            self.put_flow(&key, &row);
-            for callback in callbacks.iter().filter(|one| !one.fired) {
-                self.hold_again(&job_key(&key, callback.id), false)?;
-            }
-        }
-        if job.status.watched {
-            // Dependants that have not learned of the end must not learn of it now.
-            self.drop_fire(&key, job.key.id);
-            let todo = TodoRow {
-                all,
-                ..TodoRow::begin()
-            };
-            self.add_task(&key, task::REOPEN, job.key.id, todo);
-        }
-        Ok(())
-    }
-
-    /// Lets a settled job wait again, as far as it is kept and its unique key is free.
-    pub(super) fn hold_again(&mut self, key: &JobKey, all: bool) -> Result<()> {
-        let Some(job) = self.load(key)?.filter(|job| job.status.place.is_settled()) else {
-            return Ok(());
-        };
-        if self.other_holder(&job)?.is_some() {
-            return Ok(());
-        }
-        self.runs_again(&job, all)?;
-        self.redrive_as(job, JobState::Held)
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::BoxFuture;
 
 use crate::Queue;
-use crate::engine::{Control, Controlled, EnqueueVerdict, FlowAct, Receipt};
+use crate::engine::{Control, Controlled, EnqueueVerdict, Filter, FlowAct, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{
-    After, Edge, FlowCounts, FlowStatus, On, OnFailure, Plan, RestoredFlow, Role, StepStatus,
-    Upstream,
+    After, Edge, FlowCounts, FlowStatus, On, OnFailure, Plan, RestoredFlow, Retried, Role,
+    StepStatus, Upstream,
 };
 use crate::job::{JobId, NewJob};
 use crate::queue::IntoNewJob;
@@ -446,21 +446,37 @@ impl Flows {
     }
 
     /// Runs steps again that are dead or cancelled; or one step, however it ended, and all that
-    /// depends on it. Answers how many of them run again, without those that wait for them.
-    pub async fn retry(&self, name: &str, from: Option<&str>) -> Result<u64> {
-        let (mut sum, mut next) = (0, None);
+    /// depends on it. Answers how many run again, and which ones could not.
+    pub async fn retry(&self, name: &str, from: Option<&str>) -> Result<Retried> {
+        self.retry_some(name, from, None).await
+    }
+
+    /// Runs steps again that are dead or cancelled and whose jobs a filter matches.
+    pub async fn retry_matching(&self, name: &str, filter: Filter) -> Result<Retried> {
+        self.retry_some(name, None, Some(Box::new(filter))).await
+    }
+
+    async fn retry_some(
+        &self,
+        name: &str,
+        from: Option<&str>,
+        filter: Option<Box<Filter>>,
+    ) -> Result<Retried> {
+        let (mut sum, mut next) = (Retried::default(), None);
         loop {
-            let from = from.map(str::to_owned);
-            let act = FlowAct::Retry { from, next };
+            let (from, filter) = (from.map(str::to_owned), filter.clone());
+            let act = FlowAct::Retry { from, next, filter };
             let answer = self.act(name, act).await?;
             let Controlled::Retried {
                 retried,
+                left_out,
                 next: more,
             } = answer
             else {
                 return Err(strange());
             };
-            sum += retried;
+            sum.retried += retried;
+            sum.left_out.add(left_out);
             match more {
                 Some(_) => next = more,
                 None => return Ok(sum),

@@ -56,17 +56,26 @@ impl Message {
                 Error::new(ErrorKind::InvalidInput, message)
             })
         })?;
-        if publishes >= PUBLISHES_MAX {
-            let message = "publish: the message came through 32 publishes, which suggests a \
-                           loop: a handler publishes what its own queue is subscribed to";
-            return Err(Error::new(ErrorKind::InvalidInput, message).with("subject", &subject));
-        }
+        check_publishes(publishes, &subject)?;
         Ok(Self {
             subject,
             names_kind: job.kind != job.queue,
             job,
             publishes: publishes + 1,
         })
+    }
+
+    /// Counts the publishes that a job came through whose worker publishes this.
+    ///
+    /// # Errors
+    /// `invalid_input` after 32 of them.
+    #[doc(hidden)]
+    pub fn caused_by(&mut self, headers: &[(String, String)]) -> Result<()> {
+        let came_through = header(headers, DEPTH_HEADER).and_then(|text| text.parse::<u32>().ok());
+        let came_through = came_through.unwrap_or(0);
+        check_publishes(came_through, &self.subject)?;
+        self.publishes = self.publishes.max(came_through + 1);
+        Ok(())
     }
 
     /// Keeps the kind, whatever the queue is called.
@@ -154,6 +163,17 @@ impl Message {
         set(&mut job, DEPTH_HEADER, &self.publishes.to_string());
         (copied(Some(job.id)), Effect::Enqueue(Box::new(job)))
     }
+}
+
+/// Refuses a message that came through too many publishes.
+fn check_publishes(publishes: u32, subject: &str) -> Result<()> {
+    if publishes < PUBLISHES_MAX {
+        return Ok(());
+    }
+    let message = "publish: the message came through 32 publishes, which suggests a loop: a handler \
+                   publishes what its own queue is subscribed to; publish it under another subject, \
+                   or narrow the pattern of the subscription";
+    Err(Error::new(ErrorKind::InvalidInput, message).with("subject", subject))
 }
 
 /// Sets a header; former values are replaced.

@@ -33,14 +33,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(3..=1_000_000))]
     steps: u64,
 
-    /// Who waits for whom
+    /// Which steps wait for which
     #[arg(long, value_name = "SHAPE", value_enum, default_value_t = Shape::Batch)]
     shape: Shape,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Shape {
-    /// No worker waits
+    /// No step waits for another one
     Batch,
     /// One after the other
     Chain,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use punctual::flow::{After, On};
+use punctual::job::check_name;
 use punctual::time::{Timestamp, hours, parse_span};
 use punctual::{Due, Group, Hold, JobId, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy, push};
 use punctual_push::{Allow, Guard};
@@ -106,6 +108,11 @@ pub(super) struct Options {
     #[arg(long, value_name = "NAME")]
     wait_for: Vec<String>,
 
+    /// Run it once that job has completed: an ID, or STEP@FLOW. With =failed or =settled behind it,
+    /// once it has ended so. May be given more than once
+    #[arg(long, value_name = "ID|STEP@FLOW", value_parser = after_of, conflicts_with = "from")]
+    after: Vec<After>,
+
     /// A header for the handler; may be given more than once
     #[arg(long, value_name = "NAME=VALUE", value_parser = header_of)]
     header: Vec<(String, String)>,
@@ -208,6 +215,7 @@ impl Options {
         job.retention = self.retention.unwrap_or(RETENTION);
         job.remember = self.remember;
         job.wait_for.clone_from(&self.wait_for);
+        job.after.clone_from(&self.after);
         job.headers.clone_from(&self.header);
         if let Some(url) = &self.target {
             push::aim(job, url);
@@ -291,6 +299,27 @@ pub(in crate::commands) fn retry_of(text: &str) -> std::result::Result<RetryPoli
             .map(RetryPolicy::List),
         _ => Err(unknown()),
     }
+}
+
+/// Reads `ID` or `STEP@FLOW`, with `=failed` or `=settled`.
+fn after_of(text: &str) -> std::result::Result<After, String> {
+    let (job, on) = text.split_once('=').unwrap_or((text, On::Completed.name()));
+    let on = On::ALL.into_iter().find(|one| one.name() == on);
+    let on = on.ok_or("write =completed, =failed or =settled behind the job")?;
+    let id = match job.split_once('@') {
+        Some((step, flow)) => {
+            let names = [("step", step), ("flow", flow)];
+            let checked = names
+                .into_iter()
+                .try_for_each(|(what, name)| check_name(what, name));
+            checked.map_err(|error| error.message().to_owned())?;
+            JobId::step(flow, step)
+        }
+        None => job
+            .parse()
+            .map_err(|_| "write the whole id of a job, or STEP@FLOW, such as pack@order-7")?,
+    };
+    Ok(After::new(id, on))
 }
 
 pub(in crate::commands) fn priority_of(text: &str) -> std::result::Result<u8, String> {

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use punctual::JobId;
 use punctual::flow::{Edge, On, StepStatus};
+use punctual::{JobId, JobState};
 
 use super::{missing, queue};
 use crate::args::Session;
@@ -24,7 +24,16 @@ pub(super) async fn run(session: &Session, name: &str, dot: bool) -> Result<()> 
                 "on": edge.on.name(), "met": edge.met,
             })
         };
-        let edges: Vec<Object> = edges.iter().map(edge).collect();
+        let mut edges: Vec<Object> = edges.iter().map(edge).collect();
+        for step in &steps {
+            edges.extend(step.outside.iter().map(|one| {
+                object!({
+                    "from_id": one.job.to_string(), "to": step.name, "to_id": step.id.to_string(),
+                    "on": one.on.name(), "met": one.met,
+                    "from_state": one.state.map(JobState::name),
+                })
+            }));
+        }
         return session.out.json(&object!({ "name": name, "edges": edges }));
     }
     if dot {
@@ -48,6 +57,16 @@ pub(super) async fn run(session: &Session, name: &str, dot: bool) -> Result<()> 
             };
             session.out.line(format!("  after {from}{on}"))?;
         }
+        for one in &step.outside {
+            let state = one.state.map_or("not kept", JobState::name);
+            let on = match one.on {
+                On::Completed => String::new(),
+                on => format!("  {on}"),
+            };
+            session
+                .out
+                .line(format!("  after job {} ({state}){on}", one.job))?;
+        }
     }
     Ok(())
 }
@@ -68,13 +87,29 @@ fn written_as_dot(
             step.id, step.name
         ))?;
     }
+    for (step, one) in steps
+        .iter()
+        .flat_map(|step| step.outside.iter().map(move |one| (step, one)))
+    {
+        let state = one.state.map_or("not kept", JobState::name);
+        out.line(format!(
+            "  \"{0}\" [label=\"{0}\\n{state}\", style=dashed];\n  \"{0}\" -> \"{1}\"{2};",
+            one.job,
+            step.id,
+            style_of(one.on)
+        ))?;
+    }
     for edge in edges {
-        let style = match edge.on {
-            On::Completed => "",
-            On::Failed => " [style=dashed, label=failed]",
-            On::Settled => " [style=dotted, label=settled]",
-        };
+        let style = style_of(edge.on);
         out.line(format!("  \"{}\" -> \"{}\"{style};", edge.from, edge.to))?;
     }
     out.line("}")
+}
+
+fn style_of(on: On) -> &'static str {
+    match on {
+        On::Completed => "",
+        On::Failed => " [style=dashed, label=failed]",
+        On::Settled => " [style=dotted, label=settled]",
+    }
 }

@@ -5,7 +5,7 @@ use punctual::flow::{FlowCounts, FlowStatus, StepStatus};
 use super::{missing, queue};
 use crate::args::Session;
 use crate::failure::Result;
-use crate::output::{Columns, Object, ago, count, object};
+use crate::output::{Columns, Object, ago, count, object, plain};
 
 /// Steps that are shown to a person.
 const SHOWN: usize = 200;
@@ -85,10 +85,18 @@ pub(super) async fn one(session: &Session, name: &str) -> Result<()> {
             0 => String::new(),
             waits => count(u64::from(waits)),
         };
-        vec![step.name.clone(), state.into(), waits, step.id.to_string()]
+        vec![
+            step.name.clone(),
+            state.into(),
+            waits,
+            step.id.to_string(),
+            short(step),
+        ]
     };
     let columns = Columns {
-        names: &["step", "state", "waits for", "job"],
+        names: &["step", "state", "waits for", "job", "result"],
+        cut: "result",
+        optional: &["result"],
         ..Columns::default()
     };
     let rows = steps.iter().take(SHOWN).map(row).collect();
@@ -100,6 +108,24 @@ pub(super) async fn one(session: &Session, name: &str) -> Result<()> {
             .note(format!("and {more} more; `-o json` has all"));
     }
     Ok(())
+}
+
+/// Characters of a result that the table shows.
+const RESULT_SHOWN: usize = 40;
+
+/// The result of a step in one line.
+fn short(step: &StepStatus) -> String {
+    let Some(result) = &step.result else {
+        return String::new();
+    };
+    let Ok(text) = std::str::from_utf8(result) else {
+        return format!("{} bytes", result.len());
+    };
+    let text = plain(text);
+    match text.char_indices().nth(RESULT_SHOWN) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text.into_owned(),
+    }
 }
 
 /// A flow for programs.
