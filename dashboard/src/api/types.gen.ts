@@ -1323,6 +1323,8 @@ export interface components {
         FlowEdge: {
             from?: components["schemas"]["Name"] | null;
             from_id: components["schemas"]["Id"];
+            /** @description The state of the first one, if it is outside of the flow and known. */
+            from_state?: string | null;
             /** @description Whether it has ended so. */
             met: boolean;
             /** @description `completed`, `failed` or `settled`: how the first must end. */
@@ -1370,6 +1372,12 @@ export interface components {
             problems?: string[] | null;
             /** @description Relays of the namespace that fail, with the reason. They leave `ok` as it is. */
             relays?: string[] | null;
+        };
+        /** @description A step whose unique key another job holds. */
+        HeldStep: {
+            /** @description The job that holds the key. */
+            holder: components["schemas"]["Id"];
+            step: components["schemas"]["Name"];
         };
         /**
          * @description settled, started or a span
@@ -2206,6 +2214,8 @@ export interface components {
             share?: string | null;
             since?: string | null;
             state?: string | null;
+            /** @description The state of each of these jobs, in order. */
+            states?: string[] | null;
             /** @description A sentence for a person. */
             text: string;
             until?: string | null;
@@ -2306,10 +2316,18 @@ export interface components {
             name: string;
             removed: boolean;
         };
-        /** @description How many steps run again. */
+        /** @description Which steps of a flow run again, and which ones could not. */
         Retried: {
-            /** @description Without those that wait for them. */
+            /** @description Steps whose jobs are not kept any more. */
+            gone: components["schemas"]["Count"];
+            /** @description Some of them, ten at most. */
+            gone_steps: string[];
+            /** @description Steps that run again, without those that wait for them. */
             retried: components["schemas"]["Count"];
+            /** @description Steps whose unique key another job holds. */
+            unique_held: components["schemas"]["Count"];
+            /** @description Some of them, ten at most. */
+            unique_held_steps: components["schemas"]["HeldStep"][];
         };
         /**
          * @description A retry policy, by its `policy`. Without one a job has `exponential` from 1 s, doubling up to an
@@ -2341,7 +2359,7 @@ export interface components {
         };
         /** @description Which steps run again. */
         RetryRequest: {
-            /** @default null */
+            filter?: components["schemas"]["FilterLine"] | null;
             from?: components["schemas"]["Name"] | null;
         };
         /** @description Which run of which schedule a job is. */

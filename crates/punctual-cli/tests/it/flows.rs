@@ -221,6 +221,47 @@ fn a_graph_shows_jobs_outside_of_the_flow() {
     assert!(graph.stdout.contains(&said), "{graph:?}");
     let dot = punctual.run(&["flows", "graph", "x", "--dot"]).exits(0);
     assert!(dot.stdout.contains(&format!("\"{other}\" -> ")), "{dot:?}");
+    let shown = punctual.one(&["flows", "show", "x"]);
+    let outside = json!([{"job": other, "on": "completed", "met": false, "state": "scheduled"}]);
+    assert_eq!(shown["steps"][0]["outside"], outside, "{shown}");
     let edges = punctual.one(&["flows", "graph", "x"]);
     assert_eq!(edges["edges"][0]["from_state"], "scheduled", "{edges}");
+}
+
+#[test]
+fn a_wrong_plan_is_refused_with_a_remedy() {
+    let punctual = Punctual::with_data();
+    for (a, b, remedy) in [
+        ("b", "a", "take one of them out"),
+        ("c", "a", "add that step"),
+        ("a", "a", "take one of them out"),
+    ] {
+        let step = |name: &str, after: &str| json!({"name": name, "job": {"queue": "q"}, "after": [after]});
+        let plan = json!({"name": "x", "steps": [step("a", a), step("b", b)]});
+        let file = punctual.write("plan.json", plan.to_string());
+        let file = file.to_str().expect("a path");
+        let ran = punctual.run(&["flows", "send", file]).exits(2);
+        assert!(ran.stderr.contains(remedy), "{plan}: {ran:?}");
+        assert!(ran.stderr.contains("step: a"), "{plan}: {ran:?}");
+    }
+}
+
+#[test]
+fn results_of_steps_are_shown_in_short() {
+    let punctual = Punctual::new();
+    let file = punctual.write("order-7.json", ORDER);
+    let file = file.to_str().expect("a path");
+    punctual.run(&["flows", "send", file]).exits(0);
+    let done = [
+        "work",
+        "orders",
+        "--exec",
+        "printf '\"a result of %040d\"' 7",
+        "--until-idle",
+    ];
+    punctual.run(&done).exits(0);
+    let table = punctual.run(&["flows", "show", "order-7"]).exits(0);
+    assert!(table.stdout.contains("RESULT"), "{table:?}");
+    assert!(table.stdout.contains("\"a result of 000"), "{table:?}");
+    assert!(table.stdout.contains(".."), "{table:?}");
 }

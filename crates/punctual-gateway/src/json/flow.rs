@@ -318,6 +318,31 @@ impl From<&FlowStatus> for FlowAnswer {
     }
 }
 
+/// A job outside of a flow that a step waits for.
+#[derive(Debug, Serialize, ToSchema)]
+struct OutsideLine {
+    #[schema(value_type = Id)]
+    job: String,
+    /// `completed`, `failed` or `settled`: how it must end.
+    on: &'static str,
+    /// Whether it has ended so.
+    met: bool,
+    /// Its state; not there if the job is not known any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
+}
+
+impl From<&Outside> for OutsideLine {
+    fn from(one: &Outside) -> Self {
+        Self {
+            job: one.job.to_string(),
+            on: one.on.name(),
+            met: one.met,
+            state: one.state.map(JobState::name),
+        }
+    }
+}
+
 /// A step with how it stands.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Step)]
@@ -333,6 +358,9 @@ pub(crate) struct StepAnswer {
     skipped: bool,
     /// Jobs that it still waits for.
     waits: u32,
+    /// Jobs outside of its flow that it waits for or waited for, eight at most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outside: Vec<OutsideLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     result: Option<Box<RawValue>>,
@@ -350,6 +378,7 @@ impl From<&StepStatus> for StepAnswer {
             state: step.state.name(),
             skipped: step.skipped,
             waits: step.waits,
+            outside: step.outside.iter().map(Into::into).collect(),
             result,
             result_base64,
         }

@@ -1,5 +1,6 @@
 //! Lists flows, and shows one with its steps.
 
+use punctual::JobState;
 use punctual::flow::{FlowCounts, FlowStatus, StepStatus};
 
 use super::{missing, queue};
@@ -155,8 +156,15 @@ pub(super) fn counts_object(counts: &FlowCounts) -> Object {
 fn step_object(step: &StepStatus) -> Object {
     let result = step.result.as_ref();
     let result = result.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let outside = step.outside.iter().map(|one| {
+        object!({
+            "job": one.job.to_string(), "on": one.on.name(), "met": one.met,
+            "state": one.state.map(JobState::name),
+        })
+    });
+    let outside: Vec<Object> = outside.collect();
     object!({
         "name": step.name, "id": step.id.to_string(), "state": step.state.name(),
-        "skipped": step.skipped, "waits": step.waits, "result": result,
+        "skipped": step.skipped, "waits": step.waits, "outside": outside, "result": result,
     })
 }
