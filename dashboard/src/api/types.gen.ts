@@ -1943,6 +1943,16 @@ export interface components {
         OrderLine: "strict" | "turns";
         /** @enum {string} */
         OutcomeLine: "completed" | "retry" | "snooze" | "cancelled" | "dead" | "released" | "hold";
+        /** @description A job outside of a flow that a step waits for. */
+        OutsideLine: {
+            job: components["schemas"]["Id"];
+            /** @description Whether it has ended so. */
+            met: boolean;
+            /** @description `completed`, `failed` or `settled`: how it must end. */
+            on: string;
+            /** @description Its state; not there if the job is not known any more. */
+            state?: string | null;
+        };
         /** @description A schedule without a run that completed for longer than expected. */
         OverdueLine: {
             schedule: string;
@@ -2633,6 +2643,8 @@ export interface components {
             /** @description Its job. */
             id: components["schemas"]["Id"];
             name: components["schemas"]["Name"];
+            /** @description Jobs outside of its flow that it waits for or waited for, eight at most. */
+            outside?: components["schemas"]["OutsideLine"][];
             result?: unknown;
             result_base64?: string | null;
             /** @description Whether it was passed over: a job that it waited for ended otherwise. */
