@@ -483,7 +483,8 @@ impl Attempt {
     fn add_bytes(&self, output: &mut Output, bytes: usize) -> Result<()> {
         let bytes = output.effect_bytes + bytes;
         if bytes > self.limits().batch_bytes {
-            let message = "payloads of the effects of one attempt are over the limit; send references";
+            let message =
+                "payloads of the effects of one attempt are over the limit; send references";
             return Err(Error::new(ErrorKind::BatchTooLarge, message)
                 .with("bytes", bytes)
                 .with("limit", self.limits().batch_bytes));
