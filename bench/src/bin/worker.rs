@@ -89,10 +89,7 @@ impl Engine for Prepared {
         let from = waiting.len().saturating_sub(claim.limit);
         let jobs = waiting.split_off(from);
         let now = Timestamp::from_millis(1_790_000_000_000);
-        let token = Token {
-            fence: from as u64,
-            nonce: claim.nonce,
-        };
+        let token = Token::new(from as u64, claim.nonce);
         let lease = |jobs| Lease::new(token, now + claim.lease_duration, jobs);
         let leases = Some(jobs).filter(|jobs| !jobs.is_empty()).map(lease);
         let mut claimed = Claimed::new(leases.into_iter().collect(), now);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::engine::{
-    Action, Edit, EnqueueVerdict, Filter, List, ListBy, QueueStats, Select, Stats, StatsRequest,
+    Action, Edit, EnqueueVerdict, List, ListBy, QueueStats, Select, Stats, StatsRequest,
 };
 use punctual::schedule::Overdue;
 use punctual::time::{Timestamp, days, format_span, minutes, seconds};
@@ -201,16 +201,13 @@ impl Alerts {
         let mut cursor = None;
         loop {
             self.goes_on();
-            let list = List {
-                by: ListBy::State {
-                    queue: push::ALERT_QUEUE.to_owned(),
-                    state: JobState::Held,
-                },
-                filter: Filter::default(),
-                cursor,
-                limit: 1_000,
-                payloads: true,
-            };
+            let list = List::new(ListBy::State {
+                queue: push::ALERT_QUEUE.to_owned(),
+                state: JobState::Held,
+            })
+            .cursor(cursor)
+            .limit(1_000)
+            .payloads(true);
             let listing = self.engine.list(&self.home, list).await?;
             for job in listing.jobs {
                 let is_old = job.enqueued_at + ALERT_KEPT <= listing.now;

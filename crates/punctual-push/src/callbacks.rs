@@ -154,13 +154,7 @@ impl Callbacks {
         loop {
             // There may be millions of them.
             self.heartbeat.iter().for_each(Heartbeat::works);
-            let list = List {
-                by: by.clone(),
-                filter: Default::default(),
-                cursor,
-                limit,
-                payloads: false,
-            };
+            let list = List::new(by.clone()).cursor(cursor).limit(limit);
             let listing = self.engine.list(&self.namespace, list).await?;
             let ended = |job: &JobRecord| job.finished_at.unwrap_or(Timestamp::ZERO);
             for job in &listing.jobs {

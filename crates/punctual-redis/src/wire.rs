@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn token(&mut self) -> Result<Token> {
         let (fence, nonce) = (self.u64()?, self.u64()?);
-        Ok(Token { fence, nonce })
+        Ok(Token::new(fence, nonce))
     }
 
     pub(crate) fn instance(&mut self) -> Result<Instance> {

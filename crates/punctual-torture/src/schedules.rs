@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use punctual::engine::{Filter, List, ListBy};
+use punctual::engine::{List, ListBy};
 use punctual::time::{millis, seconds};
 use punctual::{Engine, JobId, JobState, Namespace, Result};
 use serde::{Deserialize, Serialize};
@@ -46,13 +46,7 @@ pub(crate) async fn runs(engine: &dyn Engine) -> Result<BTreeMap<String, Vec<See
             queue: queue.into(),
             state,
         };
-        let mut list = List {
-            by,
-            filter: Filter::default(),
-            cursor: None,
-            limit: 1_000,
-            payloads: false,
-        };
+        let mut list = List::new(by).limit(1_000);
         loop {
             let listing = engine.list(&Namespace::default(), list.clone()).await?;
             for job in listing.jobs {

@@ -5,9 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
-use punctual::engine::{
-    Action, Edit, Filter, Got, List, ListBy, QueueStats, Select, StatsRequest, Target,
-};
+use punctual::engine::{Action, Edit, Got, List, ListBy, QueueStats, Select, StatsRequest, Target};
 use punctual::{Engine, JobId, JobState, Namespace, Queue, Result};
 use serde::{Deserialize, Serialize};
 
@@ -266,16 +264,11 @@ fn seen(got: &Got) -> Seen {
 }
 
 async fn walk(engine: &dyn Engine, queue: &str, state: JobState) -> Result<Vec<JobId>> {
-    let mut list = List {
-        by: ListBy::State {
-            queue: queue.into(),
-            state,
-        },
-        filter: Filter::default(),
-        cursor: None,
-        limit: 1_000,
-        payloads: false,
-    };
+    let mut list = List::new(ListBy::State {
+        queue: queue.into(),
+        state,
+    })
+    .limit(1_000);
     let mut ids = Vec::new();
     loop {
         let listing = engine.list(&Namespace::default(), list.clone()).await?;

@@ -195,6 +195,7 @@ pub trait Engine: Send + Sync + fmt::Debug + 'static {
 
 /// What a [`maintain`](Engine::maintain) did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Maintained {
     /// Jobs moved from scheduled to ready.
     pub moved: usize,

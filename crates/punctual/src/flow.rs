@@ -6,26 +6,22 @@
 //! whatever ended it. Producers use [`Queue::flow`](crate::Queue::flow).
 
 mod left_out;
+mod links;
 mod plan;
 mod restored;
 mod sent;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::job::bounds::{
-    TEXT_AFTER_CALLBACK, TEXT_AFTER_COUNT, TEXT_AFTER_ITSELF, TEXT_AFTER_TWICE,
-    TEXT_CALLBACK_AFTER, TEXT_STEP_ID, TEXT_STEP_PAST,
-};
-use crate::job::{JobId, JobState, NewJob, check_name};
+use crate::job::{JobId, JobState};
 use crate::time::{Timestamp, hours};
 
 pub use left_out::{LeftOut, Retried};
+pub(crate) use links::{check_after, check_no_callback};
 pub use plan::{Parts, Plan, Upstream};
 pub use restored::{EndedStep, RestoredFlow, RestoredSeal, StepPast};
 pub use sent::sent_hash;
@@ -133,6 +129,7 @@ impl Role {
 
 /// The place of a new job in a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct FlowStep {
     /// The flow's name.
     pub flow: String,
@@ -150,6 +147,36 @@ pub struct FlowStep {
 }
 
 impl FlowStep {
+    /// The place of a new step.
+    pub fn new(flow: impl Into<String>, step: impl Into<String>) -> Self {
+        Self {
+            flow: flow.into(),
+            step: step.into(),
+            role: Role::Step,
+            grows: false,
+            past: None,
+        }
+    }
+
+    /// The place of a new callback: its step has the name of its role.
+    pub fn callback(flow: impl Into<String>, role: Role) -> Self {
+        Self::new(flow, role.name()).role(role)
+    }
+
+    /// What it is in the flow.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// What an import knows of it.
+    #[must_use]
+    pub fn past(mut self, past: StepPast) -> Self {
+        self.past = Some(past);
+        self
+    }
+
     /// The id that the job must have: the same for the same names in every process.
     pub fn id(&self) -> JobId {
         step_id(&self.flow, &self.step, self.role)
@@ -167,11 +194,22 @@ pub fn step_id(flow: &str, step: &str, role: Role) -> JobId {
 
 /// Which step of which flow a stored job is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StepOf {
     /// The flow's name.
     pub flow: String,
     /// The step's name.
     pub step: String,
+}
+
+impl StepOf {
+    /// That step of that flow.
+    pub fn new(flow: impl Into<String>, step: impl Into<String>) -> Self {
+        Self {
+            flow: flow.into(),
+            step: step.into(),
+        }
+    }
 }
 
 /// What happens to a flow when a step is dead or cancelled.
@@ -250,6 +288,7 @@ impl FlowState {
 
 /// Steps of a flow by how they ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct FlowCounts {
     /// All steps.
     pub steps: u64,
@@ -329,6 +368,7 @@ impl FlowStatus {
 
 /// A job that runs when a flow has settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Callback {
     /// When it runs.
     pub role: Role,
@@ -336,6 +376,24 @@ pub struct Callback {
     pub id: JobId,
     /// Whether it was released: that happens once.
     pub fired: bool,
+}
+
+impl Callback {
+    /// A callback that was not released yet.
+    pub fn new(role: Role, id: JobId) -> Self {
+        Self {
+            role,
+            id,
+            fired: false,
+        }
+    }
+
+    /// Whether it was released.
+    #[must_use]
+    pub fn fired(mut self, fired: bool) -> Self {
+        self.fired = fired;
+        self
+    }
 }
 
 /// A step with how it stands.
@@ -396,6 +454,7 @@ pub struct Outside {
 
 /// That a job waits for another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Edge {
     /// The job that is waited for.
     pub from: JobId,
@@ -405,6 +464,25 @@ pub struct Edge {
     pub on: On,
     /// Whether that has happened.
     pub met: bool,
+}
+
+impl Edge {
+    /// That `to` waits for `from` to end so, which has not happened yet.
+    pub fn new(from: JobId, to: JobId, on: On) -> Self {
+        Self {
+            from,
+            to,
+            on,
+            met: false,
+        }
+    }
+
+    /// Whether that has happened.
+    #[must_use]
+    pub fn met(mut self, met: bool) -> Self {
+        self.met = met;
+        self
+    }
 }
 
 /// A part of a recount: what the jobs say, beside what the flow has counted.
@@ -444,111 +522,3 @@ macro_rules! display_by_name {
     )*};
 }
 display_by_name!(On, Role, OnFailure, FlowState);
-
-/// What jobs of a flow, or jobs that wait for others, must be like.
-impl NewJob {
-    /// Makes the job a step of a flow, with the id that the step has.
-    ///
-    /// ```
-    /// use punctual::{JobId, NewJob};
-    ///
-    /// let job = NewJob::new("orders", "{}").step("order-7", "charge");
-    /// assert_eq!(job.id, JobId::step("order-7", "charge"));
-    /// ```
-    #[must_use]
-    pub fn step(self, flow: impl Into<String>, step: impl Into<String>) -> Self {
-        self.in_flow(FlowStep {
-            flow: flow.into(),
-            step: step.into(),
-            role: Role::Step,
-            grows: false,
-            past: None,
-        })
-    }
-
-    /// Makes the job run when a flow has settled.
-    #[must_use]
-    pub fn callback(self, flow: impl Into<String>, role: Role) -> Self {
-        self.in_flow(FlowStep {
-            flow: flow.into(),
-            step: role.name().into(),
-            role,
-            grows: false,
-            past: None,
-        })
-    }
-
-    /// Gives the job its place in a flow, with the id that goes with it.
-    #[must_use]
-    pub fn in_flow(mut self, place: FlowStep) -> Self {
-        self.id = place.id();
-        self.flow = Some(Box::new(place));
-        self
-    }
-
-    /// Lets the job wait for another one.
-    #[must_use]
-    pub fn after(mut self, job: JobId, on: On) -> Self {
-        self.after.push(After { job, on });
-        self
-    }
-
-    pub(crate) fn check_links(&self) -> Result<()> {
-        if let Some(place) = &self.flow {
-            check_name("flow", &place.flow)?;
-            check_name("step", &place.step)?;
-            if place.id() != self.id {
-                return Err(Error::new(ErrorKind::ReservedId, TEXT_STEP_ID).with("id", self.id));
-            }
-            if place.role != Role::Step && !self.after.is_empty() {
-                return Err(Error::new(ErrorKind::InvalidInput, TEXT_CALLBACK_AFTER));
-            }
-            check_no_callback(&place.flow, &self.after)?;
-        }
-        check_after(self.id, &self.after)?;
-        let has_past = self.flow.as_ref().map(|place| place.past.is_some());
-        if has_past.is_some_and(|has| has != self.history.is_some()) {
-            return Err(Error::new(ErrorKind::InvalidInput, TEXT_STEP_PAST).with("id", self.id));
-        }
-        Ok(())
-    }
-}
-
-/// Checks that a step waits for no callback of its flow, which waits for the step.
-pub(crate) fn check_no_callback(flow: &str, after: &[After]) -> Result<()> {
-    let of_flow = |one: &&After| {
-        let callbacks = Role::ALL.iter().filter(|role| **role != Role::Step);
-        let mut ids = callbacks.map(|role| step_id(flow, role.name(), *role));
-        ids.any(|id| id == one.job)
-    };
-    match after.iter().find(of_flow) {
-        Some(one) => {
-            let error = Error::new(ErrorKind::InvalidInput, TEXT_AFTER_CALLBACK);
-            Err(error.with("job", one.job))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Checks the jobs that one waits for: each once, and not itself.
-pub(crate) fn check_after(id: JobId, after: &[After]) -> Result<()> {
-    if after.len() > EDGES_PER_CALL {
-        return Err(Error::new(ErrorKind::BatchTooLarge, TEXT_AFTER_COUNT)
-            .with("after", after.len())
-            .with("limit", EDGES_PER_CALL));
-    }
-    if after.is_empty() {
-        return Ok(());
-    }
-    let mut seen = HashSet::with_capacity(after.len());
-    for one in after {
-        if one.job == id {
-            return Err(Error::new(ErrorKind::InvalidInput, TEXT_AFTER_ITSELF).with("id", id));
-        }
-        if !seen.insert(one.job) {
-            let error = Error::new(ErrorKind::InvalidInput, TEXT_AFTER_TWICE);
-            return Err(error.with("after", one.job));
-        }
-    }
-    Ok(())
-}

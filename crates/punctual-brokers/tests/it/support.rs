@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
-use punctual::engine::{Filter, List, ListBy};
+use punctual::engine::{List, ListBy};
 use punctual::sync::Lock;
 use punctual::time::{Clock, SystemClock, Timestamp};
 use punctual::{Context, Engine, JobId, JobRecord, MemoryEngine, Namespace, NewJob, Worker};
@@ -87,13 +87,7 @@ pub(crate) async fn until(fact: impl Fn() -> bool) {
 
 /// Every job of the engine.
 pub(crate) async fn jobs(engine: &Arc<MemoryEngine>) -> Vec<JobRecord> {
-    let list = List {
-        by: ListBy::All,
-        filter: Filter::default(),
-        cursor: None,
-        limit: 1_000,
-        payloads: true,
-    };
+    let list = List::new(ListBy::All).limit(1_000).payloads(true);
     engine
         .list(&Namespace::default(), list)
         .await

@@ -92,13 +92,11 @@ impl Args {
         let mut links = Links::default();
         let mut cursor = None;
         loop {
-            let list = List {
-                by: ListBy::All,
-                filter: Filter::default().queue(self.queue.clone()),
-                cursor,
-                limit: 1_000,
-                payloads: true,
-            };
+            let list = List::new(ListBy::All)
+                .filter(Filter::default().queue(self.queue.clone()))
+                .cursor(cursor)
+                .limit(1_000)
+                .payloads(true);
             let listing = session.engine.list(&session.namespace, list).await?;
             for job in listing.jobs.iter().filter(|job| !next.contains(&job.id)) {
                 if self.queue.is_some() && waits_for_others(job) {

@@ -115,10 +115,7 @@ impl Links {
         };
         for (flow, steps) in ended {
             for some in steps.chunks(ENDED_PER_LINE) {
-                let restored = RestoredFlow {
-                    ended: some.to_vec(),
-                    ..RestoredFlow::default()
-                };
+                let restored = RestoredFlow::default().ended(some.to_vec());
                 part(flow, FlowPart::Restored(restored))?;
             }
         }
@@ -172,10 +169,7 @@ impl Links {
 
 impl Place {
     fn past(&self) -> StepPast {
-        StepPast {
-            sent: self.step.sent,
-            fired: self.fired,
-        }
+        StepPast::new(self.step.sent).fired(self.fired)
     }
 
     /// A step without a job: it has settled, perhaps since it was read.
@@ -193,31 +187,20 @@ impl Place {
             return Err(Failure::new(Exit::Failed, "conflict", message)
                 .hint("stop its workers, or export again"));
         }
-        Ok(EndedStep {
-            step: step.name,
-            role: self.role,
-            state: step.state,
-            skipped: step.skipped,
-            result: step.result,
-            past: StepPast {
-                sent: step.sent,
-                fired: self.fired,
-            },
-        })
+        let past = StepPast::new(step.sent).fired(self.fired);
+        let ended = EndedStep::new(step.name, step.state, past).role(self.role);
+        Ok(ended.skipped(step.skipped).result(step.result))
     }
 }
 
 /// How a flow stands besides its jobs.
 fn end_of(status: &FlowStatus) -> RestoredFlow {
-    RestoredFlow {
-        ended: Vec::new(),
-        seal: status.sealed_at.map(|_| RestoredSeal {
-            steps: status.counts.steps,
-            planned: status.planned,
-            on_failure: status.on_failure,
-        }),
-        cancelled: status.cancelled,
-    }
+    let seal = RestoredSeal::new(status.counts.steps)
+        .planned(status.planned)
+        .on_failure(status.on_failure);
+    RestoredFlow::default()
+        .seal(status.sealed_at.map(|_| seal))
+        .cancelled(status.cancelled)
 }
 
 /// The nodes, each behind those that it waits for, otherwise by flow and number.

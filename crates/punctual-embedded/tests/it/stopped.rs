@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use punctual::conformance::START;
 use punctual::engine::{
-    Action, Claim, Control, Edit, Engine, Filter, List, ListBy, Select, Settle, StatsRequest,
-    WaitFor, WorkerId,
+    Action, Claim, Control, Edit, Engine, List, ListBy, Select, Settle, StatsRequest, WaitFor,
+    WorkerId,
 };
 use punctual::time::{ManualClock, Timestamp, seconds, within};
 use punctual::{ErrorKind, JobId, Limits, Namespace, Result, Worker};
@@ -44,13 +44,7 @@ async fn every_call_answers_that_the_engine_stopped() {
         cursor: None,
         limit: 1,
     };
-    let list = List {
-        by: ListBy::All,
-        filter: Filter::default(),
-        cursor: None,
-        limit: 1,
-        payloads: true,
-    };
+    let list = List::new(ListBy::All).limit(1).payloads(true);
     let edit = Edit::new(Select::Targets(vec![JobId::new().into()]), Action::Cancel);
     let work = WaitFor::Work(vec![QUEUE.into()]);
     let claim = Claim::new(WorkerId::random(), QUEUE, 1);

@@ -16,7 +16,7 @@ fn job() -> NewJob {
 /// What is read as a call or an answer is written and read again as the same.
 #[test]
 fn calls_over_the_wire_are_read_or_refused() {
-    let token = Token { fence: 7, nonce: 9 };
+    let token = Token::new(7, 9);
     let mut settlement = Settlement::new(job().id, 1, Outcome::Completed);
     settlement.effects = vec![Effect::Enqueue(Box::new(job()))];
     let leases = vec![LeaseReport::new(token, vec![settlement])];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use punctual::engine::{Filter, List, ListBy};
+use punctual::engine::{List, ListBy};
 use punctual::time::Timestamp;
 use punctual::{JobRecord, JobState};
 use serde::{Deserialize, Serialize};
@@ -77,16 +77,11 @@ pub(super) async fn kinds(
     let mut rest = KindLine::default();
     let (mut exact, mut latest) = (true, None);
     for state in JobState::ALL {
-        let list = List {
-            by: ListBy::State {
-                queue: query.queue.clone(),
-                state,
-            },
-            filter: Filter::default(),
-            cursor: None,
-            limit: COUNTED_MAX,
-            payloads: false,
-        };
+        let list = List::new(ListBy::State {
+            queue: query.queue.clone(),
+            state,
+        })
+        .limit(COUNTED_MAX);
         let listing = shared.engine.list(&caller.namespace, list).await?;
         for job in &listing.jobs {
             line_of(&mut kinds, &mut rest, &job.kind).count(job, listing.now);

@@ -143,13 +143,11 @@ pub(super) async fn list(
         now: String::new(),
     };
     loop {
-        let list = List {
-            by: place.by(),
-            filter: filter.clone(),
-            cursor: place.cursor.take(),
-            limit: step.min(limit - listing.jobs.len()),
-            payloads,
-        };
+        let list = List::new(place.by())
+            .filter(filter.clone())
+            .cursor(place.cursor.take())
+            .limit(step.min(limit - listing.jobs.len()))
+            .payloads(payloads);
         let found = shared.engine.list(&caller.namespace, list).await?;
         let asked = |job: &&JobRecord| parent.is_none_or(|parent| is_of(job, parent));
         let jobs = found.jobs.iter().filter(asked);

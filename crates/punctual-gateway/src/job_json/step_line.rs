@@ -50,16 +50,8 @@ impl StepOfLine {
         let missing = "is a step of a flow without `sent`; export all queues together, without \
                        --queue";
         let sent = self.sent.as_deref().ok_or(missing)?;
-        Ok(FlowStep {
-            flow: self.name,
-            step: self.step,
-            role: role_of(self.role.as_deref())?,
-            grows: false,
-            past: Some(StepPast {
-                sent: hash_of(sent)?,
-                fired: self.fired,
-            }),
-        })
+        let place = FlowStep::new(self.name, self.step).role(role_of(self.role.as_deref())?);
+        Ok(place.past(StepPast::new(hash_of(sent)?).fired(self.fired)))
     }
 }
 

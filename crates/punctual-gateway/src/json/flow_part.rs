@@ -110,17 +110,12 @@ impl From<&EndedStep> for EndedLine {
 impl EndedLine {
     fn into_step(self) -> Result<EndedStep, LineError> {
         let state = self.state.parse();
-        Ok(EndedStep {
-            step: self.step,
-            role: role_of(self.role.as_deref())?,
-            state: state.map_err(|error: punctual::Error| error.to_string())?,
-            skipped: self.skipped,
-            result: either(&self.result, &self.result_base64, "result")?,
-            past: StepPast {
-                sent: hash_of(&self.sent)?,
-                fired: self.fired,
-            },
-        })
+        let role = role_of(self.role.as_deref())?;
+        let state = state.map_err(|error: punctual::Error| error.to_string())?;
+        let result = either(&self.result, &self.result_base64, "result")?;
+        let past = StepPast::new(hash_of(&self.sent)?).fired(self.fired);
+        let ended = EndedStep::new(self.step, state, past).role(role);
+        Ok(ended.skipped(self.skipped).result(result))
     }
 }
 
@@ -159,15 +154,14 @@ impl FlowPartLine {
             });
         }
         let ended = self.ended.into_iter().map(EndedLine::into_step);
-        let restored = RestoredFlow {
-            ended: ended.collect::<Result<_, _>>()?,
-            seal: self.seal.map(|seal| RestoredSeal {
-                steps: seal.steps,
-                planned: seal.planned,
-                on_failure: seal.on_failure.into(),
-            }),
-            cancelled: self.cancelled,
-        };
+        let seal = self.seal.map(|seal| {
+            let restored = RestoredSeal::new(seal.steps).planned(seal.planned);
+            restored.on_failure(seal.on_failure.into())
+        });
+        let restored = RestoredFlow::default()
+            .ended(ended.collect::<Result<_, _>>()?)
+            .seal(seal)
+            .cancelled(self.cancelled);
         let checked = restored.check(&punctual::Limits::default());
         checked.map_err(|error| error.to_string())?;
         Ok(FlowPart::Restored(restored))

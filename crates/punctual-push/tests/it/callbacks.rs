@@ -35,16 +35,12 @@ async fn control(under: &Under, control: Control) {
 async fn posted(under: &Under) -> BTreeMap<String, String> {
     let mut posted = BTreeMap::new();
     for state in JobState::ALL {
-        let list = List {
-            by: ListBy::State {
-                queue: push::CALLBACK_QUEUE.to_owned(),
-                state,
-            },
-            filter: Default::default(),
-            cursor: None,
-            limit: 1_000,
-            payloads: true,
-        };
+        let list = List::new(ListBy::State {
+            queue: push::CALLBACK_QUEUE.to_owned(),
+            state,
+        })
+        .limit(1_000)
+        .payloads(true);
         let space = Namespace::default();
         let listing = under.engine.list(&space, list).await.expect("an answer");
         for job in listing.jobs {

@@ -267,16 +267,12 @@ pub(crate) fn job(url: &str) -> NewJob {
 pub(crate) async fn jobs(engine: &Arc<dyn Engine>, queue: &str) -> Vec<JobRecord> {
     let mut found = Vec::new();
     for state in JobState::ALL {
-        let list = List {
-            by: ListBy::State {
-                queue: queue.to_owned(),
-                state,
-            },
-            filter: Default::default(),
-            cursor: None,
-            limit: 100,
-            payloads: true,
-        };
+        let list = List::new(ListBy::State {
+            queue: queue.to_owned(),
+            state,
+        })
+        .limit(100)
+        .payloads(true);
         let listing = engine.list(&Namespace::default(), list).await;
         found.extend(listing.expect("an answer").jobs);
     }

@@ -10,7 +10,7 @@ use crate::wire::{claim, edit, enqueue, extend, inspect, record, settle, stats};
 pub fn read_replies(bytes: &[u8]) {
     let job = NewJob::new("orders", "{}");
     let ends = vec![Settlement::new(job.id, 1, Outcome::Completed); 2];
-    let lease = LeaseReport::new(Token { fence: 1, nonce: 2 }, ends);
+    let lease = LeaseReport::new(Token::new(1, 2), ends);
     let _ = enqueue::reply(bytes, &[&job, &job]);
     let _ = claim::reply(bytes, WorkerId(5));
     let _ = extend::reply(bytes, 1);

@@ -282,11 +282,10 @@ fn status(value: &Mp) -> Result<FlowStatus> {
     status.changes = value.get("ch").number()?;
     status.planned = value.get("pl").number()?;
     let callbacks = value.get("cb").list()?.iter().map(|one| match one.list()? {
-        [role, fired, id] => Ok(Callback {
-            role: one_of(role, &Role::ALL)?,
-            id: inspect::id(id)?,
-            fired: fired.is_set(),
-        }),
+        [role, fired, id] => {
+            let callback = Callback::new(one_of(role, &Role::ALL)?, inspect::id(id)?);
+            Ok(callback.fired(fired.is_set()))
+        }
         _ => Err(damaged()),
     });
     status.callbacks = callbacks.collect::<Result<_>>()?;
@@ -299,14 +298,10 @@ fn counts(value: &Mp) -> Result<FlowCounts> {
     let [steps, open, completed, skipped, cancelled, dead] = numbers[..] else {
         return Err(damaged());
     };
-    Ok(FlowCounts {
-        steps,
-        open,
-        completed,
-        skipped,
-        cancelled,
-        dead,
-    })
+    let mut counts = FlowCounts::default();
+    (counts.steps, counts.open, counts.completed) = (steps, open, completed);
+    (counts.skipped, counts.cancelled, counts.dead) = (skipped, cancelled, dead);
+    Ok(counts)
 }
 
 fn step(value: &Mp) -> Result<StepStatus> {
@@ -356,12 +351,8 @@ fn edge(value: &Mp) -> Result<Edge> {
     let [from, to, on, met] = value.list()? else {
         return Err(damaged());
     };
-    Ok(Edge {
-        from: inspect::id(from)?,
-        to: inspect::id(to)?,
-        on: one_of(on, &On::ALL)?,
-        met: met.is_set(),
-    })
+    let (from, to) = (inspect::id(from)?, inspect::id(to)?);
+    Ok(Edge::new(from, to, one_of(on, &On::ALL)?).met(met.is_set()))
 }
 
 fn one_of<T: Copy>(number: &Mp, all: &[T]) -> Result<T> {

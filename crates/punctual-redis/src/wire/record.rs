@@ -157,7 +157,7 @@ pub(crate) fn read_record(
     }
     if let [flow, step] = options.get("fl").list()? {
         let (flow, step) = (flow.text()?, step.text()?);
-        record.flow = Some(Box::new(StepOf { flow, step }));
+        record.flow = Some(Box::new(StepOf::new(flow, step)));
     }
     Ok(record)
 }

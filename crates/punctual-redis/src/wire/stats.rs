@@ -190,13 +190,13 @@ pub(crate) fn maintained(reply: &Mp) -> Result<Maintained> {
             .some(Mp::number)
             .map(|n| n.unwrap_or(0) as usize)
     };
-    Ok(Maintained {
-        moved: count("mo")?,
-        expired: count("xp")?,
-        rescued: count("rs")?,
-        pruned: count("pr")?,
-        next: reply.get("nx").some(read_instant)?,
-    })
+    let mut done = Maintained::default();
+    done.moved = count("mo")?;
+    done.expired = count("xp")?;
+    done.rescued = count("rs")?;
+    done.pruned = count("pr")?;
+    done.next = reply.get("nx").some(read_instant)?;
+    Ok(done)
 }
 
 /// What a shard says of itself.

@@ -326,15 +326,13 @@ async fn a_cursor_of_elsewhere_is_refused() {
             .await
             .expect("enqueue");
     }
-    let list = |cursor| List {
-        by: ListBy::State {
+    let list = |cursor| {
+        List::new(ListBy::State {
             queue: crate::client::QUEUE.into(),
             state: punctual::JobState::Ready,
-        },
-        filter: Filter::default(),
-        cursor,
-        limit: 1,
-        payloads: false,
+        })
+        .cursor(cursor)
+        .limit(1)
     };
     let cursor = engine.list(&here(), list(None)).await.expect("list").cursor;
     let cursor = cursor.expect("there is more");

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use punctual::conformance::START;
 use punctual::engine::{
-    Action, Claim, Edit, EnqueueVerdict, Filter, Got, LeaseReport, List, ListBy, Select, Settle,
+    Action, Claim, Edit, EnqueueVerdict, Got, LeaseReport, List, ListBy, Select, Settle,
     SettleVerdict, Settlement, Target, WorkerId,
 };
 use punctual::job::TOMBSTONE_BYTES;
@@ -78,13 +78,7 @@ impl Place {
     }
 
     async fn list(&self, by: ListBy) -> Vec<JobRecord> {
-        let list = List {
-            by,
-            filter: Filter::default(),
-            cursor: None,
-            limit: 1_000,
-            payloads: true,
-        };
+        let list = List::new(by).limit(1_000).payloads(true);
         self.engine.list(&here(), list).await.expect("list").jobs
     }
 

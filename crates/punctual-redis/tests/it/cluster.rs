@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::join_all;
 use punctual::conformance::{LAWS, first_broken};
 use punctual::engine::{
-    Claim, Extend, Filter, List, ListBy, Settle, StatsRequest, Target, WaitFor, WorkerId,
+    Claim, Extend, List, ListBy, Settle, StatsRequest, Target, WaitFor, WorkerId,
 };
 use punctual::time::{Stopwatch, millis, pause, seconds, within};
 use punctual::{
@@ -306,16 +306,11 @@ async fn polls_name_the_shard_that_is_away_and_its_server() {
 }
 
 fn all_ready() -> List {
-    List {
-        by: ListBy::State {
-            queue: QUEUE.into(),
-            state: JobState::Ready,
-        },
-        filter: Filter::default(),
-        cursor: None,
-        limit: 100,
-        payloads: false,
-    }
+    List::new(ListBy::State {
+        queue: QUEUE.into(),
+        state: JobState::Ready,
+    })
+    .limit(100)
 }
 
 /// What all nodes have counted under a name of a section of `INFO`.

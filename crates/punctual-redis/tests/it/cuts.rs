@@ -1,7 +1,7 @@
 //! The connection is cut at every byte of a call and of its answer.
 
 use punctual::engine::{
-    Action, Control, Controlled, Edit, ExtendVerdict, Filter, List, ListBy, RecordValue, Select,
+    Action, Control, Controlled, Edit, ExtendVerdict, List, ListBy, RecordValue, Select,
     SettleVerdict, StatsRequest,
 };
 use punctual::time::{Stopwatch, seconds};
@@ -106,13 +106,7 @@ async fn a_cut_look_answers() {
         queue: QUEUE.into(),
         state: JobState::Ready,
     };
-    let list = List {
-        by,
-        filter: Filter::default(),
-        cursor: None,
-        limit: 10,
-        payloads: true,
-    };
+    let list = List::new(by).limit(10).payloads(true);
     at_every_byte(&proxy, 1, || async {
         let listed = engine.list(&here(), list.clone()).await.expect("list").jobs;
         assert_eq!(listed.len(), 1);

@@ -2,7 +2,7 @@
 //! other call takes it for its own.
 
 use punctual::engine::{
-    Action, Claim, Edit, Filter, List, ListBy, Select, StatsRequest, Target, WaitFor, WorkerId,
+    Action, Claim, Edit, List, ListBy, Select, StatsRequest, Target, WaitFor, WorkerId,
 };
 use punctual::time::{minutes, seconds, within};
 use punctual::{Engine, JobId, JobState, NewJob, Outcome};
@@ -73,16 +73,12 @@ impl<'a> Scene<'a> {
             }
             "get" => engine.get(&here, ids, true).await.map(drop),
             "list" => {
-                let list = List {
-                    by: ListBy::State {
-                        queue: self.queue.into(),
-                        state: JobState::Ready,
-                    },
-                    filter: Filter::default(),
-                    cursor: None,
-                    limit: 10,
-                    payloads: true,
-                };
+                let list = List::new(ListBy::State {
+                    queue: self.queue.into(),
+                    state: JobState::Ready,
+                })
+                .limit(10)
+                .payloads(true);
                 engine.list(&here, list).await.map(drop)
             }
             "stats" => engine.stats(&here, StatsRequest::default()).await.map(drop),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use futures_util::future::join_all;
 use punctual::conformance::START;
 use punctual::engine::{
-    Claim, EnqueueVerdict, Filter, List, ListBy, SettleVerdict, Target, WaitFor, Waited, WorkerId,
+    Claim, EnqueueVerdict, List, ListBy, SettleVerdict, Target, WaitFor, Waited, WorkerId,
 };
 use punctual::time::{ManualClock, Stopwatch, days};
 use punctual::{Engine, JobId, JobState, Namespace, Outcome};
@@ -177,13 +177,7 @@ async fn older_ones_are_replaced(engine: &RedisEngine, node: &TestServer, namesp
     };
     let (mut cursor, mut listed) = (None, 0);
     loop {
-        let list = List {
-            by: by.clone(),
-            filter: Filter::default(),
-            cursor,
-            limit: 100,
-            payloads: false,
-        };
+        let list = List::new(by.clone()).cursor(cursor).limit(100);
         let listing = engine.list(namespace, list).await.expect("list");
         listed += listing.jobs.len();
         cursor = listing.cursor;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use punctual::conformance::{LAWS, first_broken};
-use punctual::engine::{Filter, List, ListBy};
+use punctual::engine::{List, ListBy};
 use punctual::{Engine, ErrorKind, JobState};
 use punctual_redis::testing::{TestSentinels, TestServer};
 use punctual_redis::{ACL_RULES, RedisEngine};
@@ -76,16 +76,11 @@ async fn a_command_that_a_function_may_not_run_is_reported() {
     let engine = connect(&place.address()).await;
     enqueue(&engine).await.expect("enqueue");
     place.0.cli(&["ACL", "SETUSER", "punctual", "-zrange"]);
-    let dead = List {
-        by: ListBy::State {
-            queue: QUEUE.into(),
-            state: JobState::Dead,
-        },
-        filter: Filter::default(),
-        cursor: None,
-        limit: 100,
-        payloads: false,
-    };
+    let dead = List::new(ListBy::State {
+        queue: QUEUE.into(),
+        state: JobState::Dead,
+    })
+    .limit(100);
     let error = engine.list(&here(), dead.clone()).await;
     let error = error.expect_err("it may not");
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");

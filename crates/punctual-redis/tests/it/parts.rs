@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual::engine::{Action, Edit, EnqueueVerdict, Filter, List, ListBy, Select, Target};
+use punctual::engine::{Action, Edit, EnqueueVerdict, List, ListBy, Select, Target};
 use punctual::time::{hours, millis};
 use punctual::{Due, Engine, JobId, Limits, NewJob};
 use punctual_redis::RedisEngine;
@@ -57,13 +57,7 @@ async fn enqueues(engine: &RedisEngine, jobs: &[NewJob], verdict: EnqueueVerdict
 async fn listed(engine: &RedisEngine) -> Vec<JobId> {
     let (mut ids, mut cursor) = (Vec::new(), None);
     loop {
-        let list = List {
-            by: ListBy::All,
-            filter: Filter::default(),
-            cursor,
-            limit: 70,
-            payloads: false,
-        };
+        let list = List::new(ListBy::All).cursor(cursor).limit(70);
         let page = engine.list(&here(), list).await.expect("list");
         ids.extend(page.jobs.iter().map(|job| job.id));
         cursor = page.cursor;

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use punctual::engine::{
-    Action, Claim, Control, Edit, EnqueueVerdict, Filter, List, ListBy, Select, SettleVerdict,
+    Action, Claim, Control, Edit, EnqueueVerdict, List, ListBy, Select, SettleVerdict,
     StatsRequest, Target, WaitFor, Waited, WorkerId,
 };
 use punctual::time::{Stopwatch, Timestamp, within};
@@ -143,16 +143,12 @@ async fn reads_and_edits(engine: &RedisEngine, namespace: &Namespace) {
     let target = || vec![Target::Id(one.id)];
     let sent = engine.enqueue(namespace, vec![one.clone()]).await;
     sent.expect("enqueue");
-    let list = List {
-        by: ListBy::State {
-            queue: QUEUE.into(),
-            state: JobState::Ready,
-        },
-        filter: Filter::default(),
-        cursor: None,
-        limit: 10,
-        payloads: true,
-    };
+    let list = List::new(ListBy::State {
+        queue: QUEUE.into(),
+        state: JobState::Ready,
+    })
+    .limit(10)
+    .payloads(true);
     let listed = engine.list(namespace, list).await.expect("list");
     assert!(listed.jobs.iter().any(|job| job.id == one.id));
     let stats = engine.stats(namespace, StatsRequest::default()).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::{join_all, poll_immediate};
 use punctual::engine::{
-    Action, Claim, Control, Edit, EnqueueVerdict, Enqueued, Filter, List, ListBy, QueueSettings,
+    Action, Claim, Control, Edit, EnqueueVerdict, Enqueued, List, ListBy, QueueSettings,
     RecordValue, Select, Target, WorkerId,
 };
 use punctual::time::{millis, within};
@@ -93,16 +93,12 @@ async fn jobs_of_calls_sent_together_are_listed_and_outlive_cancelled_ones() {
     let kept: BTreeSet<JobId> = kept.into_iter().map(|(_, id)| id).collect();
     let (mut listed, mut cursor) = (BTreeSet::new(), None);
     loop {
-        let list = List {
-            by: ListBy::State {
-                queue: QUEUE.into(),
-                state: JobState::Ready,
-            },
-            filter: Filter::default(),
-            cursor,
-            limit: 1_000,
-            payloads: false,
-        };
+        let list = List::new(ListBy::State {
+            queue: QUEUE.into(),
+            state: JobState::Ready,
+        })
+        .cursor(cursor)
+        .limit(1_000);
         let listing = engine.list(&here(), list).await.expect("list");
         listed.extend(listing.jobs.iter().map(|job| job.id));
         cursor = listing.cursor;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use punctual::conformance::START;
 use punctual::engine::{
-    Action, Claim, Control, Edit, ExtendVerdict, Filter, List, ListBy, Select, SettleVerdict,
-    StatsRequest, Target, WaitFor, Waited, WorkerId,
+    Action, Claim, Control, Edit, ExtendVerdict, List, ListBy, Select, SettleVerdict, StatsRequest,
+    Target, WaitFor, Waited, WorkerId,
 };
 use punctual::time::{ManualClock, Timestamp};
 use punctual::{Engine, JobId, JobState, Namespace, NewJob, Outcome};
@@ -115,16 +115,12 @@ impl Troubled<'_> {
             got[0].as_ref().map(|got| got.state()),
             Some(JobState::Ready)
         );
-        let list = List {
-            by: ListBy::State {
-                queue: QUEUE.into(),
-                state: JobState::Ready,
-            },
-            filter: Filter::default(),
-            cursor: None,
-            limit: 10,
-            payloads: true,
-        };
+        let list = List::new(ListBy::State {
+            queue: QUEUE.into(),
+            state: JobState::Ready,
+        })
+        .limit(10)
+        .payloads(true);
         let listed = self.call("list", engine.list(namespace, list)).await;
         assert_eq!(listed.jobs.len(), 1);
         let stats = engine.stats(namespace, StatsRequest::default());

@@ -42,16 +42,13 @@ async fn reads_and_changes_of_a_large_queue_are_cut_into_slices() {
     ];
     for (what, state) in states {
         for text in [None, Some("y".into())] {
-            let mut list = List {
-                by: state.map_or(ListBy::All, |state| ListBy::State {
-                    queue: QUEUE.into(),
-                    state,
-                }),
-                filter: Filter::default().text(text),
-                cursor: None,
-                limit: BATCH,
-                payloads: true,
-            };
+            let mut list = List::new(state.map_or(ListBy::All, |state| ListBy::State {
+                queue: QUEUE.into(),
+                state,
+            }))
+            .filter(Filter::default().text(text))
+            .limit(BATCH)
+            .payloads(true);
             for _ in 0..LEASES {
                 let listed = pile.engine.list(&here, list.clone());
                 let listed = pile.meter.bounded_by(what, LIST_MAX, listed).await;
@@ -130,16 +127,11 @@ async fn walk(pile: &mut Pile, limit: usize) -> Vec<JobId> {
 }
 
 fn of_state(state: JobState) -> List {
-    List {
-        by: ListBy::State {
-            queue: QUEUE.into(),
-            state,
-        },
-        filter: Filter::default(),
-        cursor: None,
-        limit: BATCH,
-        payloads: false,
-    }
+    List::new(ListBy::State {
+        queue: QUEUE.into(),
+        state,
+    })
+    .limit(BATCH)
 }
 
 /// Commands of a call that passes over tombstones: it takes a hundred at a time, 2,000 at most.
@@ -156,10 +148,7 @@ async fn a_search_behind_many_tombstones_takes_many_short_calls() {
     let open = NewJob::new(QUEUE, "{}");
     let sent = pile.engine.enqueue(&here, vec![open.clone()]).await;
     sent.expect("enqueue");
-    let mut list = List {
-        by: ListBy::All,
-        ..of_state(JobState::Ready)
-    };
+    let mut list = List::new(ListBy::All).limit(BATCH);
     let mut found = Vec::new();
     loop {
         let page = pile.engine.list(&here, list.clone());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual::engine::{Filter, List, ListBy};
+use punctual::engine::{List, ListBy};
 use punctual::sync::Lock;
 use punctual::{Engine, JobRecord, MemoryEngine, Namespace, Result, Worker};
 use punctual_redis::testing::TestServer;
@@ -156,13 +156,7 @@ pub(crate) async fn drained(engine: &Arc<MemoryEngine>, open: impl Open) -> Rela
 
 /// Every job of the engine.
 pub(crate) async fn jobs(engine: &Arc<MemoryEngine>) -> Vec<JobRecord> {
-    let list = List {
-        by: ListBy::All,
-        filter: Filter::default(),
-        cursor: None,
-        limit: 1_000,
-        payloads: true,
-    };
+    let list = List::new(ListBy::All).limit(1_000).payloads(true);
     engine
         .list(&Namespace::default(), list)
         .await

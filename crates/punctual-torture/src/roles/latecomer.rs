@@ -116,10 +116,7 @@ async fn hand_back(begun: &Begun, lease: &Lease, count: usize) -> punctual::Resu
 
 /// Acts under the number of a lease without its nonce, as if the number were proof enough.
 async fn forge(begun: &Begun, lease: &Lease) -> punctual::Result<()> {
-    let token = Token {
-        nonce: lease.token.nonce ^ 1,
-        ..lease.token
-    };
+    let token = Token::new(lease.token.fence, lease.token.nonce ^ 1);
     let jobs = lease.jobs.iter().map(|job| job.id).collect();
     let (lease_duration, progress) = (LEASE_DURATION * 8, Vec::new());
     let extend = Extend::new(token, lease_duration)

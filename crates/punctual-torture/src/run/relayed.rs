@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::{future::ready, io};
 
-use punctual::engine::{Filter, List, ListBy};
+use punctual::engine::{List, ListBy};
 use punctual::time::millis;
 use punctual::{Engine, JobState, Namespace};
 
@@ -108,17 +108,13 @@ async fn see_some(
     state: JobState,
     seen: &mut Vec<SeenMessage>,
 ) -> punctual::Result<()> {
-    let mut list = List {
-        by: ListBy::State {
-            queue: queue.into(),
-            state,
-        },
-        filter: Filter::default(),
-        cursor: None,
-        // What is in quarantine is large.
-        limit: 50,
-        payloads: true,
-    };
+    let mut list = List::new(ListBy::State {
+        queue: queue.into(),
+        state,
+    })
+    // What is in quarantine is large.
+    .limit(50)
+    .payloads(true);
     loop {
         let listing = engine.list(&Namespace::default(), list.clone()).await?;
         let jobs = listing.jobs.iter().map(|job| SeenMessage {

@@ -87,11 +87,19 @@ impl WorkerRecord {
 
 /// The name of a lease: what claim answers and extend and settle must show.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Token {
     /// A number that only grows, over restarts too: later leases have larger fences.
     pub fence: u64,
     /// The 64 random bits that the claimer sent.
     pub nonce: u64,
+}
+
+impl Token {
+    /// The name of the lease with this fence, that answered the claim with this nonce.
+    pub fn new(fence: u64, nonce: u64) -> Self {
+        Self { fence, nonce }
+    }
 }
 
 impl fmt::Display for Token {

@@ -294,6 +294,7 @@ pub fn job_named(name: &str) -> Option<JobId> {
 
 /// What to list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct List {
     /// Which index to read.
     pub by: ListBy,
@@ -305,6 +306,57 @@ pub struct List {
     pub limit: usize,
     /// Whether to answer payloads too.
     pub payloads: bool,
+}
+
+impl List {
+    /// Lists all of an index, 1,000 jobs a call, without payloads.
+    ///
+    /// ```
+    /// use punctual::JobState;
+    /// use punctual::engine::{Filter, List, ListBy};
+    ///
+    /// let (queue, state) = ("mail".into(), JobState::Dead);
+    /// let list = List::new(ListBy::State { queue, state });
+    /// let list = list.filter(Filter::default().text("timeout".to_owned())).limit(50);
+    /// assert!(!list.payloads);
+    /// ```
+    pub fn new(by: ListBy) -> Self {
+        Self {
+            by,
+            filter: Filter::default(),
+            cursor: None,
+            limit: 1_000,
+            payloads: false,
+        }
+    }
+
+    /// Only jobs that the filter lets through.
+    #[must_use]
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// From where the last answer ended.
+    #[must_use]
+    pub fn cursor(mut self, cursor: impl Into<Option<Cursor>>) -> Self {
+        self.cursor = cursor.into();
+        self
+    }
+
+    /// At most this many jobs are examined, 1 to 1,000.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// With payloads, or without.
+    #[must_use]
+    pub fn payloads(mut self, payloads: bool) -> Self {
+        self.payloads = payloads;
+        self
+    }
 }
 
 /// The index that a list goes through.

@@ -9,6 +9,7 @@ use crate::job::{JobId, JobState, Limits, check_name};
 
 /// What an import knows of the place of a job in its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StepPast {
     /// The [hash](super::sent_hash) of what was sent first: the same plan again is a duplicate.
     pub sent: u64,
@@ -17,8 +18,23 @@ pub struct StepPast {
     pub fired: bool,
 }
 
+impl StepPast {
+    /// What was sent first of a step, or of a callback that was not released.
+    pub fn new(sent: u64) -> Self {
+        Self { sent, fired: false }
+    }
+
+    /// Whether it is a callback that was released.
+    #[must_use]
+    pub fn fired(mut self, fired: bool) -> Self {
+        self.fired = fired;
+        self
+    }
+}
+
 /// What an import brings of a flow besides its jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RestoredFlow {
     /// Steps and callbacks that have ended and whose jobs are not kept, at most a batch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -33,6 +49,7 @@ pub struct RestoredFlow {
 
 /// A step, or a callback, that has ended and whose job is not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct EndedStep {
     /// Its name, for a callback that of its role.
     pub step: String,
@@ -53,6 +70,7 @@ pub struct EndedStep {
 
 /// How a flow was sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RestoredSeal {
     /// All its steps, without callbacks; another number is refused.
     pub steps: u64,
@@ -62,16 +80,69 @@ pub struct RestoredSeal {
     pub on_failure: OnFailure,
 }
 
+impl RestoredSeal {
+    /// A plan with so many steps, none of which it grew by, and the default for a failed one.
+    pub fn new(steps: u64) -> Self {
+        Self {
+            steps,
+            planned: steps,
+            on_failure: OnFailure::default(),
+        }
+    }
+
+    /// The steps of the plan, without those by which the flow grew.
+    #[must_use]
+    pub fn planned(mut self, planned: u64) -> Self {
+        self.planned = planned;
+        self
+    }
+
+    /// What a failed step does to the others.
+    #[must_use]
+    pub fn on_failure(mut self, policy: OnFailure) -> Self {
+        self.on_failure = policy;
+        self
+    }
+}
+
 impl EndedStep {
+    /// A step that ended so, and was not passed over.
+    pub fn new(step: impl Into<String>, state: JobState, past: StepPast) -> Self {
+        Self {
+            step: step.into(),
+            role: Role::Step,
+            state,
+            skipped: false,
+            result: None,
+            past,
+        }
+    }
+
+    /// What it is in the flow.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Whether it was passed over.
+    #[must_use]
+    pub fn skipped(mut self, skipped: bool) -> Self {
+        self.skipped = skipped;
+        self
+    }
+
+    /// Its result.
+    #[must_use]
+    pub fn result(mut self, result: impl Into<Option<Bytes>>) -> Self {
+        self.result = result.into();
+        self
+    }
+
     /// Its place in a flow.
     pub fn place(&self, flow: &str) -> FlowStep {
-        FlowStep {
-            flow: flow.to_owned(),
-            step: self.step.clone(),
-            role: self.role,
-            grows: false,
-            past: Some(self.past),
-        }
+        let place = FlowStep::new(flow, self.step.clone());
+        place.role(self.role).past(self.past)
     }
 
     /// The id that its job had.
@@ -81,6 +152,27 @@ impl EndedStep {
 }
 
 impl RestoredFlow {
+    /// Steps that have ended, whose jobs are not kept, at most a batch.
+    #[must_use]
+    pub fn ended(mut self, ended: Vec<EndedStep>) -> Self {
+        self.ended = ended;
+        self
+    }
+
+    /// The end of the plan.
+    #[must_use]
+    pub fn seal(mut self, seal: impl Into<Option<RestoredSeal>>) -> Self {
+        self.seal = seal.into();
+        self
+    }
+
+    /// Whether it was cancelled.
+    #[must_use]
+    pub fn cancelled(mut self, cancelled: bool) -> Self {
+        self.cancelled = cancelled;
+        self
+    }
+
     /// Checks names, states and sizes; engines call it.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual::JobId;
-use punctual::engine::{Filter, List, ListBy};
+use punctual::engine::{List, ListBy};
 
 use crate::args::Session;
 use crate::failure::{Exit, Failure, Result};
@@ -63,13 +63,7 @@ async fn search(session: &Session, found: &mut BTreeMap<&str, BTreeSet<JobId>>) 
     let mut cursor = None;
     let mut examined = 0;
     loop {
-        let list = List {
-            by: ListBy::All,
-            filter: Filter::default(),
-            cursor,
-            limit: 1_000,
-            payloads: false,
-        };
+        let list = List::new(ListBy::All).cursor(cursor).limit(1_000);
         let listing = session.engine.list(&session.namespace, list).await?;
         examined += listing.examined;
         for job in &listing.jobs {

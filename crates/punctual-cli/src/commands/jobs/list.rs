@@ -131,13 +131,11 @@ impl Args {
         for by in self.indexes() {
             let mut cursor = None;
             loop {
-                let list = List {
-                    by: by.clone(),
-                    filter: self.filter.filter(self.queue.as_deref()),
-                    cursor,
-                    limit: 1_000.min(limit.saturating_add(1)),
-                    payloads: true,
-                };
+                let list = List::new(by.clone())
+                    .filter(self.filter.filter(self.queue.as_deref()))
+                    .cursor(cursor)
+                    .limit(1_000.min(limit.saturating_add(1)))
+                    .payloads(true);
                 let listing = session.engine.list(&session.namespace, list).await?;
                 now = listing.now;
                 jobs.extend(listing.jobs);

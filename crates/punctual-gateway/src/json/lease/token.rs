@@ -9,10 +9,7 @@ use crate::http::{Problem, Result};
 pub(crate) fn token_of(text: &str) -> Result<Token> {
     let read = || {
         let (fence, nonce) = text.split_once('-')?;
-        Some(Token {
-            fence: fence.parse().ok()?,
-            nonce: hex(nonce)?,
-        })
+        Some(Token::new(fence.parse().ok()?, hex(nonce)?))
     };
     read().ok_or_else(|| {
         Problem::invalid(format!(

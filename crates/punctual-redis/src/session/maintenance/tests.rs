@@ -193,25 +193,21 @@ const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
 #[test]
 fn a_run_has_a_bounded_number_of_slices() {
-    let more = || Maintained {
-        next: Some(NOW),
-        ..Maintained::default()
+    let answer = |moved, next| {
+        let mut answer = Maintained::default();
+        (answer.moved, answer.next) = (moved, Some(next));
+        answer
     };
-    let moved = || Maintained { moved: 1, ..more() };
+    let more = || answer(0, NOW);
+    let moved = || answer(1, NOW);
     assert_eq!(slices(|_| Maintained::default()), 1, "nothing to come");
-    let later = |_| Maintained {
-        next: Some(NOW + millis(1)),
-        ..moved()
-    };
+    let later = |_| answer(1, NOW + millis(1));
     assert_eq!(
         slices(later),
         1,
         "what falls due meanwhile is of the next round"
     );
-    let busy = |slice| Maintained {
-        next: Some(NOW + millis(u64::from(slice) - 1)),
-        ..moved()
-    };
+    let busy = |slice| answer(1, NOW + millis(u64::from(slice) - 1));
     assert_eq!(slices(busy), 2, "something is always due");
     assert_eq!(slices(|_| moved()), SLICES_MAX);
     assert_eq!(slices(|_| more()), IDLE_SLICES_MAX + 1, "nothing is told");

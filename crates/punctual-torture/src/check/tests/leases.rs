@@ -290,10 +290,7 @@ fn an_end_that_was_settled_before_settles_for_good_too() {
 
 #[test]
 fn a_lease_that_no_claim_got_and_that_is_extended_is_found() {
-    let forged = Token {
-        nonce: 0,
-        ..token(1)
-    };
+    let forged = Token::new(token(1).fence, 0);
     let mut scenario = Scenario::one_job();
     scenario.extends(
         "another",

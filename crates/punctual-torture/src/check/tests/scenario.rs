@@ -456,10 +456,7 @@ fn number(name: &str) -> String {
 
 /// The token of an attempt.
 pub(super) fn token(attempt: u32) -> Token {
-    Token {
-        fence: attempt.into(),
-        nonce: 100 + u64::from(attempt),
-    }
+    Token::new(attempt.into(), 100 + u64::from(attempt))
 }
 
 pub(super) fn completed() -> Option<Verdict> {

@@ -8,7 +8,7 @@ use lapin::types::FieldTable;
 use lapin::{
     Channel, Confirmation, Connection, ConnectionProperties, ConnectionState, ExchangeKind,
 };
-use punctual::engine::{Filter, List, ListBy};
+use punctual::engine::{List, ListBy};
 use punctual::time::{Clock, SystemClock, millis, pause, seconds};
 
 use super::*;
@@ -84,13 +84,7 @@ async fn a_delayed_message_outlives_any_kills_of_its_relay() {
     broker
         .publish("crashes.delayed", "key", b"1", message)
         .await;
-    let list = List {
-        by: ListBy::All,
-        filter: Filter::default(),
-        cursor: None,
-        limit: 10,
-        payloads: false,
-    };
+    let list = List::new(ListBy::All).limit(10);
     let job = loop {
         let listed = client.list(&Namespace::default(), list.clone()).await;
         if let Some(job) = listed.expect("it lists").jobs.pop() {
