@@ -1,6 +1,7 @@
 //! A run: cells side by side, round after round, each round with faults, a drain and verdicts.
 
 mod relayed;
+mod round;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,7 +16,6 @@ use std::time::Duration;
 
 use punctual::time::{Stopwatch, millis, pause, seconds, within};
 use punctual::{Engine, JobId};
-use serde::{Deserialize, Serialize};
 
 use crate::address;
 use crate::again::again;
@@ -34,6 +34,8 @@ use crate::sink::mariadb::Server;
 use crate::sink::{Sink, SinkAddress};
 use crate::snapshot::{self, Snapshot};
 use crate::waits::Waits;
+
+pub(crate) use self::round::{Found, Round};
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -98,61 +100,6 @@ impl Keep {
             call_log::remove(round)?;
         }
         Ok(())
-    }
-}
-
-/// What one round of a cell came to.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Round {
-    pub(crate) cell: CellKind,
-    pub(crate) seed: u64,
-    pub(crate) round: u64,
-    /// How long the round took until the snapshot was made, in milliseconds.
-    pub(crate) took: u64,
-    /// How much of that went by between the last job that was sent and rest, in milliseconds.
-    #[serde(default)]
-    pub(crate) drained: u64,
-    /// Of the histories and the snapshot.
-    pub(crate) hash: String,
-    pub(crate) findings: Findings,
-}
-
-impl Round {
-    /// Whether nothing promised was broken.
-    pub(crate) fn is_clean(&self) -> bool {
-        // Whatever is lost, nothing comes early.
-        self.findings.tally.early == 0 && self.broken().next().is_none()
-    }
-
-    /// Whether what is broken, if anything is, came too late, and nothing was lost, doubled or early.
-    fn is_only_late(&self) -> bool {
-        self.findings.tally.early == 0 && self.broken().all(|it| check::is_of_time(&it.name))
-    }
-
-    /// Verdicts that are broken, but for those that its setting does not promise.
-    pub(crate) fn broken(&self) -> impl Iterator<Item = &check::Verdict> {
-        let verdicts = self.findings.verdicts.iter();
-        verdicts.filter(|verdict| !verdict.holds() && self.cell.promises(&verdict.name))
-    }
-}
-
-/// What rounds came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// Nothing promised was broken.
-    Nothing,
-    /// Only waits and recoveries took too long, which a machine that stood still may cause.
-    Late,
-    Broken,
-}
-
-impl Found {
-    pub(crate) fn of(rounds: &[Round]) -> Self {
-        match rounds {
-            _ if rounds.iter().all(Round::is_clean) => Self::Nothing,
-            _ if rounds.iter().all(Round::is_only_late) => Self::Late,
-            _ => Self::Broken,
-        }
     }
 }
 

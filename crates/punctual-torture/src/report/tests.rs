@@ -373,7 +373,7 @@ fn the_page_draws_faults_throughput_and_lateness_of_every_round() {
 }
 
 #[test]
-fn rounds_that_are_only_late_are_told_from_those_that_lost() {
+fn rounds_that_are_only_late_differ_from_those_that_lost() {
     let found = |names: &[&str]| {
         let rounds = names.iter().map(|name| round(CellKind::Embedded, name));
         Found::of(&rounds.collect::<Vec<_>>())
