@@ -22,6 +22,13 @@ where
     }
 }
 
+/// Waits until a fact holds.
+pub(crate) async fn holds<F: Future<Output = bool>>(fact: impl Fn() -> F) {
+    while !fact().await {
+        pause(millis(50)).await;
+    }
+}
+
 const AFTER: Duration = millis(200);
 
 #[cfg(test)]

@@ -16,13 +16,14 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use punctual::Engine;
+use punctual::time::{millis, seconds};
+use punctual::{Engine, Worker};
 
 use crate::address;
 use crate::call_log::History;
 use crate::event::Event;
 use crate::recorder::Recorder;
-use crate::setting::Setting;
+use crate::setting::{LEASE_DURATION, Setting};
 
 /// Which process, and where it finds what it is to do.
 #[derive(Debug, clap::Args)]
@@ -119,10 +120,18 @@ impl Begun {
     }
 }
 
+/// A worker that loses little time by a fault: leases are short, and so are the waits at its end.
+fn hasty(worker: Worker) -> Worker {
+    worker
+        .lease_duration(LEASE_DURATION)
+        .drain_limit(seconds(1))
+        .abort_grace(millis(500))
+        .suspect_wait(seconds(2))
+}
+
 /// An engine may be away because of a fault: then it is asked again.
 async fn connect(address: &str) -> Result<Arc<dyn Engine>, Failed> {
-    let mut backoff =
-        punctual::backoff::Backoff::new(punctual::time::millis(10), punctual::time::millis(200));
+    let mut backoff = punctual::backoff::Backoff::new(millis(10), millis(200));
     loop {
         match address::open(address).await {
             Ok(engine) => return Ok(engine),

@@ -1,5 +1,6 @@
 //! A run: cells side by side, round after round, each round with faults, a drain and verdicts.
 
+mod kept;
 mod relayed;
 mod round;
 
@@ -18,7 +19,7 @@ use punctual::time::{Stopwatch, millis, pause, seconds, within};
 use punctual::{Engine, JobId};
 
 use crate::address;
-use crate::again::again;
+use crate::again::{again, holds};
 use crate::call_log::{self, History};
 use crate::cell::{Cell, CellKind};
 use crate::check::{self, Findings};
@@ -29,12 +30,14 @@ use crate::plan::{REST, Track, is_among, plan, plan_of_relays, quiet_periods};
 use crate::process::{Kept, Recipe};
 use crate::roles::solo::is_idle;
 use crate::scripted_outcome::Mix;
-use crate::setting::{self, Setting};
+use crate::setting::Setting;
 use crate::sink::mariadb::Server;
 use crate::sink::{Sink, SinkAddress};
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::waits::Waits;
 
+use self::kept::HASHED;
+pub(crate) use self::kept::{FILE, verify};
 pub(crate) use self::round::{Found, Round};
 
 /// What is to be run.
@@ -537,21 +540,3 @@ impl RoundRun<'_> {
             .collect()
     }
 }
-
-/// Waits until a fact holds.
-async fn holds<F: Future<Output = bool>>(fact: impl Fn() -> F) {
-    while !fact().await {
-        pause(millis(50)).await;
-    }
-}
-
-/// Checks kept histories again; answers what they come to and their hash.
-pub(crate) fn verify(round: &Path) -> io::Result<(Findings, String)> {
-    Ok((check::check(round)?, call_log::hash(round, &HASHED)?))
-}
-
-/// What is written of a round.
-pub(crate) const FILE: &str = "round.json";
-
-/// What verdicts rest on besides histories.
-const HASHED: [&str; 2] = [snapshot::FILE, setting::FILE];

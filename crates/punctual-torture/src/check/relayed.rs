@@ -64,6 +64,19 @@ pub(crate) struct RelayTally {
 }
 
 impl RelayTally {
+    /// The numbers, in the order of the fields.
+    pub(crate) fn counts(&self) -> [u64; 6] {
+        let Self {
+            sent,
+            arrived,
+            lost,
+            doubled,
+            early,
+            refused,
+        } = *self;
+        [sent, arrived, lost, doubled, early, refused]
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }

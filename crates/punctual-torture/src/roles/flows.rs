@@ -14,7 +14,6 @@ use super::Begun;
 use crate::call_log::History;
 use crate::event::Event;
 use crate::flows::{Does, FlowPlan, Place, QUEUES};
-use crate::setting::LEASE_DURATION;
 
 /// A call without an answer is repeated for so long.
 const GIVES_UP_AFTER: std::time::Duration = seconds(12);
@@ -94,14 +93,11 @@ where
 pub(super) fn worker(begun: &Begun) -> Worker {
     let history = begun.history.clone();
     let run = move |job: JobRecord, context: Context| run(history.clone(), job, context);
-    Worker::new(&begun.direct)
+    let worker = Worker::new(&begun.direct)
         .queues(QUEUES)
         .handle_any(run)
-        .concurrency(8)
-        .lease_duration(LEASE_DURATION)
-        .drain_limit(seconds(1))
-        .abort_grace(millis(500))
-        .suspect_wait(seconds(2))
+        .concurrency(8);
+    super::hasty(worker)
 }
 
 async fn run(history: Arc<History>, job: JobRecord, _: Context) -> Verdict {

@@ -15,7 +15,6 @@ use super::Begun;
 use crate::call_log::History;
 use crate::event::Event;
 use crate::limits::*;
-use crate::setting::LEASE_DURATION;
 use crate::stamp::wall;
 
 /// A call without an answer is repeated for so long.
@@ -129,14 +128,11 @@ where
 pub(super) fn worker(begun: &Begun) -> Worker {
     let history = begun.history.clone();
     let run = move |job: JobRecord, _: Context| run(history.clone(), job);
-    Worker::new(&begun.direct)
+    let worker = Worker::new(&begun.direct)
         .queues(QUEUES)
         .handle_any(run)
-        .concurrency(12)
-        .lease_duration(LEASE_DURATION)
-        .drain_limit(seconds(1))
-        .abort_grace(millis(500))
-        .suspect_wait(seconds(2))
+        .concurrency(12);
+    super::hasty(worker)
 }
 
 /// An attempt that runs. However its handler ends, aborted too, its end is noted before its worker

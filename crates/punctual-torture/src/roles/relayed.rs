@@ -19,7 +19,6 @@ use super::Begun;
 use crate::call_log::History;
 use crate::event::Event;
 use crate::relayed::{Places, QUEUE, System, name_in, name_of};
-use crate::setting::LEASE_DURATION;
 use crate::stamp::wall;
 
 /// Between two messages of a producer to one system, at least.
@@ -228,14 +227,11 @@ fn insert(file: &Path, job: &str, is_rolled_back: bool) -> rusqlite::Result<()> 
 pub(super) fn worker(begun: &Begun) -> Worker {
     let history = begun.history.clone();
     let run = move |job: JobRecord, _: Context| run(history.clone(), job);
-    Worker::new(&begun.direct)
+    let worker = Worker::new(&begun.direct)
         .queues([QUEUE])
         .handle_any(run)
-        .concurrency(8)
-        .lease_duration(LEASE_DURATION)
-        .drain_limit(seconds(1))
-        .abort_grace(millis(500))
-        .suspect_wait(seconds(2))
+        .concurrency(8);
+    super::hasty(worker)
 }
 
 async fn run(history: Arc<History>, job: JobRecord) -> Verdict {

@@ -14,7 +14,6 @@ use super::limits::until_answered;
 use crate::call_log::History;
 use crate::event::Event;
 use crate::schedules::*;
-use crate::setting::LEASE_DURATION;
 use crate::stamp::wall;
 
 /// Longer than a round.
@@ -71,14 +70,11 @@ async fn set(queue: &Queue, name: &str) -> punctual::Result<()> {
 pub(super) fn worker(begun: &Begun) -> Worker {
     let history = begun.history.clone();
     let run = move |job: JobRecord, _: Context| run(history.clone(), job);
-    Worker::new(&begun.direct)
+    let worker = Worker::new(&begun.direct)
         .queues(QUEUES)
         .handle_any(run)
-        .concurrency(12)
-        .lease_duration(LEASE_DURATION)
-        .drain_limit(seconds(1))
-        .abort_grace(millis(500))
-        .suspect_wait(seconds(2))
+        .concurrency(12);
+    super::hasty(worker)
 }
 
 async fn run(history: Arc<History>, job: JobRecord) -> Verdict {

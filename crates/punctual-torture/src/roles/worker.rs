@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use punctual::time::{millis, seconds};
 use punctual::{Context, JobRecord, Worker, shutdown_signal};
 
 use super::handler::{self, Stage};
 use super::{Begun, Failed, latecomer};
-use crate::setting::{LEASE_DURATION, QUEUES};
+use crate::setting::QUEUES;
 
 /// Runs jobs until SIGTERM, and beside it a latecomer.
 pub(super) async fn run(begun: Begun, seed: u64) -> Result<(), Failed> {
@@ -44,12 +43,9 @@ pub(super) fn worker(begun: &Begun, seed: u64) -> Result<Worker, Failed> {
         sink: Arc::from(begun.setting.sink.open()?),
     };
     let run = move |job: JobRecord, context: Context| handler::run(stage.clone(), job, context);
-    Ok(Worker::new(begun.engine.clone())
+    let worker = Worker::new(begun.engine.clone())
         .queues(QUEUES.map(|queue| (queue, random.u32(1..4))))
         .handle_any(run)
-        .concurrency(begun.setting.slots)
-        .lease_duration(LEASE_DURATION)
-        .drain_limit(seconds(1))
-        .abort_grace(millis(500))
-        .suspect_wait(seconds(2)))
+        .concurrency(begun.setting.slots);
+    Ok(super::hasty(worker))
 }
