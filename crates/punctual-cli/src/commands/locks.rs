@@ -13,23 +13,43 @@ use crate::output::{Columns, Object, ago, object};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  punctual locks
-  punctual locks deploy -o json
+  punctual locks                          every lock that is held or waited for
+  punctual locks list                     the same
+  punctual locks show deploy -o json
 
 A waiter tries once a second and is shown if it did so in the last two.")]
 pub(crate) struct Args {
-    /// The lock's name [default: all that are held or waited for]
-    #[arg(value_name = "NAME")]
-    name: Option<String>,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+/// What of locks to show.
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Show every lock that is held or waited for
+    #[command(after_help = "\
+Examples:
+  punctual locks list
+  punctual locks list -o json")]
+    List,
+    /// Show one lock
+    #[command(after_help = "\
+Examples:
+  punctual locks show deploy -o json")]
+    Show {
+        /// The lock's name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
 }
 
 impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let session = global.session(Make::Never).await?;
         let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
-        let locks = match &self.name {
-            Some(name) => vec![queue.lock(name).status().await?],
-            None => queue.locks().await?,
+        let locks = match &self.action {
+            Some(Action::Show { name }) => vec![queue.lock(name).status().await?],
+            Some(Action::List) | None => queue.locks().await?,
         };
         if session.out.is_json() {
             return locks

@@ -41,12 +41,18 @@ fn commands_under_one_lock_do_not_overlap() {
         wait_until(|| punctual.read(log).contains("waiting for it"));
     }
     let waiters = || {
-        punctual.one(&["locks", "deploy"])["waiters"]
+        punctual.one(&["locks", "show", "deploy"])["waiters"]
             .as_array()
             .map(Vec::len)
     };
     wait_until(|| waiters() == Some(2));
     let lock = punctual.json(&["locks"]).remove(0);
+    assert_eq!(
+        punctual.one(&["locks", "list"])["name"],
+        "deploy",
+        "list is no name"
+    );
+    punctual.run(&["locks", "deploy"]).exits(2);
     assert_eq!(lock["name"], "deploy");
     let ticket = text(&lock["holder"]["ticket"]);
     for verb in ["explain", "show"] {
