@@ -34,7 +34,7 @@ import { SchedulePage } from "./pages/schedule";
 import { SchedulesPage } from "./pages/schedules";
 import { Unknown } from "./pages/unknown";
 import { Workers } from "./pages/workers";
-import { Dialog, Notices, tell } from "./parts/dialog";
+import { Dialog, Notices, notify } from "./parts/dialog";
 import { Icon } from "./parts/icons";
 import { inView, short, useTick } from "./parts/small";
 import { useWords } from "./words";
@@ -158,7 +158,7 @@ function SearchBox({ box, queues }: { box: { current: HTMLInputElement | null };
   /** Digits that end no id are text in a payload. */
   const toJobThatEnds = async (end: string, text: string) => {
     const found = await idsEndingIn(end).catch(() => []);
-    if (found.length > 1) tell({ text: words.filter.idsEnd(found.length, end), bad: true });
+    if (found.length > 1) notify({ text: words.filter.idsEnd(found.length, end), bad: true });
     else go(found[0] ? toJob(found[0]) : toJobs({ ...readSearch(text) }));
   };
   return (

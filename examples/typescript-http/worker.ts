@@ -49,7 +49,7 @@ interface Measured {
   run_time_us: number[];
 }
 
-/** Nobody knows whether it was done: the same again is safe. */
+/** It is unknown whether it was done: the same again is safe. */
 class Unanswered extends Error {}
 
 /** One request, JSON in and out; what the gateway refuses for good ends this process. */

@@ -9,7 +9,7 @@ export class ApiError extends Error {
     message: string,
     readonly hint = "",
     readonly requestId = "",
-    /** What the engine said, which only an operator's token is told. */
+    /** What the engine said, which only an operator's token receives. */
     readonly said = "",
   ) {
     super(message);

@@ -45,13 +45,13 @@ export function connect() {
   if (liveState.get() === "live") liveState.set("connecting");
   own.onopen = () => {
     own.send(JSON.stringify({ type: "hello", ...(token.get() && { token: token.get() }) }));
-    heard(own);
+    received(own);
   };
-  own.onmessage = (event) => own === socket && (heard(own), receive(String(event.data)));
+  own.onmessage = (event) => own === socket && (received(own), receive(String(event.data)));
   own.onclose = ({ code }) => {
     if (own !== socket) return;
     lost();
-    // A request tells whether it is the token: then the page asks for another.
+    // A request finds out whether it is the token: then the page asks for another.
     if (code === NO_TOKEN) void info().catch(() => {});
   };
 }
@@ -69,7 +69,7 @@ function receive(text: string) {
     failures = 0;
     socket?.send(JSON.stringify({ type: "watch" }));
   } else if (message.type === "watching") {
-    // What happens from here on is told: reading now misses nothing.
+    // What happens from here on arrives: reading now misses nothing.
     liveState.set("live");
     resync();
   } else if (message.type === "resync") {
@@ -100,7 +100,7 @@ function resync() {
   for (const listener of [...listeners]) listener.resync();
 }
 
-function heard(own: WebSocket) {
+function received(own: WebSocket) {
   clearTimeout(silence);
   silence = window.setTimeout(() => own === socket && (own.close(), lost()), SILENCE_MS_MAX);
 }

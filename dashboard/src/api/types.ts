@@ -193,7 +193,7 @@ export type NamedLimit = With<Answer<Described["NamedLimit"], "name" | "active" 
 /** What a backfill did, or would, between two instants. */
 export type Backfilled = With<Described["Backfilled"], { runs: Run[] }> & { from: string; to: string };
 
-/** A change of a job's state, as the socket tells it: OpenAPI has no frames of sockets. */
+/** A change of a job's state, as the socket sends it: OpenAPI has no frames of sockets. */
 export interface Change {
   id: string;
   queue: string;

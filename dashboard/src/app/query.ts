@@ -45,8 +45,8 @@ export function useRead<T>(key: string, read: (stop: AbortSignal) => Promise<T>,
         if (!stop.signal.aborted) setState({ key, data, error: null, at: Date.now() });
       } catch (error) {
         if (stop.signal.aborted) return;
-        const told = error instanceof ApiError ? error : new ApiError(0, "page", String(error));
-        setState((old) => ({ key, data: old.key === key ? old.data : null, error: told, at: old.at }));
+        const problem = error instanceof ApiError ? error : new ApiError(0, "page", String(error));
+        setState((old) => ({ key, data: old.key === key ? old.data : null, error: problem, at: old.at }));
       } finally {
         running = false;
         if (!stop.signal.aborted) plan(wanted ? gap() : (latest.current.options.every ?? 0));

@@ -59,7 +59,7 @@ export function useWalk(key: string, plan: Query[] | null, concerns: (change: Ch
   return {
     jobs: fits ? now.jobs : [],
     changed: fits ? now.changed : new Map(),
-    stale: fits ? now.strangers.size + now.gaps : 0,
+    stale: fits ? now.others.size + now.gaps : 0,
     examined: fits ? now.examined : 0,
     done: fits && now.done,
     busy: !fits || now.busy,
@@ -76,7 +76,7 @@ class Walker {
   key = "";
   jobs: Job[];
   changed = new Map<string, Change>();
-  strangers = new Set<string>();
+  others = new Set<string>();
   gaps = 0;
   examined = 0;
   done = false;
@@ -143,7 +143,7 @@ class Walker {
     if (!changes.length) return;
     for (const change of changes) {
       if (this.known.has(change.id)) this.changed.set(change.id, change);
-      else this.strangers.add(change.id);
+      else this.others.add(change.id);
     }
     this.drawn();
   }

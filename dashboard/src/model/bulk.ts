@@ -36,7 +36,7 @@ function add(tally: Tally, answer: Edited) {
   else tally.allIds = false;
 }
 
-/** Runs an edit over a scope, dry or not; `seen` is told after each call. */
+/** Runs an edit over a scope, dry or not; `seen` is called after each call. */
 export async function run(action: Action, scope: Scope | { ids: string[] }, dryRun: boolean, seen: (tally: Tally) => void, stop: AbortSignal): Promise<Tally> {
   const tally = empty();
   if ("filter" in scope) {

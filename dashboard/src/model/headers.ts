@@ -1,4 +1,4 @@
-// What a job's headers tell of where it comes from.
+// Where a job comes from, by its headers.
 import type { Job } from "../api/types";
 import { isId } from "./search";
 

@@ -125,7 +125,7 @@ function troubles(queue: string, past: Recent, words: Words): Problem[] {
   return found;
 }
 
-/** Whether the engine itself tells of a problem of this queue that the page has found too. */
+/** Whether the engine itself reports a problem of this queue that the page has found too. */
 const isDouble = (text: string, found: Problem[]) => found.some((problem) => problem.queue && text.startsWith(`queue ${problem.queue}:`));
 
 export function problemsOfEngine(info: Info | null, found: Problem[], words: Words): Problem[] {

@@ -81,7 +81,7 @@ export function plan(query: Query, queues: QueueNow[]): Query[] {
   return [query];
 }
 
-/** How many jobs a query finds, where counters tell it. */
+/** How many jobs a query finds, where counters have it. */
 export function expected(query: Query, queues: QueueNow[]): number | null {
   const { queue, state, ...rest } = query;
   if (Object.keys(rest).length) return null;

@@ -14,7 +14,7 @@ import { rawField } from "../model/json";
 import { clock } from "../model/time";
 import { Attempts } from "../parts/attempts";
 import { type ActionName, Bulk, undoAction } from "../parts/bulk";
-import { tell } from "../parts/dialog";
+import { notify } from "../parts/dialog";
 import { Explain } from "../parts/explain";
 import { actionsFor } from "../parts/joblist";
 import { JobLog } from "../parts/joblog";
@@ -53,10 +53,10 @@ export function JobPage({ id }: { id: string }) {
       const verdict = (await editTargets(name, [{ id: job.id }], false)).jobs[0];
       const done = verdict?.verdict === "done";
       const text = `${words.actions[name]}: ${words.verdict[verdict?.verdict ?? ""] ?? verdict?.verdict}`;
-      tell({ text, bad: !done, ...(done && undo && { action: undoAction(undo, words, read.again) }) });
+      notify({ text, bad: !done, ...(done && undo && { action: undoAction(undo, words, read.again) }) });
       read.again();
     } catch (error) {
-      tell({ text: (error as Error).message, bad: true });
+      notify({ text: (error as Error).message, bad: true });
     }
   };
   return (
@@ -111,7 +111,7 @@ function Tombstone({ job, source }: { job: JobDetail; source: string }) {
   );
 }
 
-/** Whoever shares a key with the job: its follower or holder, and the jobs of its group. */
+/** The jobs that share a key with the job: its follower or holder, and the jobs of its group. */
 function Related({ job }: { job: Job }) {
   const words = useWords();
   const unique = keyText(job.unique);

@@ -28,7 +28,7 @@ export function Overview() {
   const [range, setRange] = useState<Range>("hour");
   const { minutes } = RANGES[range];
   const read = useRead(`past ${minutes}`, (stop) => stats({ total: true, minutes: Math.min(1_440, minutes * 2) }, stop), { every: PAST_MS });
-  // Twice as far back as is shown: whether there is anything before tells a young server from a
+  // Twice as far back as is shown: whether there is anything before divides a young server from a
   // quiet hour. Until a longer past has come, what was there stays.
   const last = useRef<Stats | null>(null);
   const past = (last.current = read.data ?? last.current);

@@ -11,7 +11,7 @@ import { problemsOf, recent, sortProblems } from "../model/problems";
 import { expected, isState, plan } from "../model/search";
 import { span } from "../model/time";
 import { Charts, type Range } from "../parts/charts";
-import { Dialog, tell } from "../parts/dialog";
+import { Dialog, notify } from "../parts/dialog";
 import { JobList } from "../parts/joblist";
 import { visible } from "../parts/payload";
 import { Problems } from "../parts/problems";
@@ -36,8 +36,8 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
   const access = useStore(known);
   const admin = may(access, "admin");
   const read = useRead(`queue ${name}`, (stop) => stats({ queues: [name], history: true, due: true }, stop), { every: 10_000, on: (change) => change.queue === name });
-  const told = useRead(`settings ${name}`, (stop) => settings(name, stop));
-  const limit = told.data;
+  const stored = useRead(`settings ${name}`, (stop) => settings(name, stop));
+  const limit = stored.data;
   const [setting, setSetting] = useState(false);
   const [limiting, setLimiting] = useState(false);
   const [purging, setPurging] = useState(false);
@@ -58,10 +58,10 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
     try {
       await setPaused(name, paused);
       const undo = paused ? words.queue.resume : words.queue.pause;
-      tell({ text: `${name}: ${paused ? words.queue.pause : words.queue.resume}`, action: { text: `${words.bulk.undo} (${undo})`, run: async () => (await setPaused(name, !paused), read.again(), undo) } });
+      notify({ text: `${name}: ${paused ? words.queue.pause : words.queue.resume}`, action: { text: `${words.bulk.undo} (${undo})`, run: async () => (await setPaused(name, !paused), read.again(), undo) } });
       read.again();
     } catch (error) {
-      tell({ text: (error as Error).message, bad: true });
+      notify({ text: (error as Error).message, bad: true });
     }
   };
   return (
@@ -100,7 +100,7 @@ export function QueuePage({ name, view }: { name: string; view: View | undefined
       {chosen === "ends" ? <Ends queue={name} /> : null}
       {chosen === "dead" ? <DeadGroups queue={name} /> : null}
       {query ? <JobList query={query} plan={plan(query, [queue])} total={expected(query, [queue])} withQueue={false} /> : null}
-      {setting ? <Settings queue={name} close={() => (setSetting(false), told.again())} /> : null}
+      {setting ? <Settings queue={name} close={() => (setSetting(false), stored.again())} /> : null}
       {limiting ? <LimitsEdit queue={name} close={() => (setLimiting(false), read.again())} /> : null}
       {deleting ? <Delete queue={queue} close={() => setDeleting(false)} /> : null}
       {purging ? <Purge queue={name} close={() => (setPurging(false), read.again())} /> : null}
@@ -126,7 +126,7 @@ function Delete({ queue, close }: { queue: QueueNow; close(): void }) {
   const doIt = async () => {
     try {
       await deleteQueue(queue.queue);
-      tell({ text: `${queue.queue}: ${say.done}` });
+      notify({ text: `${queue.queue}: ${say.done}` });
       go("#/");
     } catch (failure) {
       setError((failure as Error).message);
@@ -161,7 +161,7 @@ function Purge({ queue, close }: { queue: string; close(): void }) {
         cursor = answer.cursor;
         setDone(sum);
       } while (cursor);
-      tell({ text: `${words.queue.purgeTitle(queue)}: ${words.bulk.done(sum)}` });
+      notify({ text: `${words.queue.purgeTitle(queue)}: ${words.bulk.done(sum)}` });
       close();
     } catch (failure) {
       setError((failure as Error).message);

@@ -10,7 +10,7 @@ import { toJob, toQueue } from "../app/route";
 import { useStore } from "../app/store";
 import { clock } from "../model/time";
 import { exceptText, inUtc, inZone, patternText } from "../model/schedule";
-import { tell } from "../parts/dialog";
+import { notify } from "../parts/dialog";
 import { Heading } from "../parts/heading";
 import { Payload, visible } from "../parts/payload";
 import { Backfill, Pause, Remove, Standing } from "../parts/scheduleacts";
@@ -38,9 +38,9 @@ export function SchedulePage({ name }: { name: string }) {
   const close = () => (setDoing(null), read.again());
   const atOnce = async (act: () => Promise<string>) => {
     try {
-      tell({ text: `${name}: ${await act()}` });
+      notify({ text: `${name}: ${await act()}` });
     } catch (error) {
-      tell({ text: (error as Error).message, bad: true });
+      notify({ text: (error as Error).message, bad: true });
     }
     read.again();
   };

@@ -55,7 +55,7 @@ export function TopicsPage() {
       {read.error ? <Failure error={read.error} again={read.again} /> : null}
       {read.data ? (
         <>
-          {all.length ? <MatchForm tell={setAsked} /> : null}
+          {all.length ? <MatchForm answered={setAsked} /> : null}
           {asked ? <div class="note" role="status">{say.matched(asked.filter((one) => one.matches).length, asked.length)}</div> : null}
           <section class="panel wide-table">
             {shown.length ? (
@@ -86,7 +86,7 @@ function Row({ of, verdict, isAsked }: { of: Subscription; verdict: Matched | un
 }
 
 /** Asks who would receive a message; nothing is stored. */
-function MatchForm({ tell }: { tell(answer: Matched[] | null): void }) {
+function MatchForm({ answered }: { answered(answer: Matched[] | null): void }) {
   const { topics: say } = useWords();
   const [subject, setSubject] = useState("");
   const [headers, setHeaders] = useState("");
@@ -102,9 +102,9 @@ function MatchForm({ tell }: { tell(answer: Matched[] | null): void }) {
     try {
       const answer = await matchMessage(subject, { payload: null, headers: read, ...(kind && { kind }) });
       setError(null);
-      tell(answer.subscriptions);
+      answered(answer.subscriptions);
     } catch (failure) {
-      tell(null);
+      answered(null);
       setError(failure instanceof Error ? failure.message : String(failure));
     }
   };

@@ -41,14 +41,14 @@ export function Attempts({ job }: { job: JobDetail }) {
   );
 }
 
-/** An attempt that runs has not ended; one that completed its job is told by the job. */
-interface Told extends Omit<PastAttempt, "outcome" | "ended_at"> {
+/** An attempt that runs has not ended; one that completed its job stands in the job itself. */
+interface Shown extends Omit<PastAttempt, "outcome" | "ended_at"> {
   outcome: PastAttempt["outcome"] | "active" | "completed";
   ended_at?: string;
 }
 
-function told({ attempt, state, started_at, finished_at, worker, attempts = [] }: JobDetail): Told[] {
-  const past: Told[] = [...attempts].reverse();
+function shown({ attempt, state, started_at, finished_at, worker, attempts = [] }: JobDetail): Shown[] {
+  const past: Shown[] = [...attempts].reverse();
   if ((state !== "active" && state !== "completed") || !started_at || past[0]?.attempt === attempt) return past;
   return [{ attempt, outcome: state, started_at, ended_at: finished_at, worker }, ...past];
 }
@@ -63,7 +63,7 @@ function Table({ job }: { job: JobDetail }) {
   const gap = (from: number) => {
     if (from < later) rows.push(<tr key={`gap ${from}`} class="dim"><td /><td colSpan={4}>{words.job.notKept(from, later - 1)}</td></tr>);
   };
-  for (const one of told(job)) {
+  for (const one of shown(job)) {
     gap(one.attempt + 1);
     later = one.attempt;
     const ended = one.ended_at ? Date.parse(one.ended_at) : engineNow();
@@ -88,7 +88,7 @@ function Table({ job }: { job: JobDetail }) {
   );
 }
 
-const COLOUR: Record<Told["outcome"], string> = {
+const COLOUR: Record<Shown["outcome"], string> = {
   active: "active", completed: "completed", retry: "ready", snooze: "scheduled", cancelled: "cancelled", dead: "dead", released: "held", crashed: "dead", hold: "held",
 };
 

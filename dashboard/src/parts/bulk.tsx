@@ -4,7 +4,7 @@ import type { Action, Simple } from "../api/types";
 import { COPIES_MAX, type Scope, type Tally, UNDO_MAX, type Undo, prepareUndo, run } from "../model/bulk";
 import { readInstant, readSpan } from "../model/time";
 import { useWords, type Words } from "../words";
-import { Dialog, tell } from "./dialog";
+import { Dialog, notify } from "./dialog";
 import { StateTag, count } from "./small";
 
 export type ActionName = Simple | "reschedule" | "reprioritise";
@@ -54,7 +54,7 @@ export function Bulk({ name, scope, close, changed }: Props) {
       const exactly = dry.allIds ? { ids: dry.ids } : scope;
       const done = await run(action, exactly, false, setWet, signal);
       if (done.changed) {
-        tell({ text: `${words.bulk.title[name]}: ${words.bulk.done(done.changed)}`, ...(undo && { action: undoAction(undo, words, changed) }) });
+        notify({ text: `${words.bulk.title[name]}: ${words.bulk.done(done.changed)}`, ...(undo && { action: undoAction(undo, words, changed) }) });
         changed();
       }
       if (clean(done)) close();

@@ -19,8 +19,8 @@ export interface Line {
 interface Props {
   at: number[];
   lines: Line[];
-  /** How a value is told. */
-  tell(value: number): string;
+  /** A value as text. */
+  format(value: number): string;
   /** Lateness spans from microseconds to minutes: a logarithmic scale. */
   logarithmic?: boolean;
   label: string;
@@ -29,13 +29,13 @@ interface Props {
 
 const HEIGHT = 132;
 
-export function Chart({ at, lines, tell, logarithmic, label, empty }: Props) {
+export function Chart({ at, lines, format, logarithmic, label, empty }: Props) {
   const words = useWords();
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const data = useRef<uPlot.AlignedData>([[]]);
-  const telling = useRef(tell);
-  telling.current = tell;
+  const formatting = useRef(format);
+  formatting.current = format;
   const look = `${useStore(theme)}${useMedia("(prefers-color-scheme: light)")}`;
   const nothing = lines.every((line) => line.values.every((value) => !value));
   const top = logarithmic ? axisTop(lines.map((line) => line.values)) : null;
@@ -43,7 +43,7 @@ export function Chart({ at, lines, tell, logarithmic, label, empty }: Props) {
   data.current = [at, ...lines.map((line) => (logarithmic ? line.values.map(drawn) : line.values))];
   const above = top === null ? [] : at.flatMap((second, index) => {
     const most = Math.max(...lines.map((line) => line.values[index] ?? 0));
-    return most > top ? [`${tell(most)} (${hourMinute(new Date(second * 1_000))})`] : [];
+    return most > top ? [`${format(most)} (${hourMinute(new Date(second * 1_000))})`] : [];
   });
   const shown = useRef(lines);
   shown.current = lines;
@@ -52,7 +52,7 @@ export function Chart({ at, lines, tell, logarithmic, label, empty }: Props) {
   useEffect(() => {
     const host = box.current;
     if (!host || nothing) return;
-    const own = new uPlot(options(host, shown, logarithmic ?? false, telling), data.current, host);
+    const own = new uPlot(options(host, shown, logarithmic ?? false, formatting), data.current, host);
     plot.current = own;
     const watch = new ResizeObserver(() => own.setSize({ width: host.clientWidth, height: HEIGHT }));
     watch.observe(host);
@@ -72,7 +72,7 @@ export function Chart({ at, lines, tell, logarithmic, label, empty }: Props) {
           const value = last(line);
           return (
             <span key={line.name} class={`key c-${line.colour}`}>
-              {line.name} <b>{value === null ? "–" : tell(value)}</b>
+              {line.name} <b>{value === null ? "–" : format(value)}</b>
             </span>
           );
         })}
@@ -83,7 +83,7 @@ export function Chart({ at, lines, tell, logarithmic, label, empty }: Props) {
   );
 }
 
-function options(host: HTMLElement, shown: { current: Line[] }, logarithmic: boolean, tell: { current: (value: number) => string }): uPlot.Options {
+function options(host: HTMLElement, shown: { current: Line[] }, logarithmic: boolean, format: { current: (value: number) => string }): uPlot.Options {
   const style = getComputedStyle(host);
   const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
   const axis = { stroke: colour("dim"), font: "11px system-ui, sans-serif", grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } };
@@ -96,13 +96,13 @@ function options(host: HTMLElement, shown: { current: Line[] }, logarithmic: boo
     scales: { x: { time: true }, y: logarithmic ? { distr: 3, range: decades } : { range: (_, __, max) => [0, Math.max(1, max * 1.08)] } },
     axes: [
       { ...axis, size: 22, space: 60, values: (_, ticks) => ticks.map((tick) => hourMinute(new Date(tick * 1_000))) },
-      { ...axis, size: 58, space: 26, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : tell.current(tick))), ...(logarithmic && { filter: wholeDecades, grid: { ...axis.grid, filter: wholeDecades } }) },
+      { ...axis, size: 58, space: 26, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : format.current(tick))), ...(logarithmic && { filter: wholeDecades, grid: { ...axis.grid, filter: wholeDecades } }) },
     ],
     series: [
       {},
       ...shown.current.map((line) => ({ label: line.name, stroke: colour(line.colour), width: 1.5, points: { show: false, filter: lonely, size: 4, fill: colour(line.colour) }, spanGaps: false, ...(line.fill && { fill: `${colour(line.colour)}22` }) })),
     ],
-    hooks: { setCursor: [hover(shown, tell)] },
+    hooks: { setCursor: [hover(shown, format)] },
   };
 }
 
@@ -120,42 +120,42 @@ const decades = (_: uPlot, min: number | null, max: number | null): [number, num
 };
 const wholeDecades = (_: uPlot, ticks: number[]) => ticks.map((tick) => (Number.isInteger(Math.round(Math.log10(tick) * 1e6) / 1e6) ? tick : null)) as number[];
 
-/** Under the pointer the values of that minute are told, as text. */
-function hover(shown: { current: Line[] }, tell: { current: (value: number) => string }) {
+/** Under the pointer the values of that minute are shown, as text. */
+function hover(shown: { current: Line[] }, format: { current: (value: number) => string }) {
   return (plot: uPlot) => {
     const figure = plot.root.closest("figure");
     if (!figure) return;
-    let told = figure.querySelector<HTMLElement>(".told");
-    if (!told) {
-      told = document.createElement("div");
-      told.className = "told";
-      figure.append(told);
+    let shownAt = figure.querySelector<HTMLElement>(".values");
+    if (!shownAt) {
+      shownAt = document.createElement("div");
+      shownAt.className = "values";
+      figure.append(shownAt);
     }
     const index = plot.cursor.idx;
-    told.hidden = index === null || index === undefined;
+    shownAt.hidden = index === null || index === undefined;
     if (index === null || index === undefined) return;
     const at = plot.data[0][index];
     // As they are: what is drawn ends at the top of the axis.
     const values = shown.current.map((line) => [line.name, line.values[index]] as const);
-    told.textContent = [at === undefined ? "" : clock(at * 1_000), ...values.map(([name, value]) => `${name} ${value === null || value === undefined ? "–" : tell.current(value)}`)].join("   ");
+    shownAt.textContent = [at === undefined ? "" : clock(at * 1_000), ...values.map(([name, value]) => `${name} ${value === null || value === undefined ? "–" : format.current(value)}`)].join("   ");
   };
 }
 
 interface BarsProps {
   bars: DueBar[];
-  /** How the start of a bar is told under it. */
+  /** The text under a bar for its start. */
   mark(bar: DueBar, index: number): string;
-  tell(jobs: number): string;
+  format(jobs: number): string;
   link?: (bar: DueBar) => string;
   label: string;
 }
 
-export function Bars({ bars, mark, tell, link, label }: BarsProps) {
+export function Bars({ bars, mark, format, link, label }: BarsProps) {
   const most = Math.max(1, ...bars.map((bar) => bar.jobs));
   return (
     <div class="bars" role="group" aria-label={label}>
       {bars.map((bar, index) => {
-        const text = `${clock(bar.from)} – ${clock(bar.until)}: ${tell(bar.jobs)}`;
+        const text = `${clock(bar.from)} – ${clock(bar.until)}: ${format(bar.jobs)}`;
         const inside = (
           <>
             <span class="many">{bar.jobs ? short(bar.jobs) : ""}</span>
@@ -173,4 +173,4 @@ export function Bars({ bars, mark, tell, link, label }: BarsProps) {
   );
 }
 
-export const tellCount = (value: number) => (value < 10 && !Number.isInteger(value) ? value.toFixed(1) : count(value));
+export const formatCount = (value: number) => (value < 10 && !Number.isInteger(value) ? value.toFixed(1) : count(value));

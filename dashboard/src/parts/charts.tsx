@@ -5,7 +5,7 @@ import { toJobs } from "../app/route";
 import { type DueRange, allBuckets, dueBars, series } from "../model/history";
 import { day, hourMinute, span } from "../model/time";
 import { useWords } from "../words";
-import { Bars, Chart, tellCount } from "./chart";
+import { Bars, Chart, formatCount } from "./chart";
 import { Panel, Tabs } from "./small";
 
 export type Range = "hour" | "sixHours" | "day";
@@ -46,13 +46,13 @@ export function Charts({ histories, due, now, range, setRange, queue }: Props) {
     <div class="charts">
       <Panel title={charts.lateness} hint={charts.latenessHint} side={rangeTabs}>
         <Chart
-          label={charts.lateness} empty={charts.empty} at={data.at} tell={span} logarithmic
+          label={charts.lateness} empty={charts.empty} at={data.at} format={span} logarithmic
           lines={[{ name: charts.p99, colour: "warn", values: data.late99 }, { name: charts.p50, colour: "scheduled", values: data.late50 }]}
         />
       </Panel>
       <Panel title={charts.throughput}>
         <Chart
-          label={charts.throughput} empty={charts.empty} at={data.at} tell={tellCount}
+          label={charts.throughput} empty={charts.empty} at={data.at} format={formatCount}
           lines={[
             { name: charts.completed, colour: "active", values: data.completed, fill: true },
             { name: charts.enqueued, colour: "scheduled", values: data.enqueued },
@@ -64,7 +64,7 @@ export function Charts({ histories, due, now, range, setRange, queue }: Props) {
       {queue ? (
         <Panel title={charts.runTime} hint={charts.runTimeHint}>
           <Chart
-            label={charts.runTime} empty={charts.empty} at={data.at} tell={span} logarithmic
+            label={charts.runTime} empty={charts.empty} at={data.at} format={span} logarithmic
             lines={[{ name: charts.p99, colour: "held", values: data.run99 }, { name: charts.p50, colour: "scheduled", values: data.run50 }]}
           />
         </Panel>
@@ -76,7 +76,7 @@ export function Charts({ histories, due, now, range, setRange, queue }: Props) {
         <div title={charts.bounded}>
           <p class="caption"><b>{charts.sum(sum)}</b>{later ? ` · ${charts.later(later)}` : ""}</p>
           <Bars
-            label={charts.due} bars={bars} mark={(bar, index) => marks(bar.from, index)} tell={charts.sum}
+            label={charts.due} bars={bars} mark={(bar, index) => marks(bar.from, index)} format={charts.sum}
             link={(bar) => toJobs({ state: "scheduled", queue, from: new Date(bar.from).toISOString(), before: new Date(bar.until).toISOString() })}
           />
         </div>

@@ -1,9 +1,10 @@
 // Dialogs and notices.
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { store, useStore } from "../app/store";
 import { useWords } from "../words";
 import { Icon } from "./icons";
+import { errorText } from "./small";
 
 interface Props {
   title: string;
@@ -47,7 +48,7 @@ const SHOWN_WITH_ACTION_MS = 30_000;
 const SHOWN_MAX = 4;
 let lastKey = 0;
 
-export function tell(notice: Notice) {
+export function notify(notice: Notice) {
   const key = ++lastKey;
   notices.set([...notices.get(), { ...notice, key }].slice(-SHOWN_MAX));
   setTimeout(() => dismiss(key), notice.action ? SHOWN_WITH_ACTION_MS : SHOWN_MS);
@@ -67,9 +68,9 @@ export function Notices() {
               onClick={async () => {
                 dismiss(key);
                 try {
-                  tell({ text: await action.run() });
+                  notify({ text: await action.run() });
                 } catch (error) {
-                  tell({ text: String((error as Error).message), bad: true });
+                  notify({ text: String((error as Error).message), bad: true });
                 }
               }}
             >
@@ -81,4 +82,23 @@ export function Notices() {
       ))}
     </div>
   );
+}
+
+/** A write that a dialog does: its notice when it is done, its error when it is not. */
+export function useWrite(close: () => void) {
+  const [error, setError] = useState<string | null>(null);
+  const [busy, setBusy] = useState(false);
+  const write = async (act: () => Promise<unknown>, done: string) => {
+    setBusy(true);
+    setError(null);
+    try {
+      await act();
+      notify({ text: done });
+      close();
+    } catch (failure) {
+      setError(errorText(failure));
+      setBusy(false);
+    }
+  };
+  return { error, busy, write };
 }

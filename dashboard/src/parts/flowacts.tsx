@@ -5,7 +5,7 @@ import type { Flow, Retried } from "../api/types";
 import { useRead } from "../app/query";
 import { PARTS } from "../model/flow";
 import { type Words, useWords } from "../words";
-import { Dialog, tell } from "./dialog";
+import { Dialog, notify } from "./dialog";
 import { visible } from "./payload";
 import { Failure, count, errorText } from "./small";
 
@@ -28,7 +28,7 @@ function Ask({ title, means, many, doIt, danger, act, close }: AskProps) {
     setBusy(true);
     setError(null);
     try {
-      tell({ text: await act() });
+      notify({ text: await act() });
       close();
     } catch (failure) {
       setError(errorText(failure));

@@ -8,9 +8,9 @@ import { useStore } from "../app/store";
 import { type LimitsForm, checkLimits, formOf, isPending, limitsOf, sharesOf, weightLines, weightsOf } from "../model/limits";
 import { relative, span } from "../model/time";
 import { useWords } from "../words";
-import { Dialog, tell } from "./dialog";
+import { Dialog, useWrite } from "./dialog";
 import { visible } from "./payload";
-import { Failure, errorText, useTick } from "./small";
+import { Failure, useTick } from "./small";
 
 /** The limits of a queue, and until when one of them lets nothing start. */
 export function LimitsNow({ limits, active }: { limits: Limits; active: number }) {
@@ -37,42 +37,26 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
   const lacks = about?.capabilities !== undefined && !about.capabilities.includes("queue_limits");
   const read = useRead(`limits ${queue}`, (stop) => getLimits(queue, stop), { every: 2_000 });
   const [form, setForm] = useState<LimitsForm>(NO_LIMITS);
-  const [ofEach, setOfEach] = useState<LimitsForm>(NO_LIMITS);
-  const [pending, setPending] = useState("");
   const [lines, setLines] = useState("");
-  const [error, setError] = useState<string | null>(null);
-  const [busy, setBusy] = useState(false);
+  const { error, busy, write } = useWrite(close);
   const now = read.data;
+  const ofEach = useOfEachShare(now);
   const isRead = now !== null;
   // Once, and before a field can be typed into: what is typed is not written over by a read.
   useLayoutEffect(() => {
     if (!now) return;
     setForm(formOf(now));
-    setOfEach(formOf((now.shares ?? {}) as Parameters<typeof formOf>[0]));
-    setPending(String(now.shares?.max_pending ?? ""));
     setLines(weightLines(now.shares?.weights));
   }, [isRead]);
-  const [wrong, wrongOfEach, weights] = [checkLimits(form), checkLimits(ofEach), weightsOf(lines)];
-  const isGood = weights !== null && isPending(pending) && !Object.keys(wrong).length && !Object.keys(wrongOfEach).length;
-  const shares = sharesOf(ofEach, pending, weights ?? {});
+  const [wrong, weights] = [checkLimits(form), weightsOf(lines)];
+  const isGood = weights !== null && ofEach.isGood && !Object.keys(wrong).length;
+  const shares = sharesOf(ofEach.form, ofEach.pending, weights ?? {});
   const wanted = limitsOf(form) || shares ? { ...limitsOf(form), ...(shares && { shares }) } : null;
   const hasLimits = now?.concurrency !== undefined || now?.rate !== undefined || now?.shares !== undefined;
-  const write = async (act: () => Promise<unknown>, done: string) => {
-    setBusy(true);
-    setError(null);
-    try {
-      await act();
-      tell({ text: `${visible(queue)}: ${done}` });
-      close();
-    } catch (failure) {
-      setError(errorText(failure));
-      setBusy(false);
-    }
-  };
-  const remove = () => write(() => removeLimits(queue), say.removed);
+  const remove = () => write(() => removeLimits(queue), `${visible(queue)}: ${say.removed}`);
   const save = (event: Event) => {
     event.preventDefault();
-    if (isGood && isRead) void (wanted ? write(() => setLimits(queue, wanted), say.saved) : remove());
+    if (isGood && isRead) void (wanted ? write(() => setLimits(queue, wanted), `${visible(queue)}: ${say.saved}`) : remove());
   };
   return (
     <Dialog title={say.title(visible(queue))} close={close}>
@@ -82,8 +66,7 @@ export function LimitsEdit({ queue, close }: { queue: string; close(): void }) {
         <LimitFields form={form} wrong={wrong} enabled={isRead} change={setForm} />
         <details open={shares !== null}>
           <summary>{say.ofEach}</summary>
-          <LimitFields form={ofEach} wrong={wrongOfEach} enabled={isRead} change={setOfEach} prefix="share_" />
-          <PendingField value={pending} enabled={isRead} change={setPending} />
+          {ofEach.fields}
           <label class="field">
             <span>{say.weights}</span>
             <textarea name="weights" rows={3} autocomplete="off" spellcheck={false} value={lines} aria-invalid={weights === null} disabled={!isRead} onInput={(event) => setLines(event.currentTarget.value)} />
@@ -131,8 +114,29 @@ export function LimitFields({ form, wrong, enabled, change, prefix = "" }: { for
   );
 }
 
+/** The limits that each share of a queue has: as they were read once, then as they are typed. */
+export function useOfEachShare(now: Awaited<ReturnType<typeof getLimits>> | null) {
+  const [form, setForm] = useState<LimitsForm>(NO_LIMITS);
+  const [pending, setPending] = useState("");
+  const isRead = now !== null;
+  useLayoutEffect(() => {
+    if (!now) return;
+    setForm(formOf((now.shares ?? {}) as Parameters<typeof formOf>[0]));
+    setPending(String(now.shares?.max_pending ?? ""));
+  }, [isRead]);
+  const wrong = checkLimits(form);
+  const isGood = isPending(pending) && !Object.keys(wrong).length;
+  const fields = (
+    <>
+      <LimitFields form={form} wrong={wrong} enabled={isRead} change={setForm} prefix="share_" />
+      <PendingField value={pending} enabled={isRead} change={setPending} />
+    </>
+  );
+  return { form, pending, isGood, fields };
+}
+
 /** How many jobs of one share may wait. */
-export function PendingField({ value, enabled, change }: { value: string; enabled: boolean; change(value: string): void }) {
+function PendingField({ value, enabled, change }: { value: string; enabled: boolean; change(value: string): void }) {
   const { limits: say } = useWords();
   const isGood = isPending(value);
   return (

@@ -5,29 +5,9 @@ import type { NamedLimit } from "../api/types";
 import { checkLimits, formOf, isLimitName, limitsOf, WHEN_FULL, type WhenFull, withWhenFull } from "../model/limits";
 import { readSpan } from "../model/time";
 import { useWords } from "../words";
-import { Dialog, tell } from "./dialog";
+import { Dialog, useWrite } from "./dialog";
 import { LimitFields, NO_LIMITS } from "./limits";
 import { visible } from "./payload";
-import { errorText } from "./small";
-
-/** A write that a dialog does: its notice when it is done, its error when it is not. */
-function useWrite(close: () => void) {
-  const [error, setError] = useState<string | null>(null);
-  const [busy, setBusy] = useState(false);
-  const write = async (act: () => Promise<unknown>, done: string) => {
-    setBusy(true);
-    setError(null);
-    try {
-      await act();
-      tell({ text: done });
-      close();
-    } catch (failure) {
-      setError(errorText(failure));
-      setBusy(false);
-    }
-  };
-  return { error, busy, write };
-}
 
 /** Sets a limit: that one, or without one a new name. */
 export function NamedLimitEdit({ of, close }: { of: NamedLimit | null; close(): void }) {

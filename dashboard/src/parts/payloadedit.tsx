@@ -5,7 +5,7 @@ import type { Job } from "../api/types";
 import { withPayload } from "../model/bulk";
 import { whyNotJson } from "../model/json";
 import { useWords } from "../words";
-import { Dialog, tell } from "./dialog";
+import { Dialog, notify } from "./dialog";
 
 interface Props {
   job: Job;
@@ -34,7 +34,7 @@ export function PayloadEdit({ job, text, close, changed }: Props) {
         changed();
         return words.bulk.undone(1);
       };
-      tell({ text: say.saved, action: { text: words.bulk.undo, run: back } });
+      notify({ text: say.saved, action: { text: words.bulk.undo, run: back } });
       changed();
       close();
     } catch (failure) {

@@ -6,7 +6,7 @@ import { go } from "../app/route";
 import { inUtc, inZone, standing } from "../model/schedule";
 import { readInstant } from "../model/time";
 import { useWords } from "../words";
-import { Dialog, tell } from "./dialog";
+import { Dialog, notify } from "./dialog";
 import { visible } from "./payload";
 import { count } from "./small";
 
@@ -26,7 +26,7 @@ export function Pause({ name, close }: { name: string; close(): void }) {
     event.preventDefault();
     try {
       await pauseSchedule(name, note);
-      tell({ text: `${name}: ${say.paused}` });
+      notify({ text: `${name}: ${say.paused}` });
       close();
     } catch (failure) {
       setError((failure as Error).message);
@@ -51,7 +51,7 @@ export function Remove({ name, close }: { name: string; close(): void }) {
   const doIt = async () => {
     try {
       await removeSchedule(name);
-      tell({ text: `${name}: ${say.removed}` });
+      notify({ text: `${name}: ${say.removed}` });
       go("#/schedules");
     } catch (failure) {
       setError((failure as Error).message);
@@ -81,7 +81,7 @@ export function Backfill({ name, zone, close }: { name: string; zone: string; cl
       const answer = await backfillSchedule(name, { from: shown?.from ?? from!, to: shown?.to ?? to!, dry_run: dryRun });
       if (dryRun) return setShown({ ...answer, from: from!, to: to! });
       const created = answer.runs.filter(({ verdict }) => verdict === "created").length;
-      tell({ text: `${name}: ${say.backfilled(created, answer.runs.length - created)}` });
+      notify({ text: `${name}: ${say.backfilled(created, answer.runs.length - created)}` });
       close();
     } catch (failure) {
       setError((failure as Error).message);

@@ -4,7 +4,7 @@ import { setSettings, settings } from "../api/client";
 import type { QueueSettings } from "../api/types";
 import { useRead } from "../app/query";
 import { useWords } from "../words";
-import { Dialog, tell } from "./dialog";
+import { Dialog, notify } from "./dialog";
 import { Failure } from "./small";
 
 export function Settings({ queue, close }: { queue: string; close(): void }) {
@@ -31,7 +31,7 @@ export function Settings({ queue, close }: { queue: string; close(): void }) {
     try {
       const { max_pending: _, ...rest } = read.data;
       await setSettings({ ...rest, on_full: onFull, ...(limit !== "" && { max_pending: Number(limit) }) });
-      tell({ text: `${queue}: ${say.saved}` });
+      notify({ text: `${queue}: ${say.saved}` });
       close();
     } catch (failure) {
       // Another person was faster: what that person wrote is shown, with what is to be written

@@ -7,7 +7,7 @@ import { useRead } from "../app/query";
 import { useStore } from "../app/store";
 import { relative } from "../model/time";
 import { useWords } from "../words";
-import { tell } from "./dialog";
+import { notify } from "./dialog";
 import { visible } from "./payload";
 import { ShareEdit } from "./shareedit";
 import { Failure, Panel, count, errorText, useTick } from "./small";
@@ -29,9 +29,9 @@ export function Shares({ queue }: { queue: string }) {
     };
     try {
       await set(paused);
-      tell({ text: `${say.share} ${visible(share)}: ${done}`, action: { text: `${words.bulk.undo} (${undo})`, run: async () => (await set(!paused), undo) } });
+      notify({ text: `${say.share} ${visible(share)}: ${done}`, action: { text: `${words.bulk.undo} (${undo})`, run: async () => (await set(!paused), undo) } });
     } catch (error) {
-      tell({ text: errorText(error), bad: true });
+      notify({ text: errorText(error), bad: true });
     }
   };
   const closeEdit = () => {

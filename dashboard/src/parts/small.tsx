@@ -42,7 +42,7 @@ export function inView(row: HTMLElement | null) {
  * characters.
  */
 export const idTail = (id: string) => id.slice(-8);
-/** Enough of an id to tell it from others by eye. */
+/** Enough of an id to see that it is not another one. */
 export const shortId = (id: string) => `${id.slice(0, 8)}…${idTail(id)}`;
 
 export const count = (value: number) => Math.round(value).toLocaleString("en");
@@ -72,7 +72,7 @@ export function StateTag({ state }: { state: State }) {
   );
 }
 
-/** An instant, told from now; the exact one on hover. */
+/** An instant, counted from now; the exact one on hover. */
 export function When({ at, overdue }: { at: string | undefined; overdue?: boolean }) {
   useTick();
   const words = useWords();

@@ -1,5 +1,5 @@
-//! Words that no comment and no name of Rust has, nor a comment of Lua: the actor of a sentence is
-//! a thing with a name.
+//! Words that no comment and no name of Rust or TypeScript has, nor a comment of Lua: the actor of
+//! a sentence is a thing with a name.
 
 use super::tree::Tree;
 
@@ -31,6 +31,15 @@ pub(super) fn vague(tree: &Tree) -> Vec<String> {
             continue;
         }
         for (number, line) in (1..).zip(without_texts(text).lines()) {
+            complaints.extend(vague_in(line).map(|what| format!("{path}:{number}: {what}")));
+        }
+    }
+    for (path, text) in [".ts", ".tsx"].iter().flat_map(|end| tree.files("", end)) {
+        // Made from the OpenAPI, whose texts are texts of Rust.
+        if path.ends_with(".gen.ts") {
+            continue;
+        }
+        for (number, line) in (1..).zip(without_texts_of_script(text).lines()) {
             complaints.extend(vague_in(line).map(|what| format!("{path}:{number}: {what}")));
         }
     }
@@ -96,6 +105,49 @@ fn without_texts(source: &str) -> String {
         rest = &rest[length..];
     }
     out
+}
+
+/// The same of TypeScript. A quote that no other one of its line ends is an apostrophe of a text
+/// between tags, which is read.
+fn without_texts_of_script(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(letter) = rest.chars().next() {
+        let line = rest.split('\n').next().unwrap_or_default();
+        let length = match letter {
+            '/' if line.starts_with("//") => {
+                out.push_str(line);
+                rest = &rest[line.len()..];
+                continue;
+            }
+            '"' | '\'' => quoted(line, letter),
+            '`' => quoted(rest, letter),
+            _ => None,
+        };
+        let Some(length) = length else {
+            out.push(letter);
+            rest = &rest[letter.len_utf8()..];
+            continue;
+        };
+        out.extend(rest[..length].chars().filter(|letter| *letter == '\n'));
+        out.push(' ');
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// Bytes of the text in these quotes that begins here, if it ends.
+fn quoted(rest: &str, quote: char) -> Option<usize> {
+    let mut is_escaped = false;
+    for (at, letter) in rest.char_indices().skip(1) {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            _ if letter == quote => return Some(at + 1),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Bytes of the string literal that begins here.
