@@ -157,6 +157,7 @@ impl Subscription {
 /// The value of the record of all subscriptions.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Subscriptions {
     /// In order of their names.
     pub subscriptions: Vec<Subscription>,

@@ -138,9 +138,8 @@ async fn change(
             return Err(strange());
         };
         let known = Matcher::of(record.as_ref())?;
-        let mut all = Subscriptions {
-            subscriptions: known.subscriptions().to_vec(),
-        };
+        let mut all = Subscriptions::default();
+        all.subscriptions = known.subscriptions().to_vec();
         if !change(&mut all) {
             return Ok(false);
         }

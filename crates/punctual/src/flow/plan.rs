@@ -59,6 +59,7 @@ struct Step {
 
 /// The calls that send a plan, in order: enqueues, then what steps wait for besides, then the seal.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Parts {
     /// Jobs of one call each.
     pub calls: Vec<Vec<NewJob>>,

@@ -124,3 +124,33 @@ pub(super) fn test_names(tree: &Tree) -> Vec<String> {
     }
     complaints
 }
+
+/// Public structs of the library that users fill in or read: one more field breaks no program.
+/// What only proofs use may grow otherwise.
+pub(super) fn open_structs(tree: &Tree) -> Vec<String> {
+    let of_users = |path: &str| {
+        let inner = ["conformance", "testing", "machine", "/tests"];
+        !inner.iter().any(|part| path.contains(part))
+    };
+    let mut complaints = Vec::new();
+    let files = tree.files("crates/punctual/src/", ".rs");
+    for (path, text) in files.filter(|(path, _)| of_users(path)) {
+        for (at, _) in text.match_indices("\npub struct ") {
+            let (above, item) = (&text[..at], &text[at + 1..]);
+            let name = item["pub struct ".len()..]
+                .split([' ', '<', '(', ';'])
+                .next();
+            let body = item.split_once("\n}").map_or("", |(body, _)| body);
+            let has_fields = item.lines().next().is_some_and(|line| line.ends_with('{'))
+                && body.lines().any(|line| line.starts_with("    pub "));
+            let of_item = above.rsplit_once("\n\n").map_or(above, |(_, last)| last);
+            if has_fields && !of_item.contains("#[non_exhaustive]") {
+                let name = name.unwrap_or_default();
+                complaints.push(format!(
+                    "{path}: {name} is not non_exhaustive; add it, and what makes one"
+                ));
+            }
+        }
+    }
+    complaints
+}
