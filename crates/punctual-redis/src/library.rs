@@ -161,18 +161,24 @@ impl Library {
     }
 
     /// The same with a clock that tests move, under another name: what only that has stands in
-    /// comments that begin with `--TEST`.
+    /// comments that begin with `--TEST`. Put together once: a law may open many engines.
     #[cfg(feature = "testing")]
     pub(crate) fn with_test_clock() -> Self {
-        let functions = crate::testing::inject(assembled()).replace("--TEST ", "");
-        Self::named("punctual_test", functions, BUNDLE_MIN)
+        static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
+            let functions = crate::testing::inject(assembled()).replace("--TEST ", "");
+            Library::named("punctual_test", functions, BUNDLE_MIN)
+        });
+        LIBRARY.clone()
     }
 
     /// The same where a few jobs are as good as many: for that, comments begin with `--SMALL`.
     #[cfg(feature = "testing")]
     pub(crate) fn with_small_bundles() -> Self {
-        let functions = crate::testing::inject(assembled()).replace("--TEST ", "");
-        Self::named("punctual_test", functions.replace("--SMALL ", ""), 3)
+        static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
+            let functions = crate::testing::inject(assembled()).replace("--TEST ", "");
+            Library::named("punctual_test", functions.replace("--SMALL ", ""), 3)
+        });
+        LIBRARY.clone()
     }
 
     /// The same with a bug.

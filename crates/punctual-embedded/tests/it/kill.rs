@@ -33,24 +33,32 @@ struct Reported {
     counted: u64,
 }
 
-const KILLS: u64 = 200;
 /// A look at the whole directory after so many kills; in between, the child itself recovers.
 const POLLS_EVERY: u64 = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_kills_of_a_process_at_work_lose_nothing() {
+    lose_nothing(60).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_kills_of_a_process_at_work_lose_nothing() {
+    lose_nothing(200).await;
+}
+
+async fn lose_nothing(kills: u64) {
     let parent = tempfile::tempdir().expect("a directory");
     let directory = parent.path().join("data");
     let mut reported = Reported::default();
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    while reported.counted < KILLS {
+    while reported.counted < kills {
         random = random
             .wrapping_mul(0x5851_f42d_4c95_7f2d)
             .wrapping_add(0x1405_7b7e_f767_814f);
         let durability = if random >> 40 & 1 == 0 { "fsync" } else { "os" };
         reported.one_life(&directory, durability, (random >> 33) as usize % 300);
         assert!(
-            reported.kills < 3 * KILLS,
+            reported.kills < 3 * kills,
             "{} of {} kills counted",
             reported.counted,
             reported.kills

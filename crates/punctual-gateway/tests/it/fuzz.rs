@@ -5,8 +5,11 @@ use std::process::{Command, Stdio};
 
 use crate::support::{ADMIN, python, serve_in_real_time};
 
-/// Requests of each sort to each route: some thousands in all.
-const EXAMPLES: &str = "20";
+/// Drawn requests of each sort to each route, beside those that cover each bound and type: some
+/// thousands in all.
+const EXAMPLES: &str = "4";
+/// The same of the deep tier, drawn anew in each run.
+const MORE_EXAMPLES: &str = "20";
 
 const UNASKED: &str = "positive_data_acceptance,ignored_auth,missing_required_header";
 
@@ -18,6 +21,15 @@ const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schemathesis.to
 /// are refused has tests of its own, for here they would soon be asked to wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_description_holds_whatever_is_sent() {
+    holds(&["--max-examples", EXAMPLES, "--generation-deterministic"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_description_holds_on_more_seeds() {
+    holds(&["--max-examples", MORE_EXAMPLES]).await;
+}
+
+async fn holds(drawn: &'static [&'static str]) {
     let under = serve_in_real_time().await;
     let url = format!("http://{}/openapi.json", under.address);
     let token = format!("Authorization: Bearer {ADMIN}");
@@ -32,7 +44,7 @@ async fn the_description_holds_whatever_is_sent() {
         .args(["--config-file", CONFIG])
         .args(["run", &url, "--header", &token])
         .args(["--phases", "examples,coverage,fuzzing"])
-        .args(["--max-examples", EXAMPLES, "--generation-deterministic"])
+        .args(drawn)
         .arg("--no-color")
         .args(["--exclude-checks", UNASKED])
         // A WebSocket, and a stream of lines: neither is for it.

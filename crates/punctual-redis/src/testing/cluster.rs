@@ -194,7 +194,7 @@ impl TestCluster {
     /// Removes every key of every node.
     pub fn clear(&self) {
         for node in &self.nodes {
-            node.cli(&["FLUSHALL"]);
+            node.clear();
         }
     }
 

@@ -1,6 +1,6 @@
 //! Calls by hand: words over a plain socket, one line of JSON back.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use punctual::engine::Target;
@@ -81,18 +81,56 @@ impl Hand {
 
 /// Sends a command of any bytes to a server; the first line of its reply.
 pub(crate) fn raw(port: u16, parts: &[&[u8]]) -> Vec<u8> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-    let mut command = format!("*{}\r\n", parts.len()).into_bytes();
-    for part in parts {
-        command.extend(format!("${}\r\n", part.len()).bytes());
-        command.extend(*part);
-        command.extend(b"\r\n");
+    Line::to(port).ask(parts)
+}
+
+/// A connection for many commands: to make one costs a server more than most calls do.
+pub(crate) struct Line(BufReader<TcpStream>);
+
+impl Line {
+    pub(crate) fn to(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        Self(BufReader::new(stream))
     }
-    stream.write_all(&command).expect("it reads");
-    let mut line = Vec::new();
-    let mut reply = BufReader::new(&stream);
-    reply.read_until(b'\n', &mut line).expect("it answers");
-    line
+
+    /// The first line of the reply; the rest of it is read, too, before the next one.
+    pub(crate) fn ask(&mut self, parts: &[&[u8]]) -> Vec<u8> {
+        let mut command = format!("*{}\r\n", parts.len()).into_bytes();
+        for part in parts {
+            command.extend(format!("${}\r\n", part.len()).bytes());
+            command.extend(*part);
+            command.extend(b"\r\n");
+        }
+        self.0.get_mut().write_all(&command).expect("it reads");
+        let first = self.line();
+        let mut left = items(&first);
+        while left > 0 {
+            left += items(&self.line()) - 1;
+        }
+        first
+    }
+
+    /// A line, and the bytes that it announces.
+    fn line(&mut self) -> Vec<u8> {
+        let mut line = Vec::new();
+        self.0.read_until(b'\n', &mut line).expect("it answers");
+        if let Some(bytes) = number(&line, b'$').and_then(|it| u64::try_from(it).ok()) {
+            let bytes = (&mut self.0).take(bytes + 2);
+            std::io::copy(&mut { bytes }, &mut std::io::sink()).expect("it answers");
+        }
+        line
+    }
+}
+
+/// Replies that follow this first line of one.
+fn items(line: &[u8]) -> i64 {
+    number(line, b'*').unwrap_or(0).max(0)
+}
+
+/// The number in a line of that kind.
+fn number(line: &[u8], kind: u8) -> Option<i64> {
+    let text = line.strip_prefix(&[kind])?.strip_suffix(b"\r\n")?;
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 pub(crate) fn bytes_of<'a>(words: &[&'a str]) -> Vec<&'a [u8]> {

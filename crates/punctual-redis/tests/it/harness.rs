@@ -148,7 +148,7 @@ impl Place for TestServer {
     }
 
     fn clear(&self) {
-        self.cli(&["FLUSHALL"]);
+        self.clear();
     }
 
     fn server(&self) -> &TestServer {

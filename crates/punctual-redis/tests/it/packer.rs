@@ -1,10 +1,12 @@
 //! Packed calls as bytes, made by hand from `docs/wire-protocol.md`.
 
+use std::cell::RefCell;
+
 use punctual::Namespace;
 use punctual_redis::testing::TestServer;
 
 use crate::client::QUEUE;
-use crate::hand::raw;
+use crate::hand::Line;
 
 /// A call of no known instance.
 pub(crate) const ANY: [u8; 8] = [0; 8];
@@ -355,10 +357,21 @@ pub(crate) fn call(
     function: &str,
     arguments: &[Vec<u8>],
 ) -> String {
+    thread_local! {
+        static LINE: RefCell<Option<(u16, Line)>> = const { RefCell::new(None) };
+    }
     let function = format!("punctual_1_{function}");
     let mut parts: Vec<&[u8]> = vec![b"FCALL", function.as_bytes(), b"1", base.as_bytes()];
     parts.extend(arguments.iter().map(Vec::as_slice));
-    String::from_utf8_lossy(&raw(server.port(), &parts)).into_owned()
+    let port = server.port();
+    let said = LINE.with_borrow_mut(|line| {
+        let (_, line) = match line {
+            Some(open) if open.0 == port => open,
+            _ => line.insert((port, Line::to(port))),
+        };
+        line.ask(&parts)
+    });
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 pub(crate) fn base_of(namespace: &Namespace) -> String {
