@@ -1,5 +1,8 @@
 //! Tests of the command: jobs.
 
+use std::collections::BTreeSet;
+
+use punctual::time::{Stopwatch, seconds};
 use serde_json::json;
 
 use crate::support::{Punctual, Ran, text};
@@ -45,6 +48,46 @@ fn lists_find_jobs_by_queue_state_key_and_text() {
     punctual
         .run(&["jobs", "list", "--state", "asleep"])
         .exits(2);
+}
+
+/// Of all queues: the job that runs and the one that waits, and no other one with a limit.
+#[test]
+fn lists_by_a_named_limit_have_its_holder_and_who_waits() {
+    let punctual = Punctual::with_data();
+    let limited = ["limits", "set", "api", "--concurrency", "1"];
+    punctual.run(&limited).exits(0);
+    let sent = ["orders", "mail"].map(|queue| {
+        let id = punctual.enqueue(&[queue, "1", "--limit", "api", "--retention", "1h"]);
+        punctual.enqueue(&[queue, "2", "--limit", "other", "--delay", "1h"]);
+        id
+    });
+    let script = "touch running; until [ -e go ]; do :; done";
+    let mut worker =
+        punctual.command(&["work", "orders", "mail", "--until-idle", "--exec", script]);
+    let mut worker = worker.spawn().expect("it starts");
+    let list = |more: &[&str]| -> Vec<(String, String)> {
+        let args = [&["jobs", "list", "--limit-name", "api"], more].concat();
+        let jobs = punctual.json(&args);
+        jobs.iter()
+            .map(|job| (text(&job["id"]), text(&job["state"])))
+            .collect()
+    };
+    let watch = Stopwatch::start();
+    while list(&[]).len() < 2 && watch.elapsed() < seconds(60) {}
+    let (listed, of_mail) = (list(&[]), list(&["--queue", "mail"]));
+    // Before any assertion: else the worker would outlive this test.
+    punctual.write("go", "");
+    assert!(worker.wait().expect("it ends").success());
+    let states: BTreeSet<&str> = listed.iter().map(|(_, state)| state.as_str()).collect();
+    assert_eq!(states, BTreeSet::from(["active", "ready"]), "{listed:?}");
+    let ids: BTreeSet<&String> = listed.iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, sent.iter().collect(), "queue by queue: {listed:?}");
+    assert_eq!(of_mail.len(), 1, "{of_mail:?}");
+    assert_eq!(of_mail[0].0, sent[1]);
+    let with_key = ["--queue", "mail", "--group", "g"];
+    let with_key = [&["jobs", "list", "--limit-name", "api"], &with_key[..]].concat();
+    punctual.run(&with_key).exits(2);
+    assert_eq!(list(&[]), [], "nothing holds it");
 }
 
 #[test]
