@@ -22,7 +22,7 @@ use crate::address;
 use crate::again::{again, holds};
 use crate::call_log::{self, History};
 use crate::cell::{Cell, CellKind};
-use crate::check::{self, Findings};
+use crate::check;
 use crate::event::Event;
 use crate::foreign::Foreign;
 use crate::nemesis::{self, Failovers, Targets};
