@@ -212,7 +212,7 @@ fn a_graph_shows_jobs_outside_of_the_flow() {
     let other = punctual.one(&["enqueue", "others", "{}", "--delay", "1h"]);
     let other = other["id"].as_str().expect("an id");
     let plan = json!({"name": "x", "steps": [{"name": "a", "job": {"queue": "orders"}, "after": [{"job": other}]}]});
-    let file = punctual.write("x.json", &plan.to_string());
+    let file = punctual.write("x.json", plan.to_string());
     punctual
         .run(&["flows", "send", file.to_str().expect("a path")])
         .exits(0);
