@@ -441,6 +441,7 @@ impl StepStatus {
 
 /// A job outside of a flow that a step of it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Outside {
     /// The job.
     pub job: JobId,
@@ -450,6 +451,32 @@ pub struct Outside {
     pub met: bool,
     /// The state of the job; `None` if it is not known any more.
     pub state: Option<JobState>,
+}
+
+impl Outside {
+    /// A job that is to end so, which has not happened yet, and whose state is not known.
+    pub fn new(job: JobId, on: On) -> Self {
+        Self {
+            job,
+            on,
+            met: false,
+            state: None,
+        }
+    }
+
+    /// Whether it has ended so.
+    #[must_use]
+    pub fn met(mut self, met: bool) -> Self {
+        self.met = met;
+        self
+    }
+
+    /// The state of the job.
+    #[must_use]
+    pub fn state(mut self, state: Option<JobState>) -> Self {
+        self.state = state;
+        self
+    }
 }
 
 /// That a job waits for another one.

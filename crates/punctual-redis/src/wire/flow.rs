@@ -339,12 +339,8 @@ fn outside(value: &Mp) -> Result<Outside> {
     let state = state
         .first()
         .map(|state| state_of(state.number()? as usize));
-    Ok(Outside {
-        job: inspect::id(job)?,
-        on: one_of(on, &On::ALL)?,
-        met: met.is_set(),
-        state: state.transpose()?,
-    })
+    let outside = Outside::new(inspect::id(job)?, one_of(on, &On::ALL)?);
+    Ok(outside.met(met.is_set()).state(state.transpose()?))
 }
 
 fn edge(value: &Mp) -> Result<Edge> {

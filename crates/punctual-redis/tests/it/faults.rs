@@ -9,7 +9,7 @@ use std::io::Write;
 use punctual::engine::{
     Claim, Control, Controlled, Durability, ExtendVerdict, Guard, SettleVerdict, WaitFor, WorkerId,
 };
-use punctual::time::{Clock, Stopwatch, SystemClock, days, millis, seconds};
+use punctual::time::{Clock, Stopwatch, SystemClock, days, millis, seconds, within};
 use punctual::{Due, Engine, ErrorKind, JobId, JobState, NewJob};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
@@ -187,8 +187,17 @@ async fn fsync_is_not_promised_behind_a_torn_end_after_a_restart() {
     let user = "--user default on nopass ~* &* +@all -bgrewriteaof";
     let user: Vec<&str> = user.split(' ').collect();
     server.restart_with(&[&ALWAYS[..], &user].concat());
-    let refused = enqueue(&synced).await.expect_err("it is not kept");
-    assert!(refused.is_retryable(), "{refused}");
+    // A busy machine may answer later than the deadline: then the call is refused for that.
+    let refused = within(seconds(30), async {
+        loop {
+            let refused = enqueue(&synced).await.expect_err("it is not kept");
+            assert!(refused.is_retryable(), "{refused}");
+            if !refused.message().contains("no answer in time") {
+                return refused;
+            }
+        }
+    });
+    let refused = refused.await.expect("an answer");
     assert!(refused.message().contains("+bgrewriteaof"), "{refused}");
     let health = synced.info().await.expect("info").health;
     assert!(!health.ok && health.problems[0].contains("+bgrewriteaof"));

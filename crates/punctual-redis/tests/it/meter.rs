@@ -85,13 +85,6 @@ impl Meter {
         self.counts().iter().map(|(_, count)| count).sum()
     }
 
-    /// Calls of functions.
-    fn calls(&mut self) -> u64 {
-        let counts = self.counts();
-        let calls = counts.iter().filter(|(name, _)| name.starts_with("fcall"));
-        calls.map(|(_, count)| count).sum()
-    }
-
     /// How often each command was done.
     fn counts(&mut self) -> Vec<(String, u64)> {
         let reported: String = self.ask(&["INFO", "commandstats"]);
@@ -119,11 +112,22 @@ impl Meter {
         work: impl Future<Output = T>,
     ) -> T {
         self.ask::<()>(&["SLOWLOG", "RESET"]);
-        let before = (self.commands(), self.calls());
+        let before = self.counts();
         let done = work.await;
-        let calls = (self.calls() - before.1).max(1);
-        let commands = (self.commands() - before.0).div_ceil(calls);
-        assert!(commands <= most, "{what} took {commands} commands a call");
+        let mut counts = self.counts();
+        for (name, count) in &mut counts {
+            let known = before.iter().find(|(known, _)| known == name);
+            *count -= known.map_or(0, |(_, count)| *count);
+        }
+        counts.retain(|(_, count)| *count > 0);
+        let commands: u64 = counts.iter().map(|(_, count)| count).sum();
+        let of_functions = counts.iter().filter(|(name, _)| name.starts_with("fcall"));
+        let calls: u64 = of_functions.map(|(_, count)| count).sum();
+        let commands = commands.div_ceil(calls.max(1));
+        assert!(
+            commands <= most,
+            "{what} took {commands} commands a call: {counts:?}"
+        );
         let longest = self.longest();
         self.works
             .entry(what)
