@@ -146,7 +146,9 @@ local function retry_failed(row, id, filter, out)
   if not link or not link.ended or link.ended == COMPLETED or link.skipped and link.broken > 0 then return false end
   local j = kept(id)
   if not j then
+    if filter then return false end -- what it asks went with the job
     leave_out(out, link.step)
+    if row.settled > 0 and row.dead + row.cancelled_steps == 0 then return false end -- it stays done: none of its own steps failed
     Flow.lose(row.name, id, nil)
     Flow.finish()
     return false
@@ -162,6 +164,17 @@ local function note_left_out(id, out)
   local j = kept(id)
   local holder = j and Unique.other(j)
   if not j or holder then leave_out(out, link.step, holder) end
+end
+
+-- Notes callbacks of a flow that goes on, if they cannot run in its end.
+local function note_callbacks(name, out)
+  local row = Flow.row(name)
+  if not row or row.settled > 0 then return end
+  for _, one in ipairs(row.callbacks) do
+    local j = one.fired or Job.load(one.id)
+    local holder = j and not one.fired and Unique.other(j)
+    if not j or holder then leave_out(out, ROLES[one.role], holder) end
+  end
 end
 
 -- Runs steps again that are dead or cancelled, from a number on; or one, and then reads which of
@@ -192,6 +205,7 @@ local function retry(row, map)
     end
   end
   out.nx = #ids == EXAMINED and from + EXAMINED or nil
+  if not out.nx then note_callbacks(row.name, out) end
   return out
 end
 

@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use punctual::engine::{Control, Controlled, FlowAct};
+use punctual::engine::{Control, Controlled, Filter, FlowAct};
 use punctual::flow::{FlowStatus, Retried, StepStatus};
 use punctual::queue::{Flows, SentFlow};
-use punctual::{ErrorKind, Queue};
+use punctual::{Error, ErrorKind, Queue};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -306,6 +306,10 @@ pub(super) async fn retry(
     Read(request): Read<RetryRequest>,
 ) -> Answer<RetriedAnswer> {
     let filter = request.filter.map(FilterLine::filter).transpose()?;
+    if filter == Some(Filter::default()) {
+        let message = "filter is empty; leave it out to run every failed step again";
+        return Err(Error::new(ErrorKind::InvalidInput, message).into());
+    }
     let filter = filter.map(Box::new);
     let (mut sum, mut next) = (Retried::default(), None);
     loop {

@@ -190,7 +190,7 @@ pub enum FlowAct {
     /// Runs steps again that are dead or cancelled, and lets what waited for them wait again; a
     /// bounded number per call. Answers which ones could not run again.
     Retry {
-        /// The only step to run again, however it ended; all that depends on it runs again too, as
+        /// A step to run again, however it ended; all that depends on it runs again too, as
         /// far as it is kept.
         from: Option<String>,
         /// Where the last call ended.

@@ -232,11 +232,42 @@ impl Machine {
             }
         }
         self.finish()?;
+        if next.is_none() {
+            self.note_callbacks(key, &mut left_out)?;
+        }
         Ok(Controlled::Retried {
             retried,
             left_out,
             next,
         })
+    }
+
+    /// Whether all steps of a flow completed or were passed over.
+    fn is_done(&self, key: &RecordKey) -> Result<bool> {
+        let row = self.rows.flows.get(key)?;
+        let is_done =
+            |row: FlowRow| row.settled.is_some() && row.counts.dead + row.counts.cancelled == 0;
+        Ok(row.is_some_and(is_done))
+    }
+
+    /// Notes callbacks of a flow that goes on, if they cannot run in its end.
+    fn note_callbacks(&mut self, key: &RecordKey, left_out: &mut LeftOut) -> Result<()> {
+        let row = self.rows.flows.get(key)?;
+        let goes_on = |row: &FlowRow| row.settled.is_none();
+        let callbacks = row.filter(goes_on).map(|row| row.callbacks.clone());
+        let waiting = callbacks.into_iter().flatten().filter(|one| !one.fired);
+        for callback in waiting {
+            let step = callback.role.name();
+            match self.load(&job_key(key, callback.id))? {
+                None => left_out.add_gone(step),
+                Some(job) => {
+                    if let Some(holder) = self.other_holder(&job)? {
+                        left_out.add_held(step, holder);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Runs one step again, however it ended; whether it does.
@@ -277,9 +308,16 @@ impl Machine {
             return Ok(false);
         }
         let Some(job) = self.load(id)? else {
+            // What a filter asks went with the job.
+            if filter.is_some() {
+                return Ok(false);
+            }
             left_out.add_gone(link.step);
-            self.lose_step(key, id)?;
-            self.finish()?;
+            // A flow that is done stays so: none of its own steps failed.
+            if !self.is_done(key)? {
+                self.lose_step(key, id)?;
+                self.finish()?;
+            }
             return Ok(false);
         };
         if let Some(filter) = filter

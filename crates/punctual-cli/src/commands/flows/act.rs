@@ -35,13 +35,14 @@ Examples:
 
 What was passed over because of them waits for them again. With --from one step runs again however
 it ended, and so does all that depends on it, as far as it is kept: give such steps a retention.
-Exits with 4 if steps could not run again: their jobs are not kept any more, or another job holds
-their unique key. The flow then ends as failed.")]
+Exits with 4 if steps or callbacks could not run again: their jobs are not kept any more, or another
+job holds their unique key. A flow without such a step ends as failed, one without a callback as its
+steps do. With --kind and the like, steps that are gone are left out: nothing of them is known.")]
 pub(crate) struct Retry {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// The only step to run again
+    /// Run this step again, and what depends on it
     #[arg(long, value_name = "STEP")]
     from: Option<String>,
 
