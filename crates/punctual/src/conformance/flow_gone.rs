@@ -103,32 +103,6 @@ pub(super) async fn a_retry_reports_how_many_steps_are_gone(case: Case) {
     assert_eq!(case.flow().await.counts, counts(0, [1, 0, 300, 0]));
 }
 
-/// A flow that is done stays so when a step is gone that a retry of another flow would run.
-pub(super) async fn a_retry_leaves_a_flow_that_is_done(case: Case) {
-    let case = case.soon_gone().await;
-    let other = "other";
-    case.enqueue(step_of(other, "p", &[])).await;
-    let sealed = case.try_seal(other, 1, OnFailure::default()).await;
-    sealed.expect("the plan is whole");
-    let behind = step("w", &[]).after(JobId::step(other, "p"), DONE);
-    case.send_plan(vec![step("b", &[]), behind]).await;
-    for attempt in case.claim(10).await {
-        let is_other = attempt.job.id == JobId::step(other, "p");
-        let end = [Outcome::Completed, Outcome::Dead][usize::from(is_other)].clone();
-        case.end(&attempt, end).await;
-    }
-    assert_eq!(case.flow().await.state, FlowState::Done);
-    // The flow is kept for an hour, as its steps would be.
-    case.pass(minutes(45)).await;
-    let (from, next, filter) = (None, None, None);
-    let act = FlowAct::Retry { from, next, filter };
-    case.try_flow(other, act).await.expect("p runs again");
-    case.do_all().await;
-    assert_eq!(case.retry_as(None, None).await, (0, gone(&["w"])));
-    assert_eq!(case.flow().await.state, FlowState::Done);
-    assert_eq!(case.flow_counts().await, counts(0, [1, 1, 0, 0]));
-}
-
 /// A retry from a step reports those behind it whose jobs are gone, and leaves their ends.
 pub(super) async fn a_retry_from_a_step_reports_what_is_gone(case: Case) {
     let brief = |job: NewJob| NewJob {

@@ -63,7 +63,6 @@ macro_rules! __flow_laws {
             flow_gone {
                 a_retry_reports_steps_that_are_gone[Flows],
                 a_retry_reports_how_many_steps_are_gone[Flows],
-                a_retry_leaves_a_flow_that_is_done[Flows],
                 a_retry_from_a_step_reports_what_is_gone[Flows],
                 a_retry_reports_steps_whose_key_is_held[Flows, UniqueKeep, Delay],
                 a_retry_by_a_filter_runs_what_it_matches[Flows],
