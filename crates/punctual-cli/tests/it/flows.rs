@@ -141,6 +141,32 @@ fn a_plan_sent_again_without_its_callback_is_refused() {
     assert!(again.stdout.contains("was sent before"), "{again:?}");
 }
 
+/// After an import nothing is known of what a step that is gone waited for.
+#[test]
+fn a_retry_of_an_imported_flow_that_is_done_leaves_it_done() {
+    let punctual = Punctual::new();
+    let plan = r#"{"name": "order-7", "steps": [
+      {"name": "pack", "job": {"queue": "orders", "retention": "1h"}},
+      {"name": "refund", "job": {"queue": "orders"}, "after": [{"step": "pack", "on": "failed"}]}]}"#;
+    let file = punctual.write("order-7.json", plan);
+    let send = ["flows", "send", file.to_str().expect("a path")];
+    punctual.run(&send).exits(0);
+    let work = ["work", "orders", "--until-idle", "--exec", "true"];
+    punctual.run(&work).exits(0);
+    let shown = punctual.one(&["flows", "show", "order-7"]);
+    let refund = shown["steps"][1]["id"].as_str().expect("an id").to_owned();
+    punctual.run(&["jobs", "delete", &refund]).exits(0);
+    let exported = punctual.run(&["export"]).exits(0).stdout;
+    let file = punctual.write("exported.ndjson", &exported);
+
+    let other = Punctual::new();
+    let import = ["import", file.to_str().expect("a path")];
+    other.run(&import).exits(0);
+    let retried = other.run(&["flows", "retry", "order-7"]).exits(4);
+    assert!(retried.stdout.contains("gone: refund"), "{retried:?}");
+    assert_eq!(other.one(&["flows", "show", "order-7"])["state"], "done");
+}
+
 #[test]
 fn a_retry_says_what_cannot_run_again() {
     let punctual = Punctual::new();
