@@ -148,7 +148,8 @@ local function retry_failed(row, id, filter, out)
   if not j then
     if filter then return false end -- what it asks went with the job
     leave_out(out, link.step)
-    if row.settled > 0 and row.dead + row.cancelled_steps == 0 then return false end -- it stays done: none of its own steps failed
+    -- A flow that is done stays so: none of its own steps failed.
+    if row.settled > 0 and row.dead + row.cancelled_steps == 0 then return false end
     Flow.lose(row.name, id, nil)
     Flow.finish()
     return false

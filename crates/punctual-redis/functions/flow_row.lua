@@ -4,10 +4,10 @@
 -- callbacks, role 1 | fired 1 | id 16 each. `BASE:fk`: id of a job that waits or is a step to its
 -- link, version 1 | flags 1 | role 1 | ended 1 (255: not) | number, unmet, broken, outside 4 each |
 -- sent 8 | due of the receipt 8 | flow and step, each behind its length 1 | if flags say so, jobs
--- outside of its flow that it waits for: how many 1 | id 16 | how it must end 1 | result. `BASE:fs:FLOW`:
--- ids of steps in order. `BASE:fe:ID`: jobs that wait for that one to how it must end + 3 * what
--- has become of it. `BASE:fq:FLOW`: tasks, kind 1 | id 16; `BASE:fy`: flow NUL task to how far it
--- has come. `BASE:fn`: names; `BASE:ft`: flows by when something is to be done.
+-- outside of its flow that it waits for: how many 1 | id 16 | how it must end 1 | result.
+-- `BASE:fs:FLOW`: ids of steps in order. `BASE:fe:ID`: jobs that wait for that one to how it must
+-- end + 3 * what has become of it. `BASE:fq:FLOW`: tasks, kind 1 | id 16; `BASE:fy`: flow NUL task
+-- to how far it has come. `BASE:fn`: names; `BASE:ft`: flows by when something is to be done.
 do
 
 local FLOW, FLOW_BYTES = '>BBBI8I8I8I8I4I4I4I4I4I4I4I6', 69

@@ -297,11 +297,11 @@ fn tests_are_facts_in_one_binary_per_crate() {
 #[test]
 fn public_structs_of_the_library_may_grow() {
     holds(readability::open_structs);
-    let planted = "\n/// Jobs.\n#[derive(Debug)]\npub struct Injected {\n    pub a: u8,\n}\n";
+    let injected = "\n/// Jobs.\n#[derive(Debug)]\npub struct Injected {\n    pub a: u8,\n}\n";
     finds(
         readability::open_structs,
         "crates/punctual/src/flow.rs",
-        planted,
+        injected,
     );
 }
 
