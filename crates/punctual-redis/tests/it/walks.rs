@@ -20,11 +20,11 @@ const LIST_MAX: u64 = 600;
 /// asked for.
 #[tokio::test]
 async fn reads_and_changes_of_a_large_queue_are_cut_into_slices() {
-    let jobs = jobs() / 2;
+    let half = jobs();
     let mut pile = Pile::new().await;
     let here = here();
-    pile.enqueue(jobs, START).await;
-    pile.enqueue(jobs, START + hours(1)).await;
+    pile.enqueue(half, START).await;
+    pile.enqueue(half, START + hours(1)).await;
     pile.set_time(START + minutes(1)).await;
     pile.maintain().await;
     for lease in claim(&pile.engine, BATCH).await.expect("claim") {
@@ -102,7 +102,7 @@ async fn reads_and_changes_of_a_large_queue_are_cut_into_slices() {
     pile.announce("edited");
     let cancelled = pile.purge().await;
     pile.announce("purged");
-    assert!(cancelled > jobs / 2, "{cancelled} of {jobs}");
+    assert!(cancelled > half / 2, "{cancelled} of {half}");
     for state in [JobState::Ready, JobState::Scheduled] {
         let listed = pile.engine.list(&here, of_state(state));
         let listed = pile.meter.bounded("list of none", listed).await;

@@ -8,12 +8,12 @@ use crate::conformance::harness::Memory;
 
 #[test]
 fn memory_engine_agrees_with_the_model() {
-    check_histories(Memory, of(0..24).or_from_env());
+    check_histories(Memory, of(0..8).or_from_env());
 }
 
 #[test]
 fn memory_engine_agrees_with_the_model_on_more_seeds() {
-    check_histories(Memory, of(24..60).or_from_env());
+    check_histories(Memory, of(8..60).or_from_env());
 }
 
 fn of(seeds: Range<u64>) -> Histories {
