@@ -63,33 +63,37 @@ function Group.write_lines()
   end
 end
 
+-- The first job that a row knows of a line: `known` has their ids, 16 bytes each.
+local function head_of(line) return sub(line.known, 1, 16) end
+
 local function read_row(row, raw)
   local flags, at, size = byte(raw) - 8 * ROW_VERSION, 2, #raw
   if flags < 0 or flags > 15 then refuse('data_damaged', 'a group has a row of a version that this library does not know; use a newer one') end
-  if flags % (2 * HAS_ACTIVE) >= HAS_ACTIVE then
+  if flags % 2 == HAS_ACTIVE then
     row.n, row.a = unp('>I2c16', raw, at)
     at = at + 18
   end
-  if flags % (2 * HAS_HOLDING) >= HAS_HOLDING then
-    row.h, row.h_lane = unp('>c16B', raw, at)
-    if row.h_lane == 255 then row.h_lane = nil end
-    at = at + 17
+  local kept
+  if flags > HAS_ACTIVE then
+    if flags % (2 * HAS_HOLDING) >= HAS_HOLDING then
+      row.h, row.h_lane = unp('>c16B', raw, at)
+      if row.h_lane == 255 then row.h_lane = nil end
+      at = at + 17
+    end
+    kept, row.shares = flags >= HAS_LIMITS, flags % (2 * HAS_SHARES) >= HAS_SHARES or nil
   end
-  local kept = flags >= HAS_LIMITS
-  row.shares = flags % (2 * HAS_SHARES) >= HAS_SHARES or nil
   while at <= size do
     local bits = byte(raw, at)
-    local prio, suspect, n, known, ids = bits % 16, bits % (2 * OF_SUSPECTS) >= OF_SUSPECTS, 1, 1, {}
+    local prio, suspect, n, count = bits % 16, bits % (2 * OF_SUSPECTS) >= OF_SUSPECTS, 1, 1
     at = at + 1
     if bits % (2 * ALONE) >= ALONE then
       row.alone = prio
     else
-      n, known = unp('>I4B', raw, at)
+      n, count = unp('>I4B', raw, at)
       at = at + 5
     end
-    for k = 1, known do ids[k] = sub(raw, at + 16 * k - 16, at + 16 * k - 1) end
-    at = at + 16 * known
-    local line = {n = n, ids = ids, suspect = suspect}
+    local line = {n = n, known = sub(raw, at, at + 16 * count - 1), suspect = suspect}
+    at = at + 16 * count
     if bits >= HAS_PLACE then
       line.place, line.lane = sub(raw, at, at + 9), suspect and prio + 10 or prio
       at = at + 10
@@ -122,16 +126,16 @@ local function write_row(row)
   if kept then flags = flags + HAS_LIMITS end
   local raw = char(8 * ROW_VERSION + flags) .. head
   for prio, line in pairs(row.lines) do
-    local ids, place, bits = line.ids, line.place, prio
-    if row.h then ids = {} end -- the place is of the holding one
+    local known, place, bits = line.known, line.place, prio
+    if row.h then known = '' end -- the place is of the holding one
     if place then bits = bits + HAS_PLACE end
-    if place and line.lane >= 10 or not place and ids[1] and line.suspect then bits = bits + OF_SUSPECTS end
+    if place and line.lane >= 10 or not place and known ~= '' and line.suspect then bits = bits + OF_SUSPECTS end
     if place and row.shares then place = place .. pack('>I2', #(line.share or '')) .. (line.share or '') end
     if place and kept then place = place .. (line.limit and char(#line.limit) .. line.limit .. line.kept_for or '\0') end
     if row.alone == prio then
-      raw = raw .. char(bits + ALONE) .. ids[1] .. (place or '')
+      raw = raw .. char(bits + ALONE) .. known .. (place or '')
     else
-      raw = raw .. char(bits) .. pack('>I4B', line.n, #ids) .. concat(ids) .. (place or '')
+      raw = raw .. char(bits) .. pack('>I4B', line.n, #known / 16) .. known .. (place or '')
     end
   end
   return raw
@@ -198,13 +202,14 @@ end
 -- The first of a priority of a group; nil if there is none. A suspect is known only while it is the
 -- first.
 local function first_of(r, row, prio, line)
-  local ids = line.ids
-  if ids[1] then return ids[1] end
+  if line.known ~= '' then return head_of(line) end
+  local ids = {}
   for k, member in ipairs(first_members(r, row.group, prio, min(line.n, KNOWN_MAX))) do
     local suspect = byte(member, -17) == 1
     if k == 1 then line.suspect = suspect elseif suspect or line.suspect then break end
     ids[k] = sub(member, -16)
   end
+  line.known = concat(ids)
   return ids[1]
 end
 
@@ -263,7 +268,7 @@ local function shares_of_heads(changed_rows)
     local row = changed_rows[i]
     if row.shares then
       for prio, line in pairs(row.lines) do
-        if wanted_lane(Row.of(row.q), row, prio, line) then ids[#ids + 1] = row.h or line.ids[1] end
+        if wanted_lane(Row.of(row.q), row, prio, line) then ids[#ids + 1] = row.h or head_of(line) end
       end
     end
   end
@@ -292,11 +297,11 @@ function Group.flush()
     end
     for prio, line in pairs(row.lines) do
       local lane = wanted_lane(of.r, row, prio, line)
-      local share = row.shares and lane and heads[row.h or line.ids[1]] or nil
+      local share = row.shares and lane and heads[row.h or head_of(line)] or nil
       if line.place and (line.lane ~= lane or line.share ~= share) then leave_place(row, line) end
       local stood
       -- Another job comes first now, which may have other limits or none.
-      if line.limit and line.kept_for ~= (row.h or line.ids[1]) then
+      if line.limit and line.kept_for ~= (row.h or head_of(line)) then
         stood = line.place
         leave_place(row, line)
       end
@@ -346,12 +351,12 @@ local function join_line(r, row)
   local prio = row.alone
   local line = row.lines[prio]
   row.alone = nil
-  if line.share then Share.waits(r, line.share, line.ids[1]) end -- where a new bound counts, it may pass its count by
+  if line.share then Share.waits(r, line.share, line.known) end -- where a new bound counts, it may pass its count by
   local member
   if line.raw then
-    member = member_of_record(row.group, line.ids[1], line.raw)
+    member = member_of_record(row.group, line.known, line.raw)
   else
-    local j = Job.load(line.ids[1])
+    local j = Job.load(line.known)
     if is_of(j, r, row.group) then member = line_member(j) end
   end
   if member then return gather(line_key(r), member, true) end
@@ -371,9 +376,9 @@ function Group.up(r, j)
   local line = row.lines[prio]
   if is_idle(row) then row.alone = prio else gather(line_key(r), line_member(j), true) end
   if not line then
-    row.lines[prio] = {n = 1, ids = {j.id}, suspect = is_suspect(j)}
+    row.lines[prio] = {n = 1, known = j.id, suspect = is_suspect(j)}
   else
-    line.n, line.ids = line.n + 1, {} -- it may stand anywhere in it
+    line.n, line.known = line.n + 1, '' -- it may stand anywhere in it
   end
   changes(row)
 end
@@ -417,14 +422,13 @@ function Group.line_up(r, ids, raws, groups, shares)
     local prio = byte(raw, %REC_PRIORITY%)
     local line = row.lines[prio]
     if not line and is_idle(row) then
-      row.alone, row.lines[prio] = prio, {n = 1, ids = {ids[i]}, suspect = false, raw = raw}
+      row.alone, row.lines[prio] = prio, {n = 1, known = ids[i], suspect = false, raw = raw}
     else
       gather(key, member_of_record(groups[i], ids[i], raw), true)
       if not line then
-        row.lines[prio] = {n = 1, ids = {ids[i]}, suspect = false}
+        row.lines[prio] = {n = 1, known = ids[i], suspect = false}
       else
-        local known = line.ids
-        if #known == line.n and line.n < KNOWN_MAX and not line.suspect then known[line.n + 1] = ids[i] end
+        if #line.known == 16 * line.n and line.n < KNOWN_MAX and not line.suspect then line.known = line.known .. ids[i] end
         line.n = line.n + 1
       end
     end
@@ -433,7 +437,7 @@ function Group.line_up(r, ids, raws, groups, shares)
   r.counts[READY] = r.counts[READY] + #ids
 end
 
-local function is_alone(row, prio, id) return row.alone == prio and row.lines[prio].ids[1] == id end
+local function is_alone(row, prio, id) return row.alone == prio and row.lines[prio].known == id end
 
 function Group.has(r, j)
   if is_alone(Group.row(r, j.opts.g), j.prio, j.id) then return true end
@@ -446,10 +450,10 @@ local function left_line(row, prio, id)
   local line = row.lines[prio]
   if line then
     line.n = line.n - 1
-    for k, known in ipairs(line.ids) do
-      if known == id then
-        table.remove(line.ids, k)
-        line.suspect = line.suspect and k > 1
+    local known = line.known
+    for at = 1, #known, 16 do
+      if sub(known, at, at + 15) == id then
+        line.known, line.suspect = sub(known, 1, at - 1) .. sub(known, at + 16), line.suspect and at > 1
         break
       end
     end
@@ -477,7 +481,7 @@ function Group.candidate(r, group, lane)
 end
 
 -- The only ready job of a group, if it is in no line.
-function Group.alone(row) return row.alone and row.lines[row.alone].ids[1] end
+function Group.alone(row) return row.alone and row.lines[row.alone].known end
 
 -- A job was claimed: its group is busy. `j` is given if it is a suspect.
 function Group.started(r, group, id, raw, in_front, j)
@@ -507,7 +511,7 @@ function Group.lost(r, group, lane, id)
     if stood and first then gather(line_key(r), first, false) end
     if stood then line.n = line.n - 1 end
     if line.n <= 0 then row.lines[prio] = nil end
-    line.ids = {}
+    line.known = ''
   end
   S.lost = true
   changes(row)
