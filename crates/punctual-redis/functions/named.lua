@@ -320,6 +320,18 @@ function Named.open(r, want)
   if S.changed_shares or S.changed_groups then Share.flush() end -- a queue has shares again
 end
 
+-- The earliest since when the first job of a line may start that is open; nil if none is.
+function Named.oldest_opened(r)
+  if not Named.has_open(r) then return nil end
+  local found, oldest = call('ZRANGEBYSCORE', Named.opens_key(r), '-inf', fmt('%d', S.now), 'WITHSCORES', 'LIMIT', 0, LINES_OPENED), nil
+  for i = 1, #found, 2 do
+    local _, raws = places_of(r, found[i], 0, 255, 1)
+    local due = raws[1] and byte(raws[1]) <= %TAG_WAITING% and max(at8(raws[1], %REC_DUE_AT%), tonum(found[i + 1]))
+    if due and (not oldest or due < oldest) then oldest = due end
+  end
+  return oldest
+end
+
 -- Whether a line of a queue is open by now.
 function Named.has_open(r) return Named.kept_of(r) > 0 and Named.of(r).park <= S.now end
 

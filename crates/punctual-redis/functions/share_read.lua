@@ -56,6 +56,29 @@ function Share.oldest(r, lane)
   return oldest
 end
 
+-- The earliest since when a job may start of a few shares that time has opened, and that no claim
+-- has asked for since; nil if there is none.
+function Share.oldest_opened(r)
+  local sh = Share.of(r)
+  if sh.park == 0 or sh.park > S.now then return nil end
+  local found = call('ZRANGEBYSCORE', S.base .. ':sp:' .. r.name, '-inf', fmt('%d', S.now), 'WITHSCORES', 'LIMIT', 0, HEADS)
+  local shares, ids, since, oldest = {}, {}, {}, nil
+  for i = 1, #found, 2 do shares[#shares + 1] = found[i] end
+  local rows = Share.fetch(r, shares)
+  for i = 1, #shares do
+    for lane, line in pairs(rows[shares[i]].lanes) do
+      if #line.known == 0 then Share.more(r, rows[shares[i]], lane, 1) end
+      if line.known[1] then ids[#ids + 1], since[#since + 1] = job_of(r, lane, line.known[1]) or '', tonum(found[2 * i]) end
+    end
+  end
+  local raws = Job.raws(ids)
+  for i = 1, #ids do
+    local due = raws[i] and byte(raws[i]) <= %TAG_WAITING% and max(at8(raws[i], %REC_DUE_AT%), since[i])
+    if due and (not oldest or due < oldest) then oldest = due end
+  end
+  return oldest
+end
+
 -- What the limits of its share say about a ready job, or how many others have a turn first, as
 -- reasons.
 function Share.why(r, j, lane, out)

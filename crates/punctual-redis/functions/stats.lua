@@ -151,6 +151,9 @@ local function oldest_due(r)
     local due = r.flags >= %ROW_SHARED% and Share.oldest(r, lane)
     if due and (not oldest or due < oldest) then oldest = due end
   end
+  for _, opened in ipairs({r.flags >= %ROW_SHARED% and Share.oldest_opened(r) or NEVER, flag(r, %ROW_NAMED%) and Named.oldest_opened(r) or NEVER}) do
+    if opened < (oldest or NEVER) then oldest = opened end
+  end
   return oldest
 end
 

@@ -42,7 +42,7 @@ impl Case {
         limits.expect("a limited queue says how its limits stand")
     }
 
-    async fn oldest_due(&self) -> Option<Duration> {
+    pub(super) async fn oldest_due(&self) -> Option<Duration> {
         let stats = self.stats_of(StatsRequest::default()).await;
         let of_queue = stats.queues.into_iter().find(|one| one.queue == QUEUE);
         of_queue.and_then(|stats| stats.oldest_due)

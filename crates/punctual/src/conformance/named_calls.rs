@@ -231,6 +231,16 @@ pub(super) async fn lateness_counts_from_the_opening(case: Case) {
     assert_eq!(second.limited[0].limits, [("smtp".to_owned(), opens)]);
 }
 
+/// Jobs behind a limit that time has opened are late from then on, also while no worker claims.
+pub(super) async fn jobs_of_a_limit_that_time_opened_are_late(case: Case) {
+    case.block_limit("smtp", seconds(1)).await;
+    case.many_with("smtp", 1).await;
+    assert_eq!(case.claim_ids(1).await, [], "the limit keeps it back");
+    assert_eq!(case.oldest_due().await, None);
+    case.advance(seconds(8)).await;
+    assert_eq!(case.oldest_due().await, Some(seconds(7)));
+}
+
 /// A ready job names each limit that keeps it back, and until when.
 pub(super) async fn explain_names_the_closed_named_limit(case: Case) {
     let rate = Rate::window(2, hours(1));

@@ -44,6 +44,7 @@ macro_rules! __named_laws {
                 wake_at_is_when_a_named_limit_opens[NamedLimits],
                 a_queue_with_named_limits_is_not_claimed_ahead[NamedLimits],
                 lateness_counts_from_the_opening[NamedLimits],
+                jobs_of_a_limit_that_time_opened_are_late[NamedLimits],
                 explain_names_the_closed_named_limit[NamedLimits, Explain],
                 waiting_jobs_are_listed_and_edited[NamedLimits, ListByState],
                 jobs_of_a_limit_are_listed[NamedLimits, Groups, ListByState],

@@ -47,6 +47,7 @@ macro_rules! __share_laws {
                 wake_at_is_when_a_share_opens[Shares],
                 a_changed_limit_of_shares_counts_at_once[Shares],
                 a_blocked_share_starts_nothing[Shares],
+                jobs_of_a_share_that_time_opened_are_late[Shares],
                 a_block_ends_when_it_is_taken_back[Shares],
                 a_paused_share_starts_nothing_until_resumed[Shares, Explain],
                 a_limit_of_the_queue_holds_over_all_shares[Shares, QueueLimits],

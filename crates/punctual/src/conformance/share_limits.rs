@@ -210,6 +210,25 @@ pub(super) async fn a_blocked_share_starts_nothing(case: Case) {
     assert_eq!(case.claim_ids(10).await, [jobs[0], jobs[1], late[0]]);
 }
 
+/// Jobs behind a share that time has opened are late from then on, also while no worker claims.
+pub(super) async fn jobs_of_a_share_that_time_opened_are_late(case: Case) {
+    case.many_of("a", 1).await;
+    case.block("a", seconds(1)).await;
+    assert_eq!(case.oldest_due().await, None);
+    case.advance(seconds(8)).await;
+    assert_eq!(case.oldest_due().await, Some(seconds(7)));
+    let rate = Rate::window(1, seconds(60));
+    let case = case.another().await;
+    case.configure(at_rate(rate), 0).await;
+    case.many_of("a", 2).await;
+    let first = case.claim_one().await;
+    case.complete(&first).await;
+    case.advance(seconds(59)).await;
+    assert_eq!(case.oldest_due().await, None);
+    case.advance(seconds(3)).await;
+    assert_eq!(case.oldest_due().await, Some(seconds(2)));
+}
+
 /// A paused share starts nothing however long it lasts, and no block of a span ends the pause.
 pub(super) async fn a_paused_share_starts_nothing_until_resumed(case: Case) {
     let jobs = case.many_of("a", 2).await;

@@ -239,6 +239,27 @@ impl Machine {
         Ok(opened)
     }
 
+    /// The first jobs of lines of a queue that are open, each with the instant.
+    pub(super) fn opened_lines(&mut self, queue: u32) -> Result<Vec<(JobId, Timestamp)>> {
+        let mut opened = Vec::new();
+        if !self.has_kept_back(queue) {
+            return Ok(opened);
+        }
+        let start = OpensKey::start_of(queue);
+        let end = OpensKey {
+            until: Timestamp::from_micros(self.now.as_micros() + 1),
+            ..start.clone()
+        };
+        let bounds = (Bound::Included(&start), Bound::Excluded(&end));
+        let due = (self.rows.limit_opens).scan(bounds.0, bounds.1, false, LINES_OPENED)?;
+        for (key, ()) in due {
+            if let Some((_, kept)) = self.first_kept_back(queue, &key.limit, 0)? {
+                opened.push((kept.job, key.until));
+            }
+        }
+        Ok(opened)
+    }
+
     fn open_line(&mut self, queue: u32, limit: &str, left: &mut usize) -> Result<()> {
         let namespace = self.queue_state(queue)?.namespace;
         let limits = self.limits_of(namespace, limit);

@@ -1,6 +1,7 @@
 //! What is read of shares: why a job of one waits, which are the largest, when one opens.
 
 use std::ops::Bound;
+use std::time::Duration;
 
 use super::Machine;
 use super::jobs::Loaded;
@@ -9,6 +10,7 @@ use super::share_rows::*;
 use super::shares::share_key;
 use crate::engine::{Reason, ShareStats};
 use crate::error::Result;
+use crate::job::JobId;
 use crate::time::Timestamp;
 
 /// Shares that statistics read beyond the largest ones.
@@ -117,6 +119,37 @@ impl Machine {
             heads.extend(head.map(|(key, place)| (key.place(), place, since)));
         }
         Ok(heads)
+    }
+
+    /// The first jobs of a few shares that time has opened and no claim has asked for since, each
+    /// with the instant.
+    pub(super) fn opened_shares(
+        &mut self,
+        id: u32,
+        limit: usize,
+    ) -> Result<Vec<(JobId, Timestamp)>> {
+        let mut opened = Vec::new();
+        if self.queue_state(id)?.shares.is_none() {
+            return Ok(opened);
+        }
+        let start = ParkKey::start_of(id, 0);
+        let end = ParkKey {
+            until: self.now + Duration::from_micros(1),
+            ..start.clone()
+        };
+        let bounds = (Bound::Included(&start), Bound::Excluded(&end));
+        for (key, ()) in self.rows.parked.scan(bounds.0, bounds.1, false, limit)? {
+            let row = self.share_row(id, &key.share)?;
+            for (lane, _) in row.map_or(Vec::new(), |row| row.lanes) {
+                let start = SharePlaceKey::start_of(id, lane, &key.share);
+                let head =
+                    (self.rows.share_places).first(Bound::Included(&start), Bound::Unbounded)?;
+                if let Some((place, head)) = head.filter(|(place, _)| place.share == key.share) {
+                    opened.push((self.candidate(&place.place(), &head)?, key.until));
+                }
+            }
+        }
+        Ok(opened)
     }
 
     /// The shares with the most ready jobs.

@@ -173,6 +173,24 @@ impl Machine {
                 oldest = Some(oldest.map_or(due, |oldest| oldest.min(due)));
             }
         }
+        Ok(oldest.into_iter().chain(self.oldest_opened(queue)?).min())
+    }
+
+    /// The earliest since when a job may start that the next claim puts back into its lane: time
+    /// has opened its share or its limit.
+    fn oldest_opened(&mut self, queue: u32) -> Result<Option<Timestamp>> {
+        let namespace = self.queue_state(queue)?.namespace;
+        let mut opened = self.opened_shares(queue, SHARES_MAX)?;
+        opened.extend(self.opened_lines(queue)?);
+        let mut oldest = None;
+        for (id, since) in opened {
+            let since = self
+                .load_indexed(&JobKey { namespace, id })?
+                .status
+                .due
+                .max(since);
+            oldest = Some(oldest.map_or(since, |oldest: Timestamp| oldest.min(since)));
+        }
         Ok(oldest)
     }
 
