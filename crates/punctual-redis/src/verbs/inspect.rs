@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use punctual::engine::{
-    Counts, ENDS_KEPT, Got, List, Listing, MinuteStats, QueueStats, Reason, Stats, StatsRequest,
-    Target, WorkerSeen, job_named,
+    Counts, ENDS_KEPT, Got, List, Listing, MinuteStats, QueueStats, Reason, ShareStats, Stats,
+    StatsRequest, Target, WorkerSeen, job_named,
 };
 use punctual::schedule::OVERDUE_MAX;
 use punctual::time::Timestamp;
@@ -152,7 +152,7 @@ impl Calls {
                 sum.exact &= part.exact;
                 sum.now = sum.now.max(part.now);
                 for queue in part.queues {
-                    add_queue(&mut queues, queue);
+                    add_queue(&mut queues, queue, request.shares);
                 }
                 sum.overdue.extend(part.overdue);
                 if next.is_none() || is_page {
@@ -178,7 +178,7 @@ impl Calls {
     }
 }
 
-fn add_queue(queues: &mut BTreeMap<String, QueueStats>, part: QueueStats) {
+fn add_queue(queues: &mut BTreeMap<String, QueueStats>, part: QueueStats, shares: usize) {
     let Some(sum) = queues.get_mut(&part.queue) else {
         queues.insert(part.queue.clone(), part);
         return;
@@ -207,6 +207,24 @@ fn add_queue(queues: &mut BTreeMap<String, QueueStats>, part: QueueStats) {
     sum.ends.extend(part.ends);
     sum.ends.sort_by_key(|end| std::cmp::Reverse(end.at));
     sum.ends.truncate(ENDS_KEPT);
+    for share in part.shares {
+        match sum
+            .shares
+            .iter_mut()
+            .find(|known| known.share == share.share)
+        {
+            Some(known) => {
+                known.ready += share.ready;
+                known.active += share.active;
+                known.closed = known.closed.or(share.closed);
+                known.opens_at = known.opens_at.max(share.opens_at);
+            }
+            None => sum.shares.push(share),
+        }
+    }
+    let most = |share: &ShareStats| std::cmp::Reverse((share.ready, share.active));
+    sum.shares.sort_by_key(most);
+    sum.shares.truncate(shares);
 }
 
 fn add_minute(sum: &mut MinuteStats, part: &MinuteStats) {
