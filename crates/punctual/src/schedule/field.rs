@@ -148,12 +148,15 @@ impl Field {
         }
         match part.split_once('-') {
             Some((first, last)) => {
+                let text =
+                    |first, last| format!("{}-{}", self.as_croner(first), self.as_croner(last));
+                let (from, until) = (self.value(first)?, self.value(last)?);
+                if form == Form::Quartz && from > until && self.name != YEAR.name {
+                    let (end, start) = (text(from, self.most), text(self.least, until));
+                    return Ok(format!("{end},{start}"));
+                }
                 let (first, last) = self.range(part, first, last)?;
-                Ok(format!(
-                    "{}-{}",
-                    self.as_croner(first),
-                    self.as_croner(last)
-                ))
+                Ok(text(first, last))
             }
             None => Ok(self.as_croner(self.value(part)?).to_string()),
         }
