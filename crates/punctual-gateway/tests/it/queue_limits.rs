@@ -3,7 +3,7 @@
 use punctual::time::{Clock, minutes, seconds};
 use serde_json::{Value, json};
 
-use crate::support::{Under, serve};
+use crate::support::{START, Under, serve};
 
 const LIMITS: &str = "/v1/queues/mail/limits";
 
@@ -254,4 +254,25 @@ async fn shares_are_limited_shown_and_blocked() {
     }
     let many = under.get("/v1/queues/mail/shares?top=101").await;
     assert_eq!(many.status, 422, "{many:?}");
+}
+
+#[tokio::test]
+async fn a_claim_names_since_when_limits_let_its_jobs_start() {
+    let under = serve().await;
+    let block = json!({"span": "2s"}).to_string();
+    let blocked = under.send("POST", "/v1/limits/smtp/block", block).await;
+    assert_eq!(blocked.status, 200, "{blocked:?}");
+    let job = json!({"queue": "mail", "payload": {}, "limits": ["smtp"]});
+    let sent = under.send("POST", "/v1/jobs", job.to_string()).await;
+    assert_eq!(sent.status, 201, "{sent:?}");
+    assert_eq!(claim(&under, 1).await, 0);
+    under.clock.advance(seconds(5));
+    let order = json!({"queues": ["mail"], "limit": 1}).to_string();
+    let claimed = under.send("POST", "/v1/claims", order).await.json();
+    let opened = (START + seconds(2)).to_string();
+    assert_eq!(
+        claimed["limited"][0]["limits"],
+        json!({"smtp": opened}),
+        "{claimed}"
+    );
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use punctual::engine::{
     Claim, ClaimMode, ClaimOrder, Claimed, LimitedQueue, WorkerId, WorkerPlace, WorkerRecord,
 };
+use punctual::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
@@ -166,6 +167,9 @@ struct LimitedLine {
     /// The same by share, where the limits of a share kept a job of this claim for longer.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     shares: BTreeMap<String, String>,
+    /// The same by named limit, where one opened after the due of a job of this claim.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    limits: BTreeMap<String, String>,
 }
 
 impl ClaimAnswer {
@@ -189,12 +193,16 @@ impl ClaimAnswer {
 
 impl LimitedLine {
     fn of(limited: &LimitedQueue) -> Self {
+        let by_name = |all: &[(String, Timestamp)]| {
+            let all = all.iter();
+            all.map(|(name, at)| (name.clone(), at.to_string()))
+                .collect()
+        };
         Self {
             queue: limited.queue.clone(),
             open_since: limited.open_since.to_string(),
-            shares: (limited.shares.iter())
-                .map(|(share, at)| (share.clone(), at.to_string()))
-                .collect(),
+            shares: by_name(&limited.shares),
+            limits: by_name(&limited.limits),
         }
     }
 }
