@@ -79,7 +79,9 @@ pub(super) async fn get(
     Allowed(caller, _): Allowed<Reading>,
     Path(name): Path<String>,
 ) -> Answer<ScheduleAnswer> {
-    let status = find(&shared, &caller, &name).await?.ok_or_else(missing)?;
+    let status = find(&shared, &caller, &name)
+        .await?
+        .ok_or_else(|| missing(&name))?;
     Ok(Json((&status).into()))
 }
 
@@ -97,10 +99,16 @@ pub(super) async fn put(
     headers: HeaderMap,
     Read(line): Read<ScheduleLine>,
 ) -> Answer<ScheduleAnswer> {
+    let keeps_pause = line.keeps_pause();
     let schedule = line.into_schedule(&shared.guard)?;
     let expected = if_match(&headers)?;
-    change(&shared, &caller, &name, expected, |_| {
-        Ok(Some(schedule.clone()))
+    change(&shared, &caller, &name, expected, |known| {
+        let mut schedule = schedule.clone();
+        if let Some(known) = known.filter(|_| keeps_pause) {
+            schedule.paused = known.schedule.paused;
+            schedule.note.clone_from(&known.schedule.note);
+        }
+        Ok(Some(schedule))
     })
     .await?;
     answer(&shared, &caller, &name).await
@@ -127,7 +135,7 @@ pub(super) async fn delete(
 ) -> Answer<Removed> {
     let expected = if_match(&headers)?;
     change(&shared, &caller, &name, expected, |known| {
-        known.ok_or_else(missing).map(|_| None)
+        known.ok_or_else(|| missing(&name)).map(|_| None)
     })
     .await?;
     let removed = true;
@@ -177,7 +185,7 @@ async fn switch(
     note: String,
 ) -> Answer<ScheduleAnswer> {
     change(shared, caller, name, None, |known| {
-        let mut schedule = known.ok_or_else(missing)?.schedule.clone();
+        let mut schedule = known.ok_or_else(|| missing(name))?.schedule.clone();
         schedule.paused = paused;
         schedule.note.clone_from(&note);
         Ok(Some(schedule))
@@ -283,7 +291,9 @@ pub(super) async fn backfill(
     Path(name): Path<String>,
     Read(request): Read<BackfillRequest>,
 ) -> Answer<Backfilled> {
-    let status = find(&shared, &caller, &name).await?.ok_or_else(missing)?;
+    let status = find(&shared, &caller, &name)
+        .await?
+        .ok_or_else(|| missing(&name))?;
     let now = shared.engine.info().await?.now;
     let (from, to) = (request.from.0, request.to.0);
     let spec = status.schedule.spec.build()?;
@@ -311,10 +321,13 @@ pub(super) async fn backfill(
 }
 
 async fn act(shared: &Shared, caller: &Caller, name: &str, act: ScheduleAct) -> Result<Controlled> {
-    let name = name.to_owned();
-    let acted = service::control(shared, caller, Control::Schedule { name, act }).await;
+    let control = Control::Schedule {
+        name: name.to_owned(),
+        act,
+    };
+    let acted = service::control(shared, caller, control).await;
     acted.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => missing(),
+        ErrorKind::NotFound => missing(name),
         _ => error.into(),
     })
 }
@@ -331,7 +344,9 @@ async fn find(shared: &Shared, caller: &Caller, name: &str) -> Result<Option<Sch
 }
 
 async fn answer(shared: &Shared, caller: &Caller, name: &str) -> Answer<ScheduleAnswer> {
-    let status = find(shared, caller, name).await?.ok_or_else(missing)?;
+    let status = find(shared, caller, name)
+        .await?
+        .ok_or_else(|| missing(name))?;
     Ok(Json((&status).into()))
 }
 
@@ -382,11 +397,11 @@ fn if_match(headers: &HeaderMap) -> Result<Option<u64>> {
     })
 }
 
-fn missing() -> Problem {
+fn missing(name: &str) -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
         "not_found",
-        "there is no such schedule",
+        format!("there is no schedule {name}"),
     )
     .hint("GET /v1/schedules lists them")
 }

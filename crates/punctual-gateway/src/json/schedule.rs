@@ -117,8 +117,9 @@ pub(crate) struct ScheduleLine {
     /// After that long without a run that completed it is overdue: `1s` to `400d`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expect_within: Option<SpanText>,
+    /// If omitted, a schedule that is there stays paused or not, with its note.
     #[serde(default)]
-    paused: bool,
+    paused: Option<bool>,
     #[serde(default)]
     note: String,
     /// The job of each run; without `id`, `delay`, `at`, `expires_at` and `wait_for`.
@@ -185,6 +186,12 @@ impl ScheduleLine {
             let problem = Problem::invalid("missed_max needs another policy");
             return Err(problem.hint("use missed all, or omit missed_max"));
         }
+        if self.grace.is_some() && matches!(self.missed, MissedLine::All) {
+            let problem = Problem::invalid("grace needs another policy");
+            return Err(problem.hint(
+                "all missed runs run, however late; omit grace, or use missed latest or skip",
+            ));
+        }
         let grace = self.grace.map_or(GRACE_DEFAULT, |grace| grace.0);
         schedule.missed = match self.missed {
             MissedLine::Latest => Missed::Latest { grace },
@@ -202,9 +209,14 @@ impl ScheduleLine {
         };
         schedule.pause_on_failure = self.pause_on_failure;
         schedule.expect_within = self.expect_within.map(|span| span.0);
-        schedule.paused = self.paused;
+        schedule.paused = self.paused.unwrap_or(false);
         schedule.note = self.note;
         Ok(schedule)
+    }
+
+    /// Whether a schedule that is there stays paused or not.
+    pub(crate) fn keeps_pause(&self) -> bool {
+        self.paused.is_none()
     }
 
     pub(crate) fn of(schedule: &Schedule) -> Self {
@@ -261,7 +273,7 @@ impl ScheduleLine {
             grace,
             pause_on_failure: schedule.pause_on_failure,
             expect_within: schedule.expect_within.map(Into::into),
-            paused: schedule.paused,
+            paused: Some(schedule.paused),
             note: schedule.note.clone(),
             job: JobJson::of_template(&schedule.template),
         }

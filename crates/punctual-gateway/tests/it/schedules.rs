@@ -173,3 +173,36 @@ async fn a_wrong_schedule_is_refused_with_its_remedy() {
 }
 
 const ID: &str = "01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
+
+/// A program that writes its schedules at each start does not undo the pause of a person.
+#[tokio::test]
+async fn a_schedule_that_is_written_again_stays_paused() {
+    let under = serve().await;
+    under.send("PUT", BEAT, beat().to_string()).await;
+    let note = json!({"note": "vendor is down"}).to_string();
+    under.send("POST", "/v1/schedules/beat/pause", note).await;
+    let again = under.send("PUT", BEAT, beat().to_string()).await.json();
+    assert_eq!(again["schedule"]["paused"], true, "{again}");
+    assert_eq!(again["schedule"]["note"], "vendor is down");
+    let mut other = beat();
+    other["paused"] = json!(false);
+    let resumed = under.send("PUT", BEAT, other.to_string()).await.json();
+    assert_eq!(resumed["schedule"]["paused"], false, "{resumed}");
+    assert_eq!(resumed["schedule"]["note"], "");
+}
+
+#[tokio::test]
+async fn a_grace_beside_missed_all_is_refused() {
+    let under = serve().await;
+    let mut wrong = beat();
+    wrong["missed"] = json!("all");
+    wrong["grace"] = json!("5s");
+    let refused = under.send("PUT", BEAT, wrong.to_string()).await;
+    assert_eq!(refused.status, 422, "{refused:?}");
+    assert!(
+        refused.json().to_string().contains("omit grace"),
+        "{refused:?}"
+    );
+    let gone = under.get("/v1/schedules/night").await.json();
+    assert!(gone.to_string().contains("no schedule night"), "{gone}");
+}
