@@ -1413,6 +1413,8 @@ export interface components {
             shards?: number | null;
             /** Format: int64 */
             store_bytes?: number | null;
+            /** @description The version of the tz database by which schedules run. */
+            tz_database: string;
             version: string;
         };
         /**
@@ -1635,6 +1637,10 @@ export interface components {
         LeaseToken: string;
         /** @description A queue that has limits. */
         LimitedQueue: {
+            /** @description The same by named limit, where one opened after the due of a job of this claim. */
+            limits?: {
+                [key: string]: string;
+            };
             /** @description Since when they let jobs start, before this claim. */
             open_since: string;
             queue: string;
@@ -2422,7 +2428,8 @@ export interface components {
             note?: string;
             overlap?: components["schemas"]["OverlapLine"];
             pause_on_failure?: boolean;
-            paused?: boolean;
+            /** @description If omitted, a schedule that is there stays paused or not, with its note. */
+            paused?: boolean | null;
             /** @description Lines of Quartz. */
             quartz?: string[];
             start?: components["schemas"]["Instant"] | null;

@@ -7,6 +7,7 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::engine::{Health, Info, NamespaceProblem};
+use punctual::schedule::tz_database_version;
 use punctual::time::{Timestamp, exact_span, seconds, within};
 use punctual::wire::{self, Answer as WireAnswer, Call};
 use punctual::{Error, ErrorKind};
@@ -40,6 +41,8 @@ pub(super) struct InfoAnswer {
     /// How long a resend is recognised now: less than `settled_window` while tombstones go early.
     resend_window: String,
     clock_jumps: u64,
+    /// The version of the tz database by which schedules run.
+    tz_database: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     store_bytes: Option<u64>,
     /// Shards of a namespace; only for a token of scope `operator`.
@@ -159,6 +162,7 @@ pub(super) async fn info(
         settled_window: exact_span(info.settled_window),
         resend_window: exact_span(info.resend_window),
         clock_jumps: info.clock_jumps,
+        tz_database: tz_database_version(),
         store_bytes: info.store_bytes,
         shards: caller.sees_engine().then_some(info.shards),
         process: caller
