@@ -69,7 +69,7 @@ pub use audit::{Audit, Entry as AuditEntry};
 pub use decode::as_sent;
 pub use http::{Scope, Token};
 pub use job_json::{JobJson, LineError, base64_of, hold_of, is_hostile};
-pub use json::export_row::RecordJson;
+pub use json::export_row::{Block, RecordJson};
 pub use json::flow::plan_of;
 pub use json::flow_part::FlowPart;
 pub use json::reason::in_words;

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use punctual::Queue;
 use punctual::engine::{
-    Control, Controlled, NamedLimit, RecordValue, SETTINGS_PREFIX, StatsRequest, VersionedRecord,
+    ClosedShare, Control, Controlled, NamedLimit, QueueStats, RecordValue, SETTINGS_PREFIX,
+    ShareStats, StatsRequest, TOP_SHARES_MAX, VersionedRecord,
 };
 use punctual::schedule::{SCHEDULE_PREFIX, ScheduleStatus};
 use punctual::topic::Subscription;
-use punctual_gateway::RecordJson;
+use punctual::{Limits, Queue};
+use punctual_gateway::{Block, RecordJson};
 
 use super::topics::topics;
 use crate::args::Session;
@@ -33,8 +34,7 @@ pub(super) async fn write(
     if queue.is_none() {
         lines.extend(limits(session).await?);
     }
-    let of_schedules = schedules.iter();
-    lines.extend(of_schedules.map(|one| RecordJson::schedule(&one.name, &one.schedule)));
+    lines.extend(schedules.iter().filter_map(schedule));
     let subscriptions = subscriptions(session, queue).await?;
     lines.extend(subscriptions.iter().map(RecordJson::of_subscription));
     for line in &lines {
@@ -44,10 +44,38 @@ pub(super) async fn write(
     Ok(lines.len() as u64)
 }
 
+/// A schedule with the runs that it has left; none of one that has ended.
+fn schedule(status: &ScheduleStatus) -> Option<RecordJson> {
+    let mut schedule = status.schedule.clone();
+    if let Some(most) = &mut schedule.spec.max_runs {
+        *most = most.saturating_sub(status.fired);
+    }
+    let has_runs = !status.ended && schedule.spec.max_runs != Some(0);
+    has_runs.then(|| RecordJson::schedule(&status.name, &schedule))
+}
+
+/// The shares of a queue that are blocked or paused, of the largest ones.
+fn blocks(queue: &QueueStats) -> Vec<RecordJson> {
+    let block = |share: &ShareStats| {
+        let until = match share.closed? {
+            ClosedShare::Blocked => Some(share.opens_at?),
+            ClosedShare::Paused => None,
+            _ => return None,
+        };
+        Some(RecordJson::of_block(&Block::Share {
+            queue: queue.queue.clone(),
+            share: share.share.clone(),
+            until,
+        }))
+    };
+    queue.shares.iter().filter_map(block).collect()
+}
+
 async fn queues(session: &Session, queue: Option<&str>) -> Result<Vec<RecordJson>> {
-    let mut request = StatsRequest::default();
+    let mut request = StatsRequest::default().shares(TOP_SHARES_MAX);
     request.queues.extend(queue.map(str::to_owned));
     let stats = session.engine.stats(&session.namespace, request).await?;
+    let blocked: Vec<RecordJson> = stats.queues.iter().flat_map(blocks).collect();
     let paused = stats.queues.into_iter().filter(|queue| queue.paused);
     let mut queues: BTreeMap<String, bool> = paused.map(|queue| (queue.queue, true)).collect();
     let names = Control::Names {
@@ -74,16 +102,25 @@ async fn queues(session: &Session, queue: Option<&str>) -> Result<Vec<RecordJson
         };
         lines.push(RecordJson::queue(&name, value.as_ref(), paused));
     }
+    lines.extend(blocked);
     Ok(lines)
 }
 
-/// The settings of named limits.
+/// The settings of named limits, and those that are blocked.
 async fn limits(session: &Session) -> Result<Vec<RecordJson>> {
     let handle = Queue::new(&session.engine).namespace(session.namespace.clone());
     let found = match handle.named_limits().await {
         Err(error) if is_unsupported(&error) => return Ok(Vec::new()),
         found => found?,
     };
+    let blocked: Vec<RecordJson> = (found.iter())
+        .filter(|limit| limit.closed == Some(ClosedShare::Blocked))
+        .filter_map(|limit| {
+            let name = limit.name.clone();
+            limit.opens_at.map(|until| Block::Limit { name, until })
+        })
+        .map(|block| RecordJson::of_block(&block))
+        .collect();
     let own = found
         .into_iter()
         .filter(|limit| limit.set_by.as_ref() == Some(&limit.name));
@@ -91,7 +128,7 @@ async fn limits(session: &Session) -> Result<Vec<RecordJson>> {
         let settings = limit.settings.as_ref()?;
         Some(RecordJson::limit(&limit.name, settings))
     };
-    Ok(own.filter_map(line).collect())
+    Ok(own.filter_map(line).chain(blocked).collect())
 }
 
 /// The schedules of a namespace, or those whose jobs are of a queue.
@@ -135,6 +172,18 @@ async fn subscribe(session: &Session, new: &Subscription) -> Result<&'static str
     })
 }
 
+/// Whether the engine takes a value.
+pub(super) fn check(name: &str, value: &RecordValue, limits: &Limits) -> punctual::Result<()> {
+    match value {
+        RecordValue::Queue(settings) => settings.check(),
+        RecordValue::Limit(settings) => settings.check(),
+        RecordValue::Schedule(schedule) => {
+            schedule.check(name.strip_prefix(SCHEDULE_PREFIX).unwrap_or(name), limits)
+        }
+        _ => Ok(()),
+    }
+}
+
 async fn read(session: &Session, name: String) -> Result<Option<RecordValue>> {
     let read = Control::Read { name };
     match session.engine.control(&session.namespace, read).await {
@@ -159,6 +208,12 @@ pub(super) async fn import(
             continue;
         }
         let name = line.name().to_owned();
+        let named = |failure: Failure| failure.of(&name);
+        if let Some(block) = line.block().map_err(|why| bad(&name, &why))? {
+            let verdict = start_block(session, block).await.map_err(named)?;
+            *counts.entry(verdict).or_default() += 1;
+            continue;
+        }
         let paused = match line.paused_queue().map(str::to_owned) {
             Some(queue) => Some(pause(session, queue).await?),
             None => None,
@@ -166,11 +221,42 @@ pub(super) async fn import(
         let value = line.into_value().map_err(|why| bad(&name, &why))?;
         let verdict = match value {
             None => paused.unwrap_or("unchanged"),
-            Some(value) => create(session, &name, value).await?,
+            Some(value) => create(session, &name, value).await.map_err(named)?,
         };
         *counts.entry(verdict).or_default() += 1;
     }
     Ok(())
+}
+
+/// Starts no job of a share or limit for as long as the export says, from now on.
+async fn start_block(session: &Session, block: Block) -> Result<&'static str> {
+    let now = session.engine.info().await?.now;
+    let control = match block {
+        Block::Share {
+            queue,
+            share,
+            until: None,
+        } => Control::PauseShare { queue, share },
+        Block::Share {
+            queue,
+            share,
+            until: Some(until),
+        } if until > now => Control::BlockShare {
+            queue,
+            share,
+            span: until - now,
+        },
+        Block::Limit { name, until } if until > now => Control::BlockLimit {
+            name,
+            span: until - now,
+        },
+        _ => return Ok("unchanged"),
+    };
+    let answer = session.engine.control(&session.namespace, control).await?;
+    Ok(match answer {
+        Controlled::Done(true) => "created",
+        _ => "unchanged",
+    })
 }
 
 /// Pauses a queue that is not here yet: one that is goes on as it is.

@@ -41,8 +41,12 @@ impl Args {
         let unreadable = |error: std::io::Error| Failure::file("read", &self.file, &error);
         let read = |line: &crate::lines::Line| -> Result<Read, String> {
             if line.text.as_deref().is_ok_and(RecordJson::is_one) {
-                line.read(|text| RecordJson::parse(text)?.into_value().map(drop))?;
+                let value = line.read(|text| RecordJson::parse(text)?.into_value())?;
                 let record = line.read(RecordJson::parse)?;
+                let checked = value.map_or(Ok(()), |value| {
+                    export_rows::check(record.name(), &value, &limits)
+                });
+                checked.map_err(|error| error.to_string())?;
                 if record.is_of_limit() && !has_limits {
                     return Err(NO_LIMITS.into());
                 }
@@ -94,7 +98,7 @@ impl Args {
         // Settings, limits and pauses before the jobs, which must not start without them; schedules
         // behind them.
         let (of_queues, of_schedules): (Vec<_>, Vec<_>) =
-            records.into_iter().partition(RecordJson::is_of_queue);
+            (records.into_iter()).partition(|record| record.is_of_queue() || record.is_of_limit());
         let mut records = BTreeMap::new();
         export_rows::import(&session, of_queues, &mut records).await?;
         // Steps whose jobs are gone come before those that wait for them, seals behind all.

@@ -137,6 +137,47 @@ fn an_export_has_settings_pauses_and_schedules() {
 }
 
 #[test]
+fn an_export_has_blocks_and_the_runs_that_are_left() {
+    let punctual = Punctual::new();
+    punctual.enqueue(&["mail", "{}", "--share", "acme"]);
+    punctual.enqueue(&["mail", "{}", "--share", "beta"]);
+    let acme = ["queues", "block", "mail", "--share", "acme", "1h"];
+    let limit = ["limits", "block", "smtp", "1h"];
+    let beta = ["queues", "pause", "mail", "--share", "beta"];
+    let past = "2026-01-05T09:00:00Z";
+    let first = ["schedules", "set", "three", "--max-runs", "3", "--at", past];
+    let runs = ["--at", "2097-01-05T09:00:00Z", "reports", "{}"];
+    for words in [&acme[..], &limit, &beta, &[&first[..], &runs].concat()] {
+        punctual.run(words).exits(0);
+    }
+    let known = punctual.one(&["schedules", "show", "three"]);
+    let fired = known["fired"].as_u64().expect("a number");
+    punctual.run(&["export", "all.jsonl"]).exits(0);
+    let other = ["--engine", "file:./other"];
+    let with = |words: &[&'static str]| [words, &other[..]].concat();
+    punctual.run(&with(&["import", "all.jsonl"])).exits(0);
+    let top = punctual
+        .run(&with(&["queues", "top", "mail"]))
+        .exits(0)
+        .stdout;
+    assert!(top.contains("blocked") && top.contains("paused"), "{top}");
+    let limits = punctual.run(&with(&["limits", "list"])).exits(0).stdout;
+    assert!(
+        limits.contains("smtp") && limits.contains("blocked"),
+        "{limits}"
+    );
+    let schedules = punctual.read("all.jsonl");
+    let left = format!("\"max_runs\":{}", 3 - fired);
+    assert!(schedules.contains(&left), "{left} in {schedules}");
+    // Each line is checked before the first is sent.
+    let bad = "{\"record\":\"queue/mail\",\"settings\":{\"concurrency\":0}}";
+    let ran = punctual
+        .run_with_input(&["import", "-"], bad.as_bytes())
+        .exits(2);
+    assert!(ran.stderr.contains("nothing was imported"), "{ran:?}");
+}
+
+#[test]
 fn a_line_that_is_no_export_is_named() {
     let punctual = filled();
     punctual.run(&["export", "jobs.jsonl"]).exits(0);

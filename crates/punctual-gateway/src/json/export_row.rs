@@ -4,6 +4,7 @@
 use punctual::NewJob;
 use punctual::engine::{LIMIT_PREFIX, LimitSettings, QueueSettings, RecordValue, SETTINGS_PREFIX};
 use punctual::schedule::{SCHEDULE_PREFIX, Schedule};
+use punctual::time::Timestamp;
 use punctual::topic::{Subscription, TOPICS};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use super::queue::OnFullLine;
 use super::schedule::ScheduleLine;
 use crate::decode::{self, DecodeError};
 use crate::http::Problem;
-use crate::job_json::LineError;
+use crate::job_json::{InstantText, LineError};
 
 /// The settings of a queue.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,23 +49,120 @@ pub struct RecordJson {
     subscription: Option<Box<Subscription>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     flow: Option<Box<FlowPartLine>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     limit: Option<LimitOf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    block: Option<BlockOf>,
+}
+
+/// What starts no job: a share of the queue, or the named limit.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BlockOf {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    share: Option<String>,
+    /// None of a share that is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<InstantText>,
+}
+
+/// A share or a named limit of which no job starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Block {
+    /// A share of a queue, until an instant; without one it is paused.
+    Share {
+        /// The queue.
+        queue: String,
+        /// The share.
+        share: String,
+        /// When time opens it.
+        until: Option<Timestamp>,
+    },
+    /// A named limit, until an instant.
+    Limit {
+        /// Its name.
+        name: String,
+        /// When time opens it.
+        until: Timestamp,
+    },
 }
 
 /// Records under this prefix are parts of flows.
 const FLOW_PREFIX: &str = "flow/";
 
 impl RecordJson {
-    /// A part of a flow.
-    pub fn of_flow(name: &str, part: &FlowPart) -> Self {
+    fn bare(record: String) -> Self {
         Self {
-            record: format!("{FLOW_PREFIX}{name}"),
+            record,
             settings: None,
             paused: false,
             schedule: None,
             subscription: None,
-            flow: Some(Box::new(part.into())),
+            flow: None,
             limit: None,
+            block: None,
+        }
+    }
+
+    /// A share or a named limit of which no job starts.
+    pub fn of_block(block: &Block) -> Self {
+        let (record, share, until) = match block {
+            Block::Share {
+                queue,
+                share,
+                until,
+            } => (format!("{SETTINGS_PREFIX}{queue}"), Some(share), *until),
+            Block::Limit { name, until } => (format!("{LIMIT_PREFIX}{name}"), None, Some(*until)),
+        };
+        let block = BlockOf {
+            share: share.cloned(),
+            until: until.map(Into::into),
+        };
+        Self {
+            block: Some(block),
+            ..Self::bare(record)
+        }
+    }
+
+    /// The share or limit of which no job starts, if it is about one.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn block(&self) -> Result<Option<Block>, LineError> {
+        let Some(block) = &self.block else {
+            return Ok(None);
+        };
+        let is_only = self.settings.is_none()
+            && self.schedule.is_none()
+            && self.limit.is_none()
+            && !self.paused;
+        let until = block.until.as_ref().map(|until| until.0);
+        let queue = self.record.strip_prefix(SETTINGS_PREFIX);
+        let limit = self.record.strip_prefix(LIMIT_PREFIX);
+        match (queue, limit, &block.share, until) {
+            (Some(queue), _, Some(share), until) if is_only => Ok(Some(Block::Share {
+                queue: queue.to_owned(),
+                share: share.clone(),
+                until,
+            })),
+            (_, Some(name), None, Some(until)) if is_only => Ok(Some(Block::Limit {
+                name: name.to_owned(),
+                until,
+            })),
+            _ => Err(
+                "is no record of an export: a block is of a share of `queue/NAME`, or of \
+                 `limit/NAME` until an instant"
+                    .into(),
+            ),
+        }
+    }
+
+    /// A part of a flow.
+    pub fn of_flow(name: &str, part: &FlowPart) -> Self {
+        Self {
+            flow: Some(Box::new(part.into())),
+            ..Self::bare(format!("{FLOW_PREFIX}{name}"))
         }
     }
 
@@ -93,7 +191,6 @@ impl RecordJson {
     /// The settings of a queue, if it has any, and whether it is paused.
     pub fn queue(name: &str, settings: Option<&QueueSettings>, paused: bool) -> Self {
         Self {
-            record: format!("{SETTINGS_PREFIX}{name}"),
             settings: settings.map(|settings| SettingsOf {
                 max_pending: settings.max_pending,
                 on_full: settings.on_full.into(),
@@ -102,49 +199,31 @@ impl RecordJson {
                 shares: settings.shares.as_deref().map(Into::into),
             }),
             paused,
-            schedule: None,
-            subscription: None,
-            flow: None,
-            limit: None,
+            ..Self::bare(format!("{SETTINGS_PREFIX}{name}"))
         }
     }
 
     /// The settings of a named limit.
     pub fn limit(name: &str, settings: &LimitSettings) -> Self {
         Self {
-            record: format!("{LIMIT_PREFIX}{name}"),
-            settings: None,
-            paused: false,
-            schedule: None,
-            subscription: None,
-            flow: None,
             limit: Some(settings.into()),
+            ..Self::bare(format!("{LIMIT_PREFIX}{name}"))
         }
     }
 
     /// A schedule as its user wrote it.
     pub fn schedule(name: &str, schedule: &Schedule) -> Self {
         Self {
-            record: format!("{SCHEDULE_PREFIX}{name}"),
-            settings: None,
-            paused: false,
             schedule: Some(Box::new(ScheduleLine::of(schedule))),
-            subscription: None,
-            flow: None,
-            limit: None,
+            ..Self::bare(format!("{SCHEDULE_PREFIX}{name}"))
         }
     }
 
     /// One of the subscriptions of the namespace.
     pub fn of_subscription(subscription: &Subscription) -> Self {
         Self {
-            record: TOPICS.to_owned(),
-            settings: None,
-            paused: false,
-            schedule: None,
             subscription: Some(Box::new(subscription.clone())),
-            flow: None,
-            limit: None,
+            ..Self::bare(TOPICS.to_owned())
         }
     }
 
@@ -192,6 +271,9 @@ impl RecordJson {
         let is_schedule = self.record.starts_with(SCHEDULE_PREFIX);
         if self.is_of_flow() {
             return self.into_flow().map(|_| None);
+        }
+        if self.block.is_some() {
+            return self.block().map(|_| None);
         }
         if let Some(subscription) = self.subscription {
             let is_one =
