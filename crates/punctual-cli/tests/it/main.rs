@@ -53,6 +53,7 @@ mod relay_kills;
 /// The server ended and started again under load.
 mod restarts;
 mod schedules;
+mod schedules_shown;
 mod serve;
 /// Two commands on one directory.
 mod shared;

@@ -275,7 +275,7 @@ fn schedules_are_shown_on_80_columns() {
         let list = punctual.run(&["schedules", "list"]).exits(0).stdout;
         let head = list.lines().next().unwrap_or_default();
         assert!(head.ends_with("STATE"), "{list}");
-        assert!(list.contains("no success since"), "{list}");
+        assert!(list.contains("overdue for"), "{list}");
         punctual.one(&["schedules", "remove", "a"]);
     }
 }

@@ -105,6 +105,8 @@ fn fields(job: &JobRecord, now: Timestamp) -> Vec<(&'static str, String)> {
     };
     add("max crashes", job.max_crashes.map(|max| max.to_string()));
     add("remember", job.remember.map(format_span));
+    let run = |run: &punctual::schedule::Occurrence| format!("{}\nfor {}", run.name, run.at);
+    add("run of", job.schedule.as_deref().map(run));
     add("started", job.started_at.map(at));
     add("finished", job.finished_at.map(at));
     add("worker", job.worker.map(|id| WorkerId(id).to_string()));

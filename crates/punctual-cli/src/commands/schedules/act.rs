@@ -111,10 +111,13 @@ pub(super) async fn backfill(
     let rows = rows.map(|(at, receipt)| vec![at.to_string(), verdict(receipt).to_owned()]);
     session.out.table(columns, rows.collect())?;
     if dry_run {
-        let text = format!(
-            "{} would be enqueued; leave out --dry-run",
-            counted(count, "job")
-        );
+        let text = match count {
+            0 => "no past instant of it is in that span; only past ones run".to_owned(),
+            _ => format!(
+                "at most {} would be enqueued, as a run that is known is not enqueued again; leave out --dry-run",
+                counted(count, "job")
+            ),
+        };
         session.out.note(text);
     }
     Ok(())

@@ -202,6 +202,10 @@ impl Policies {
         if self.missed_max.is_some() && !matches!(self.missed, Some(MissedPolicy::All)) {
             return Err(Failure::usage("missed_max: it needs missed to be all"));
         }
+        if self.grace.is_some() && matches!(self.missed, Some(MissedPolicy::All)) {
+            return Err(Failure::usage("grace: all missed runs run, however late")
+                .hint("leave it out, or use missed latest or skip"));
+        }
         schedule.overlap = match self.overlap {
             None | Some(OverlapPolicy::Skip) => Overlap::Skip,
             Some(OverlapPolicy::BufferOne) => Overlap::BufferOne,

@@ -1,12 +1,14 @@
 //! Lists schedules, and shows one.
 
 use punctual::schedule::{Form, Missed, Overlap, Schedule, ScheduleStatus, Spec, Success};
-use punctual::time::{Timestamp, exact_span};
+use punctual::time::{Timestamp, exact_span, format_span};
+use punctual_gateway::RecordJson;
+use serde_json::{Value, json};
 
 use super::{missing, schedules};
 use crate::args::Session;
 use crate::failure::Result;
-use crate::output::{Columns, Object, ago, count, object};
+use crate::output::{Columns, Object, ago, count, cut, object};
 
 pub(super) async fn list(session: &Session) -> Result<()> {
     let found = schedules(session).list().await?;
@@ -24,19 +26,28 @@ pub(super) async fn list(session: &Session) -> Result<()> {
             status.name.clone(),
             times(&status.schedule),
             next.map_or_else(|| state(status).into(), |at| ago(*at, now)),
+            (status.lasts_until).map_or_else(String::new, |until| ago(until, now)),
             count(status.fired),
             count(status.skipped),
             count(status.missed),
             match (status.schedule.paused, status.overdue_since) {
-                (true, _) => format!("paused {}", status.schedule.note),
-                (_, Some(since)) => format!("no success since {}", ago(since, now)),
+                (true, _) if status.schedule.note.is_empty() => "paused".into(),
+                (true, _) => format!("paused: {}", status.schedule.note),
+                (_, Some(since)) => format!("overdue for {}", format_span(now - since)),
                 _ => String::new(),
             },
         ]
     };
     let columns = Columns {
         names: &[
-            "name", "times", "next", "fired", "skipped", "missed", "state",
+            "name",
+            "times",
+            "next",
+            "known until",
+            "fired",
+            "skipped",
+            "missed",
+            "state",
         ],
         ..Columns::default()
     };
@@ -76,6 +87,10 @@ pub(super) async fn one(session: &Session, name: &str) -> Result<()> {
         let (at, took) = (local(&spec, success.at), ago(success.finished_at, now));
         card.push(("last success", format!("{at}\ncompleted {took}{result}")));
     }
+    let document = document(&status);
+    let (options, job) = (options(&document), of_job(&document["job"]));
+    card.extend((!options.is_empty()).then_some(("options", options)));
+    card.extend((!job.is_empty()).then_some(("job", job)));
     if let Some(span) = schedule.expect_within {
         let state = match status.overdue_since {
             Some(since) => format!("\noverdue since {}", spec.local_text(since)),
@@ -159,6 +174,48 @@ fn times(schedule: &Schedule) -> String {
     }
 }
 
+/// What its user wrote, as `PUT /v1/schedules/NAME` takes it.
+fn document(status: &ScheduleStatus) -> Value {
+    let record = RecordJson::schedule(&status.name, &status.schedule);
+    let mut document = serde_json::to_value(record).unwrap_or_default();
+    document["schedule"].take()
+}
+
+/// What else was set, by the names of the options.
+fn options(document: &Value) -> String {
+    let names = [
+        ("except", json!([])),
+        ("except_seconds", json!([])),
+        ("except_quartz", json!([])),
+        ("before", Value::Null),
+        ("gap", json!("end")),
+        ("fold", json!("first")),
+        ("jitter", Value::Null),
+        ("start", Value::Null),
+        ("end", Value::Null),
+        ("max_runs", Value::Null),
+        ("pause_on_failure", json!(false)),
+    ];
+    let line = |(name, usual): (&str, Value)| {
+        let value = document.get(name).filter(|value| **value != usual)?;
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        Some(format!("{name} {text}"))
+    };
+    let lines: Vec<String> = names.into_iter().filter_map(line).collect();
+    lines.join("\n")
+}
+
+/// What a job of a schedule has beside its queue and kind.
+fn of_job(job: &Value) -> String {
+    let fields = job.as_object().into_iter().flatten();
+    let lines = fields
+        .filter(|(name, _)| !["queue", "kind"].contains(&name.as_str()))
+        .map(|(name, value)| cut(&format!("{name} {value}"), VALUE_COLUMNS));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 fn overlap_name(overlap: Overlap) -> &'static str {
     match overlap {
         Overlap::Skip => "skip",
@@ -205,6 +262,7 @@ pub(super) fn object_of(status: &ScheduleStatus) -> Object {
         "last_success": status.last_success.as_ref().map(success_of),
         "expect_within": schedule.expect_within.map(exact_span),
         "overdue_since": status.overdue_since.map(|at| at.to_string()),
+        "schedule": document(status),
         "dry": status.dry, "ended": status.ended,
         "fired": status.fired, "skipped": status.skipped, "missed": status.missed,
         "tz_database": status.tz_database,
