@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::Cli;
@@ -99,7 +99,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let text = error.to_string();
+    let text = negative(error).unwrap_or_else(|| error.to_string());
     if !wants_json() {
         let text = output::fitted_lines(&text, 2, output::fits(&std::io::stderr()));
         let _ = writeln!(std::io::stderr().lock(), "{text}");
@@ -118,6 +118,18 @@ fn usage(error: &clap::Error) -> ExitCode {
         failure.text(Format::Json).unwrap_or_default()
     );
     ExitCode::from(failure.exit_code())
+}
+
+/// What is wrong with a value such as -5, which reads like an option.
+fn negative(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let number = word.strip_prefix('-')?;
+    let is_one = number.starts_with(|first: char| first.is_ascii_digit());
+    is_one.then(|| {
+        format!("error: {word} is negative; a span or a number is 0 or more\n\nFor more information, try '--help'.")
+    })
 }
 
 /// Whether JSON was asked for by a command line that could not be read.

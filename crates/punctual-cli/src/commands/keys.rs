@@ -42,7 +42,11 @@ fn option_of<'a>(command: &'a Command, key: &str) -> Result<&'a Arg, String> {
     let is_it = |option: &&Arg| option.get_long() == Some(long.as_str());
     command.get_arguments().find(is_it).ok_or_else(|| {
         let longs = command.get_arguments().filter_map(Arg::get_long);
-        let mut known: Vec<String> = longs.map(underscored).collect();
+        let places = command.get_positionals().map(|arg| arg.get_id().as_str());
+        let mut known: Vec<String> = longs
+            .chain(places.filter(|name| *name != "name"))
+            .map(underscored)
+            .collect();
         known.sort();
         format!(
             "the key {key} is not known; the keys are {}",

@@ -72,7 +72,7 @@ pub(crate) struct Set {
     name: String,
 
     /// Jobs with the limit that may be active at once
-    #[arg(long, value_name = "N", required_unless_present = "rate")]
+    #[arg(long, value_name = "N")]
     concurrency: Option<u64>,
 
     /// Units that may start in a span, such as 100/1m; a job takes as many as it costs

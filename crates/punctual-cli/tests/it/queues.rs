@@ -416,7 +416,7 @@ fn named_limits_are_set_listed_blocked_and_removed() {
     let removed = limits(&["remove", "smtp"]).exits(0);
     assert_eq!(removed.stdout, "smtp has no settings any more\n");
     for (args, remedy) in [
-        (&["set", "smtp"][..], "--concurrency"),
+        (&["set", "smtp"][..], "a concurrency or a rate"),
         (&["set", "smtp", "--concurrency", "0"], "1 to 1,000,000"),
         (&["set", "a b", "--concurrency", "1"], "name"),
     ] {
