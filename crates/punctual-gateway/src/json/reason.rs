@@ -1,7 +1,7 @@
 //! Why a job has not run, as JSON and in words.
 
 use punctual::engine::{Reason, WhenFull};
-use punctual::job::DeadReason;
+use punctual::job::{CancelReason, DeadReason};
 use punctual::push::is_amqp_queue;
 use punctual::time::{Timestamp, format_span, seconds};
 use punctual::{JobId, JobState};
@@ -312,7 +312,7 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
             "workers claim from {queue}, but none has a handler for {kind}; deploy one that has"
         ),
         Reason::ConcurrencyReached { limit, active } => format!(
-            "{active} jobs of {queue} are active and its limit is {limit}; it goes on when one ends, \
+            "{queue} may have {limit} active and has {active}; it starts when one ends, \
              `punctual queues limit {queue}` shows and changes that"
         ),
         Reason::RateReached { rate, until } => format!(
@@ -320,6 +320,7 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
              `punctual queues limit {queue}` shows and changes that",
             when(*until)
         ),
+        Reason::InLine { ahead: 0 } => "it is the next in line".into(),
         Reason::InLine { ahead } => {
             let others = if *ahead == 1 { "other" } else { "others" };
             format!("it waits its turn behind {ahead} {others}; more workers shorten that")
@@ -334,6 +335,10 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
             when(*until)
         ),
         Reason::Completed => "it is done".into(),
+        Reason::Cancelled {
+            reason: CancelReason::Skipped,
+        } => "it was cancelled: a run of its schedule was still on its way, or the schedule was paused"
+            .into(),
         Reason::Cancelled { reason } => format!("it was cancelled: {reason}"),
         Reason::Dead { reason, error } => {
             let cause = match (cause_of(*reason), error) {
@@ -379,8 +384,8 @@ fn of_share_in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
             limit,
             active,
         } => format!(
-            "{active} jobs of its share {share} are active and the limit of a share is {limit}; it \
-             goes on when one ends, `punctual queues limit {queue}` shows and changes that"
+            "its share {share} may have {limit} active and has {active}; it starts when one ends, \
+             `punctual queues limit {queue}` shows and changes that"
         ),
         Reason::ShareRateReached { share, rate, until } => format!(
             "its share {share} has used up its rate, {rate}; the next job may start {}, at {until}, \
@@ -414,8 +419,7 @@ fn of_limit_in_words(reason: &Reason, now: Timestamp) -> String {
             active,
             when_full,
         } => format!(
-            "{active} jobs with its limit {name} are active and the limit is {limit}; it goes on when \
-             one ends{}, `punctual limits show {name}` shows that",
+            "its limit {name} may have {limit} active and has {active}; it starts when one ends{}, `punctual limits show {name}` shows that",
             match when_full {
                 WhenFull::Refuse => "; new jobs are refused meanwhile",
                 WhenFull::CancelRunning => "; each new job asks the oldest of them to stop",
