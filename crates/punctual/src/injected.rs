@@ -81,6 +81,12 @@ pub enum Bug {
     WaitingLeftBehind,
     /// A step that is gone when its flow is retried stays passed over, which is no failure.
     GoneStepPassedOver,
+    /// A run whose local time a clock skips does not run that day.
+    GapSkipped,
+    /// A run whose local time a clock shows twice runs twice.
+    FoldTwice,
+    /// A share that time has opened stays closed.
+    ParkedForgotten,
 }
 
 impl Bug {
@@ -89,7 +95,7 @@ impl Bug {
     pub const BELOW_THE_LAW: [Self; 2] = [Self::SyncSkipped, Self::ChecksumIgnored];
 
     /// Every other bug.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 38] = [
         Self::AckBeforeWrite,
         Self::RescueWithoutStateCheck,
         Self::SettleWithoutToken,
@@ -125,6 +131,9 @@ impl Bug {
         Self::NewestAsked,
         Self::WaitingLeftBehind,
         Self::GoneStepPassedOver,
+        Self::GapSkipped,
+        Self::FoldTwice,
+        Self::ParkedForgotten,
     ];
 }
 

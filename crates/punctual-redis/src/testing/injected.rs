@@ -148,6 +148,11 @@ const INJECTED: [Inject; 34] = [
         "local function raised(pass)\n  return pass\n",
     ),
     (
+        "ParkedForgotten",
+        "    file_due(r, ':sp:', LOOKED_AT)\n",
+        "",
+    ),
+    (
         "TokenAtEnqueue",
         "  if limited then Gate.count(Gate.of(r), n) end\n",
         "",

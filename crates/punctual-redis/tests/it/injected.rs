@@ -36,6 +36,10 @@ const FOUND: [(&str, &str); 22] = [
         "named::a_job_starts_when_all_its_limits_are_open",
     ),
     ("PassNotRaised", "shares::weights_hold_over_any_span"),
+    (
+        "ParkedForgotten",
+        "share_limits::a_blocked_share_starts_nothing",
+    ),
     ("TokenAtEnqueue", "limits::a_retry_takes_a_token_anew"),
     ("WindowAligned", "limits::no_window_has_more_than_the_rate"),
     (

@@ -395,6 +395,8 @@ macro_rules! __laws {
                 the_id_of_a_run_is_reserved[Schedules],
             }
             schedule_runs {
+                a_gap_runs_at_its_end[Schedules],
+                a_fold_runs_the_first_time[Schedules],
                 a_run_names_its_schedule_and_instant[Schedules],
                 a_run_is_of_the_share_of_its_schedule[Schedules, Shares],
                 runs_hold_the_limits_of_their_schedule[Schedules, NamedLimits],

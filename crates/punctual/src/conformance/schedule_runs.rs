@@ -3,7 +3,7 @@
 use super::case::*;
 use super::import::import_of;
 use super::named::at_rate;
-use super::schedules::{every, minute};
+use super::schedules::{cron, every, minute};
 use crate::engine::{
     Action, Controlled, EnqueueVerdict, QueueSettings, Rate, Receipt, ScheduleAct, StatsRequest,
 };
@@ -443,4 +443,25 @@ pub(super) async fn a_pause_ends_what_is_expected(case: Case) {
     );
     case.change(|schedule| schedule.expect_within = None).await;
     assert_eq!(case.overdue().await, []);
+}
+
+/// The first two instants of a pattern of Berlin.
+async fn in_berlin(case: &Case, pattern: &str) -> Vec<String> {
+    let mut schedule = cron(pattern);
+    schedule.spec.zone = "Europe/Berlin".into();
+    case.write("beat", schedule).await;
+    let next = case.beat().await.next;
+    next.iter().take(2).map(ToString::to_string).collect()
+}
+
+/// A local time that the clock skips is run when the gap ends.
+pub(super) async fn a_gap_runs_at_its_end(case: Case) {
+    let next = in_berlin(&case, "30 2 27,28 3 *").await;
+    assert_eq!(next, ["2027-03-27T01:30:00Z", "2027-03-28T01:00:00Z"]);
+}
+
+/// A local time that the clock shows twice is run the first time.
+pub(super) async fn a_fold_runs_the_first_time(case: Case) {
+    let next = in_berlin(&case, "30 2 25,26 10 *").await;
+    assert_eq!(next, ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]);
 }

@@ -450,6 +450,9 @@ impl Machine {
             return Ok(());
         }
         self.check_shares(id)?;
+        if is_injected(Bug::ParkedForgotten) {
+            return Ok(());
+        }
         for (is_idle, limit) in [(0, LOOKED_AT), (1, FORGOTTEN)] {
             let start = ParkKey::start_of(id, is_idle);
             let until = Timestamp::from_micros(self.now.as_micros() + 1);

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::parts::{Fold, Gap};
 use super::pattern::Pattern;
+use crate::injected::{Bug, is_injected};
 
 /// A zone, and the policies for its changes.
 #[derive(Debug, Clone)]
@@ -111,6 +112,7 @@ impl ZoneClock {
         let gap = before.to_datetime(start)..stretch.offset.to_datetime(start);
         let from = match self.gap {
             Gap::Skip => return None,
+            _ if is_injected(Bug::GapSkipped) => return None,
             Gap::AtItsEnd if at > start => return None,
             Gap::AtItsEnd => gap.start,
             Gap::Shift => before.to_datetime(at),
@@ -142,6 +144,7 @@ impl ZoneClock {
         let offset = stretch.offset;
         let fold = match pattern.follows_real_time() {
             true => Fold::Both,
+            false if is_injected(Bug::FoldTwice) => Fold::Both,
             false => self.fold,
         };
         let mut from = offset.to_datetime(at);
