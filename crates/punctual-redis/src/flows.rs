@@ -72,6 +72,6 @@ impl Calls {
 
 fn unsupported() -> Error {
     let message = "a namespace that is cut into shards has no flows, as jobs that wait for each \
-                   other are to be in one shard; use one without shards for them";
+                   other are to be in one shard; use another namespace, at an address without `shards`, for them";
     Error::new(ErrorKind::Unsupported, message)
 }

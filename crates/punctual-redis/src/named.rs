@@ -36,6 +36,6 @@ pub(crate) fn may_control(control: &Control, count: usize) -> Result<()> {
 
 fn unsupported(count: usize) -> Error {
     let message = "a namespace that is cut into shards has no named limits, as each shard would let \
-                   that many start; use one without shards for jobs with `limits`";
+                   that many start; use another namespace, at an address without `shards`, for jobs with `limits`";
     Error::new(ErrorKind::Unsupported, message).with("shards", count)
 }

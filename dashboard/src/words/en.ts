@@ -205,7 +205,7 @@ export const en = {
     none: "No schedules yet. Set one:", example: "punctual schedules set NAME --cron '0 9 * * MON' QUEUE PAYLOAD", noMatch: "No schedule on this page matches.", missing: "No such schedule.", unsupported: "This engine keeps no schedules.", nextPage: (count: number) => `Next ${n(count)}`, previousPage: "Back",
     standing: { on: "on", paused: "paused", ended: "ended", dry: "dry", overdue: "overdue" }, standingMeans: { on: "", paused: "Its runs are skipped until it is resumed.", ended: "It has no more runs.", dry: "It has no run in the store, although it has not ended.", overdue: "No run has completed for longer than expected." },
     overdueMeans: (when: string) => `A run should have completed by ${when} at the latest, and none has. Look at the last runs and their errors.`, lastSuccess: "last success", expectWithin: "expected within",
-    dryMeans: "The list of instants is used up: no run is in the store. A process with the library refills it; start one, such as a worker or the server.",
+    dryMeans: "The list of instants is used up: no run is in the store. A worker or the server refills it; start one.",
     pause: "Pause…", resume: "Resume", run: "Run now", skip: "Skip next", backfill: "Backfill…", remove: "Remove…",
     ran: "a run was enqueued", skippedNext: "the next run is skipped", resumed: "resumed", paused: "paused", removed: "removed",
     pausedNote: "Paused: its runs are skipped and counted until it is resumed.", pauseTitle: (name: string) => `Pause ${name}`, pauseMeans: "Its runs are skipped and counted until it is resumed. Jobs that wait already run.", note: "Note", noteHint: "holiday until January", pauseDo: "Pause",

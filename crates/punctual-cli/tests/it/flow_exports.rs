@@ -101,7 +101,7 @@ fn an_export_that_was_cut_is_refused() {
     .exits(0);
     on("file:./limited", &["export", "limited.jsonl"]).exits(0);
     let ran = on(&redis, &["import", "limited.jsonl"]).exits(2);
-    assert!(ran.stderr.contains("without shards"), "{ran:?}");
+    assert!(ran.stderr.contains("without `shards`"), "{ran:?}");
     let jobs = on(&redis, &["jobs", "list", "-o", "json"]).exits(0);
     assert_eq!(jobs.stdout, "");
 }

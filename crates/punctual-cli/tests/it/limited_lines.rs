@@ -24,7 +24,7 @@ fn lines_with_limits_are_refused_one_by_one() {
     for reported in ["2 created", "1 unsupported", "line 2: refused"] {
         assert!(ran.stdout.contains(reported), "{reported}: {ran:?}");
     }
-    assert!(ran.stderr.contains("without shards"), "{ran:?}");
+    assert!(ran.stderr.contains("without `shards`"), "{ran:?}");
     let serving = Server::start(&punctual, &["--engine", &redis]);
     let reported = bulk(&serving, &lines);
     assert_eq!(reported[0]["verdict"], "created", "{reported:?}");

@@ -286,6 +286,6 @@ fn may_limit(value: Option<&RecordValue>, shards: usize) -> Result<()> {
         return Ok(());
     }
     let message = "a namespace that is cut into shards keeps no limits of queues and shares, as each \
-                   shard would let that many start; use one without shards for limited queues";
+                   shard would let that many start; use another namespace, at an address without `shards`, for limited queues";
     Err(Error::new(ErrorKind::Unsupported, message).with("shards", shards))
 }

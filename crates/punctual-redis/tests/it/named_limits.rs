@@ -149,7 +149,7 @@ async fn shards_refuse_named_limits() {
     for refused in refused {
         let error = refused.expect_err("each shard would let as many start");
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        assert!(error.message().contains("without shards"), "{error}");
+        assert!(error.message().contains("without `shards`"), "{error}");
     }
 }
 
@@ -168,7 +168,7 @@ async fn shards_refuse_named_limits_by_hand() {
     for shard in ["punctual:{default/0}", "punctual:{default/1}"] {
         let refused = push(shard, &["LIMIT", "api"]);
         assert!(refused.contains("unsupported"), "{refused}");
-        assert!(refused.contains("without shards"), "{refused}");
+        assert!(refused.contains("without `shards`"), "{refused}");
         let stored = push(shard, &[]);
         assert!(stored.contains("created"), "{stored}");
         let rows = server.cli(&["HEXISTS", &format!("{shard}:nl"), "api"]);

@@ -159,11 +159,13 @@ impl Template {
     /// are the schedule's business.
     pub fn of(job: NewJob) -> Result<Self> {
         let cannot = |what: &str| {
-            let message = format!("schedule: a template has no {what}; leave it out");
+            let message = format!("schedule: its job has no {what}; leave it out");
             Err(refuse(message))
         };
         match &job {
-            job if job.due != Due::Now => return cannot("delay and no instant, the spec has them"),
+            job if job.due != Due::Now => {
+                return cannot("delay and no instant; the times are of the schedule");
+            }
             job if job.expires_at.is_some() => return cannot("expires_at"),
             job if !job.wait_for.is_empty() => return cannot("wait_for"),
             job if job.history.is_some() => return cannot("history"),

@@ -254,7 +254,7 @@ impl FromFile<'_> {
         if of("unsupported") > 0 {
             session.out.note(
                 "hint: lines name limits, which a namespace that is cut into shards does not keep; \
-                 use one without shards for them",
+                 use another namespace, at an address without `shards`, for them",
             );
         }
         if of("id_conflict") > 0 {
