@@ -70,6 +70,7 @@ mod namespaces;
 mod order;
 mod payload;
 mod retry;
+mod schedule_histories;
 mod schedule_runs;
 mod schedules;
 mod settle;

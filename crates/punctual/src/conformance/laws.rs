@@ -394,6 +394,9 @@ macro_rules! __laws {
                 a_wrong_schedule_is_refused[Schedules],
                 the_id_of_a_run_is_reserved[Schedules],
             }
+            schedule_histories {
+                random_schedules_agree_with_a_model[Schedules],
+            }
             schedule_runs {
                 a_gap_runs_at_its_end[Schedules],
                 a_fold_runs_the_first_time[Schedules],

@@ -30,7 +30,8 @@ pub(super) fn cron(pattern: &str) -> Schedule {
     })
 }
 
-fn schedule(spec: SpecBuilder) -> Schedule {
+/// A schedule of [`QUEUE`] that overlaps as it likes.
+pub(super) fn schedule(spec: SpecBuilder) -> Schedule {
     let template = NewJob {
         retention: hours(100),
         ..job()
