@@ -12,6 +12,7 @@ pub(crate) mod guard;
 pub(crate) mod inspect;
 pub(crate) mod mp;
 pub(crate) mod numbers;
+pub(crate) mod opts;
 pub(crate) mod outbox;
 pub(crate) mod parts;
 pub(crate) mod record;

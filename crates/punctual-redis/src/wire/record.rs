@@ -1,7 +1,5 @@
 //! A job as stored, and the views that the functions answer.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use punctual::engine::{Got, WorkerId};
 use punctual::flow::StepOf;
@@ -10,18 +8,12 @@ use punctual::job::{
 };
 use punctual::schedule::Occurrence;
 use punctual::time::Timestamp;
-use punctual::{
-    Group, Hold, JobId, JobRecord, JobState, NewJob, OnRetry, Result, RetryPolicy, Unique,
-    UniquePolicy,
-};
+use punctual::{JobId, JobRecord, JobState, NewJob, Result};
 
 use super::mp::{Mp, read_instant};
-use super::numbers::{
-    RETRY_EXPONENTIAL, RETRY_FIXED, RETRY_LINEAR, RETRY_LIST, SPEC_OPTS, TAG_DEAD, TAG_PLAIN,
-    TAG_TOMBSTONE,
-};
+use super::numbers::{SPEC_OPTS, TAG_DEAD, TAG_PLAIN, TAG_TOMBSTONE};
 use super::spec::run_instant;
-use super::{Reader, damaged};
+use super::{Reader, damaged, opts};
 
 /// The holder of a job, and until when.
 #[derive(Debug, Clone, Copy)]
@@ -126,7 +118,7 @@ pub(crate) fn read_record(
     if !kind.is_empty() {
         job.kind = kind;
     }
-    read_options(&mut job, &options)?;
+    opts::read(&mut job, &options)?;
     let enqueued_at = ext.get("en").some(read_instant)?.unwrap_or(enqueued);
     let mut record = JobRecord::new(job, due, enqueued_at);
     record.state = state;
@@ -160,28 +152,6 @@ pub(crate) fn read_record(
         record.flow = Some(Box::new(StepOf::new(flow, step)));
     }
     Ok(record)
-}
-
-/// What a job's opts say; what they leave out stands at its default.
-pub(super) fn read_options(job: &mut NewJob, options: &Mp) -> Result<()> {
-    if let Some(content_type) = options.get("ct").some(Mp::text)? {
-        job.content_type = content_type;
-    }
-    job.headers = headers(options.get("hd"))?;
-    job.unique = unique(options)?;
-    job.group = group(options)?;
-    job.share = options.get("sh").some(Mp::text)?;
-    job.limits = texts(options.get("li"))?;
-    job.cost = options.get("co").some(number_32)?.unwrap_or(1);
-    if let Some(most) = options.get("ma").some(number_32)? {
-        job.max_attempts = most;
-    }
-    job.max_crashes = options.get("mc").some(number_32)?;
-    job.retry = options.get("rt").some(retry)?.unwrap_or_default();
-    job.timeout = options.get("to").some(span)?;
-    job.retention = options.get("rn").some(span)?.unwrap_or_default();
-    job.remember = options.get("rm").some(span)?;
-    Ok(())
 }
 
 /// `[attempt, started, ended, outcome, worker (empty if it is not known), error?]` of each
@@ -244,81 +214,10 @@ pub(crate) fn number_32(value: &Mp) -> Result<u32> {
     u32::try_from(value.number()?).map_err(|_| damaged())
 }
 
-fn span(value: &Mp) -> Result<Duration> {
-    Ok(Duration::from_micros(value.number()?))
-}
-
 fn note(value: &Mp) -> Result<Bytes> {
     Ok(Bytes::copy_from_slice(value.bytes()?))
 }
 
 pub(crate) fn texts(value: &Mp) -> Result<Vec<String>> {
     value.list()?.iter().map(Mp::text).collect()
-}
-
-fn headers(value: &Mp) -> Result<Vec<(String, String)>> {
-    let pairs = value.list()?.chunks(2).map(|pair| match pair {
-        [name, value] => Ok((name.text()?, value.text()?)),
-        _ => Err(damaged()),
-    });
-    pairs.collect()
-}
-
-fn unique(options: &Mp) -> Result<Option<Unique>> {
-    let Some(key) = options.get("u").some(Mp::text)? else {
-        return Ok(None);
-    };
-    let policy = match options.get("up") {
-        Mp::Nil | Mp::Int(0) => UniquePolicy::Keep,
-        Mp::Int(1) => UniquePolicy::Replace,
-        Mp::Int(2) => UniquePolicy::After,
-        Mp::Int(3) => UniquePolicy::Refresh {
-            max_wait: Duration::from_micros(options.get("um").number()?),
-        },
-        _ => return Err(damaged()),
-    };
-    let hold = match options.get("uh").some(Mp::number)? {
-        None => Hold::UntilSettled,
-        Some(0) => Hold::UntilStarted,
-        Some(span) => Hold::For(Duration::from_micros(span - 1)),
-    };
-    Ok(Some(Unique::new(key).policy(policy).hold(hold)))
-}
-
-fn group(options: &Mp) -> Result<Option<Group>> {
-    let Some(key) = options.get("g").some(Mp::text)? else {
-        return Ok(None);
-    };
-    let on_retry = match options.get("gp").is_set() {
-        true => OnRetry::Pass,
-        false => OnRetry::Hold,
-    };
-    Ok(Some(Group::new(key).on_retry(on_retry)))
-}
-
-fn retry(value: &Mp) -> Result<RetryPolicy> {
-    let millis = |value: &Mp| value.number().map(Duration::from_millis);
-    let [kind, fields @ ..] = value.list()? else {
-        return Err(damaged());
-    };
-    let kind = u8::try_from(kind.number()?).map_err(|_| damaged())?;
-    Ok(match (kind, fields) {
-        (RETRY_EXPONENTIAL, [base, factor, cap, jitter]) => RetryPolicy::Exponential {
-            base: millis(base)?,
-            factor: factor.float()?,
-            cap: millis(cap)?,
-            jitter: jitter.is_set(),
-        },
-        (RETRY_FIXED, [span, jitter]) => RetryPolicy::Fixed {
-            span: millis(span)?,
-            jitter: jitter.is_set(),
-        },
-        (RETRY_LINEAR, [base, cap, jitter]) => RetryPolicy::Linear {
-            base: millis(base)?,
-            cap: millis(cap)?,
-            jitter: jitter.is_set(),
-        },
-        (RETRY_LIST, spans) => RetryPolicy::List(spans.iter().map(millis).collect::<Result<_>>()?),
-        _ => return Err(damaged()),
-    })
 }

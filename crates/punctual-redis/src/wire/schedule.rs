@@ -17,7 +17,8 @@ use super::numbers::{
     SCHEDULE_BACKFILL, SCHEDULE_READ, SCHEDULE_RUN, SCHEDULE_SKIP, SPEC_EXAMINED, SPEC_OPTS,
     VALUE_SCHEDULE,
 };
-use super::record::{number_32, read_options};
+use super::opts;
+use super::record::number_32;
 use super::spec::{content_hash, write_run};
 use super::{Reader, Writer, damaged, inspect, micros};
 
@@ -189,7 +190,7 @@ fn read_job(bytes: &[u8]) -> Result<NewJob> {
     if !kind.is_empty() {
         job.kind = kind;
     }
-    read_options(&mut job, &options)?;
+    opts::read(&mut job, &options)?;
     debug_assert!(flags & SPEC_EXAMINED != 0, "the functions look at a run");
     Ok(job)
 }

@@ -3,17 +3,11 @@
 use bytes::Bytes;
 use punctual::job::{LogLine, Memo, PastAttempt, content_headers};
 use punctual::time::Timestamp;
-use punctual::{
-    Due, Group, Hold, JobId, JobRecord, JobState, NewJob, OnRetry, RetryPolicy, Unique,
-    UniquePolicy,
-};
+use punctual::{Due, JobId, JobRecord, JobState, NewJob};
 
 use super::mp::{MapWriter, Mp, instant};
-use super::numbers::{
-    CONTENT_TYPE_DEFAULT, DUE_AFTER, DUE_AT, DUE_NOW, MAX_ATTEMPTS_DEFAULT, RETRY_EXPONENTIAL,
-    RETRY_FIXED, RETRY_LINEAR, RETRY_LIST, SPEC_EXAMINED, SPEC_OPTS,
-};
-use super::{Writer, flow, micros};
+use super::numbers::{DUE_AFTER, DUE_AT, DUE_NOW, SPEC_EXAMINED, SPEC_OPTS};
+use super::{Writer, micros, opts};
 
 /// `id | due kind | due | spec`
 pub(crate) fn write_job(out: &mut Writer, index: usize, job: &NewJob) {
@@ -34,8 +28,8 @@ pub(super) fn due_of(due: Due) -> (u8, u64) {
 /// Writes the spec of a run from its priority on: the functions read each.
 pub(super) fn write_run(out: &mut Writer, schedule: &str, job: &NewJob) {
     let mut options = MapWriter::default();
-    own(&mut options, job);
-    first_group(&mut options, job);
+    opts::put_own(&mut options, job);
+    opts::put_first(&mut options, job);
     second_group(&mut options, job);
     options.put("sc", schedule);
     out.u8(job.priority).u8(SPEC_OPTS | SPEC_EXAMINED);
@@ -69,8 +63,8 @@ pub(super) fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
 /// What stands of a job between its index and its payload.
 pub(super) fn write_front(out: &mut Writer, job: &NewJob) {
     let mut options = MapWriter::default();
-    own(&mut options, job);
-    first_group(&mut options, job);
+    opts::put_own(&mut options, job);
+    opts::put_first(&mut options, job);
     let mut flags = 0;
     if !job.is_plain() {
         second_group(&mut options, job);
@@ -87,80 +81,9 @@ pub(super) fn write_front(out: &mut Writer, job: &NewJob) {
     }
 }
 
-/// What mostly differs from job to job, in this order and before all else: the functions cut it
-/// off, and read the rest once for all jobs that have the same.
-fn own(options: &mut MapWriter, job: &NewJob) {
-    options.put_some("ex", job.expires_at.map(instant));
-    options.put_some("u", job.unique.as_ref().map(|unique| &unique.key));
-    options.put_some("g", job.group.as_ref().map(|group| &group.key));
-    options.put_some("fl", flow::place(job));
-    options.put_some("sh", job.share.as_ref());
-}
-
-/// What only the worker reads.
-fn first_group(options: &mut MapWriter, job: &NewJob) {
-    if job.content_type != CONTENT_TYPE_DEFAULT {
-        options.put("ct", &job.content_type);
-    }
-    if !job.headers.is_empty() {
-        let pair = |(name, value): &(String, String)| [Mp::from(name), Mp::from(value)];
-        options.put("hd", job.headers.iter().flat_map(pair).collect::<Vec<_>>());
-    }
-    if job.max_attempts != MAX_ATTEMPTS_DEFAULT {
-        options.put("ma", job.max_attempts);
-    }
-    if job.retry != RetryPolicy::default() {
-        options.put("rt", retry(&job.retry));
-    }
-    options.put_some("to", job.timeout.map(micros));
-}
-
 /// What the functions look into besides.
 fn second_group(options: &mut MapWriter, job: &NewJob) {
-    if let Some(Unique { policy, hold, .. }) = &job.unique {
-        options.put(
-            "up",
-            match policy {
-                UniquePolicy::Keep => 0_u8,
-                UniquePolicy::Replace => 1,
-                UniquePolicy::After => 2,
-                UniquePolicy::Refresh { .. } => 3,
-            },
-        );
-        if let UniquePolicy::Refresh { max_wait } = policy {
-            options.put("um", micros(*max_wait));
-        }
-        match hold {
-            Hold::UntilSettled => {}
-            Hold::UntilStarted => {
-                options.put("uh", 0_u8);
-            }
-            Hold::For(span) => {
-                options.put("uh", micros(*span).saturating_add(1));
-            }
-        }
-    }
-    if let Some(Group {
-        on_retry: OnRetry::Pass,
-        ..
-    }) = &job.group
-    {
-        options.put("gp", 1_u8);
-    }
-    if !job.retention.is_zero() {
-        options.put("rn", micros(job.retention));
-    }
-    options.put_some("mc", job.max_crashes);
-    options.put_some("rm", job.remember.map(micros));
-    if !job.wait_for.is_empty() {
-        options.put("w", names(&job.wait_for));
-    }
-    if !job.limits.is_empty() {
-        options.put("li", names(&job.limits));
-    }
-    if job.cost != 1 {
-        options.put("co", job.cost);
-    }
+    opts::put_second(options, job);
     options.put_some("hi", job.history.as_deref().map(history));
     let run = job.history.as_ref().and_then(|past| past.schedule.as_ref());
     if let Some(run) = run {
@@ -177,53 +100,6 @@ pub(super) fn run_instant(id: JobId) -> Timestamp {
     let low = id.as_bytes().iter().skip(8);
     let low = low.fold(0, |low: u64, byte| low << 8 | u64::from(*byte));
     Timestamp::from_micros(low & ((1 << 54) - 1))
-}
-
-/// Names without repeats, in the order of their first.
-fn names(names: &[String]) -> Mp {
-    let mut once: Vec<&String> = Vec::with_capacity(names.len());
-    for name in names {
-        if !once.contains(&name) {
-            once.push(name);
-        }
-    }
-    Mp::List(once.into_iter().map(Mp::from).collect())
-}
-
-fn retry(policy: &RetryPolicy) -> Mp {
-    let millis = |span: &std::time::Duration| Mp::from(span.as_millis() as u64);
-    Mp::List(match policy {
-        RetryPolicy::Exponential {
-            base,
-            factor,
-            cap,
-            jitter,
-        } => vec![
-            RETRY_EXPONENTIAL.into(),
-            millis(base),
-            Mp::Float(*factor),
-            millis(cap),
-            (*jitter).into(),
-        ],
-        RetryPolicy::Fixed { span, jitter } => {
-            vec![RETRY_FIXED.into(), millis(span), (*jitter).into()]
-        }
-        RetryPolicy::Linear { base, cap, jitter } => {
-            vec![
-                RETRY_LINEAR.into(),
-                millis(base),
-                millis(cap),
-                (*jitter).into(),
-            ]
-        }
-        RetryPolicy::List(spans) => [RETRY_LIST.into()]
-            .into_iter()
-            .chain(spans.iter().map(millis))
-            .collect(),
-        // A policy of a later version cannot get here: the contract and this crate are of one
-        // version.
-        _ => vec![],
-    })
 }
 
 /// What an import knows of a job's past.

@@ -1,5 +1,7 @@
 //! Unit tests of `spec`.
 
+use punctual::{Group, Unique};
+
 use super::*;
 
 #[test]
