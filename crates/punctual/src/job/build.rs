@@ -1,8 +1,11 @@
 //! Setters of a job as sent, of its unique key and of its group: each takes and returns the whole.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
-use super::{Due, Group, Hold, JobRecord, JobState, NewJob, OnRetry, Unique, UniquePolicy};
+use super::{Due, Group, Hold, JobId, JobRecord, JobState, NewJob, OnRetry, Unique, UniquePolicy};
+use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 
 /// What programs that pass jobs on set; the options of a producer are in `queue`.
@@ -88,7 +91,6 @@ impl JobRecord {
             false => JobState::Held,
         };
         Self {
-            id: job.id,
             queue: job.queue,
             kind: job.kind,
             payload: job.payload,
@@ -108,14 +110,44 @@ impl JobRecord {
             retention: job.retention,
             remember: job.remember,
             wait_for: job.wait_for,
-            schedule: None,
-            flow: None,
             state,
             due,
+            enqueued_at,
+            ..Self::blank(job.id)
+        }
+    }
+
+    /// A record that says nothing yet; it allocates nothing.
+    pub(crate) fn blank(id: JobId) -> Self {
+        Self {
+            id,
+            queue: String::new(),
+            kind: String::new(),
+            payload: Bytes::new(),
+            content_type: String::new(),
+            headers: Vec::new(),
+            expires_at: None,
+            priority: 0,
+            unique: None,
+            group: None,
+            share: None,
+            limits: Vec::new(),
+            cost: 0,
+            max_attempts: 0,
+            max_crashes: None,
+            retry: RetryPolicy::List(Vec::new()),
+            timeout: None,
+            retention: Duration::ZERO,
+            remember: None,
+            wait_for: Vec::new(),
+            schedule: None,
+            flow: None,
+            state: JobState::Scheduled,
+            due: Timestamp::ZERO,
             attempt: 0,
             failures: 0,
             crashes: 0,
-            enqueued_at,
+            enqueued_at: Timestamp::ZERO,
             started_at: None,
             finished_at: None,
             last_error: None,

@@ -235,7 +235,7 @@ impl Machine {
         let lease = (status.place == JobState::Active)
             .then(|| self.derived.leases.get(&status.fence))
             .flatten();
-        Ok(JobRecord {
+        let record = JobRecord {
             id: key.id,
             queue: self.queue_state(spec.queue)?.name.to_string(),
             kind: spec.kind.clone(),
@@ -246,18 +246,11 @@ impl Machine {
             priority: status.priority,
             unique: spec.unique.clone(),
             group: spec.group.clone(),
-            share: spec.rare.share().map(str::to_owned),
-            limits: spec.rare.limits().to_vec(),
-            cost: spec.rare.cost(),
             max_attempts: spec.max_attempts,
-            max_crashes: spec.rare.max_crashes(),
             retry: spec.retry.clone(),
             timeout: spec.timeout,
             retention: spec.retention,
-            remember: spec.rare.remember(),
             wait_for: status.wait_for.clone(),
-            schedule: spec.rare.occurrence().cloned().map(Box::new),
-            flow: spec.rare.step().cloned().map(Box::new),
             state: status.state(self.now),
             due: status.due,
             attempt: status.attempt,
@@ -278,7 +271,9 @@ impl Machine {
             attempts: status.attempts.clone(),
             log: status.log.clone(),
             memos: status.memos.clone(),
-        })
+            ..spec.rare.record(key.id)
+        };
+        Ok(record)
     }
 }
 

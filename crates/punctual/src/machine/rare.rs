@@ -8,7 +8,7 @@ use super::fields::Field;
 use super::rows::RandomBits;
 use crate::error::Result;
 use crate::flow::StepOf;
-use crate::job::{JobId, NewJob};
+use crate::job::{JobId, JobRecord, NewJob};
 use crate::schedule::Occurrence;
 
 /// Fields that few jobs have.
@@ -56,6 +56,20 @@ impl Rare {
             self.0.get_or_insert_default().link = link;
         }
         self
+    }
+
+    /// What an answer says of these fields, in a record that says nothing else.
+    pub(crate) fn record(&self, id: JobId) -> JobRecord {
+        JobRecord {
+            share: self.share().map(str::to_owned),
+            limits: self.limits().to_vec(),
+            cost: self.cost(),
+            max_crashes: self.max_crashes(),
+            remember: self.remember(),
+            schedule: self.occurrence().cloned().map(Box::new),
+            flow: self.step().cloned().map(Box::new),
+            ..JobRecord::blank(id)
+        }
     }
 
     /// The share of the job.

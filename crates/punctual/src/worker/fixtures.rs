@@ -11,8 +11,7 @@ use super::metrics::Labels;
 use super::slots::Board;
 use crate::engine::*;
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{JobId, JobRecord, JobState, Limits, NewJob};
-use crate::retry::RetryPolicy;
+use crate::job::{JobRecord, JobState, Limits, NewJob};
 use crate::time::Timestamp;
 use crate::worker::States;
 
@@ -20,49 +19,13 @@ pub(super) const LABELS: Labels = Labels { queue: 0, kind: 0 };
 pub(super) const CLAIMED_AT: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
 
 pub(crate) fn record() -> JobRecord {
+    let job = NewJob::new("mail", "{}");
     JobRecord {
-        id: JobId::new(),
-        queue: "mail".into(),
         kind: "send".into(),
-        payload: "{}".into(),
-        content_type: "application/json".into(),
-        headers: Vec::new(),
-        expires_at: None,
-        priority: 5,
-        unique: None,
-        group: None,
-        share: None,
-        limits: Vec::new(),
-        cost: 1,
-        max_attempts: 20,
-        max_crashes: None,
-        retry: RetryPolicy::default(),
-        timeout: None,
-        retention: Duration::ZERO,
-        remember: None,
-        wait_for: Vec::new(),
-        schedule: None,
-        flow: None,
         state: JobState::Active,
-        due: CLAIMED_AT,
         attempt: 1,
-        failures: 0,
-        crashes: 0,
-        enqueued_at: CLAIMED_AT,
         started_at: Some(CLAIMED_AT),
-        finished_at: None,
-        last_error: None,
-        result: None,
-        progress: None,
-        cancel_requested: false,
-        cancelled: None,
-        dead: None,
-        stopped: None,
-        worker: None,
-        attempts: Vec::new(),
-        log: Vec::new(),
-        memos: Vec::new(),
-        lease_until: None,
+        ..JobRecord::new(job, CLAIMED_AT, CLAIMED_AT)
     }
 }
 
