@@ -398,7 +398,7 @@ local MAPS = {
   stats = {q = many(is_name), af = is_string, li = is_limit, h = is_flag, du = is_flag, en = is_flag, sh = up_to(%TOP_SHARES_MAX%), any = is_flag},
   control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2),
     dy = is_flag, fo = is_flag, sk = is_key, ac = up_to(3), at = is_instants, af = is_string, ot = is_span,
-    se = is_bytes8, co = is_flag, ne = is_instants, tz = is_tz, fa = up_to(9), es = many(is_ended), pl = is_span, ca = is_flag, cb = up_to(15), sp = is_span, pf = up_to(2), to = is_id, id = is_id, nu = is_span,
+    se = is_bytes8, co = is_flag, ne = is_instants, tz = is_tz, fa = up_to(9), es = many(is_ended), pl = is_span, ca = is_flag, cb = up_to(15), sp = is_span, pf = up_to(2), to = is_id, id = is_id, sn = is_name, nu = is_span,
     ed = is_edges, f = is_filter, t = many(is_id), ef = many(is_effect), no = is_id, ve = function(v) return is_whole(v, 1, 2 ^ 53) end},
   maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag, tz = is_tz},
   info = {any = is_flag},

@@ -9,7 +9,9 @@ local CANCEL_REST = 1
 local PAGE = 65536 -- edges of one page at most
 local UPSTREAM, STEP, WAITING, MET = Flow.UPSTREAM, Flow.STEP, Flow.WAITING, Flow.MET
 
-local function refused(kind, message, name) refuse(kind, message .. ' (flow: ' .. Check.shown(name) .. ')') end
+local function refused(kind, message, name, step)
+  refuse(kind, message .. ' (flow: ' .. Check.shown(name) .. (step and ', step: ' .. Check.shown(step) or '') .. ')')
+end
 
 -- How a flow stands.
 local function status(row)
@@ -72,7 +74,7 @@ end
 -- Lets a step wait for more jobs.
 local function wait_more(row, map)
   local link, new = Flow.link(map.to), {}
-  if not link or link.flow ~= row.name then refused('not_found', 'flow has no such step', row.name) end
+  if not link or link.flow ~= row.name then refused('not_found', '%TEXT_NO_STEP%', row.name, sub(Text.id(map.to), 2, -2)) end
   local ids = {}
   for at = 1, #map.ed, 17 do ids[#ids + 1] = sub(map.ed, at, at + 15) end
   Flow.read_links(ids)
@@ -84,11 +86,11 @@ local function wait_more(row, map)
       refuse('invalid_input', 'a step waits for a callback of its flow, which waits for the step; let it wait for steps (job: ' .. sub(Text.id(id), 2, -2) .. ')')
     end
     if from and from.flow == row.name and from.number >= link.number then
-      refuse('invalid_input', 'a step can wait for steps that came before it only, so that no two wait for each other (job: ' .. sub(Text.id(id), 2, -2) .. ')')
+      refuse('invalid_input', '%TEXT_WAITS_LATER% (job: ' .. sub(Text.id(id), 2, -2) .. ')')
     end
   end
   if #new == 0 then return end
-  if row.sealed > 0 or row.cancelled then refused('conflict', 'flow is sealed or cancelled, so that its steps wait for no more jobs', row.name) end
+  if row.sealed > 0 or row.cancelled then refused('conflict', '%TEXT_WAITS_CLOSED%', row.name) end
   Flow.add_edges(link, concat(new), false, nil)
   Flow.put_link(link)
 end
@@ -130,12 +132,12 @@ local function kept(id)
 end
 
 -- Runs one step again, however it ended; its link, and whether it does.
-local function retry_from(row, id, out)
+local function retry_from(row, id, step, out)
   local link = Flow.link(id)
-  if not link or link.flow ~= row.name then refused('not_found', 'flow has no such step', row.name) end
+  if not link or link.flow ~= row.name then refused('not_found', '%TEXT_NO_STEP%', row.name, step) end
   if not link.ended then return link, false end
   local j = kept(id)
-  if not j then refused('conflict', 'step is not kept any more; give steps a retention', row.name) end
+  if not j then refused('conflict', '%TEXT_STEP_GONE%', row.name, link.step) end
   return link, retry_one(j, link, true, out)
 end
 
@@ -181,11 +183,11 @@ end
 -- Runs steps again that are dead or cancelled, from a number on; or one, and then reads which of
 -- those behind it cannot.
 local function retry(row, map)
-  if row.sealed == 0 then refused('conflict', 'flow was never sealed: nothing of it has run', row.name) end
+  if row.sealed == 0 then refused('conflict', '%TEXT_NEVER_SEALED%', row.name) end
   if Flow.has_task(row.name, Flow.CANCEL) then refused('conflict', 'flow is being cancelled; retry it in a moment', row.name) end
   local from, out = map.nu or 0, {rt = 0}
   if map.id and not map.nu then
-    local link, runs = retry_from(row, map.id, out)
+    local link, runs = retry_from(row, map.id, map.sn, out)
     if runs then out.rt = 1 end
     Flow.finish()
     from = link.number + 1
@@ -370,7 +372,7 @@ function Flow.act(map)
     restore(row, map)
   elseif not row then
     if map.fa == %FLOW_READ% then return {} end
-    refused('not_found', 'there is no such flow; `flows list` shows all', map.na)
+    refused('not_found', '%TEXT_NO_FLOW%', map.na)
   end
   if READS[map.fa] then return READS[map.fa](row, map) end
   if CHANGES[map.fa] then CHANGES[map.fa](row, map) end

@@ -20,7 +20,7 @@ end
 
 local function read_id(word)
   if not is_id(word) then
-    refuse('invalid_input', 'job id is not a UUID; write it like 01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a (id: ' .. shown(word) .. ')')
+    refuse('invalid_input', '%TEXT_JOB_ID% (id: ' .. shown(word) .. ')')
   end
   return unhex((word:gsub('-', '')))
 end

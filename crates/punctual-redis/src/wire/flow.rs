@@ -128,6 +128,7 @@ fn put_act(map: &mut MapWriter, flow: &str, act: &FlowAct) {
             map.put("fa", FLOW_RETRY);
             let id = from.as_ref().map(|step| JobId::step(flow, step));
             map.put_some("id", id.as_ref().map(|id| id.as_bytes().as_slice()));
+            map.put_some("sn", from.as_ref());
             map.put_some("f", filter.as_deref().and_then(inspect::filter));
             map.put_some("nu", *next)
         }

@@ -185,3 +185,19 @@ pub(crate) const TEXT_PAST_COUNT: &str =
     "counter of the history is out of range; use at most 1,000,000,000";
 /// A lease is too short or too long.
 pub(crate) const TEXT_LEASE_DURATION: &str = "lease_duration is out of range; use 1 ms to 1 day";
+/// An id has another form.
+pub(crate) const TEXT_JOB_ID: &str =
+    "job id is not a UUID; write it like 01994f2e-8a51-7c3e-8000-3f0f4c1d2b7a";
+/// No flow has that name.
+pub(crate) const TEXT_NO_FLOW: &str = "there is no such flow; list the flows to see their names";
+/// No step of the flow has that name.
+pub(crate) const TEXT_NO_STEP: &str = "flow has no such step; list its steps to see their names";
+/// A flow that is still being sent is retried.
+pub(crate) const TEXT_NEVER_SEALED: &str =
+    "flow was never sealed, so nothing of it has run; seal it, or send it under another name";
+/// The job of a step that is retried is gone.
+pub(crate) const TEXT_STEP_GONE: &str = "step is not kept any more, so it cannot run again; send it in another flow, and give steps a retention";
+/// A step is to wait for a later one.
+pub(crate) const TEXT_WAITS_LATER: &str = "a step can wait only for steps that came before it, so that no two wait for each other; name an earlier one";
+/// A step is to wait for more jobs than its plan said.
+pub(crate) const TEXT_WAITS_CLOSED: &str = "flow is sealed or cancelled, so its steps wait for no more jobs; send the plan under another name";

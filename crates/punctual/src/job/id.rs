@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::bounds::TEXT_JOB_ID;
 use crate::error::{Error, ErrorKind, Result};
 use crate::time::Timestamp;
 
@@ -165,7 +166,7 @@ impl FromStr for JobId {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
         Uuid::try_parse(text).map(Self).map_err(|_| {
-            Error::new(ErrorKind::InvalidInput, "job id is not a UUID").with(
+            Error::new(ErrorKind::InvalidInput, TEXT_JOB_ID).with(
                 "id",
                 format!("{:?}", text.chars().take(64).collect::<String>()),
             )

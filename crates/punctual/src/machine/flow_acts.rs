@@ -9,6 +9,10 @@ use super::rows::*;
 use crate::engine::{Controlled, Filter, FlowAct, Namespace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, LeftOut, OnFailure, Role, check_no_callback};
+use crate::job::bounds::{
+    TEXT_NEVER_SEALED, TEXT_NO_FLOW, TEXT_NO_STEP, TEXT_STEP_GONE, TEXT_WAITS_CLOSED,
+    TEXT_WAITS_LATER,
+};
 use crate::job::{CancelReason, JobId, JobState};
 
 /// Steps that one retry reads, and of those the steps that it runs again.
@@ -131,8 +135,7 @@ impl Machine {
         let child = job_key(key, step);
         let link = self.rows.links.get(&child)?;
         let Some(mut link) = link.filter(|link| link.flow == key.name) else {
-            let message = "flow has no such step";
-            return Err(Error::new(ErrorKind::NotFound, message).with("step", step));
+            return Err(no_step(key, step));
         };
         check_no_callback(&key.name, after)?;
         let mut new = Vec::new();
@@ -155,17 +158,15 @@ impl Machine {
             let is_later =
                 from.is_some_and(|from| from.flow == key.name && from.number >= link.number);
             if is_later {
-                let message = "a step can wait for steps that came before it only, so that no two \
-                     wait for each other";
-                return Err(Error::new(ErrorKind::InvalidInput, message).with("job", one.job));
+                let later = Error::new(ErrorKind::InvalidInput, TEXT_WAITS_LATER);
+                return Err(later.with("job", one.job));
             }
         }
         if new.is_empty() {
             return Ok(());
         }
         if row.sealed.is_some() || row.cancelled {
-            let message = "flow is sealed or cancelled, so that its steps wait for no more jobs";
-            return Err(conflict(key, message));
+            return Err(conflict(key, TEXT_WAITS_CLOSED));
         }
         self.add_edges(&child, &mut link, &new, false, None)?;
         self.put_link(&child, link);
@@ -274,18 +275,14 @@ impl Machine {
     fn retry_from(&mut self, key: &RecordKey, step: &str, left_out: &mut LeftOut) -> Result<bool> {
         let id = job_key(key, step_of(key, step));
         let Some(link) = self.rows.links.get(&id)? else {
-            let message = "flow has no such step";
-            return Err(Error::new(ErrorKind::NotFound, message).with("step", step));
+            return Err(no_step(key, step));
         };
         if link.ended.is_none() {
             return Ok(false);
         }
         match self.load(&id)? {
             Some(job) => self.retry_one(job, link.step, true, left_out),
-            None => {
-                let message = "step is not kept any more; give steps a retention";
-                Err(conflict(key, message))
-            }
+            None => Err(conflict(key, TEXT_STEP_GONE).with("step", step)),
         }
     }
 
@@ -381,10 +378,7 @@ fn step_of(key: &RecordKey, step: &str) -> JobId {
 fn check_retry(key: &RecordKey, row: &FlowRow) -> Result<()> {
     match row.sealed {
         Some(_) => Ok(()),
-        None => Err(conflict(
-            key,
-            "flow was never sealed: nothing of it has run",
-        )),
+        None => Err(conflict(key, TEXT_NEVER_SEALED)),
     }
 }
 
@@ -406,8 +400,12 @@ fn check_callbacks(key: &RecordKey, row: &FlowRow, sent: Option<&[Role]>) -> Res
 }
 
 pub(super) fn missing(key: &RecordKey) -> Error {
-    let message = "there is no such flow; `flows list` shows all";
-    Error::new(ErrorKind::NotFound, message).with("flow", &key.name)
+    Error::new(ErrorKind::NotFound, TEXT_NO_FLOW).with("flow", &key.name)
+}
+
+fn no_step(key: &RecordKey, step: impl std::fmt::Display) -> Error {
+    let error = Error::new(ErrorKind::NotFound, TEXT_NO_STEP);
+    error.with("flow", &key.name).with("step", step)
 }
 
 pub(super) fn conflict(key: &RecordKey, message: &str) -> Error {

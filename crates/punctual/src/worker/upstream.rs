@@ -8,6 +8,7 @@ use super::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, FlowStep, On, Role, StepOf};
 use crate::job::JobId;
+use crate::job::bounds::TEXT_NO_STEP;
 use crate::queue::IntoNewJob;
 #[cfg(feature = "schedules")]
 use crate::schedule::Success;
@@ -59,8 +60,8 @@ impl Context {
         let flows = self.queue().ok_or_else(no_flow)?.flows();
         let found = flows.named(&flow.flow, &[step.to_owned()]).await?;
         let Some(found) = found.into_iter().next() else {
-            let message = "flow has no such step";
-            return Err(Error::new(ErrorKind::NotFound, message).with("step", step));
+            let error = Error::new(ErrorKind::NotFound, TEXT_NO_STEP);
+            return Err(error.with("flow", &flow.flow).with("step", step));
         };
         Ok(found.result)
     }
@@ -91,5 +92,8 @@ impl Context {
 }
 
 fn no_flow() -> Error {
-    Error::new(ErrorKind::Conflict, "job is not the step of a flow")
+    Error::new(
+        ErrorKind::Conflict,
+        "job is not the step of a flow; send it as one by queue.flow(name)",
+    )
 }
