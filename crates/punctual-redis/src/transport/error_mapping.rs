@@ -178,6 +178,47 @@ pub(crate) fn refused(code: &str, said: &str) -> Error {
 /// The message of a read that found something to be done before it.
 pub(crate) const TOUCH: &str = "touch";
 
+/// Names of values that the functions put behind a message, in brackets.
+const VALUES: [&str; 6] = ["flow", "step", "schedule", "job", "name", "key"];
+/// Those that the rule of names lets through as they are: nothing in them has to be quoted.
+const UNQUOTED: [&str; 3] = ["flow", "step", "schedule"];
+
+/// A message without its values, `MESSAGE (NAME: VALUE, NAME: VALUE)`, and these. A value may come
+/// from a caller, and then it is quoted: what is no name inside of it belongs to it.
+fn apart(message: &str) -> (&str, Vec<(&'static str, String)>) {
+    let none = (message, Vec::new());
+    let starts = VALUES
+        .iter()
+        .filter_map(|name| message.find(&format!(" ({name}: ")));
+    let Some((start, inner)) = starts
+        .min()
+        .and_then(|at| Some((at, message[at + 2..].strip_suffix(')')?)))
+    else {
+        return none;
+    };
+    let mut values: Vec<(&'static str, String)> = Vec::new();
+    for piece in inner.split(", ") {
+        let named = piece.split_once(": ").and_then(|(name, value)| {
+            let name = VALUES.into_iter().find(|known| *known == name)?;
+            Some((name, value.to_owned()))
+        });
+        match (named, values.last_mut()) {
+            (Some(named), _) => values.push(named),
+            (None, Some((_, value))) => *value = format!("{value}, {piece}"),
+            (None, None) => return none,
+        }
+    }
+    for (name, value) in &mut values {
+        let inside = value
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
+        if let Some(inside) = inside.filter(|_| UNQUOTED.contains(name)) {
+            *value = inside.to_owned();
+        }
+    }
+    (&message[..start], values)
+}
+
 /// An error that the functions answer: `PUNCTUAL CODE MESSAGE`, with numbers at its end.
 fn of_library(code: &str, said: &str) -> Error {
     if code != "PUNCTUAL" {
@@ -216,7 +257,13 @@ fn of_library(code: &str, said: &str) -> Error {
         numbers.push((name, number));
         words.pop();
     }
-    let error = Error::new(kind, words.join(" "));
+    let message = words.join(" ");
+    let (message, values) = apart(&message);
+    let error = values
+        .into_iter()
+        .fold(Error::new(kind, message), |error, (name, value)| {
+            error.with(name, value)
+        });
     let numbers = numbers.into_iter().rev();
     numbers.fold(error, |error, (name, number)| error.with(name, number))
 }
@@ -297,3 +344,6 @@ fn bad_certificate(host: &Host, said: &str) -> Option<String> {
     };
     Some(format!("redis at {host} {what}; {remedy} ({said})"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,6 +118,59 @@ async fn a_namespace_in_shards_refuses_flows() {
     );
 }
 
+/// What a refusal is about stands beside its message, as on other engines.
+#[tokio::test]
+async fn refusals_name_their_flow_and_their_step() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    let retry = |from: Option<&str>| FlowAct::Retry {
+        from: from.map(str::to_owned),
+        next: None,
+        filter: None,
+    };
+    let values = |error: &Error| {
+        let values = error
+            .context()
+            .map(|(name, value)| format!("{name}: {value}"));
+        values.collect::<Vec<_>>()
+    };
+    let none = act(&engine, retry(None)).await.expect_err("no flow");
+    assert_eq!(none.kind(), ErrorKind::NotFound);
+    assert_eq!(values(&none), ["flow: nightly"], "{none}");
+    assert!(none.message().ends_with("their names"), "{none}");
+    let sent = engine.enqueue(&here(), vec![step("a")]).await;
+    sent.expect("the server takes it");
+    let open = act(&engine, retry(None)).await.expect_err("an open flow");
+    assert_eq!(
+        (open.kind(), values(&open)),
+        (ErrorKind::Conflict, vec!["flow: nightly".into()])
+    );
+    send(
+        &engine,
+        vec![step("a"), job().callback(FLOW, Role::OnSettled)],
+    )
+    .await;
+    let unknown = act(&engine, retry(Some("zz"))).await.expect_err("no step");
+    assert_eq!(unknown.kind(), ErrorKind::NotFound);
+    assert_eq!(values(&unknown), ["flow: nightly", "step: zz"], "{unknown}");
+    let memory = punctual::MemoryEngine::new();
+    let name = FLOW.to_owned();
+    let same = memory
+        .control(
+            &here(),
+            Control::Flow {
+                name,
+                act: retry(None),
+            },
+        )
+        .await
+        .expect_err("no flow");
+    assert_eq!(
+        (same.message(), values(&same)),
+        (none.message(), values(&none))
+    );
+}
+
 /// What one claim leaves of a large flow, the next ones do: it is no reason to end.
 #[tokio::test]
 async fn a_worker_until_idle_works_off_a_large_flow() {
