@@ -13,6 +13,7 @@ mod options;
 mod publishing;
 #[cfg(feature = "schedules")]
 mod schedules;
+mod step_refusals;
 mod topics;
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The plan of a flow, from names to the calls that send it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{After, FlowStep, On, OnFailure, Role, step_id};
 use crate::engine::CallSize;
@@ -71,6 +71,8 @@ pub struct Parts {
     pub ids: Vec<(String, JobId)>,
     /// What a failed step does to the others.
     pub on_failure: OnFailure,
+    /// Steps of earlier parts that these wait for: errors have their names.
+    pub earlier: HashMap<JobId, String>,
 }
 
 impl Plan {
@@ -181,6 +183,7 @@ impl Plan {
             steps: self.steps.len() as u64,
             ids: Vec::with_capacity(self.steps.len()),
             on_failure: self.on_failure,
+            earlier: self.earlier(),
         };
         let mut jobs = Vec::with_capacity(self.steps.len() + self.callbacks.len());
         let mut steps: Vec<Option<Step>> = self.steps.into_iter().map(Some).collect();
@@ -223,6 +226,22 @@ impl Plan {
         }
         parts.calls = CallSize::cut(jobs, limits);
         Ok(parts)
+    }
+
+    /// The steps that it names and does not have, if it is a part.
+    fn earlier(&self) -> HashMap<JobId, String> {
+        if !self.is_part {
+            return HashMap::new();
+        }
+        let own: HashSet<&str> = self.steps.iter().map(|step| &*step.name).collect();
+        let named = self.steps.iter().flat_map(|step| &step.after);
+        let named = named.filter_map(|(upstream, _)| match upstream {
+            Upstream::Step(name) if !own.contains(name.as_str()) => Some(name),
+            _ => None,
+        });
+        named
+            .map(|name| (JobId::step(&self.name, name), name.clone()))
+            .collect()
     }
 
     /// The steps, each after those that it waits for, otherwise as they came.

@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::BoxFuture;
 
 use crate::Queue;
-use crate::engine::{Control, Controlled, EnqueueVerdict, Filter, FlowAct, Receipt};
+use crate::engine::{Control, Controlled, EnqueueVerdict, Filter, FlowAct};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{
     After, Edge, FlowCounts, FlowStatus, On, OnFailure, Plan, RestoredFlow, Retried, Role,
     StepStatus, Upstream,
 };
+use crate::job::bounds::TEXT_NO_FLOW;
 use crate::job::{JobId, NewJob};
 use crate::queue::IntoNewJob;
+use crate::queue::step_refusals::{self, with_names};
 use crate::sync::Lock;
 
 /// Flows, steps or edges of one call of a list.
@@ -121,59 +123,23 @@ impl Queue {
             for (receipt, place) in answer.receipts.iter().zip(names) {
                 is_new |= receipt.verdict == EnqueueVerdict::Created;
                 let step = place.map(|place| place.step);
-                taken(*receipt).map_err(|error| {
+                step_refusals::taken(*receipt).map_err(|error| {
+                    let error = with_names(error, &parts.earlier, &parts.ids);
                     let error = error.with("flow", &name);
                     error.with("step", step.unwrap_or_default())
                 })?;
             }
         }
         for (step, after) in parts.waits {
-            self.flows()
-                .act(&name, FlowAct::Wait { step, after })
-                .await?;
+            let wait = FlowAct::Wait { step, after };
+            let waits = self.flows().act(&name, wait).await;
+            waits.map_err(|error| with_names(error, &parts.earlier, &parts.ids))?;
         }
         Ok(SentFlow {
             name,
             steps: parts.ids,
             is_new,
         })
-    }
-}
-
-/// The error of a step that was not stored.
-fn taken(receipt: Receipt) -> Result<()> {
-    let refused = |kind, message: &str| Err(Error::new(kind, message).operation("enqueue"));
-    match receipt.verdict {
-        EnqueueVerdict::Created | EnqueueVerdict::Duplicate | EnqueueVerdict::Replaced(_) => Ok(()),
-        EnqueueVerdict::IdConflict => refused(
-            ErrorKind::Conflict,
-            "flow has this step with other content; send the plan under another name",
-        ),
-        EnqueueVerdict::FlowClosed => refused(
-            ErrorKind::Conflict,
-            "flow takes no more steps: it is sealed, cancelled or has settled; send the plan under \
-             another name",
-        ),
-        EnqueueVerdict::ParentUnknown(job) => refused(
-            ErrorKind::NotFound,
-            "step waits for a job that is not known; send that one first",
-        )
-        .map_err(|error| error.with("job", job)),
-        EnqueueVerdict::Full => refused(
-            ErrorKind::EngineFull,
-            "queue has as many pending jobs as it may; raise max_pending or add workers",
-        ),
-        EnqueueVerdict::ShareFull(most) => refused(
-            ErrorKind::EngineFull,
-            "share has as many pending jobs as it may; raise max_pending of the queue's shares or \
-             add workers",
-        )
-        .map_err(|error| error.with("max_pending", most)),
-        verdict => refused(
-            ErrorKind::Conflict,
-            "step was not stored; its unique key is held by another job",
-        )
-        .map_err(|error| error.with("verdict", verdict.name())),
     }
 }
 
@@ -498,8 +464,7 @@ impl Flows {
             Err(error)
                 if error.kind() == ErrorKind::Conflict && self.get(&name).await?.is_none() =>
             {
-                let message = "there is no such flow; `flows list` shows all";
-                Err(Error::new(ErrorKind::NotFound, message).with("flow", name))
+                Err(Error::new(ErrorKind::NotFound, TEXT_NO_FLOW).with("flow", name))
             }
             sent => sent,
         }
