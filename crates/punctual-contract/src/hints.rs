@@ -54,6 +54,70 @@ pub const OTHERS: &[(&[&str], Takes)] = &[
     ),
     (&["ids", "jobs"], Takes::Form("an array of UUIDs")),
     (&["key"], Takes::Form("the unique key of a job")),
+    (&["name"], Takes::Form("a string, such as \"order-7\"")),
+    (
+        &["steps"],
+        Takes::Form(
+            "an array of {\"name\", \"job\", \"after\"}, or to seal a flow the number of them",
+        ),
+    ),
+    (
+        &["steps.after"],
+        Takes::Form(
+            "an array of names of steps, or of {\"step\" or \"job\", \"on\": \"completed\", \"failed\" or \"settled\"}",
+        ),
+    ),
+    (&["on"], Takes::Form("completed, failed or settled")),
+    (&["step"], Takes::Form("a string: the name of a step")),
+    (
+        &["subject"],
+        Takes::Form("a string, such as \"orders.eu.paid\""),
+    ),
+    (
+        &["pattern"],
+        Takes::Form("a string, such as \"orders.*.paid\""),
+    ),
+    (&["source"], Takes::Form("step, signal or timed_out")),
+    (
+        &["unique.policy"],
+        Takes::Form("keep, replace, after or refresh"),
+    ),
+    (
+        &["retry.policy"],
+        Takes::Form("exponential, linear, fixed or list"),
+    ),
+    (
+        &["from"],
+        Takes::Form("a string: the instant of a backfill, or the step of a retry"),
+    ),
+    (&["on_retry"], Takes::Form("hold or pass")),
+    (
+        &["hold"],
+        Takes::Form("settled, started or a span such as \"30m\""),
+    ),
+    (
+        &["when_full"],
+        Takes::Form("wait, refuse or cancel_running"),
+    ),
+    (
+        &["schedule"],
+        Takes::Form("an object: a schedule, or the run of one"),
+    ),
+    (
+        &["overlap"],
+        Takes::Form("skip, buffer_one, buffer_all, cancel_other or allow"),
+    ),
+    (&["missed"], Takes::Form("latest, all or skip")),
+    (&["gap"], Takes::Form("end, shift or skip")),
+    (&["fold"], Takes::Form("first, last or both")),
+    (
+        &["settlements"],
+        Takes::Form("an array of {\"id\", \"attempt\", \"outcome\"}"),
+    ),
+    (
+        &["on_failure"],
+        Takes::Form("cancel_dependants, cancel_rest or continue"),
+    ),
     (
         &["queues"],
         Takes::Form("an array of 1 to 64 names of queues"),

@@ -1,5 +1,6 @@
 //! Decode errors of JSON and queries: the field, its value, and what it accepts.
 
+mod objects;
 mod takes;
 
 use punctual::Error;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
 
+use objects::Objects;
 use takes::TAKES;
 
 /// Why an input could not be decoded.
@@ -36,27 +38,15 @@ pub(crate) enum Why {
 /// What serde_json says of something that cannot begin there.
 const NO_VALUE: &str = "expected value";
 
-/// Reads a JSON object; readers of one would take an array too, field by field.
-pub(crate) fn read_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
-    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    if first != Some(&b'[') {
-        return read(bytes);
-    }
-    Err(DecodeError {
-        why: Why::Field,
-        message: "the input is an array".into(),
-        hint: Some("use an object".into()),
-        line: 1,
-        column: 1,
-    })
-}
-
-/// Reads JSON.
+/// Reads JSON; what has fields is an object, and never an array of their values.
 pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
-    serde_json::from_slice(bytes).map_err(|error| {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let found = T::deserialize(Objects(&mut json));
+    let found = found.and_then(|found| json.end().map(|()| found));
+    found.map_err(|error| {
         // Only now is it worth following where the reader is.
         let mut again = serde_json::Deserializer::from_slice(bytes);
-        let path = match serde_path_to_error::deserialize::<_, T>(&mut again) {
+        let path = match serde_path_to_error::deserialize::<_, T>(Objects(&mut again)) {
             Err(error) => Some(error.path().clone()),
             Ok(_) => None,
         };
@@ -86,6 +76,19 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeE
 }
 
 impl DecodeError {
+    /// For the sender of a file that is one document.
+    pub(crate) fn into_text(self) -> String {
+        let place = format!("(line {}, column {})", self.line, self.column);
+        let is = match self.why {
+            Why::Syntax => "the input is not JSON: ",
+            Why::Delay | Why::Field => "",
+        };
+        match self.hint {
+            Some(hint) => format!("{is}{} {place}; {hint}", self.message),
+            None => format!("{is}{} {place}", self.message),
+        }
+    }
+
     /// In one line, for the sender of an NDJSON row.
     pub(crate) fn into_line(self) -> String {
         let Self {
@@ -171,6 +174,9 @@ fn field(place: &str, reported: &str, value: Option<&Value>) -> (Why, String, Op
     // Of a whole body only its kind is named: it may be anything.
     let is = match (place, value) {
         ("", Some(value)) => format!("the input is {}", kind_of(value)),
+        ("", None) if reported.starts_with("invalid type: sequence") => {
+            "the input is an array".to_owned()
+        }
         ("", None) => "the input cannot be read".to_owned(),
         (place, Some(value)) => format!("{place} is {}", short(value)),
         (place, None) => format!("{place} cannot be read"),
@@ -179,7 +185,13 @@ fn field(place: &str, reported: &str, value: Option<&Value>) -> (Why, String, Op
         .split_once(", expected ")
         .filter(|_| reported.starts_with("invalid "))
     {
-        return (Why::Field, is, use_of(name, expected));
+        // The words of a list are of no use to one of its items.
+        let is_item = place.ends_with(']') && expected.starts_with("struct ");
+        let hint = match is_item {
+            true => Some("use an object".into()),
+            false => use_of(name, expected),
+        };
+        return (Why::Field, is, hint);
     }
     // Spans and instants bring the code of their own error along.
     if let Some((what, _)) = reported.split_once(" (invalid_delay") {
@@ -227,6 +239,9 @@ fn meant<'a>(outer: &str, name: &'a str) -> &'a str {
         "job" if matches!(outer, "clear" | "after") => "id",
         // In a settlement it is a span; in a job it is a list of others.
         "after" if outer == "settlements" => "wait",
+        "after" if outer == "steps" => "steps.after",
+        "policy" if outer == "retry" => "retry.policy",
+        "policy" => "unique.policy",
         "key" if matches!(outer, "unique" | "group") => "share",
         name => name,
     }

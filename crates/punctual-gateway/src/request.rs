@@ -130,9 +130,9 @@ pub(crate) async fn next_part(
     }
 }
 
-/// Reads a JSON object; says what is wrong with it, and where.
+/// Reads JSON; says what is wrong with it, and where.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
-    Ok(decode::read_object(bytes)?)
+    Ok(decode::read(bytes)?)
 }
 
 /// The fields of a query.

@@ -6,7 +6,7 @@ use super::*;
 use crate::JobJson;
 
 fn reported(text: &str) -> (String, Option<String>) {
-    let unread = read_object::<JobJson>(text.as_bytes()).expect_err(text);
+    let unread = read::<JobJson>(text.as_bytes()).expect_err(text);
     (unread.message, unread.hint)
 }
 
@@ -87,7 +87,7 @@ fn an_error_names_the_field_its_value_and_what_it_takes() {
 fn a_job_is_an_object_or_where_it_is_waited_for_an_id() {
     use crate::json::topic::MessageLine;
     for text in [r#"{"subject":"a"}"#, r#"{"subject":"a","job":"7"}"#] {
-        let unread = read_object::<MessageLine>(text.as_bytes()).expect_err(text);
+        let unread = read::<MessageLine>(text.as_bytes()).expect_err(text);
         let hint = unread.hint.unwrap_or_default();
         assert!(hint.starts_with("use an object: a job"), "{text}: {hint}");
     }

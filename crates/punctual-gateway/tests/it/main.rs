@@ -10,6 +10,7 @@ mod drain;
 mod events;
 mod figures;
 mod flows;
+mod forms;
 mod framing;
 mod fuzz;
 mod given_back;

@@ -68,7 +68,7 @@ POST /v1/jobs {"queue":"a","priority":10} => priority | 10 | 0
 POST /v1/jobs {"queue":"a","id":"7"} => id "7" | UUID
 POST /v1/jobs {"queue":"a","max_attempts":0} => max_attempts | 0 | at least 1
 POST /v1/jobs {"queue":"a","timeout":"0s"} => timeout | 0 | 365 days
-POST /v1/jobs {"queue":"a","retry":{"policy":"soon"}} => retry.policy is "soon" | fixed, linear
+POST /v1/jobs {"queue":"a","retry":{"policy":"soon"}} => retry.policy is "soon" | fixed or list
 POST /v1/jobs {"queue":"a","target":"ftp://x"} => scheme | https
 POST /v1/jobs {"queue":"a","colour":1} => `colour` | payload
 POST /v1/jobs {"queue":"a","payload_base64":7} => payload_base64 is 7 | a string
@@ -152,7 +152,7 @@ POST /v1/jobs {"queue":"a","unique":{"key":"k","policy":"refresh","max_wait":"90
 POST /v1/jobs {"queue":"a","unique":{"key":"k","colour":1}} => `unique.colour` | use key, policy
 POST /v1/jobs {"queue":"a","unique":["k"]} => unique is an array | a string, or {"key"
 POST /v1/jobs {"queue":"a","group":{"key":""}} => group.key is empty | 256 bytes
-POST /v1/jobs {"queue":"a","group":{"key":"k","on_retry":"x"}} => group.on_retry is "x" | hold, pass
+POST /v1/jobs {"queue":"a","group":{"key":"k","on_retry":"x"}} => group.on_retry is "x" | hold or pass
 POST /v1/jobs {"queue":"a","retry":{"policy":"fixed","span":"2400h","jitter":false}} => (retry.span: 2400h)
 POST /v1/jobs {"queue":"a","retry":{"policy":"fixed","span":5,"jitter":false}} => retry.span is 5 | "30s"
 POST /v1/jobs {"queue":"a","retry":{"policy":"fixed","span":"5s","jitter":true,"cap":"5s"}} => `retry.cap` | span, jitter
