@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::time::Timestamp;
-use punctual::{Due, NewJob, push};
+use punctual::{Due, JobId, NewJob, push};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -28,6 +28,7 @@ use fields::{Headers, Instant, Span, bytes_of_base64};
 pub(crate) use fields::{Instant as InstantText, Span as SpanText};
 use imported_history::{LoggedLine, MemoLine, PastLine, RunLine};
 pub use rules::hold_of;
+pub(crate) use rules::text_or_object;
 use rules::{GroupLine, RetryLine, UniqueLine};
 use step_line::StepOfLine;
 pub(crate) use step_line::{hash, hash_of, role_of, role_text};
@@ -224,9 +225,7 @@ impl JobJson {
             job.queue.clone_from(queue);
         }
         if let Some(id) = &self.id {
-            job.id = id
-                .parse()
-                .map_err(|_| format!("id \"{}\" is not a UUID", shown(id)))?;
+            job.id = id_of("id", id)?;
         }
         if let Some(payload) = self.payload_bytes()? {
             job.payload = payload;
@@ -281,6 +280,15 @@ impl JobJson {
     }
 }
 
+/// The id of a job; `what` is before it in the error.
+pub(crate) fn id_of(what: &str, text: &str) -> Result<JobId, LineError> {
+    text.parse().map_err(|error: punctual::Error| {
+        let remedy = error.message().split_once("; ");
+        let remedy = remedy.map_or("write a UUID", |(_, remedy)| remedy);
+        format!("{what} \"{}\" is not a UUID; {remedy}", shown(text))
+    })
+}
+
 /// The bytes of a field that is JSON or base64, as the line has it.
 pub(crate) fn either(
     json: &Option<Box<RawValue>>,
@@ -292,7 +300,7 @@ pub(crate) fn either(
         (Some(json), None) => Ok(Some(Bytes::copy_from_slice(json.get().as_bytes()))),
         (None, Some(text)) => bytes_of_base64(text)
             .map(Some)
-            .ok_or_else(|| format!("{name}_base64 is not base64")),
+            .ok_or_else(|| format!("{name}_base64 is not base64; encode it, with its padding")),
         (None, None) => Ok(None),
     }
 }

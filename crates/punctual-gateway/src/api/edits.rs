@@ -59,7 +59,8 @@ pub(super) async fn edit(
         _ => {
             return Err(Problem::invalid(
                 "edit needs exactly one of `ids`, `targets` and `filter`",
-            ));
+            )
+            .hint("send one of them"));
         }
     };
     if !dry_run {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::{Administering, Allowed, Enqueuing, Reading};
+use crate::decode::shown;
 use crate::http::{Caller, ErrorAnswer, Problem, Result};
 use crate::json::edit::FilterLine;
 use crate::json::flow::{
@@ -111,13 +112,14 @@ pub(super) async fn send(
     Allowed(caller, _): Allowed<Enqueuing>,
     Read(line): Read<FlowLine>,
 ) -> Answer<SentAnswer> {
-    let seals = line.seal.unwrap_or(true);
+    let (seals, name) = (line.seal.unwrap_or(true), line.name.clone());
     let plan = line.into_plan(&shared.guard)?;
     let queue = queue_of(&shared, &caller);
     let sent = match seals {
-        true => queue.send_flow(plan).await?,
-        false => queue.send_part(plan).await?,
+        true => queue.send_flow(plan).await,
+        false => queue.send_part(plan).await,
     };
+    let sent = sent.map_err(|error| problem_of(error, &name))?;
     Ok(Json(sent.into()))
 }
 
@@ -132,7 +134,7 @@ pub(super) async fn get(
     Path(name): Path<String>,
 ) -> Answer<FlowAnswer> {
     let status = flows_of(&shared, &caller).get(&name).await?;
-    Ok(Json((&status.ok_or_else(missing)?).into()))
+    Ok(Json((&status.ok_or_else(|| missing(&name))?).into()))
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -193,9 +195,9 @@ pub(super) async fn grow(
     Path(name): Path<String>,
     Read(line): Read<GrowLine>,
 ) -> Answer<SentAnswer> {
-    let plan = line.into_plan(name, &shared.guard)?;
-    let sent = flows_of(&shared, &caller).grow(plan).await?;
-    Ok(Json(sent.into()))
+    let plan = line.into_plan(name.clone(), &shared.guard)?;
+    let sent = flows_of(&shared, &caller).grow(plan).await;
+    Ok(Json(sent.map_err(|error| problem_of(error, &name))?.into()))
 }
 
 /// Who waits for whom.
@@ -215,7 +217,8 @@ pub(super) async fn graph(
     Path(name): Path<String>,
 ) -> Answer<Graph> {
     let flows = flows_of(&shared, &caller);
-    let status = flows.get(&name).await?.ok_or_else(missing)?;
+    let status = flows.get(&name).await?;
+    let status = status.ok_or_else(|| missing(&name))?;
     if status.counts.steps > GRAPH_STEPS_MAX {
         let message = format!(
             "the flow has {} steps, too many for a graph",
@@ -265,7 +268,7 @@ pub(super) async fn seal(
         on_failure: request.on_failure.into(),
         callbacks: None,
     };
-    status_of(act(&shared, &caller, &name, seal).await?)
+    status_of(&name, act(&shared, &caller, &name, seal).await?)
 }
 
 /// Cancels what has not settled of a flow
@@ -278,7 +281,8 @@ pub(super) async fn cancel(
     Allowed(caller, _): Allowed<Administering>,
     Path(name): Path<String>,
 ) -> Answer<FlowAnswer> {
-    status_of(act(&shared, &caller, &name, FlowAct::Cancel).await?)
+    let cancelled = act(&shared, &caller, &name, FlowAct::Cancel).await?;
+    status_of(&name, cancelled)
 }
 
 /// Which steps run again.
@@ -344,7 +348,8 @@ pub(super) async fn recount(
     Path(name): Path<String>,
 ) -> Answer<RecountAnswer> {
     let recounted = flows_of(&shared, &caller).recount(&name).await;
-    Ok(Json(recounted.map_err(problem_of)?.into()))
+    let recounted = recounted.map_err(|error| problem_of(error, &name))?;
+    Ok(Json(recounted.into()))
 }
 
 fn queue_of(shared: &Shared, caller: &Caller) -> Queue {
@@ -356,30 +361,43 @@ fn flows_of(shared: &Shared, caller: &Caller) -> Flows {
 }
 
 async fn act(shared: &Shared, caller: &Caller, name: &str, act: FlowAct) -> Result<Controlled> {
-    let name = name.to_owned();
-    let acted = service::control(shared, caller, Control::Flow { name, act }).await;
-    acted.map_err(problem_of)
+    let control = Control::Flow {
+        name: name.to_owned(),
+        act,
+    };
+    let acted = service::control(shared, caller, control).await;
+    acted.map_err(|error| problem_of(error, name))
 }
 
-fn status_of(answer: Controlled) -> Answer<FlowAnswer> {
+fn status_of(name: &str, answer: Controlled) -> Answer<FlowAnswer> {
     let status: Option<FlowStatus> = match answer {
         Controlled::Flow(status) => status.map(|status| *status),
         _ => return Err(strange()),
     };
-    Ok(Json((&status.ok_or_else(missing)?).into()))
+    Ok(Json((&status.ok_or_else(|| missing(name))?).into()))
 }
 
-fn problem_of(error: punctual::Error) -> Problem {
-    let is_step = error.message().contains("step");
-    match error.kind() {
-        ErrorKind::NotFound if !is_step => missing(),
+/// An error that names a step is about that step, any other that finds nothing about the flow.
+fn problem_of(error: Error, name: &str) -> Problem {
+    let names = |what| error.context().any(|(name, _)| name == what);
+    match (error.kind(), names("step")) {
+        (ErrorKind::NotFound, false) => missing(name),
+        // Not the engine is full, but the queue of a step or a share of it.
+        (ErrorKind::EngineFull, true) => {
+            let code = if names("max_pending") {
+                "share_full"
+            } else {
+                "full"
+            };
+            Problem::of_error(StatusCode::INSUFFICIENT_STORAGE, code, error)
+        }
         _ => error.into(),
     }
 }
 
-fn missing() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no such flow")
-        .hint("GET /v1/flows lists them")
+fn missing(name: &str) -> Problem {
+    let message = format!("there is no flow {}", shown(name));
+    Problem::new(StatusCode::NOT_FOUND, "not_found", message).hint("GET /v1/flows lists them")
 }
 
 fn strange() -> Problem {

@@ -274,8 +274,14 @@ pub(super) async fn signal(
     Allowed(caller, _): Allowed<Administering>,
     Read(request): Read<SignalRequest>,
 ) -> Answer<OneEdited> {
-    let target = request.target()?;
-    edit_target(&shared, &caller, target, request.action()?).await
+    let (target, step) = (request.target()?, request.step());
+    let signalled = edit_target(&shared, &caller, target, request.action()?).await;
+    signalled.map_err(|problem| match step {
+        Some((flow, step)) if problem.code() == "not_found" => problem
+            .saying(format!("flow {flow} has no step {step} that is kept"))
+            .hint(format!("GET /v1/flows/{flow}/steps lists its steps")),
+        _ => problem,
+    })
 }
 
 /// Clears a name that a held job waits for, or will

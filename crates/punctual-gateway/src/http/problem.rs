@@ -95,6 +95,14 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_input", message)
     }
 
+    /// What a reader of a line says, `what is wrong; what to do`.
+    pub(crate) fn of_line(why: &str) -> Self {
+        match why.rsplit_once("; ") {
+            Some((what, remedy)) => Self::invalid(what).hint(remedy),
+            None => Self::invalid(why),
+        }
+    }
+
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "there is no such job")
             .hint("settled jobs are deleted after their retention")
@@ -106,6 +114,13 @@ impl Problem {
             SHUTTING_DOWN,
             "the gateway is shutting down; send the same again in a moment",
         )
+    }
+
+    /// The same in other words.
+    #[must_use]
+    pub(crate) fn saying(mut self, message: impl Into<String>) -> Self {
+        self.body.message = message.into();
+        self
     }
 
     #[must_use]
@@ -247,6 +262,13 @@ impl From<Error> for Problem {
             problem.is_outward = true;
             return problem;
         }
+        Self::of_error(status_of(kind), kind.code(), error)
+    }
+}
+
+impl Problem {
+    /// An error in its own words, under this code.
+    pub(crate) fn of_error(status: StatusCode, code: &'static str, error: Error) -> Self {
         // Messages say "what is wrong; what to do": the second half is the hint.
         let (what, remedy) = match error.message().split_once("; ") {
             Some((what, remedy)) => (what, Some(remedy)),
@@ -264,7 +286,7 @@ impl From<Error> for Problem {
         } else {
             format!("{what} ({})", values.join(", "))
         };
-        let mut problem = Self::new(status_of(kind), kind.code(), message);
+        let mut problem = Self::new(status, code, message);
         problem.body.hint = remedy.map(str::to_owned);
         problem.body.index = index;
         problem.body.cause = Some(Arc::new(error));

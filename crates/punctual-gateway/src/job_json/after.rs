@@ -1,11 +1,10 @@
 //! What a job waits for, as JSON.
 
-use punctual::JobId;
 use punctual::flow::{After, On};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::LineError;
+use super::{LineError, id_of};
 use crate::words::Id;
 
 /// How a job must end so that one that waits for it may run.
@@ -59,9 +58,7 @@ impl From<&After> for AfterJob {
 
 impl AfterJob {
     pub(crate) fn into_after(self) -> Result<After, LineError> {
-        let job: Result<JobId, _> = self.job.parse();
-        let job = job.map_err(|_| "waits for a job whose id is not a UUID".to_owned())?;
-        let on = self.on.into();
-        Ok(After::new(job, on))
+        let job = id_of("waits for a job, and its id", &self.job)?;
+        Ok(After::new(job, self.on.into()))
     }
 }

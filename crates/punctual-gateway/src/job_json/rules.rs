@@ -18,7 +18,7 @@ use super::fields::{Span, text};
 use crate::decode::shown;
 
 /// Reads a text, or an object of a shape.
-fn text_or_object<'de, D, T, O>(from: D, expected: &'static str) -> Result<T, D::Error>
+pub(crate) fn text_or_object<'de, D, T, O>(from: D, expected: &'static str) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: From<String> + From<O>,

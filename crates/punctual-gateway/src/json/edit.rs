@@ -63,7 +63,7 @@ impl Patch {
 /// The update that a new payload asks for.
 fn update_of(json: &Option<Box<RawValue>>, base64: &Option<String>) -> Result<Option<Action>> {
     let bytes = either(json, base64, "payload")
-        .map_err(|why| Problem::invalid(format!("the request {why}")))?;
+        .map_err(|why| Problem::of_line(&format!("the request {why}")))?;
     Ok(bytes.map(Action::UpdatePayload))
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct NewSignal {
 impl NewSignal {
     fn action(&self) -> Result<Action> {
         let bytes = either(&self.payload, &self.payload_base64, "payload");
-        let bytes = bytes.map_err(|why| Problem::invalid(format!("the signal {why}")))?;
+        let bytes = bytes.map_err(|why| Problem::of_line(&format!("the signal {why}")))?;
         Ok(Action::Signal {
             name: self.name.clone(),
             payload: bytes.unwrap_or_default(),
@@ -136,10 +136,15 @@ impl SignalRequest {
                 queue: queue.clone(),
                 key: key.clone(),
             }),
-            (None, None, None, Some(flow), Some(step)) => Ok(Target::Id(JobId::step(flow, step))),
+            (None, None, None, Some(flow), Some(step)) => Ok(Target::Id(step_of(flow, step)?)),
             _ => Err(Problem::invalid("a signal needs exactly one job")
                 .hint("send id, or queue and unique, or flow and step")),
         }
+    }
+
+    /// The step that it names, if it does: its flow, and its name.
+    pub(crate) fn step(&self) -> Option<(String, String)> {
+        Some((self.flow.clone()?, self.step.clone()?))
     }
 
     pub(crate) fn action(self) -> Result<Action> {
@@ -150,6 +155,13 @@ impl SignalRequest {
         };
         signal.action()
     }
+}
+
+/// The job of a step, or of a callback, whose name begins with `@`.
+fn step_of(flow: &str, step: &str) -> Result<JobId> {
+    check_name("flow", flow)?;
+    check_name("step", step.strip_prefix('@').unwrap_or(step))?;
+    Ok(JobId::step(flow, step))
 }
 
 /// The clear of a name that a held job waits for: the job by its id, or as a step of a flow.
@@ -177,7 +189,7 @@ impl ClearRequest {
     pub(crate) fn read(self) -> Result<(JobId, String)> {
         match (&self.id, &self.flow, &self.step) {
             (Some(id), None, None) => Ok((id.parse()?, self.name)),
-            (None, Some(flow), Some(step)) => Ok((JobId::step(flow, step), self.name)),
+            (None, Some(flow), Some(step)) => Ok((step_of(flow, step)?, self.name)),
             _ => {
                 Err(Problem::invalid("a clear needs exactly one job")
                     .hint("send id, or flow and step"))
@@ -217,13 +229,17 @@ impl ActionLine {
             Self::UpdatePayload(new) => {
                 update_of(&new.payload, &new.payload_base64)?.ok_or_else(|| {
                     Problem::invalid("update_payload needs payload or payload_base64")
+                        .hint("send one of them")
                 })?
             }
             Self::Signal(signal) => signal.action()?,
             Self::Reschedule(due) => match (due.delay, due.at) {
                 (Some(span), None) => Action::Reschedule(Due::After(span.0)),
                 (None, Some(at)) => Action::Reschedule(Due::At(at.0)),
-                _ => return Err(Problem::invalid("reschedule needs either delay or at")),
+                _ => {
+                    return Err(Problem::invalid("reschedule needs either delay or at")
+                        .hint("send one of them"));
+                }
             },
         })
     }

@@ -312,7 +312,7 @@ impl RecordJson {
             (None, Some(line)) if is_schedule => {
                 let job = |line: crate::JobJson| {
                     let job = line.into_new_job(&NewJob::new("", ""));
-                    job.map_err(|why| Problem::invalid(format!("the job {why}")))
+                    job.map_err(|why| Problem::of_line(&format!("the job {why}")))
                 };
                 let schedule = line.into_schedule_of(job).map_err(reported)?;
                 Ok(Some(RecordValue::Schedule(Box::new(schedule))))

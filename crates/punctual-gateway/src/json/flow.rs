@@ -10,13 +10,15 @@ use punctual::flow::{
 use punctual::queue::Recounted;
 use punctual::{JobId, JobState, NewJob};
 use punctual_push::Guard;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::decode::{self, DecodeError};
 use crate::http::{Problem, Result};
-use crate::job_json::{InstantText, JobJson, LineError, OnLine, json_or_base64};
+use crate::job_json::{
+    InstantText, JobJson, LineError, OnLine, id_of, json_or_base64, text_or_object,
+};
 use crate::json::new_job::new_job;
 use crate::words::{Count, Id, Name};
 
@@ -41,7 +43,7 @@ impl From<OnFailureLine> for OnFailure {
 }
 
 /// What a step waits for: the name of a step that must complete, or which step or job must end how.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(as = After)]
 #[serde(untagged)]
 enum AfterLine {
@@ -50,7 +52,7 @@ enum AfterLine {
 }
 
 /// A step or a job, and how it must end.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = AfterEnd)]
 #[serde(deny_unknown_fields)]
 struct FullAfterLine {
@@ -60,6 +62,24 @@ struct FullAfterLine {
     job: Option<String>,
     #[serde(default)]
     on: OnLine,
+}
+
+impl From<String> for AfterLine {
+    fn from(step: String) -> Self {
+        Self::Step(step)
+    }
+}
+
+impl From<FullAfterLine> for AfterLine {
+    fn from(after: FullAfterLine) -> Self {
+        Self::Full(after)
+    }
+}
+
+impl<'de> Deserialize<'de> for AfterLine {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        text_or_object::<D, Self, FullAfterLine>(from, "the name of a step, or an object")
+    }
 }
 
 impl AfterLine {
@@ -76,11 +96,12 @@ impl AfterLine {
                 job: Some(job),
                 on,
             }) => {
-                let id = job.parse::<JobId>();
-                let id = id.map_err(|error| error.message().to_owned())?;
+                let id = id_of("after.job", &job)?;
                 Ok((Upstream::Job(id), on.into()))
             }
-            Self::Full(_) => Err("after names both a step and a job, or neither".into()),
+            Self::Full(_) => {
+                Err("after names both a step and a job, or neither; name one of them".into())
+            }
         }
     }
 }
@@ -124,7 +145,7 @@ impl FlowLine {
     pub(crate) fn into_plan(self, guard: &Guard) -> Result<Plan> {
         let seal = self.seal;
         let wrong = |index: Option<usize>, why: String| {
-            let problem = Problem::invalid(why).hint("see NewFlow in GET /openapi.json");
+            let problem = Problem::of_line(&why);
             match index {
                 Some(index) => problem.index(index),
                 None => problem,
@@ -157,7 +178,7 @@ impl FlowLine {
         let job = |index, line: JobJson| match line.id {
             Some(_) => Err(wrong(
                 index,
-                "job.id is set, and the step's name gives the id".into(),
+                "job.id is set, and the step's name gives the id; leave it out".into(),
             )),
             None => make(index, line),
         };
@@ -188,7 +209,7 @@ impl FlowLine {
 /// # Errors
 /// What is wrong, in words for the person who wrote it.
 pub fn plan_of(text: &str) -> std::result::Result<(Plan, bool), LineError> {
-    let line: FlowLine = decode::read(text.as_bytes()).map_err(DecodeError::into_line)?;
+    let line: FlowLine = decode::read(text.as_bytes()).map_err(DecodeError::into_text)?;
     let is_whole = line.seal.unwrap_or(true);
     let at = |index: Option<usize>| index.map_or(String::new(), |at| format!("step {}: ", at + 1));
     let make = |index, line: JobJson| {

@@ -22,7 +22,7 @@ pub(crate) fn new_job(line: JobJson, guard: &Guard) -> Result<NewJob> {
     }
     let job = line
         .into_new_job(&NewJob::new("", ""))
-        .map_err(|why| Problem::invalid(format!("the job {why}")))?;
+        .map_err(|why| Problem::of_line(&format!("the job {why}")))?;
     let target = push::target(&job.headers);
     let is_of_broker = target.is_some_and(AmqpTarget::is);
     if target.is_none_or(|_| is_of_broker) && push::is_queue(&job.queue) {

@@ -335,11 +335,16 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
             when(*until)
         ),
         Reason::Completed => "it is done".into(),
-        Reason::Cancelled {
-            reason: CancelReason::Skipped,
-        } => "it was cancelled: a run of its schedule was still on its way, or the schedule was paused"
-            .into(),
-        Reason::Cancelled { reason } => format!("it was cancelled: {reason}"),
+        Reason::Cancelled { reason } => match reason {
+            CancelReason::Upstream => {
+                "it was cancelled: a job that it was to run after ended otherwise (upstream)".into()
+            }
+            CancelReason::Skipped => {
+                "it was cancelled: a run of its schedule was on its way, or the schedule was paused"
+                    .into()
+            }
+            reason => format!("it was cancelled: {reason}"),
+        },
         Reason::Dead { reason, error } => {
             let cause = match (cause_of(*reason), error) {
                 (cause, Some(error)) => format!("{cause}; its last error: {error}"),

@@ -216,6 +216,197 @@ async fn a_wrong_flow_is_refused_with_its_remedy() {
     assert!(reply.body.contains("no such step"), "{reply:?}");
 }
 
+/// Asserts what refusals say: path, body, code, and parts of the message and of the hint.
+async fn assert_refused(under: &Under, rows: &[(&str, Value, &str, &str, &str)]) {
+    for (path, body, code, message, hint) in rows {
+        let reply = under.send("POST", path, body.to_string()).await;
+        let error = reply.json()["error"].clone();
+        let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+        assert_eq!(text("code"), *code, "{path} {body}: {reply:?}");
+        assert!(text("message").contains(message), "{path} {body}: {error}");
+        assert!(text("hint").contains(hint), "{path} {body}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn refusals_of_plans_name_the_thing_and_the_remedy() {
+    let under = serve().await;
+    let flow = |after: Value| json!({"name": "x", "steps": [{"name": "a", "job": {"queue": "q"}, "after": after}]});
+    let job = |job: Value| json!({"name": "x", "steps": [{"name": "a", "job": job}]});
+    let rows = [
+        (
+            "/v1/flows",
+            json!({"name": "x"}),
+            "invalid_input",
+            "steps is missing",
+            "\"name\"",
+        ),
+        (
+            "/v1/flows",
+            json!({"steps": []}),
+            "invalid_input",
+            "name is missing",
+            "order-7",
+        ),
+        (
+            "/v1/flows",
+            flow(json!([{"step": "b", "on": null}])),
+            "invalid_input",
+            "steps[0].after[0].on is null",
+            "completed, failed",
+        ),
+        (
+            "/v1/flows",
+            flow(json!([{"step": "b", "on": "nope"}])),
+            "invalid_input",
+            "steps[0].after[0].on is \"nope\"",
+            "completed, failed",
+        ),
+        (
+            "/v1/flows",
+            flow(json!([["b"]])),
+            "invalid_input",
+            "steps[0].after[0] is an array",
+            "names of steps",
+        ),
+        (
+            "/v1/flows",
+            flow(json!([7])),
+            "invalid_input",
+            "steps[0].after[0] is 7",
+            "names of steps",
+        ),
+        (
+            "/v1/flows",
+            flow(json!([{"on": "failed"}])),
+            "invalid_input",
+            "both a step and a job, or neither",
+            "name one",
+        ),
+        (
+            "/v1/flows",
+            flow(json!([{"job": "zz"}])),
+            "invalid_input",
+            "\"zz\" is not a UUID",
+            "write it like",
+        ),
+        (
+            "/v1/flows",
+            job(json!({"queue": "q", "after": [{"job": "zz"}]})),
+            "invalid_input",
+            "\"zz\" is not a UUID",
+            "write it like",
+        ),
+        (
+            "/v1/flows",
+            job(json!({"queue": "q", "id": "zz"})),
+            "invalid_input",
+            "job.id is set",
+            "leave it out",
+        ),
+    ];
+    assert_refused(&under, &rows).await;
+}
+
+#[tokio::test]
+async fn refusals_of_flows_name_the_thing_and_the_remedy() {
+    let under = serve().await;
+    post(&under, "/v1/flows", order()).await;
+    let part = json!({"name": "part", "seal": false, "steps": [
+        {"name": "a", "job": {"queue": "orders"}},
+    ]});
+    post(&under, "/v1/flows", part).await;
+    let grown = json!({"steps": [{"name": "c", "job": {"queue": "q"}, "after": ["zz"]}]});
+    let signal = |step: &str| json!({"name": "go", "flow": "order-7", "step": step});
+    let rows = [
+        (
+            "/v1/flows/part/retry",
+            json!({}),
+            "conflict",
+            "never sealed",
+            "seal it",
+        ),
+        (
+            "/v1/flows/order-7/retry",
+            json!({"from": "zz"}),
+            "not_found",
+            "no such step (flow: order-7, step: zz)",
+            "list its steps",
+        ),
+        (
+            "/v1/flows/order-7/retry",
+            json!({"filter": [null, "dead"]}),
+            "invalid_input",
+            "filter is an array",
+            "use an object",
+        ),
+        (
+            "/v1/flows/step-by-step/retry",
+            json!({}),
+            "not_found",
+            "there is no flow step-by-step",
+            "GET /v1/flows",
+        ),
+        (
+            "/v1/flows/step-by-step/steps",
+            grown.clone(),
+            "not_found",
+            "there is no flow step-by-step",
+            "GET /v1/flows",
+        ),
+        (
+            "/v1/flows/order-7/steps",
+            grown,
+            "not_found",
+            "after: zz",
+            "correct its name",
+        ),
+        (
+            "/v1/clears",
+            json!({"name": "go", "id": "zz"}),
+            "invalid_input",
+            "job id is not a UUID",
+            "write it like",
+        ),
+        (
+            "/v1/clears",
+            signal("a b"),
+            "invalid_name",
+            "step name",
+            "use 1 to 128",
+        ),
+        (
+            "/v1/signals",
+            signal("a b"),
+            "invalid_name",
+            "step name",
+            "use 1 to 128",
+        ),
+        (
+            "/v1/signals",
+            signal("zz"),
+            "not_found",
+            "flow order-7 has no step zz",
+            "/v1/flows/order-7/steps",
+        ),
+    ];
+    assert_refused(&under, &rows).await;
+}
+
+#[tokio::test]
+async fn a_flow_into_a_full_queue_is_refused_for_the_queue() {
+    let under = serve().await;
+    let settings = json!({"queue": "small", "max_pending": 1, "on_full": "refuse", "version": 0});
+    let reply = under
+        .send("PUT", "/v1/queues/settings", settings.to_string())
+        .await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let step = |name: &str| json!({"name": name, "job": {"queue": "small"}});
+    let plan = json!({"name": "x", "steps": [step("a"), step("b")]});
+    let row = ("/v1/flows", plan, "full", "step: b", "max_pending");
+    assert_refused(&under, &[row]).await;
+}
+
 #[tokio::test]
 async fn a_job_waits_for_another_one() {
     let under = serve().await;
