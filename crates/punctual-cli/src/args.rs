@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use punctual::engine::Durability;
+use punctual::job::check_name;
 use punctual::time::{Timestamp, parse_local, parse_span};
-use punctual::{Engine, Namespace};
+use punctual::{Engine, JobId, Namespace};
 use tracing::level_filters::LevelFilter;
 
 use crate::commands::{
@@ -278,6 +279,19 @@ fn stored(durability: Durability, ends_here: bool) -> String {
         _ => return format!("stored by {durability}"),
     };
     format!("stored by {durability}: {means}")
+}
+
+/// Reads the id of a job.
+pub(crate) fn id_of(text: &str) -> std::result::Result<JobId, String> {
+    text.parse()
+        .map_err(|error: punctual::Error| error.message().to_owned())
+}
+
+/// The job of a step of a flow, or of a callback, whose name begins with `@`.
+pub(crate) fn step_of(flow: &str, step: &str) -> punctual::Result<JobId> {
+    check_name("flow", flow)?;
+    check_name("step", step.strip_prefix('@').unwrap_or(step))?;
+    Ok(JobId::step(flow, step))
 }
 
 /// Reads a span such as `30m`.

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use punctual::engine::{EnqueueVerdict, Got, Receipt, Target};
+use punctual::engine::{EnqueueVerdict, Got, Reason, Receipt, Target};
 use punctual::time::{Timestamp, format_local};
 use punctual::{JobId, JobState, NewJob};
 
@@ -97,7 +97,7 @@ impl Args {
         }
         // A payload beyond its limit may be beyond that of a call too, which would be no help.
         job.check(&info.limits)?;
-        send_one(&session, job).await
+        send_one(&session, job, &self.options.after).await
     }
 }
 
@@ -153,10 +153,10 @@ pub(crate) fn not_json(error: serde_json::Error) -> Failure {
     )
 }
 
-async fn send_one(session: &Session, job: NewJob) -> Result<()> {
+async fn send_one(session: &Session, job: NewJob, after: &[options::Awaited]) -> Result<()> {
     let (queue, expires_at) = (job.queue.clone(), job.expires_at);
     let (wait_for, limits) = (job.wait_for.clone(), job.limits.clone());
-    let (share, parents) = (job.share.clone(), job.after.len());
+    let share = job.share.clone();
     let enqueued = session
         .engine
         .enqueue(&session.namespace, vec![job])
@@ -182,14 +182,24 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
             "durability": enqueued.durability.to_string(),
         }))?;
     } else {
-        let wait_for = still_awaited(session, receipt, wait_for).await?;
+        let sent = Waits {
+            names: wait_for,
+            jobs: after.len() as u32,
+        };
         session.out.line(match receipt.verdict {
             EnqueueVerdict::LimitFull(nth) => limit_full(limits.get(usize::from(nth))),
             EnqueueVerdict::ShareFull(most) => share_full(&queue, share.as_deref(), most),
-            EnqueueVerdict::Created if parents > 0 => {
-                waits_for_jobs(receipt.id, &queue, parents, &wait_for)
+            EnqueueVerdict::ParentUnknown(job) => parent_unknown(job, after),
+            EnqueueVerdict::Duplicate => duplicate(session, receipt, enqueued.now).await,
+            EnqueueVerdict::Created | EnqueueVerdict::Replaced(_) if sent.in_words().is_some() => {
+                let (state, waits) = awaited_by(session, receipt.id, sent).await;
+                let text = sentence(receipt, &queue, &waits, enqueued.now);
+                match state {
+                    Some(JobState::Cancelled) => cancelled_at_once(receipt, &queue),
+                    _ => text,
+                }
             }
-            _ => sentence(receipt, &queue, &wait_for, enqueued.now),
+            _ => sentence(receipt, &queue, &Waits::default(), enqueued.now),
         })?;
         if receipt.verdict.is_accepted() {
             session.announce_durability(enqueued.durability);
@@ -207,30 +217,92 @@ async fn send_one(session: &Session, job: NewJob) -> Result<()> {
     }
 }
 
-/// The names that a new job still waits for: a clear that came before it has taken effect.
-async fn still_awaited(
-    session: &Session,
-    receipt: &Receipt,
-    wait_for: Vec<String>,
-) -> Result<Vec<String>> {
-    let is_new = matches!(
-        receipt.verdict,
-        EnqueueVerdict::Created | EnqueueVerdict::Replaced(_)
-    );
-    if wait_for.is_empty() || !is_new {
-        return Ok(wait_for);
+/// What a job waits for before it may run.
+#[derive(Debug, Default)]
+struct Waits {
+    names: Vec<String>,
+    jobs: u32,
+}
+
+impl Waits {
+    /// The end of `held until ..` and `to run once ..`, if it waits for anything.
+    fn in_words(&self) -> Option<String> {
+        let jobs = match self.jobs {
+            0 => None,
+            1 => Some("1 other job has ended as asked".to_owned()),
+            jobs => Some(format!("{jobs} other jobs have ended as asked")),
+        };
+        let be = if self.names.len() == 1 { "is" } else { "are" };
+        let names = self.names.join(" and ");
+        let names = (!names.is_empty()).then(|| format!("{names} {be} cleared"));
+        let all: Vec<String> = jobs.into_iter().chain(names).collect();
+        (!all.is_empty()).then(|| all.join(" and "))
     }
-    let target = vec![Target::Id(receipt.id)];
-    let got = session
-        .engine
-        .get(&session.namespace, target, false)
-        .await?;
-    let job = got.iter().flatten().find_map(Got::job);
-    Ok(match job {
-        Some(job) if job.state == JobState::Held => job.wait_for.clone(),
-        // It runs, or has run.
-        _ => Vec::new(),
-    })
+}
+
+/// A job that was stored. A token that may only enqueue may not read it.
+async fn stored(session: &Session, id: JobId) -> Option<Got> {
+    let target = vec![Target::Id(id)];
+    let got = session.engine.get(&session.namespace, target, true).await;
+    got.ok()?.into_iter().flatten().next()
+}
+
+/// The state of a job that was just stored, and what it waits for: a clear that came before it, and
+/// jobs that had ended, have taken effect.
+async fn awaited_by(session: &Session, id: JobId, sent: Waits) -> (Option<JobState>, Waits) {
+    let (job, explanation) = match stored(session, id).await {
+        Some(Got::Job(job, explanation)) => (job, explanation),
+        // It has run, and is not kept.
+        Some(got) => return (Some(got.state()), Waits::default()),
+        None => return (None, sent),
+    };
+    let mut waits = Waits::default();
+    if job.state == JobState::Held {
+        waits.names = job.wait_for;
+        let reasons = explanation.into_iter().flat_map(|all| all.reasons);
+        waits.jobs = reasons
+            .filter_map(|reason| match reason {
+                Reason::WaitsForJobs { waits, .. } => Some(waits),
+                _ => None,
+            })
+            .sum();
+    }
+    (Some(job.state), waits)
+}
+
+/// What is said of a job that was sent before: where it stands now.
+async fn duplicate(session: &Session, receipt: &Receipt, now: Timestamp) -> String {
+    let id = receipt.id;
+    match stored(session, id).await.map(|got| got.state()) {
+        Some(JobState::Scheduled | JobState::Ready) => {
+            format!(
+                "duplicate {id}: it was stored before, {}",
+                due(receipt, now)
+            )
+        }
+        Some(state) => format!("duplicate {id}: it was stored before, and is {state}"),
+        None => format!("duplicate {id}: it was stored before"),
+    }
+}
+
+/// What is said of a job that never runs, as one that it was to run after has ended otherwise.
+fn cancelled_at_once(receipt: &Receipt, queue: &str) -> String {
+    format!(
+        "created {} in {queue}, which is cancelled already: a job that it was to run after has ended \
+         otherwise",
+        receipt.id
+    )
+}
+
+/// What is said of a job that waits for one that there is not, as that was written.
+fn parent_unknown(job: JobId, after: &[options::Awaited]) -> String {
+    let mut after = after.iter();
+    let written = after.find(|one| one.after.job == job);
+    let written = written.map_or_else(|| job.to_string(), |one| one.written.clone());
+    format!(
+        "refused (parent_unknown): {written}, which it is to run after, is not known; send that one \
+         first"
+    )
 }
 
 /// The job that a verdict names beside the one that was sent.
@@ -242,16 +314,6 @@ fn holder(receipt: &Receipt) -> Option<JobId> {
         | EnqueueVerdict::UniqueActive(id) => Some(id),
         _ => None,
     }
-}
-
-/// What is said of a job that runs after others.
-fn waits_for_jobs(id: JobId, queue: &str, parents: usize, wait_for: &[String]) -> String {
-    let jobs = if parents == 1 { "job has" } else { "jobs have" };
-    let names = match wait_for {
-        [] => String::new(),
-        names => format!(" and {} cleared", names.join(" and ")),
-    };
-    format!("created {id} in {queue}, to run once {parents} other {jobs} ended as asked{names}")
 }
 
 /// What is said of a job that a full limit refused.
@@ -273,9 +335,9 @@ fn share_full(queue: &str, share: Option<&str>, most: u64) -> String {
     )
 }
 
-fn sentence(receipt: &Receipt, queue: &str, wait_for: &[String], now: Timestamp) -> String {
-    let id = receipt.id;
-    let due = match (receipt.late, receipt.due <= now) {
+/// When a job is due, by its receipt.
+fn due(receipt: &Receipt, now: Timestamp) -> String {
+    match (receipt.late, receipt.due <= now) {
         (true, _) => "due now (that instant has passed)".into(),
         (false, true) => "due now".into(),
         (false, false) => format!(
@@ -283,23 +345,24 @@ fn sentence(receipt: &Receipt, queue: &str, wait_for: &[String], now: Timestamp)
             format_local(receipt.due),
             ago(receipt.due, now)
         ),
+    }
+}
+
+fn sentence(receipt: &Receipt, queue: &str, waits: &Waits, now: Timestamp) -> String {
+    let id = receipt.id;
+    let due = due(receipt, now);
+    let held = if waits.jobs > 0 {
+        "to run once"
+    } else {
+        "held until"
     };
-    let held = |names: &str, be: &str| match receipt.due <= now {
-        true => format!("held until {names} {be} cleared"),
-        false => format!("held until {names} {be} cleared, then {due}"),
-    };
-    let due = match wait_for {
-        [] => due.clone(),
-        [name] => held(name, "is"),
-        names => held(&names.join(" and "), "are"),
+    let due = match waits.in_words() {
+        None => due,
+        Some(waits) if receipt.due <= now => format!("{held} {waits}"),
+        Some(waits) => format!("{held} {waits}, then {due}"),
     };
     match receipt.verdict {
         EnqueueVerdict::Created => format!("created {id} in {queue}, {due}"),
-        // It may have been cleared since.
-        EnqueueVerdict::Duplicate if !wait_for.is_empty() => {
-            format!("duplicate {id}: it was stored before")
-        }
-        EnqueueVerdict::Duplicate => format!("duplicate {id}: it was stored before, {due}"),
         EnqueueVerdict::Merged(holder) => {
             format!("merged into {holder}, which holds the same unique key; nothing was added")
         }
@@ -317,9 +380,6 @@ fn sentence(receipt: &Receipt, queue: &str, wait_for: &[String], now: Timestamp)
         ),
         EnqueueVerdict::Full => format!(
             "refused (full): queue {queue} has reached max_pending; see `punctual queues list`"
-        ),
-        EnqueueVerdict::ParentUnknown(parent) => format!(
-            "refused (parent_unknown): job {parent}, which it is to wait for, is not known; send that one first"
         ),
         verdict => format!("{} {id}", verdict.name()),
     }

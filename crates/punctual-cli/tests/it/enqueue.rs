@@ -184,6 +184,59 @@ fn a_held_job_is_shown_as_held() {
 }
 
 #[test]
+fn a_job_after_one_that_has_ended_is_shown_as_it_stands() {
+    let punctual = Punctual::new();
+    let first = punctual.enqueue(&["mail", "{}"]);
+    let done = ["work", "mail", "--exec", "true", "--until-idle"];
+    punctual.run(&done).exits(0);
+    let again = punctual
+        .run(&["enqueue", "mail", "{}", "--id", &first])
+        .exits(0);
+    assert!(
+        again.stdout.contains("stored before, and is completed"),
+        "{again:?}"
+    );
+
+    let id = |last: char| format!("01994f2e-8a51-7c3e-8000-3f0f4c1d2b7{last}");
+    let (never, at_once, later) = (id('a'), id('b'), id('c'));
+    let failed = format!("{first}=failed");
+    let never = ["enqueue", "mail", "{}", "--after", &failed, "--id", &never];
+    let sent = punctual.run(&never).exits(0);
+    assert!(
+        sent.stdout.contains("is cancelled already: a job"),
+        "{sent:?}"
+    );
+    let again = punctual.run(&never).exits(0);
+    assert!(
+        again.stdout.contains("stored before, and is cancelled"),
+        "{again:?}"
+    );
+
+    let at_once = ["enqueue", "mail", "{}", "--after", &first, "--id", &at_once];
+    let sent = punctual.run(&at_once).exits(0);
+    assert!(sent.stdout.contains("in mail, due now"), "{sent:?}");
+    let open = punctual.enqueue(&["orders", "{}"]);
+    let later = [
+        "enqueue", "mail", "{}", "--after", &first, "--after", &open, "--id", &later,
+    ];
+    let sent = punctual.run(&later).exits(0);
+    let held = "to run once 1 other job has ended as asked\n";
+    assert!(sent.stdout.contains(held), "{sent:?}");
+    let again = punctual.run(&later).exits(0);
+    assert!(
+        again.stdout.contains("stored before, and is held"),
+        "{again:?}"
+    );
+
+    let unknown = ["enqueue", "mail", "{}", "--after", "pack@order-7"];
+    let refused = punctual.run(&unknown).exits(4);
+    assert!(
+        refused.stdout.contains("pack@order-7, which"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn the_last_second_of_the_year_9999_is_an_instant() {
     let punctual = Punctual::new();
     let last = "9999-12-31T23:59:59Z";

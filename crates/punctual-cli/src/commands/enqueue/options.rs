@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use punctual::flow::{After, On};
-use punctual::job::check_name;
 use punctual::time::{Timestamp, hours, parse_span};
 use punctual::{Due, Group, Hold, JobId, NewJob, OnRetry, RetryPolicy, Unique, UniquePolicy, push};
 use punctual_push::{Allow, Guard};
 
 use clap::ValueEnum;
 
-use crate::args::{instant_of, span_of};
+use crate::args::{id_of, instant_of, span_of, step_of};
 use crate::failure::{Exit, Failure, Result};
 use punctual_gateway::hold_of;
 
@@ -23,7 +22,7 @@ pub(super) struct Options {
     kind: Option<String>,
 
     /// The job's id, a UUID; the same id again is a duplicate [default: a new one]
-    #[arg(long, value_name = "UUID")]
+    #[arg(long, value_name = "UUID", value_parser = id_of)]
     id: Option<JobId>,
 
     /// Run after this span, such as 30m, 1h30m or 250ms
@@ -111,7 +110,7 @@ pub(super) struct Options {
     /// Run it once that job has completed: an ID, or STEP@FLOW. With =failed or =settled behind it,
     /// once it has ended so. May be given more than once
     #[arg(long, value_name = "ID|STEP@FLOW", value_parser = after_of, conflicts_with = "from")]
-    after: Vec<After>,
+    pub(super) after: Vec<Awaited>,
 
     /// A header for the handler; may be given more than once
     #[arg(long, value_name = "NAME=VALUE", value_parser = header_of)]
@@ -215,7 +214,7 @@ impl Options {
         job.retention = self.retention.unwrap_or(RETENTION);
         job.remember = self.remember;
         job.wait_for.clone_from(&self.wait_for);
-        job.after.clone_from(&self.after);
+        job.after = self.after.iter().map(|one| one.after).collect();
         job.headers.clone_from(&self.header);
         if let Some(url) = &self.target {
             push::aim(job, url);
@@ -301,25 +300,28 @@ pub(in crate::commands) fn retry_of(text: &str) -> std::result::Result<RetryPoli
     }
 }
 
+/// A job to wait for, and how it was written.
+#[derive(Debug, Clone)]
+pub(super) struct Awaited {
+    pub(super) after: After,
+    pub(super) written: String,
+}
+
 /// Reads `ID` or `STEP@FLOW`, with `=failed` or `=settled`.
-fn after_of(text: &str) -> std::result::Result<After, String> {
+fn after_of(text: &str) -> std::result::Result<Awaited, String> {
     let (job, on) = text.split_once('=').unwrap_or((text, On::Completed.name()));
     let on = On::ALL.into_iter().find(|one| one.name() == on);
     let on = on.ok_or("write =completed, =failed or =settled behind the job")?;
     let id = match job.split_once('@') {
-        Some((step, flow)) => {
-            let names = [("step", step), ("flow", flow)];
-            let checked = names
-                .into_iter()
-                .try_for_each(|(what, name)| check_name(what, name));
-            checked.map_err(|error| error.message().to_owned())?;
-            JobId::step(flow, step)
-        }
+        Some((step, flow)) => step_of(flow, step).map_err(|error| error.message().to_owned())?,
         None => job
             .parse()
             .map_err(|_| "write the whole id of a job, or STEP@FLOW, such as pack@order-7")?,
     };
-    Ok(After::new(id, on))
+    Ok(Awaited {
+        after: After::new(id, on),
+        written: job.to_owned(),
+    })
 }
 
 pub(in crate::commands) fn priority_of(text: &str) -> std::result::Result<u8, String> {
