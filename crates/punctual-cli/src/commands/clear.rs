@@ -3,7 +3,7 @@
 use punctual::{JobId, Queue};
 use serde_json::json;
 
-use crate::args::Global;
+use crate::args::{Global, id_of, step_of};
 use crate::connect::Make;
 use crate::failure::Result;
 
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     name: String,
 
     /// The whole id of the job
-    #[arg(value_name = "ID", required_unless_present = "flow")]
+    #[arg(value_name = "ID", value_parser = id_of, required_unless_present = "flow")]
     id: Option<JobId>,
 
     /// The step of a flow, instead of an id
@@ -39,16 +39,19 @@ impl Args {
     pub(crate) async fn run(self, global: &Global) -> Result<()> {
         let session = &global.session(Make::Never).await?;
         let id = match (self.id, &self.flow, &self.step) {
-            (None, Some(flow), Some(step)) => JobId::step(flow, step),
+            (None, Some(flow), Some(step)) => step_of(flow, step)?,
             (id, ..) => id.unwrap_or_else(JobId::new),
         };
         let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
         queue.clear(id, &self.name).await?;
-        match session.out.is_json() {
-            true => session.out.json(&json!({"id": id, "name": self.name})),
-            false => session
-                .out
-                .line(format!("{} of job {id} is cleared", self.name)),
+        if session.out.is_json() {
+            return session.out.json(&json!({"id": id, "name": self.name}));
         }
+        let of = match (&self.flow, &self.step) {
+            (Some(flow), Some(step)) => format!("step {step} of flow {flow}"),
+            _ => format!("job {id}"),
+        };
+        let text = format!("{} of {of} is cleared", self.name);
+        session.out.line(text)
     }
 }

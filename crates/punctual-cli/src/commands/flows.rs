@@ -28,6 +28,7 @@ Examples:
   punctual flows show order-7
   punctual flows show order-7 -o json")]
     Show {
+        /// The name of the flow; `flows list` shows it
         #[arg(value_name = "NAME")]
         name: String,
     },
@@ -37,6 +38,7 @@ Examples:
   punctual flows graph order-7
   punctual flows graph order-7 --dot | dot -Tsvg > order-7.svg")]
     Graph {
+        /// The name of the flow; `flows list` shows it
         #[arg(value_name = "NAME")]
         name: String,
         /// Write it in the language of Graphviz
@@ -48,6 +50,7 @@ Examples:
 Examples:
   punctual flows cancel order-7")]
     Cancel {
+        /// The name of the flow; `flows list` shows it
         #[arg(value_name = "NAME")]
         name: String,
     },
@@ -59,6 +62,7 @@ Examples:
 
 Exits with 1 if the flow has counted something else.")]
     Recount {
+        /// The name of the flow; `flows list` shows it
         #[arg(value_name = "NAME")]
         name: String,
     },

@@ -9,7 +9,7 @@ use punctual::topic::{Delivery, Filter, Subscription};
 use punctual::{JobId, NewJob, Queue};
 
 use super::enqueue::{content_type_of, header_of, not_json, payload};
-use crate::args::{Global, Session, instant_of, span_of};
+use crate::args::{Global, Session, id_of, instant_of, span_of};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Columns, Object, counted, object, raw};
@@ -35,6 +35,7 @@ Examples:
 Examples:
   punctual topics unsubscribe mailer")]
     Unsubscribe {
+        /// The name of the subscription; `topics list` shows it
         #[arg(value_name = "NAME")]
         name: String,
     },
@@ -55,8 +56,10 @@ the same name is replaced. At most 1,000 in a namespace.
 
 {FILTERS}"))]
 pub(crate) struct Subscribe {
+    /// Subjects whose messages it receives, such as orders.*.paid
     #[arg(value_name = "PATTERN")]
     pattern: String,
+    /// The queue that gets a copy of each
     #[arg(value_name = "QUEUE")]
     queue: String,
     /// The name of the subscription [default: QUEUE:PATTERN]
@@ -81,7 +84,7 @@ struct Options {
     #[arg(long, value_name = "NAME")]
     kind: Option<String>,
     /// The message's id, a UUID; the same again stores no second copy [default: a new one]
-    #[arg(long, value_name = "UUID")]
+    #[arg(long, value_name = "UUID", value_parser = id_of)]
     id: Option<JobId>,
     /// At most one unsettled copy of each queue holds this key
     #[arg(long, value_name = "KEY")]
@@ -105,9 +108,9 @@ Examples:
   punctual topics publish orders.eu.paid '{\"order\":7}' --unique order-7
 
 Each subscription that matches has a copy enqueued, or none has. Exit code 4 if a copy was refused,
-as its queue is full. A message that no subscription
-receives says so.")]
+as its queue is full. A message that no subscription receives says so.")]
 pub(crate) struct Publish {
+    /// What it is about, such as orders.eu.paid
     #[arg(value_name = "SUBJECT")]
     subject: String,
     /// The payload: JSON or text, or - for standard input; empty if omitted
@@ -126,6 +129,7 @@ pub(crate) struct Publish {
 Examples:
   punctual topics match orders.eu.paid --header country=fr")]
 pub(crate) struct Match {
+    /// The subject of the message, such as orders.eu.paid
     #[arg(value_name = "SUBJECT")]
     subject: String,
     #[command(flatten)]

@@ -291,3 +291,130 @@ fn results_of_steps_are_shown_in_short() {
     assert!(table.stdout.contains("\"a result of 000"), "{table:?}");
     assert!(table.stdout.contains(".."), "{table:?}");
 }
+
+#[test]
+fn refusals_of_flows_name_the_thing_and_the_remedy() {
+    let punctual = Punctual::new();
+    let send = |plan: &str| {
+        let file = punctual.write("plan.json", plan);
+        punctual.run(&[
+            "flows",
+            "send",
+            file.to_str().expect("a path"),
+            "-o",
+            "json",
+        ])
+    };
+    send(ORDER).exits(0);
+    let part =
+        r#"{"name": "part", "steps": [{"name": "a", "job": {"queue": "q"}}], "seal": false}"#;
+    send(part).exits(0);
+    for (plan, message, hint) in [
+        ("", "is not JSON: EOF", "flows send --help"),
+        (
+            r#"{"name": "x"}"#,
+            "steps is missing (line 1, ",
+            "an array of",
+        ),
+        (
+            "{\n\"name\": \"x\",\n\"steps\": 7}",
+            "steps is 7 (line 3, ",
+            "an array of",
+        ),
+        (
+            r#"{"name": "x", "steps": [["a", {"queue": "q"}]]}"#,
+            "steps[0] is an array",
+            "use an object",
+        ),
+        (
+            r#"{"name": "x", "steps": [{"name": "a", "job": {"queue": "q"}, "after": [{"job": "zz"}]}]}"#,
+            "step 1: after.job \"zz\" is not a UUID",
+            "write it like",
+        ),
+        (
+            r#"{"name": "x", "steps": [{"name": "a", "job": {"queue": "q"}, "after": [{"step": "b", "on": "nope"}]}]}"#,
+            "steps[0].after[0].on is \"nope\"",
+            "completed, failed",
+        ),
+    ] {
+        let error = send(plan).exits(2).error();
+        let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+        assert!(text("message").contains(message), "{plan}: {error}");
+        assert!(text("hint").contains(hint), "{plan}: {error}");
+    }
+    for (args, exit, message, hint) in [
+        (
+            &["flows", "retry", "part"][..],
+            4,
+            "never sealed",
+            "seal it",
+        ),
+        (
+            &["flows", "retry", "order-7", "--from", "zz"],
+            3,
+            "step: zz",
+            "flows show order-7",
+        ),
+        (
+            &["flows", "retry", "step-by-step"],
+            3,
+            "no flow step-by-step",
+            "flows list",
+        ),
+        (
+            &["clear", "go", "--flow", "a b", "--step", "c"],
+            2,
+            "flow name",
+            "use 1 to 128",
+        ),
+        (
+            &["signal", "go", "--flow", "order-7", "--step", "a b"],
+            2,
+            "step name",
+            "use 1 to 128",
+        ),
+    ] {
+        let error = punctual
+            .run(&[args, &["-o", "json"]].concat())
+            .exits(exit)
+            .error();
+        let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+        assert!(text("message").contains(message), "{args:?}: {error}");
+        assert!(text("hint").contains(hint), "{args:?}: {error}");
+    }
+    let none = punctual
+        .run(&["flows", "retry", "order-7", "--from", "pack"])
+        .exits(0);
+    assert!(
+        none.stdout
+            .contains("step pack of order-7 does not run again"),
+        "{none:?}"
+    );
+    assert!(!none.stdout.contains("stored by"), "{none:?}");
+}
+
+#[test]
+fn clears_and_signals_call_a_step_by_its_name() {
+    let punctual = Punctual::new();
+    let file = punctual.write("order-7.json", ORDER);
+    punctual
+        .run(&["flows", "send", file.to_str().expect("a path")])
+        .exits(0);
+    let cleared = ["clear", "paid", "--flow", "order-7", "--step", "ship"];
+    let cleared = punctual.run(&cleared).exits(0);
+    assert_eq!(
+        cleared.stdout,
+        "paid of step ship of flow order-7 is cleared\n"
+    );
+    let signal = |step, exit| {
+        let args = ["signal", "go", "--flow", "order-7", "--step", step];
+        punctual.run(&args).exits(exit)
+    };
+    assert!(signal("pack", 0).stdout.contains("pack@order-7  done"));
+    let none = signal("none", 3);
+    assert!(none.stdout.contains("none@order-7  not found"), "{none:?}");
+    assert!(none.stderr.contains("flows show"), "{none:?}");
+    let wrong = punctual.run(&["clear", "paid", "zz"]).exits(2);
+    assert!(wrong.stderr.contains("write it like 01994f2e"), "{wrong:?}");
+    assert!(!wrong.stderr.contains("invalid_input"), "{wrong:?}");
+}

@@ -39,6 +39,7 @@ Exits with 4 if steps or callbacks could not run again: their jobs are not kept 
 job holds their unique key. A flow without such a step ends as failed, one without a callback as its
 steps do. With --kind and the like, steps that are gone are left out: nothing of them is known.")]
 pub(crate) struct Retry {
+    /// The name of the flow; `flows list` shows it
     #[arg(value_name = "NAME")]
     name: String,
 
@@ -72,7 +73,9 @@ impl Retry {
             session.out.json(&retried_object(name, &retried))?;
         } else {
             self.say(session, &retried)?;
-            session.announce_durability(session.durability().await?);
+            if retried.retried > 0 {
+                session.announce_durability(session.durability().await?);
+            }
         }
         match retried.left_out.is_empty() {
             true => Ok(()),
@@ -95,9 +98,13 @@ impl Retry {
             let again = counted(retried.retried, "step");
             session.out.line(format!("{again} again"))?;
         } else if left_out.is_empty() {
-            session.out.line(match self.filter() {
-                Some(_) => format!("no failed step of {name} matches"),
-                None => format!("no step of {name} failed"),
+            session.out.line(match (self.filter(), &self.from) {
+                (Some(_), _) => format!("no failed step of {name} matches"),
+                (None, Some(step)) => format!(
+                    "step {step} of {name} does not run again: it has not ended, or what it waits \
+                     for ended otherwise"
+                ),
+                (None, None) => format!("no step of {name} failed"),
             })?;
         }
         if left_out.gone > 0 {
@@ -175,10 +182,14 @@ pub(super) async fn recount(session: &Session, name: &str) -> Result<()> {
     }
 }
 
+/// An error that names a step is about that step, any other that finds nothing about the flow.
 fn with_flow(error: punctual::Error, name: &str) -> Failure {
-    let is_step = error.message().contains("step");
-    match error.kind() {
-        ErrorKind::NotFound if !is_step => missing(name),
+    let names_step = error.context().any(|(what, _)| what == "step");
+    match (error.kind(), names_step) {
+        (ErrorKind::NotFound, false) => missing(name),
+        (ErrorKind::NotFound, true) => {
+            Failure::from(error).hint(format!("`punctual flows show {name}` lists its steps"))
+        }
         _ => error.into(),
     }
 }

@@ -36,9 +36,10 @@ impl Args {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
         let text = read(&self.file)?;
         let (plan, is_whole) = plan_of(&text).map_err(|why| {
-            let message = format!("{}: {why}", self.file.display());
-            Failure::new(Exit::Usage, "invalid_input", message)
-                .hint("`punctual flows send --help` shows a file")
+            let help = "`punctual flows send --help` shows a file";
+            let (what, remedy) = why.rsplit_once("; ").unwrap_or((&why, help));
+            let message = format!("{}: {what}", self.file.display());
+            Failure::new(Exit::Usage, "invalid_input", message).hint(remedy)
         })?;
         let queue = queue(session);
         let sent = match is_whole {

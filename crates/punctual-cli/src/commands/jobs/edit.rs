@@ -11,7 +11,7 @@ use punctual::{Due, JobId, JobState};
 use super::endings::IdOrEnd;
 use super::name_of;
 use super::select::{Named, Where};
-use crate::args::{Global, Session, instant_of, span_of};
+use crate::args::{Global, Session, instant_of, span_of, step_of};
 use crate::commands::enqueue::{content_type_of, not_json, payload};
 use crate::connect::Make;
 use crate::failure::{Exit, Failure, Result};
@@ -198,8 +198,11 @@ pub(crate) struct Signal {
 impl Signal {
     pub(crate) async fn run(mut self, global: &Global) -> Result<()> {
         let session = &global.session(Make::Never).await?;
+        let mut step_named = None;
         if let (Some(flow), Some(step)) = (&self.flow, &self.step) {
-            self.named.ids.push(IdOrEnd::Id(JobId::step(flow, step)));
+            let id = step_of(flow, step)?;
+            self.named.ids.push(IdOrEnd::Id(id));
+            step_named = Some((id, format!("{step}@{flow}")));
         }
         let payload = match self.payload {
             Some(given) => any_json(payload(Some(given))?)?,
@@ -213,7 +216,20 @@ impl Signal {
         };
         let name = self.name;
         let action = Action::Signal { name, payload };
-        let verdicts = which.edit_named(session, &action).await?;
+        let mut verdicts = which.edit_named(session, &action).await?;
+        for (shown, id, verdict) in &mut verdicts {
+            let Some((step, name)) = &step_named else {
+                continue;
+            };
+            if id.is_none_or(|id| id == *step) && *shown == step.to_string() {
+                shown.clone_from(name);
+                if *verdict == EditVerdict::NotFound {
+                    session
+                        .out
+                        .note("hint: `punctual flows show FLOW` lists the steps that are kept");
+                }
+            }
+        }
         which.announce(session, &action, &verdicts).await
     }
 }
