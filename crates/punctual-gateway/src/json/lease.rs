@@ -9,5 +9,5 @@ mod token;
 pub(crate) use self::claim::{ClaimAnswer, ClaimRequest};
 pub(crate) use self::extend::{ExtendAnswer, ExtendRequest};
 pub(crate) use self::settle::SettleRequest;
-pub(crate) use self::settled::{Asked, SettleAnswer};
+pub(crate) use self::settled::{Asked, PublishRefused, SettleAnswer};
 pub(crate) use self::token::token_of;

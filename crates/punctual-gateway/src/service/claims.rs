@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 use super::undelivered::Undelivered;
 use crate::http::{Caller, Problem, Result};
 use crate::json::lease::{
-    Asked, ClaimAnswer, ClaimRequest, ExtendAnswer, ExtendRequest, SettleAnswer, SettleRequest,
+    Asked, ClaimAnswer, ClaimRequest, ExtendAnswer, ExtendRequest, PublishRefused, SettleAnswer,
+    SettleRequest,
 };
 use crate::request::wait_until;
 use crate::shared::Shared;
@@ -152,13 +153,14 @@ async fn add_what_follows(shared: &Shared, caller: &Caller, settle: &mut Settle)
 }
 
 /// Counts in each message the publishes that the settled job came through, whatever its worker
-/// passes on, so that a loop of topics ends.
+/// passes on, so that a loop of topics ends: which settlements are refused for that, and why.
 async fn count_publishes(
     shared: &Shared,
     caller: &Caller,
     settle: &Settle,
     messages: &mut Messages,
-) -> Result<()> {
+) -> Result<PublishRefused> {
+    let mut refused = PublishRefused::new();
     let job_of = |(lease, at): (usize, usize)| {
         let lease = settle.leases.get(lease)?;
         lease.settlements.get(at).map(|one| one.id)
@@ -173,11 +175,48 @@ async fn count_publishes(
                 continue;
             };
             for message in messages.get_mut(place).into_iter().flatten() {
-                let counted = message.caused_by(&job.headers);
-                counted.map_err(|error| Problem::from(error).index(index_of(settle, *place)))?;
+                if let Err(error) = message.caused_by(&job.headers) {
+                    refused.insert(*place, error);
+                }
             }
         }
     }
+    Ok(refused)
+}
+
+/// Takes settlements out whose publishes are refused: they change nothing, and their leases hold.
+/// A call of which nothing is left is refused.
+fn leave_out(
+    settle: &mut Settle,
+    messages: &mut Messages,
+    mut refused: PublishRefused,
+) -> Result<()> {
+    let all: usize = settle.leases.iter().map(|one| one.settlements.len()).sum();
+    if refused.len() == all
+        && let Some((place, error)) = refused.pop_first()
+    {
+        return Err(Problem::from(error).index(index_of(settle, place)));
+    }
+    let mut moved = Messages::new();
+    let mut kept = Vec::with_capacity(settle.leases.len());
+    for (nth, mut lease) in settle.leases.drain(..).enumerate() {
+        let settlements = std::mem::take(&mut lease.settlements);
+        let had_none = settlements.is_empty();
+        for (at, one) in settlements.into_iter().enumerate() {
+            if refused.contains_key(&(nth, at)) {
+                continue;
+            }
+            if let Some(some) = messages.remove(&(nth, at)) {
+                moved.insert((kept.len(), lease.settlements.len()), some);
+            }
+            lease.settlements.push(one);
+        }
+        if had_none || !lease.settlements.is_empty() {
+            kept.push(lease);
+        }
+    }
+    settle.leases = kept;
+    *messages = moved;
     Ok(())
 }
 
@@ -202,8 +241,11 @@ pub(crate) async fn settle_for(
 ) -> Result<SettleAnswer> {
     let read = request.settle(&shared.guard, shared.header_bytes_max().await)?;
     let (mut settle, mut messages) = read;
-    count_publishes(shared, caller, &settle, &mut messages).await?;
-    let asked = Asked::of(&settle);
+    let refused = count_publishes(shared, caller, &settle, &mut messages).await?;
+    let asked = Asked::of(&settle, &refused);
+    if !refused.is_empty() {
+        leave_out(&mut settle, &mut messages, refused)?;
+    }
     add_what_follows(shared, caller, &mut settle).await?;
     let queue = Queue::new(&shared.engine).namespace(caller.namespace.clone());
     let (settled, matched) = queue.settle_publishing(settle, &messages).await?;

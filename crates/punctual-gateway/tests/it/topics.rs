@@ -230,3 +230,48 @@ async fn a_loop_ends_whatever_a_worker_passes_on() {
     // A publish of its own counts what its caller passes on, and nothing else.
     assert_eq!(publish(&under, "/v1/publish", first).await.status, 200);
 }
+
+/// One settlement whose publish is refused leaves the others of its call as they are.
+#[tokio::test]
+async fn a_refused_publish_refuses_its_own_settlement_only() {
+    let under = serve().await;
+    let echo = json!({"pattern": "ping", "queue": "echo"});
+    subscribe(&under, "echo", echo).await;
+    for publishes in ["1", "32", "1"] {
+        let headers = json!({"punctual-publishes": publishes});
+        let job = json!({"queue": "pay", "headers": headers}).to_string();
+        under.send("POST", "/v1/jobs", job).await;
+    }
+    let claim = json!({"queues": ["pay"], "limit": 3, "slots": 3}).to_string();
+    let lease = under.send("POST", "/v1/claims", claim).await.json()["leases"][0].clone();
+    let ping = json!([{"publish": {"subject": "ping", "job": {}}}]);
+    let settles = |effects: &Value, which: &[usize]| {
+        let one = |nth: &usize| {
+            let id = &lease["jobs"][*nth]["id"];
+            json!({"id": id, "attempt": 1, "outcome": "completed", "effects": effects})
+        };
+        let settlements: Vec<Value> = which.iter().map(one).collect();
+        json!({"leases": [{"token": lease["token"], "settlements": settlements}]}).to_string()
+    };
+    let reply = under
+        .send("POST", "/v1/settlements", settles(&ping, &[0, 1, 2]))
+        .await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let settled = &reply.json()["leases"][0]["settlements"];
+    for (nth, verdict) in ["settled", "publish_refused", "settled"].iter().enumerate() {
+        assert_eq!(settled[nth]["id"], lease["jobs"][nth]["id"]);
+        assert_eq!(settled[nth]["verdict"], *verdict, "{settled}");
+    }
+    assert_eq!(settled[0]["matched"], json!([1]));
+    assert_eq!(settled[2]["matched"], json!([1]));
+    let why = settled[1]["error"].as_str().expect("it says why");
+    assert!(why.contains("32 publishes"), "{why}");
+    let alone = under
+        .send("POST", "/v1/settlements", settles(&ping, &[1]))
+        .await;
+    assert_eq!(alone.status, 400, "nothing is left of the call: {alone:?}");
+    let without = settles(&json!([]), &[1]);
+    let reply = under.send("POST", "/v1/settlements", without).await;
+    let settled = &reply.json()["leases"][0]["settlements"][0];
+    assert_eq!(settled["verdict"], "settled", "its lease held: {reply:?}");
+}

@@ -1,5 +1,7 @@
 //! The answer to a settlement.
 
+use std::collections::BTreeMap;
+
 use punctual::engine::{EnqueueVerdict, LeaseReport, Settle, SettleVerdict, Settled, Token};
 use punctual::queue::Matched;
 use punctual::{Effect, JobId};
@@ -24,8 +26,9 @@ struct SettledLease {
 #[derive(Debug, Serialize, ToSchema)]
 struct SettledLine {
     id: String,
-    /// `settled`, `repeated`, `lease_lost`, or `guard_conflict` if subscriptions changed all the
-    /// time. A first settle is `repeated` too if its answer was lost on the way and it was sent
+    /// `settled`, `repeated`, `lease_lost`, `guard_conflict` if subscriptions changed all the
+    /// time, or `publish_refused` if what it publishes came through too many publishes: then
+    /// nothing is changed, and the lease holds. A first settle is `repeated` too if its answer was lost on the way and it was sent
     /// again.
     verdict: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,6 +41,9 @@ struct SettledLine {
     /// How many subscriptions each published message matched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     matched: Vec<usize>,
+    /// Why its publish is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -52,34 +58,71 @@ struct EffectVerdict {
 /// What the answer to a settlement says of what was asked.
 pub(crate) struct Asked {
     token: Token,
-    jobs: Vec<(JobId, Vec<Option<JobId>>)>,
+    jobs: Vec<AskedJob>,
 }
 
+struct AskedJob {
+    id: JobId,
+    effects: Vec<Option<JobId>>,
+    /// Why the engine is not asked to settle it.
+    refused: Option<String>,
+}
+
+/// Settlements whose publishes are refused, by the place of the lease and that in the lease.
+pub(crate) type PublishRefused = BTreeMap<(usize, usize), punctual::Error>;
+
 impl Asked {
-    pub(crate) fn of(settle: &Settle) -> Vec<Self> {
+    pub(crate) fn of(settle: &Settle, refused: &PublishRefused) -> Vec<Self> {
         let effect = |effect: &Effect| match effect {
             Effect::Enqueue(job) => Some(job.id),
             _ => None,
         };
-        let lease = |lease: &LeaseReport| Self {
+        let lease = |(nth, lease): (usize, &LeaseReport)| Self {
             token: lease.token,
-            jobs: (lease.settlements.iter())
-                .map(|one| (one.id, one.effects.iter().map(effect).collect()))
+            jobs: (lease.settlements.iter().enumerate())
+                .map(|(at, one)| AskedJob {
+                    id: one.id,
+                    effects: one.effects.iter().map(effect).collect(),
+                    refused: refused.get(&(nth, at)).map(ToString::to_string),
+                })
                 .collect(),
         };
-        settle.leases.iter().map(lease).collect()
+        settle.leases.iter().enumerate().map(lease).collect()
+    }
+
+    /// Whether the engine is asked for none of its jobs.
+    fn is_left_out(&self) -> bool {
+        !self.jobs.is_empty() && self.jobs.iter().all(|job| job.refused.is_some())
     }
 }
 
 impl SettleAnswer {
     pub(crate) fn new(asked: &[Asked], settled: &Settled, matched: &Matched) -> Self {
-        let leases = asked.iter().zip(&settled.verdicts).enumerate();
-        let leases = leases.map(|(nth, (lease, verdicts))| {
-            let lines = lease.jobs.iter().zip(verdicts).enumerate();
-            let line = |(at, (job, verdict))| line(job, verdict, matched.get(&(nth, at)));
+        let mut answered = settled.verdicts.iter().enumerate();
+        let leases = asked.iter().map(|lease| {
+            let answer = if lease.is_left_out() {
+                None
+            } else {
+                answered.next()
+            };
+            let mut verdicts = answer.into_iter().flat_map(|(nth, verdicts)| {
+                let verdicts = verdicts.iter().enumerate();
+                verdicts.map(move |(at, verdict)| (verdict, matched.get(&(nth, at))))
+            });
+            let line = |job: &AskedJob| match &job.refused {
+                Some(error) => SettledLine {
+                    verdict: "publish_refused",
+                    error: Some(error.clone()),
+                    ..unsettled(job.id)
+                },
+                None => match verdicts.next() {
+                    Some((verdict, matched)) => line(job, verdict, matched),
+                    None => unsettled(job.id),
+                },
+            };
             SettledLease {
                 token: lease.token.to_string(),
-                settlements: lines.map(line).collect(),
+                settlements: lease.jobs.iter().map(line).collect(),
             }
         });
         Self {
@@ -89,19 +132,20 @@ impl SettleAnswer {
     }
 }
 
-fn line(
-    (id, effects): &(JobId, Vec<Option<JobId>>),
-    verdict: &SettleVerdict,
-    matched: Option<&Vec<usize>>,
-) -> SettledLine {
-    let mut line = SettledLine {
+fn unsettled(id: JobId) -> SettledLine {
+    SettledLine {
         id: id.to_string(),
         verdict: "lease_lost",
         state: None,
         due: None,
         effects: Vec::new(),
         matched: Vec::new(),
-    };
+        error: None,
+    }
+}
+
+fn line(job: &AskedJob, verdict: &SettleVerdict, matched: Option<&Vec<usize>>) -> SettledLine {
+    let mut line = unsettled(job.id);
     match verdict {
         SettleVerdict::Settled {
             state,
@@ -118,7 +162,7 @@ fn line(
             line.verdict = "settled";
             line.state = Some(state.name());
             line.due = due.map(|due| due.to_string());
-            line.effects = effects.iter().zip(verdicts).map(effect).collect();
+            line.effects = job.effects.iter().zip(verdicts).map(effect).collect();
             line.matched = matched.cloned().unwrap_or_default();
         }
         SettleVerdict::Repeated => line.verdict = "repeated",
