@@ -91,7 +91,7 @@ local function is_closed(row, sent)
   if row.settled > 0 or row.cancelled then return true end
   if row.sealed == 0 then return false end
   return not (sent.grows and sent.role == STEP)
-    or row.on_failure == CANCEL_REST and row.dead + row.cancelled_steps > 0 and not waits_for_failure(sent.after)
+    or row.on_failure == CANCEL_REST and Flow.failures(row) > 0 and not waits_for_failure(sent.after)
 end
 
 -- Adds a new step that waits for no other to a flow that is known: whether it is held; nil if it is
@@ -158,13 +158,13 @@ local function add_edges(link, after, runs, policy)
     local is_sibling = other and link.flow ~= '' and other.flow == link.flow
     local state = parent(from)
     local is = WAITING
-    if not is_sibling and #(link.parents or '') < 17 * PARENTS then link.parents = (link.parents or '') .. sub(after, at, at + 16) end
     if state then
       -- What ended before the seal counts once it comes.
       if not is_sibling or runs then is = is_met(on, state, is_sibling and policy) and MET or BROKEN end
     elseif state == nil then
       watch(from)
     end
+    if not is_sibling and #(link.parents or '') < 17 * PARENTS then link.parents = (link.parents or '') .. from .. char(on + 3 * is) end
     if is ~= MET then
       link.unmet = link.unmet + 1
       if not is_sibling then link.outside = link.outside + 1 end
@@ -239,7 +239,7 @@ local function ended(id, link, state, skipped, result, is_watched)
     if link.flow == '' then
       Flow.drop_link(id)
     else
-      link.ended, link.skipped, link.result = state, skipped, result
+      link.ended, link.skipped, link.lost, link.result = state, skipped, nil, result
       is_watched = count_end(link, state, skipped) or is_watched
       Flow.put_link(link)
     end
@@ -354,10 +354,11 @@ function Flow.runs_again(j, all)
   local link = j.opts.fl and Flow.link(j.id)
   local row = link and link.ended and Flow.row(link.flow)
   if not row or Flow.has_task(link.flow, Flow.FORGET) then return end
-  local state, skipped = link.ended, link.skipped
-  link.ended, link.skipped, link.result = nil, nil, nil
+  local state, skipped, lost = link.ended, link.skipped, link.lost
+  link.ended, link.skipped, link.lost, link.result = nil, nil, nil, nil
   Flow.put_link(link)
   if link.role == STEP then
+    if lost then Flow.add_lost(row, -1) end
     local count = class(state, skipped)
     row[count], row.open, row.changes = max(0, row[count] - 1), row.open + 1, row.changes + 1
     row.cancelled, row.settled, row.till = false, 0, 0

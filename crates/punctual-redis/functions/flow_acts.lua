@@ -4,10 +4,10 @@ do
 -- Steps that one retry reads, and of those the steps that it runs again; steps that a recount
 -- reads, and edges; flows of a list; jobs that an explanation names.
 local EXAMINED, RETRIED, RECOUNTED, RECOUNTED_EDGES, LISTED, NAMED = 1000, 125, 500, 20000, 500, 8
-local LEFT_OUT = 10 -- steps of each kind that a retry names
+local EVERY = 2 ^ 32 - 1 -- above the number of any step
 local CANCEL_REST = 1
 local PAGE = 65536 -- edges of one page at most
-local UPSTREAM, STEP, WAITING, MET = Flow.UPSTREAM, Flow.STEP, Flow.WAITING, Flow.MET
+local UPSTREAM, STEP, MET, BROKEN, leave_out = Flow.UPSTREAM, Flow.STEP, Flow.MET, Flow.BROKEN, Flow.leave_out
 
 local function refused(kind, message, name, step)
   refuse(kind, message .. ' (flow: ' .. Check.shown(name) .. (step and ', step: ' .. Check.shown(step) or '') .. ')')
@@ -71,10 +71,18 @@ function Flow.start(row, planned, on_failure)
   Flow.push('end', row.name)
 end
 
+-- A settled job that is kept; false if it is not.
+local function kept(id)
+  local j = Job.load(id)
+  return j and j.tag > %TAG_HELD% and j
+end
+
 -- Lets a step wait for more jobs.
 local function wait_more(row, map)
   local link, new = Flow.link(map.to), {}
   if not link or link.flow ~= row.name then refused('not_found', '%TEXT_NO_STEP%', row.name, sub(Text.id(map.to), 2, -2)) end
+  -- An import brings steps whose jobs are gone first: they never run, whatever they wait for.
+  local is_gone = link.ended and not kept(map.to)
   local ids = {}
   for at = 1, #map.ed, 17 do ids[#ids + 1] = sub(map.ed, at, at + 15) end
   Flow.read_links(ids)
@@ -85,7 +93,7 @@ local function wait_more(row, map)
     if from and from.flow == row.name and from.role ~= STEP then
       refuse('invalid_input', 'a step waits for a callback of its flow, which waits for the step; let it wait for steps (job: ' .. sub(Text.id(id), 2, -2) .. ')')
     end
-    if from and from.flow == row.name and from.number >= link.number then
+    if from and from.flow == row.name and from.number >= link.number and not is_gone then
       refuse('invalid_input', '%TEXT_WAITS_LATER% (job: ' .. sub(Text.id(id), 2, -2) .. ')')
     end
   end
@@ -103,12 +111,25 @@ local function cancel(row)
   Flow.begin_cancel(row.name, 0, false)
 end
 
--- Adds a step that was to run again and could not: its job is gone, or a job holds its unique key.
-local function leave_out(out, step, holder)
-  local count, names = holder and 'hl' or 'gn', holder and 'hs' or 'gs'
-  out[count] = (out[count] or 0) + 1
-  out[names] = out[names] or {}
-  if #out[names] < LEFT_OUT then out[names][#out[names] + 1] = holder and {step, holder} or step end
+-- A retry begins, which reads the steps from a number on itself.
+local function begin_again(row, read)
+  local again = Flow.again(row)
+  again.rd, again.gn, again.gs, again.hl, again.hs = read, nil, nil, nil, nil
+  Flow.changed(row)
+end
+
+-- A retry ends, and its answer has what it noted.
+local function end_again(name, out)
+  local row = Flow.row(name)
+  local again = row and row.again
+  if not again then return end
+  for _, step in ipairs(again.gs or {}) do leave_out(out, step) end
+  for _, one in ipairs(again.hs or {}) do leave_out(out, one[1], one[2]) end
+  -- More of them than have names.
+  if again.gn then out.gn = out.gn + again.gn - #again.gs end
+  if again.hl then out.hl = out.hl + again.hl - #again.hs end
+  again.rd, again.gn, again.gs, again.hl, again.hs = nil, nil, nil, nil, nil
+  Flow.changed(row)
 end
 
 -- Runs a kept step again, unless its unique key is held or it waits for a failure; whether it does.
@@ -125,20 +146,34 @@ local function retry_one(j, link, all, out)
   return true
 end
 
--- A settled job that is kept; false if it is not.
-local function kept(id)
-  local j = Job.load(id)
-  return j and j.tag > %TAG_HELD% and j
+-- One of the jobs that a step waits for and that ended otherwise: the id of a job outside of the
+-- flow, or the name of a step.
+local function broken_parent(link)
+  local parents = link.parents or ''
+  for at = 1, #parents, 17 do
+    if floor(byte(parents, at + 16) / 3) == BROKEN then return sub(Text.id(sub(parents, at, at + 15)), 2, -2) end
+  end
+  for _, from in ipairs(Flow.steps_from(link.flow, 0, EXAMINED)) do
+    local _, is = Flow.edge(from, link.id)
+    local other = is == BROKEN and Flow.link(from)
+    if other then return other.step end
+  end
 end
 
--- Runs one step again, however it ended; its link, and whether it does.
+-- Runs one step again, however it ended; how many run.
 local function retry_from(row, id, step, out)
   local link = Flow.link(id)
   if not link or link.flow ~= row.name then refused('not_found', '%TEXT_NO_STEP%', row.name, step) end
-  if not link.ended then return link, false end
+  if not link.ended then
+    refused('conflict', 'step has not ended yet; let it end, or cancel it, before you retry it', row.name, link.step)
+  end
+  if link.broken > 0 then
+    refused('conflict', fmt('step %s does not run, as a job that it waits for ended otherwise; retry from that one, %s', link.step, broken_parent(link) or '?'), row.name)
+  end
   local j = kept(id)
   if not j then refused('conflict', '%TEXT_STEP_GONE%', row.name, link.step) end
-  return link, retry_one(j, link, true, out)
+  begin_again(row, EVERY)
+  return retry_one(j, link, true, out) and 1 or 0
 end
 
 -- Runs a step again if it failed and passes a filter; whether it does.
@@ -150,23 +185,17 @@ local function retry_failed(row, id, filter, out)
   if not j then
     if filter then return false end -- what it asks went with the job
     leave_out(out, link.step)
-    -- A flow that is done stays so: none of its own steps failed.
-    if row.settled > 0 and row.dead + row.cancelled_steps == 0 then return false end
-    Flow.lose(row.name, id, nil)
+    Flow.lose(id, nil)
     Flow.finish()
     return false
   end
-  if filter and not Inspect.passes(filter, j, j.tag) then return false end
+  if filter then
+    -- One that is lost and waits for a step that runs again was noted by that one.
+    if not Inspect.passes(filter, j, j.tag) or link.lost and link.unmet > 0 then return false end
+  else
+    Flow.again(row).rd = link.number + 1
+  end
   return retry_one(j, link, false, out)
-end
-
--- Notes a step that is to run again behind another one, if it cannot.
-local function note_left_out(id, out)
-  local link = Flow.link(id)
-  if not link or not link.ended or link.unmet == 0 or link.broken > 0 then return end
-  local j = kept(id)
-  local holder = j and Unique.other(j)
-  if not j or holder then leave_out(out, link.step, holder) end
 end
 
 -- Notes callbacks of a flow that goes on, if they cannot run in its end.
@@ -180,35 +209,40 @@ local function note_callbacks(name, out)
   end
 end
 
--- Runs steps again that are dead or cancelled, from a number on; or one, and then reads which of
--- those behind it cannot.
-local function retry(row, map)
-  if row.sealed == 0 then refused('conflict', '%TEXT_NEVER_SEALED%', row.name) end
-  if Flow.has_task(row.name, Flow.CANCEL) then refused('conflict', 'flow is being cancelled; retry it in a moment', row.name) end
-  local from, out = map.nu or 0, {rt = 0}
-  if map.id and not map.nu then
-    local link, runs = retry_from(row, map.id, map.sn, out)
-    if runs then out.rt = 1 end
-    Flow.finish()
-    from = link.number + 1
-  end
+-- Runs steps again that failed, from a number on; where to go on.
+local function retry_some(row, from, filter, out)
   local ids = Flow.steps_from(row.name, from, EXAMINED)
   Flow.read_links(ids)
   for i, id in ipairs(ids) do
     -- Dependants of earlier steps wait again before the retry reads them.
-    if out.rt == RETRIED or Flow.has_task(row.name, Flow.REOPEN) then
-      out.nx = from + i - 1
-      return out
-    end
-    if map.id then
-      note_left_out(id, out)
-    elseif retry_failed(row, id, map.f, out) then
+    if out.rt == RETRIED or Flow.has_task(row.name, Flow.REOPEN) then return from + i - 1 end
+    if retry_failed(row, id, filter, out) then
       out.rt = out.rt + 1
       Flow.finish()
     end
   end
-  out.nx = #ids == EXAMINED and from + EXAMINED or nil
-  if not out.nx then note_callbacks(row.name, out) end
+  return #ids == EXAMINED and from + EXAMINED or nil
+end
+
+-- Runs steps again that are dead or cancelled, from a number on; or one step, and those behind it.
+local function retry(row, map)
+  if row.sealed == 0 then refused('conflict', '%TEXT_NEVER_SEALED%', row.name) end
+  if Flow.has_task(row.name, Flow.CANCEL) then refused('conflict', 'flow is being cancelled; retry it in a moment', row.name) end
+  local out = {rt = 0}
+  if not map.id then
+    -- What a filter asks of a step that is gone cannot be answered.
+    if not map.nu then begin_again(row, map.f and EVERY or 0) end
+    out.nx = retry_some(row, map.nu or 0, map.f, out)
+  elseif not map.nu then
+    out.rt = retry_from(row, map.id, map.sn, out)
+  end
+  Flow.finish()
+  -- Only then it is known which of those behind these cannot run.
+  if not out.nx and Flow.has_task(row.name, Flow.REOPEN) then out.nx = EVERY end
+  if not out.nx then
+    end_again(row.name, out)
+    note_callbacks(row.name, out)
+  end
   return out
 end
 
@@ -242,12 +276,8 @@ local function outside(link)
   if #ids == 0 then return out end
   local raws = Job.raws(ids)
   for i, id in ipairs(ids) do
-    local on, state = byte(parents, 17 * i), state_now(id, raws[i])
-    local _, is = Flow.edge(id, link.id)
-    -- The edge from a job of no flow goes once that job has ended.
-    local met = is == MET
-    if not is then met = link.unmet == 0 or not state or Flow.is_met(on, state) end
-    out[i] = {id, on, met and 1 or 0, state}
+    local how = byte(parents, 17 * i)
+    out[i] = {id, how % 3, floor(how / 3) == MET and 1 or 0, state_now(id, raws[i])}
   end
   return out
 end

@@ -1,10 +1,12 @@
 -- Flows: rows of flows, links, edges and tasks, each read once a call and written with the commit.
 -- `BASE:fl`: name to flow, version 1 | cancelled 1 | on_failure 1 | created, sealed, settled, until
 -- 8 each (0: none) | steps, open, completed, skipped, cancelled, dead, planned 4 each | changes 6 |
--- callbacks, role 1 | fired 1 | id 16 each. `BASE:fk`: id of a job that waits or is a step to its
+-- callbacks, role 1 | fired 1 | id 16 each; in version 2 behind their number 1, and then what
+-- retries keep. `BASE:fk`: id of a job that waits or is a step to its
 -- link, version 1 | flags 1 | role 1 | ended 1 (255: not) | number, unmet, broken, outside 4 each |
 -- sent 8 | due of the receipt 8 | flow and step, each behind its length 1 | if flags say so, jobs
--- outside of its flow that it waits for: how many 1 | id 16 | how it must end 1 | result.
+-- outside of its flow that it waits for: how many 1 | id 16 | how it must end and what has become
+-- of that 1, as in `BASE:fe:ID` | result.
 -- `BASE:fs:FLOW`: ids of steps in order. `BASE:fe:ID`: jobs that wait for that one to how it must
 -- end + 3 * what has become of it. `BASE:fq:FLOW`: tasks, kind 1 | id 16; `BASE:fy`: flow NUL task
 -- to how far it has come. `BASE:fn`: names; `BASE:ft`: flows by when something is to be done.
@@ -12,8 +14,8 @@ do
 
 local FLOW, FLOW_BYTES = '>BBBI8I8I8I8I4I4I4I4I4I4I4I6', 69
 local LINK, LINK_BYTES = '>BBBBI4I4I4I4c8c8', 36
-local ROW_VERSION = 1
-local ON_FAILED, HAS_RESULT, WATCHED, SKIPPED, HAS_PARENTS, STILL = 1, 2, 4, 8, 16, 255
+local ROW_VERSION, AGAIN_VERSION = 1, 2
+local ON_FAILED, HAS_RESULT, WATCHED, SKIPPED, HAS_PARENTS, LOST, STILL = 1, 2, 4, 8, 16, 32, 255
 local function bit(flags, one) return floor(flags / one) % 2 > 0 end
 
 local function edges_key(id) return S.base .. ':fe:' .. id end
@@ -24,7 +26,7 @@ local function tasks_key(name) return S.base .. ':fq:' .. name end
 local function known()
   local all = S.flows
   if not all then
-    all = {rows = {}, links = {}, changed_rows = {}, changed_links = {}, steps = {}, edges = {}, tasks = {}, queue = {}, first = 1, new_tasks = {}}
+    all = {rows = {}, links = {}, changed_rows = {}, changed_links = {}, steps = {}, edges = {}, tasks = {}, queue = {}, ends = {}, first = 1, new_tasks = {}}
     S.flows = all
   end
   return all
@@ -36,18 +38,26 @@ local function read_row(name, raw)
   local version, cancelled
   version, cancelled, row.on_failure, row.created, row.sealed, row.settled, row.till, row.steps, row.open, row.completed, row.skipped, row.cancelled_steps,
     row.dead, row.planned, row.changes = unp(FLOW, raw)
-  if version ~= ROW_VERSION then refuse_later('a flow') end
+  if version > AGAIN_VERSION then refuse_later('a flow') end
   row.cancelled = cancelled == 1
-  for at = FLOW_BYTES + 1, #raw, 18 do
+  local first, till = FLOW_BYTES + 1, #raw
+  if version == AGAIN_VERSION then
+    first, till = first + 1, first + 18 * byte(raw, first)
+    row.again = mp.unpack(sub(raw, till + 1))
+  end
+  for at = first, till, 18 do
     row.callbacks[#row.callbacks + 1] = {role = byte(raw, at), fired = byte(raw, at + 1) == 1, id = sub(raw, at + 2, at + 17)}
   end
   return row
 end
 
 local function write_row(row)
-  local out = {pack(FLOW, ROW_VERSION, row.cancelled and 1 or 0, row.on_failure, row.created, row.sealed, row.settled, row.till, row.steps, row.open,
+  local again = row.again and next_of(row.again) ~= nil and row.again
+  local out = {pack(FLOW, again and AGAIN_VERSION or ROW_VERSION, row.cancelled and 1 or 0, row.on_failure, row.created, row.sealed, row.settled, row.till, row.steps, row.open,
     row.completed, row.skipped, row.cancelled_steps, row.dead, row.planned, row.changes)}
-  for i, one in ipairs(row.callbacks) do out[i + 1] = char(one.role, one.fired and 1 or 0) .. one.id end
+  if again then out[2] = char(#row.callbacks) end
+  for _, one in ipairs(row.callbacks) do out[#out + 1] = char(one.role, one.fired and 1 or 0) .. one.id end
+  if again then out[#out + 1] = mp.pack(again) end
   return concat(out)
 end
 
@@ -69,6 +79,24 @@ function Flow.new_row(name)
   known().rows[name] = row
   return row
 end
+
+-- What the retries of a flow keep: `lo` steps that were to run again and could not, and are counted
+-- as cancelled; `rd` steps before this number are not read by the retry that goes on; and what that
+-- one could not run again, without the steps that it reads itself.
+function Flow.again(row)
+  row.again = row.again or {}
+  return row.again
+end
+
+-- Steps that could not run again, to which so many come.
+function Flow.add_lost(row, n)
+  local again = Flow.again(row)
+  local lost = max(0, (again.lo or 0) + n)
+  again.lo = lost > 0 and lost or nil
+end
+
+-- How many steps failed or were cancelled, without those that a retry could not run.
+function Flow.failures(row) return row.dead + row.cancelled_steps - (row.again and row.again.lo or 0) end
 
 -- A row is to be written.
 function Flow.changed(row) known().changed_rows[row.name] = row end
@@ -94,13 +122,13 @@ local function read_link(id, raw)
     at = till + 1
   end
   if bit(flags, HAS_RESULT) then link.result = sub(raw, at) end
-  if ended ~= STILL then link.ended, link.skipped = ended, bit(flags, SKIPPED) end
+  if ended ~= STILL then link.ended, link.skipped, link.lost = ended, bit(flags, SKIPPED), bit(flags, LOST) end
   return link
 end
 
 local function write_link(link)
   local flags = (link.on_failed and ON_FAILED or 0) + (link.result and HAS_RESULT or 0) + (link.watched and WATCHED or 0) + (link.skipped and SKIPPED or 0)
-    + (link.parents and HAS_PARENTS or 0)
+    + (link.parents and HAS_PARENTS or 0) + (link.lost and LOST or 0)
   local parents = link.parents and char(#link.parents / 17) .. link.parents or ''
   return pack(LINK, ROW_VERSION, flags, link.role, link.ended or STILL, link.number, link.unmet, link.broken, link.outside, link.sent, link.due8)
     .. char(#link.flow) .. link.flow .. char(#link.step) .. link.step .. parents .. (link.result or '')
@@ -115,6 +143,16 @@ function Flow.link(id)
   if type(link) == 'string' then link = read_link(id, link) end
   links[id] = link
   return link
+end
+
+-- Keeps what has become of the edge from a job outside of the flow, if the link names that job.
+function Flow.note_parent(link, from, is)
+  local parents = link.parents
+  for at = 1, #(parents or ''), 17 do
+    if sub(parents, at, at + 15) == from then
+      link.parents = sub(parents, 1, at + 15) .. char(byte(parents, at + 16) % 3 + 3 * is) .. sub(parents, at + 17)
+    end
+  end
 end
 
 -- Reads links of many jobs with one command.

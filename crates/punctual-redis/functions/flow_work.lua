@@ -13,24 +13,27 @@ local CALLBACK_LOOK = 60e6
 local REOPEN, CANCEL, START, FIRE, SKIP, FORGET = 0, 1, 2, 3, 4, 5
 local NIL = BELOW .. BELOW
 local WAITING, MET, BROKEN = Flow.WAITING, Flow.MET, Flow.BROKEN
-local EXPIRED, REPLACED = 1, 2
-local COMPLETED_ON = 0 -- how a job must end
+local EXPIRED, REPLACED, UPSTREAM = 1, 2, Flow.UPSTREAM
+local FAILED_ON = 1 -- how a job must end
 Flow.REOPEN, Flow.CANCEL, Flow.START, Flow.FIRE, Flow.FORGET, Flow.NIL = REOPEN, CANCEL, START, FIRE, FORGET, NIL
 
 -- Something that the end of a job causes: `fire` those that wait for it, `skip` it, `end` its flow.
 function Flow.push(what, id, state, skipped, flow)
-  local queue = Flow.known().queue
+  local all = Flow.known()
+  local queue = what == 'end' and all.ends or all.queue
   queue[#queue + 1] = {what, id, state, skipped, flow}
 end
 
+-- A flow ends behind what its last step has caused: that may say that a step which a retry could
+-- not run is not needed.
 local function next_work(all)
   local work = all.queue[all.first]
   if work then
     all.first = all.first + 1
-  else
-    all.queue, all.first = {}, 1
+    return work
   end
-  return work
+  all.queue, all.first = {}, 1
+  return table.remove(all.ends, 1)
 end
 
 -- The flow of a job; empty if it has none.
@@ -46,6 +49,31 @@ end
 -- Cancels the steps of a flow; `spares` those that wait for a failure.
 function Flow.begin_cancel(name, reason, spares) Flow.add_task(name, CANCEL, NIL, {re = reason, al = not spares and 1 or nil}) end
 
+-- Counts a step as ended in another way: lost, or passed over.
+local function recount(row, link, lost)
+  local n = lost and 1 or -1
+  row.skipped, row.cancelled_steps, row.changes = max(0, row.skipped - n), max(0, row.cancelled_steps + n), row.changes + 1
+  Flow.add_lost(row, n)
+  Flow.changed(row)
+  link.skipped, link.lost = not lost or nil, lost or nil
+  Flow.put_link(link)
+end
+
+-- A job that a step waits for ended otherwise: one that could not run again is not needed, and nor
+-- are those behind it.
+local function pass_over_lost(link)
+  local row = link.lost and Flow.row(link.flow)
+  if not row then return end
+  recount(row, link, false)
+  local j = Job.load(link.id)
+  if not j or j.tag <= %TAG_HELD% then
+    Flow.push('fire', link.id, link.ended, true, link.flow)
+  elseif j.ext.cd == REPLACED then
+    j.ext.cd = UPSTREAM
+    Job.save(j)
+  end
+end
+
 -- What an edge means for the job that waits; whether that is to run.
 local function fire_edge(name, from, edge, state, policy)
   local to, on, is = edge[1], edge[2], edge[3]
@@ -59,7 +87,9 @@ local function fire_edge(name, from, edge, state, policy)
     if not is_sibling then link.outside = max(0, link.outside - 1) end
   else
     link.broken = link.broken + 1
+    pass_over_lost(link)
   end
+  Flow.note_parent(link, from, met and MET or BROKEN)
   if name ~= '' then Flow.put_edge(from, to, on, met and MET or BROKEN) end
   Flow.put_link(link)
   if link.ended or link.flow ~= '' and Flow.is_open(Flow.row(link.flow)) then return false end
@@ -159,21 +189,45 @@ end
 
 -- A step was to run again and cannot: its job is not kept, or another job has its unique key. If it
 -- was passed over it counts as cancelled from now on, as do the steps behind it whose jobs are gone
--- too, so that the flow does not end as done without them.
-function Flow.lose(name, id, j)
-  local link, row = Flow.link(id), Flow.row(name)
-  if not link or not link.ended or link.flow ~= name or not row then return end
+-- too, so that its flow does not end as done without them. A flow that is done stays so.
+function Flow.lose(id, j)
+  local link = Flow.link(id)
+  local row = link and link.ended and Flow.row(link.flow)
+  if not row or row.settled > 0 and row.dead + row.cancelled_steps == 0 or Flow.has_task(link.flow, FORGET) then return end
   if link.skipped then
-    row.skipped, row.cancelled_steps, row.changes = max(0, row.skipped - 1), row.cancelled_steps + 1, row.changes + 1
-    Flow.changed(row)
-    link.skipped = nil
-    Flow.put_link(link)
+    recount(row, link, true)
     if j then
       j.ext.cd = REPLACED
       Job.save(j)
     end
   end
-  if not j then Flow.add_task(name, REOPEN, id, {gn = 1}) end
+  if not j then Flow.add_task(link.flow, REOPEN, id, {gn = 1}) end
+end
+
+local LEFT_OUT = 10 -- steps of each kind that a retry names
+
+-- Adds a step that was to run again and could not: its job is gone, or a job holds its unique key.
+function Flow.leave_out(out, step, holder)
+  local count, names = holder and 'hl' or 'gn', holder and 'hs' or 'gs'
+  out[count] = (out[count] or 0) + 1
+  out[names] = out[names] or {}
+  if #out[names] < LEFT_OUT then out[names][#out[names] + 1] = holder and {step, holder} or step end
+end
+
+-- Notes a step that is to run again behind one of a flow, and cannot, for the retries of both flows
+-- that go on.
+local function note_lost(name, link, j)
+  local holder = j and Unique.other(j)
+  if j and not holder then return end
+  for _, of in ipairs(link.flow == name and {name} or {link.flow, name}) do
+    local row, is_own = Flow.row(of), of == link.flow
+    local read = row and row.again and row.again.rd
+    -- The retry comes to a step of its own flow behind those that it has read.
+    if read and (not is_own or link.number < read) then
+      Flow.leave_out(row.again, is_own and link.step or link.step .. ' (flow ' .. link.flow .. ')', holder)
+      Flow.changed(row)
+    end
+  end
 end
 
 -- Lets a job that depends on a step wait again, if that one is `gone` only as it is gone too;
@@ -184,10 +238,11 @@ local function reopen_edge(name, from, edge, all, gone)
   if not link then return false end
   local j = Job.load(to)
   -- Behind a step that is gone, what is kept stays passed over.
-  if gone and (j or not link.skipped) then return false end
+  if gone and (j or not (link.skipped or link.lost)) then return false end
   local is_held = j and j.tag == %TAG_HELD%
   local is_free = j and j.tag < %TAG_HELD% and not (j.due <= S.now and Lease.of(j))
-  local waits, again = link.ended or is_held or is_free, link.ended and (all or link.skipped)
+  local waits, again = link.ended or is_held or is_free, link.ended and (all or link.skipped or link.lost)
+  local waited = link.broken == 0 and link.unmet > 0
   if is == BROKEN and waits then
     link.broken = max(0, link.broken - 1)
   elseif is == MET and waits then -- it does not run, or may run again: it waits for the new end
@@ -196,11 +251,16 @@ local function reopen_edge(name, from, edge, all, gone)
   else
     return false
   end
+  Flow.note_parent(link, from, WAITING)
   Flow.put_edge(from, to, on, WAITING)
   Flow.put_link(link)
   if again and link.broken == 0 then
     local runs = j and Flow.hold_again(to, all)
-    if not runs and on == COMPLETED_ON then Flow.lose(name, to, j) end
+    -- What waits for a failure is not expected to run.
+    if not runs and on ~= FAILED_ON then
+      if not waited then note_lost(name, link, j) end -- it may be behind several that run again
+      Flow.lose(to, j)
+    end
   elseif is_free then
     Flow.hold(j)
   end
@@ -281,7 +341,7 @@ local function run_tasks(name, budget)
     local is_done, used = DO[kind](name, id, todo, budget)
     budget = budget - max(1, used)
     if is_done then Flow.drop_task(name, kind, id) else Flow.keep_task(name, kind, id, todo) end
-    if is_done and kind == REOPEN then Flow.end_flow(name) end
+    if is_done and (kind == REOPEN or kind == FIRE) then Flow.end_flow(name) end
   end
   return budget
 end
@@ -402,8 +462,10 @@ end
 -- The last step of a flow has settled: its callbacks run, each once.
 function Flow.end_flow(name)
   local row = Flow.row(name)
-  -- What depends on a step that runs again is still to wait for it: it opens the flow.
-  if not row or row.open > 0 or row.settled > 0 or row.sealed == 0 and not row.cancelled or Flow.has_task(name, REOPEN) then return end
+  -- What depends on a step that runs again is still to wait for it: it opens the flow. And a step
+  -- that could not run may turn out not to be needed.
+  if not row or row.open > 0 or row.settled > 0 or row.sealed == 0 and not row.cancelled or Flow.has_task(name, REOPEN)
+    or row.again and row.again.lo and Flow.has_task(name, FIRE) then return end
   local failed = row.cancelled or row.dead + row.cancelled_steps > 0
   row.settled, row.till = S.now, S.now + S.limits[row.dead > 0 and 'dead_retention' or 'cancelled_retention']
   if not Flow.has_tasks(name) then Flow.look_at(name, row.till) end

@@ -104,6 +104,16 @@ impl Links {
                     (None, Some(place)) => {
                         let all_of_flow = ended.entry(place.flow).or_default();
                         all_of_flow.push(place.ended(&all[place.flow].name, &flows).await?);
+                        // Its end is brought before the jobs that it waited for.
+                        let is_step =
+                            |one: &&After| nodes.get(&one.job).is_some_and(|of| of.place.is_some());
+                        let after: Vec<After> =
+                            node.after.iter().filter(is_step).copied().collect();
+                        let parts = after.chunks(AFTER_PER_LINE);
+                        waits.extend(parts.map(|part| {
+                            let (step, after) = (*id, part.to_vec());
+                            (Some(place.flow), FlowPart::Waits { step, after })
+                        }));
                     }
                     (None, None) => {}
                 }

@@ -116,8 +116,8 @@ const INJECTED: [Inject; 34] = [
     ),
     (
         "GoneStepPassedOver",
-        "  if link.skipped then\n    row.skipped, row.cancelled_steps",
-        "  if false then\n    row.skipped, row.cancelled_steps",
+        "  if link.skipped then\n    recount(row, link, true)\n",
+        "  if false then\n    recount(row, link, true)\n",
     ),
     (
         "NewestAsked",

@@ -4,7 +4,7 @@ use super::case::*;
 use super::flow_calls::*;
 use super::import::import_of;
 use super::memos::{holds, keeps, signal};
-use crate::engine::{Control, Controlled, EnqueueVerdict, FlowAct, Got};
+use crate::engine::{Action, Control, Controlled, EnqueueVerdict, FlowAct, Got};
 use crate::error::ErrorKind;
 use crate::flow::{
     After, Edge, EndedStep, FlowState, On, OnFailure, RestoredFlow, RestoredSeal, Role, StepPast,
@@ -19,6 +19,8 @@ const DONE: On = On::Completed;
 pub(super) struct Exported {
     jobs: Vec<NewJob>,
     flow: RestoredFlow,
+    /// Steps whose jobs are gone, with what they waited for.
+    waits: Vec<(JobId, Vec<After>)>,
 }
 
 impl Case {
@@ -62,7 +64,7 @@ impl Case {
         all.extend(self.callbacks().await);
         let ids = all.iter().map(|(_, step, _)| step.id);
         let edges = self.edges_from(ids.collect()).await;
-        let (mut jobs, mut ended) = (Vec::new(), Vec::new());
+        let (mut jobs, mut ended, mut waits) = (Vec::new(), Vec::new(), Vec::new());
         for (role, step, fired) in all {
             let past = StepPast {
                 sent: step.sent,
@@ -78,6 +80,11 @@ impl Case {
             };
             let Some(Got::Job(record, _)) = self.got(step.id).await else {
                 ended.push(ended_step);
+                let of = edges.iter().filter(|edge| edge.to == step.id);
+                waits.push((
+                    step.id,
+                    of.map(|edge| After::new(edge.from, edge.on)).collect(),
+                ));
                 continue;
             };
             let mut job = import_of(&record);
@@ -97,7 +104,7 @@ impl Case {
             seal,
             cancelled: status.cancelled,
         };
-        Exported { jobs, flow }
+        Exported { jobs, flow, waits }
     }
 
     async fn restore(&self, flow: RestoredFlow) {
@@ -115,6 +122,10 @@ impl Case {
         for receipt in self.send_all(exported.jobs.clone()).await {
             let verdict = receipt.verdict;
             assert!(verdict.is_accepted(), "{verdict:?}");
+        }
+        for (step, after) in exported.waits.clone() {
+            let waits = self.try_flow(FLOW, FlowAct::Wait { step, after }).await;
+            waits.expect("it waited for steps that are known");
         }
         self.restore(RestoredFlow {
             ended: Vec::new(),
@@ -218,7 +229,7 @@ pub(super) async fn a_step_waits_for_more_steps_whose_jobs_are_gone(case: Case) 
     case.send_plan(plan()).await;
     let charge = case.claim_one().await;
     case.complete(&charge).await;
-    let Exported { mut jobs, flow } = case.exported().await;
+    let Exported { mut jobs, flow, .. } = case.exported().await;
     let other = case.another().await;
     let ended = RestoredFlow {
         seal: None,
@@ -248,6 +259,53 @@ pub(super) async fn a_step_waits_for_more_steps_whose_jobs_are_gone(case: Case) 
     assert_eq!(other.flow().await.state, FlowState::Done);
 }
 
+/// A step whose job is gone comes over with what it waited for: one that was not needed is left
+/// out by a retry, and one that is needed is reported.
+pub(super) async fn a_gone_step_comes_over_with_what_it_waited_for(case: Case) {
+    let plan = vec![
+        step("pack", &[]),
+        step("refund", &[("pack", On::Failed)]),
+        step("label", &[]),
+        step("ship", &[("label", DONE)]),
+        step("mail", &[("ship", DONE)]),
+    ];
+    case.send_plan(plan).await;
+    let [pack, label] = &case.claim(10).await[..] else {
+        panic!("two steps are ready");
+    };
+    case.complete(pack).await;
+    case.end(label, Outcome::Dead).await;
+    case.edit(id("refund"), Action::Delete).await;
+    let whole = case.another().await;
+    whole.import_flow(&case.exported().await).await;
+    assert_eq!(whole.retry_flow(None).await, 1);
+    whole.do_all().await;
+    assert_eq!(
+        whole.drain().await,
+        [id("label"), id("ship"), id("mail")],
+        "all that failed ran"
+    );
+    assert_eq!(whole.flow().await.state, FlowState::Done);
+    assert_eq!(whole.flow_counts().await, counts(0, [4, 1, 0, 0]));
+
+    case.edit(id("mail"), Action::Delete).await;
+    case.edit(id("ship"), Action::Delete).await;
+    let other = case.another().await;
+    let exported = case.exported().await;
+    other.import_flow(&exported).await;
+    assert_eq!(other.flow_counts().await, case.flow_counts().await);
+    let (retried, left_out) = other.retry_as(None, None).await;
+    let mut steps = left_out.gone_steps;
+    steps.sort();
+    assert_eq!((retried, steps), (1, vec!["mail".into(), "ship".into()]));
+    other.do_all().await;
+    assert_eq!(other.drain().await, [id("label")]);
+    assert_eq!(other.flow().await.state, FlowState::Failed);
+    assert_eq!(other.flow_counts().await, counts(0, [2, 1, 2, 0]));
+    other.import_flow(&exported).await;
+    assert_eq!(other.flow_counts().await, counts(0, [2, 1, 2, 0]));
+}
+
 /// The same import again changes nothing, nor does the plan itself.
 pub(super) async fn an_import_of_a_flow_again_changes_nothing(case: Case) {
     case.send_plan(plan()).await;
@@ -271,7 +329,7 @@ pub(super) async fn a_flow_that_came_in_part_never_runs(case: Case) {
     case.send_plan(plan()).await;
     let charge = case.claim_one().await;
     case.complete(&charge).await;
-    let Exported { mut jobs, flow } = case.exported().await;
+    let Exported { mut jobs, flow, .. } = case.exported().await;
     let other = case.another().await;
     let rest = jobs.split_off(2);
     let ended = RestoredFlow {

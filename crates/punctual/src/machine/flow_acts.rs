@@ -3,7 +3,7 @@
 use super::Machine;
 use super::flow_rows::*;
 use super::flow_work::{NIL, Work};
-use super::flows::job_key;
+use super::flows::{flow_key, job_key};
 use super::jobs::Loaded;
 use super::rows::*;
 use crate::engine::{Controlled, Filter, FlowAct, Namespace};
@@ -138,6 +138,8 @@ impl Machine {
             return Err(no_step(key, step));
         };
         check_no_callback(&key.name, after)?;
+        // An import brings steps whose jobs are gone first: they never run, whatever they wait for.
+        let is_gone = link.ended.is_some() && self.load(&child)?.is_none();
         let mut new = Vec::new();
         for one in after {
             let edge = EdgeKey {
@@ -150,14 +152,13 @@ impl Machine {
             }
             let from = self.rows.links.get(&job_key(key, one.job))?;
             // An import restores a step that has ended as a link alone.
-            let is_step = from.as_ref().is_some_and(|from| from.flow == key.name);
-            if !is_step && !self.is_known(&job_key(key, one.job))? {
+            if from.is_none() && !self.is_known(&job_key(key, one.job))? {
                 let message = "a job to wait for is not known; send it first";
                 return Err(Error::new(ErrorKind::NotFound, message).with("job", one.job));
             }
             let is_later =
                 from.is_some_and(|from| from.flow == key.name && from.number >= link.number);
-            if is_later {
+            if is_later && !is_gone {
                 let later = Error::new(ErrorKind::InvalidInput, TEXT_WAITS_LATER);
                 return Err(later.with("job", one.job));
             }
@@ -185,8 +186,8 @@ impl Machine {
         self.begin_cancel(key, CancelReason::Requested, false)
     }
 
-    /// Runs steps again that are dead or cancelled, from a number on; or one step, and then reads
-    /// which of those behind it cannot.
+    /// Runs steps again that are dead or cancelled, from a number on; or one step, and those behind
+    /// it.
     fn retry(
         &mut self,
         key: &RecordKey,
@@ -198,42 +199,26 @@ impl Machine {
             let message = "flow is being cancelled; retry it in a moment";
             return Err(conflict(key, message));
         }
-        let mut retried = 0;
         let mut left_out = LeftOut::default();
-        let is_one = from.is_some();
-        let first = match (from, next) {
-            (_, Some(next)) => next,
-            (None, None) => 0,
-            (Some(step), None) => {
-                retried += u64::from(self.retry_from(key, &step, &mut left_out)?);
-                self.finish()?;
-                let link = self.rows.links.get(&job_key(key, step_of(key, &step)))?;
-                link.map_or(0, |link| link.number + 1)
+        let (retried, mut next) = match (from, next) {
+            (Some(step), None) => (self.retry_from(key, &step, &mut left_out)?, None),
+            (Some(_), Some(_)) => (0, None),
+            (None, next) => {
+                if next.is_none() {
+                    // What a filter asks of a step that is gone cannot be answered.
+                    self.begin_again(key, filter.map_or(0, |_| u32::MAX))?;
+                }
+                self.retry_some(key, next.unwrap_or(0), filter, &mut left_out)?
             }
         };
-        let found = self.steps_from(key, first, EXAMINED)?;
-        let next = (found.len() == EXAMINED).then_some(first + EXAMINED as u32);
-        for (number, id) in found {
-            // Dependants of earlier steps wait again before the retry reads them.
-            if retried == RETRIED || self.has_task(key, task::REOPEN)? {
-                let next = Some(number);
-                self.finish()?;
-                return Ok(Controlled::Retried {
-                    retried,
-                    left_out,
-                    next,
-                });
-            }
-            let id = job_key(key, id);
-            if is_one {
-                self.note_left_out(&id, &mut left_out)?;
-            } else if self.retry_failed(key, &id, filter, &mut left_out)? {
-                retried += 1;
-                self.finish()?;
-            }
-        }
         self.finish()?;
+        // Only then it is known which of those behind these cannot run.
+        if next.is_none() && self.has_task(key, task::REOPEN)? {
+            next = Some(u32::MAX);
+        }
         if next.is_none() {
+            let noted = self.change_again(key, Again::end)?;
+            left_out.add(noted.unwrap_or_default());
             self.note_callbacks(key, &mut left_out)?;
         }
         Ok(Controlled::Retried {
@@ -243,12 +228,49 @@ impl Machine {
         })
     }
 
-    /// Whether all steps of a flow completed or were passed over.
-    fn is_done(&self, key: &RecordKey) -> Result<bool> {
-        let row = self.rows.flows.get(key)?;
-        let is_done =
-            |row: FlowRow| row.settled.is_some() && row.counts.dead + row.counts.cancelled == 0;
-        Ok(row.is_some_and(is_done))
+    /// Runs steps again that failed, from a number on: how many, and where to go on.
+    fn retry_some(
+        &mut self,
+        key: &RecordKey,
+        first: u32,
+        filter: Option<&Filter>,
+        left_out: &mut LeftOut,
+    ) -> Result<(u64, Option<u32>)> {
+        let mut retried = 0;
+        let found = self.steps_from(key, first, EXAMINED)?;
+        let next = (found.len() == EXAMINED).then(|| first + EXAMINED as u32);
+        for (number, id) in found {
+            // Dependants of earlier steps wait again before the retry reads them.
+            if retried == RETRIED || self.has_task(key, task::REOPEN)? {
+                return Ok((retried, Some(number)));
+            }
+            if self.retry_failed(key, &job_key(key, id), filter, left_out)? {
+                retried += 1;
+                self.finish()?;
+            }
+        }
+        Ok((retried, next))
+    }
+
+    /// A retry begins, which reads the steps from a number on itself.
+    fn begin_again(&mut self, key: &RecordKey, read: u32) -> Result<()> {
+        self.change_again(key, |again| {
+            (again.read, again.left_out) = (Some(read), LeftOut::default());
+        })
+        .map(drop)
+    }
+
+    fn change_again<T>(
+        &mut self,
+        key: &RecordKey,
+        change: impl FnOnce(&mut Again) -> T,
+    ) -> Result<Option<T>> {
+        let Some(mut row) = self.rows.flows.get(key)? else {
+            return Ok(None);
+        };
+        let changed = change(&mut row.again);
+        self.put_flow(key, &row);
+        Ok(Some(changed))
     }
 
     /// Notes callbacks of a flow that goes on, if they cannot run in its end.
@@ -271,19 +293,48 @@ impl Machine {
         Ok(())
     }
 
-    /// Runs one step again, however it ended; whether it does.
-    fn retry_from(&mut self, key: &RecordKey, step: &str, left_out: &mut LeftOut) -> Result<bool> {
+    /// Runs one step again, however it ended: how many run.
+    fn retry_from(&mut self, key: &RecordKey, step: &str, left_out: &mut LeftOut) -> Result<u64> {
         let id = job_key(key, step_of(key, step));
         let Some(link) = self.rows.links.get(&id)? else {
             return Err(no_step(key, step));
         };
         if link.ended.is_none() {
-            return Ok(false);
+            let message = "step has not ended yet; let it end, or cancel it, before you retry it";
+            return Err(conflict(key, message).with("step", step));
         }
-        match self.load(&id)? {
-            Some(job) => self.retry_one(job, link.step, true, left_out),
-            None => Err(conflict(key, TEXT_STEP_GONE).with("step", step)),
+        if link.broken > 0 {
+            let message = "step does not run, as a job that it waits for ended otherwise; retry \
+                           from that one";
+            let error = conflict(key, message).with("step", step);
+            return Err(match self.broken_parent(&id, &link)? {
+                Some(name) => error.with("that_one", name),
+                None => error,
+            });
         }
+        let Some(job) = self.load(&id)? else {
+            return Err(conflict(key, TEXT_STEP_GONE).with("step", step));
+        };
+        self.begin_again(key, u32::MAX)?;
+        let runs = self.retry_one(job, link.step, true, left_out)?;
+        Ok(runs.into())
+    }
+
+    /// One of the jobs that a step waits for and that ended otherwise: a step by its name, or the
+    /// id of a job outside of the flow.
+    fn broken_parent(&self, id: &JobKey, link: &LinkRow) -> Result<Option<String>> {
+        let is_broken = |parent: &&Parent| parent.is == EdgeIs::Broken;
+        if let Some(parent) = link.parents.iter().find(is_broken) {
+            return Ok(Some(parent.after.job.to_string()));
+        }
+        let flow = flow_key(id.namespace, link);
+        for (_, from) in self.steps_from(&flow, 0, EXAMINED)? {
+            if self.edge_is(id, from)? == Some(EdgeIs::Broken) {
+                let link = self.rows.links.get(&job_key(&flow, from))?;
+                return Ok(link.map(|link| link.step));
+            }
+        }
+        Ok(None)
     }
 
     /// Runs a step again if it failed and passes a filter; whether it does.
@@ -310,17 +361,20 @@ impl Machine {
                 return Ok(false);
             }
             left_out.add_gone(link.step);
-            // A flow that is done stays so: none of its own steps failed.
-            if !self.is_done(key)? {
-                self.lose_step(key, id)?;
-                self.finish()?;
-            }
+            self.lose_step(id)?;
+            self.finish()?;
             return Ok(false);
         };
         if let Some(filter) = filter
             && !filter.matches(&self.record(&job)?, self.now)
         {
             return Ok(false);
+        }
+        match filter {
+            // It waits for a step that runs again, which has noted it.
+            Some(_) if end.lost && link.unmet > 0 => return Ok(false),
+            Some(_) => {}
+            None => drop(self.change_again(key, |again| again.read = Some(link.number + 1))?),
         }
         self.retry_one(job, link.step, false, left_out)
     }
@@ -348,24 +402,6 @@ impl Machine {
         self.runs_again(&job, all)?;
         self.redrive_as(job, place)?;
         Ok(true)
-    }
-
-    /// Notes a step that is to run again behind another one, if it cannot.
-    fn note_left_out(&mut self, id: &JobKey, left_out: &mut LeftOut) -> Result<()> {
-        let link = self.rows.links.get(id)?;
-        let is_behind = |link: &LinkRow| link.ended.is_some() && link.unmet > 0 && link.broken == 0;
-        let Some(link) = link.filter(is_behind) else {
-            return Ok(());
-        };
-        match self.load(id)? {
-            None => left_out.add_gone(link.step),
-            Some(job) => {
-                if let Some(holder) = self.other_holder(&job)? {
-                    left_out.add_held(link.step, holder);
-                }
-            }
-        }
-        Ok(())
     }
 }
 

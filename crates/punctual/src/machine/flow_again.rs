@@ -2,6 +2,7 @@
 
 use super::Machine;
 use super::flow_rows::*;
+use super::flow_work::{Work, note_parent};
 use super::flows::{class, flow_key, job_key};
 use super::jobs::Loaded;
 use super::rows::*;
@@ -30,6 +31,7 @@ impl Machine {
         if is_step {
             let count = class(&mut row.counts, end);
             *count = count.saturating_sub(1);
+            row.again.lost = row.again.lost.saturating_sub(end.lost.into());
             row.counts.open += 1;
             row.changes += 1;
             row.cancelled = false;
@@ -99,7 +101,7 @@ impl Machine {
         };
         let job = self.load(&child)?;
         let place = job.as_ref().map(|job| job.status.place);
-        let was_skipped = link.ended.is_some_and(|end| end.skipped);
+        let was_skipped = link.ended.is_some_and(|end| end.skipped || end.lost);
         // Behind a step that is gone, what is kept stays passed over.
         if todo.end.is_some() && (place.is_some() || !was_skipped) {
             return Ok(());
@@ -107,6 +109,7 @@ impl Machine {
         let is_again = link.ended.is_some() && (todo.all || was_skipped);
         let is_free = place.is_some_and(|place| place.is_pending() && place != JobState::Held);
         let waits = link.ended.is_some() || is_free || place == Some(JobState::Held);
+        let waited = link.broken == 0 && link.unmet > 0;
         match row.is {
             EdgeIs::Broken if waits => link.broken = link.broken.saturating_sub(1),
             // It does not run, or may run again: it waits for the new end.
@@ -117,14 +120,20 @@ impl Machine {
             _ => return Ok(()),
         }
         row.is = EdgeIs::Waiting;
-        let waits_for_completion = row.on == On::Completed;
+        // What waits for a failure is not expected to run.
+        let is_expected = row.on != On::Failed;
+        note_parent(&mut link, edge.from, row.is);
         self.rows.edges.put(&mut self.journal, edge, row);
         let is_again = is_again && link.broken == 0;
-        self.put_link(&child, link);
+        self.put_link(&child, link.clone());
         if is_again {
             let runs = job.is_some() && self.hold_again(&child, todo.all)?;
-            if !runs && waits_for_completion {
-                self.lose_step(flow, &child)?;
+            if !runs && is_expected {
+                // It may be behind several steps that run again.
+                if !waited {
+                    self.note_lost(flow, &link, job.as_ref())?;
+                }
+                self.lose_step(&child)?;
             }
             return Ok(());
         }
@@ -136,31 +145,28 @@ impl Machine {
 
     /// A step was to run again and cannot: its job is not kept, or another job has its unique key.
     /// If it was passed over it counts as cancelled from now on, as do the steps behind it whose
-    /// jobs are gone too, so that the flow does not end as done without them.
-    pub(super) fn lose_step(&mut self, flow: &RecordKey, key: &JobKey) -> Result<()> {
+    /// jobs are gone too, so that its flow does not end as done without them. A flow that is done
+    /// stays so.
+    pub(super) fn lose_step(&mut self, key: &JobKey) -> Result<()> {
         let Some(mut link) = self.rows.links.get(key)? else {
             return Ok(());
         };
-        let Some(end) = link.ended.filter(|_| link.flow == flow.name) else {
+        let flow = flow_key(key.namespace, &link);
+        let (Some(end), Some(mut row)) = (link.ended, self.rows.flows.get(&flow)?) else {
             return Ok(());
         };
+        if is_done(&row) || self.is_forgotten(&flow)? {
+            return Ok(());
+        }
+        let (skipped, lost) = (false, end.skipped || end.lost);
         let lost = End {
-            skipped: false,
+            skipped,
+            lost,
             ..end
         };
-        if end.skipped
-            && !is_injected(Bug::GoneStepPassedOver)
-            && let Some(mut row) = self.rows.flows.get(flow)?
-        {
-            for (end, is_more) in [(end, false), (lost, true)] {
-                let count = class(&mut row.counts, end);
-                *count = match is_more {
-                    true => *count + 1,
-                    false => count.saturating_sub(1),
-                };
-            }
-            row.changes += 1;
-            self.put_flow(flow, &row);
+        if end.skipped && !is_injected(Bug::GoneStepPassedOver) {
+            recount(&mut row, end, lost);
+            self.put_flow(&flow, &row);
             link.ended = Some(lost);
             self.put_link(key, link);
         }
@@ -175,9 +181,84 @@ impl Machine {
                     end: Some(lost),
                     ..TodoRow::begin()
                 };
-                self.add_task(flow, task::REOPEN, key.id, todo);
+                self.add_task(&flow, task::REOPEN, key.id, todo);
             }
         }
         Ok(())
     }
+
+    /// A job that a step waits for ended otherwise: one that could not run again is not needed, and
+    /// nor are those behind it.
+    pub(super) fn pass_over_lost(&mut self, key: &JobKey, link: &mut LinkRow) -> Result<()> {
+        let flow = flow_key(key.namespace, link);
+        let Some(end) = link.ended.filter(|end| end.lost) else {
+            return Ok(());
+        };
+        let Some(mut row) = self.rows.flows.get(&flow)? else {
+            return Ok(());
+        };
+        let back = End::new(end.state, true);
+        recount(&mut row, end, back);
+        self.put_flow(&flow, &row);
+        link.ended = Some(back);
+        match self.load(key)? {
+            Some(mut job) if job.status.cancelled == Some(CancelReason::Replaced) => {
+                job.status_mut().cancelled = Some(CancelReason::Upstream);
+                self.save(&job);
+            }
+            Some(_) => {}
+            None => self.derived.flows.push(Work::Fire(key.clone(), back)),
+        }
+        Ok(())
+    }
+
+    /// Notes a step that is to run again behind one of a flow, and cannot, for the retries of both
+    /// flows that go on.
+    fn note_lost(&mut self, flow: &RecordKey, link: &LinkRow, job: Option<&Loaded>) -> Result<()> {
+        let holder = match job {
+            Some(job) => self.other_holder(job)?,
+            None => None,
+        };
+        let own = RecordKey {
+            namespace: flow.namespace,
+            name: link.flow.clone(),
+        };
+        let other = (own != *flow).then(|| flow.clone());
+        for of in [Some(own), other].into_iter().flatten() {
+            let Some(mut row) = self.rows.flows.get(&of)? else {
+                continue;
+            };
+            let is_own = of.name == link.flow;
+            // The retry comes to a step of its own flow behind those that it has read.
+            let is_noted = |read| !is_own || link.number < read;
+            if !row.again.read.is_some_and(is_noted) {
+                continue;
+            }
+            let step = match is_own {
+                true => link.step.clone(),
+                false => format!("{} (flow {})", link.step, link.flow),
+            };
+            match (job, holder) {
+                (None, _) => row.again.left_out.add_gone(step),
+                (Some(_), Some(holder)) => row.again.left_out.add_held(step, holder),
+                (Some(_), None) => continue,
+            }
+            self.put_flow(&of, &row);
+        }
+        Ok(())
+    }
+}
+
+/// Whether all steps of a flow completed or were passed over.
+fn is_done(row: &FlowRow) -> bool {
+    row.settled.is_some() && row.counts.dead + row.counts.cancelled == 0
+}
+
+/// Counts a step as ended in another way.
+fn recount(row: &mut FlowRow, was: End, is: End) {
+    let count = class(&mut row.counts, was);
+    *count = count.saturating_sub(1);
+    *class(&mut row.counts, is) += 1;
+    row.again.lost = row.again.lost.saturating_sub(was.lost.into()) + u64::from(is.lost);
+    row.changes += 1;
 }

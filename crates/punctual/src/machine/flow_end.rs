@@ -28,8 +28,11 @@ impl Machine {
         if row.counts.open > 0 || row.settled.is_some() || !is_over {
             return Ok(());
         }
-        // What depends on a step that has run again is still to wait for it: it opens the flow.
-        if self.has_task(key, task::REOPEN)? {
+        // What depends on a step that has run again is still to wait for it: it opens the flow. And
+        // a step that could not run may turn out not to be needed.
+        if self.has_task(key, task::REOPEN)?
+            || row.again.lost > 0 && self.has_task(key, task::FIRE)?
+        {
             return Ok(());
         }
         let failed = row.cancelled || row.counts.dead + row.counts.cancelled > 0;

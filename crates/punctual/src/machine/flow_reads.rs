@@ -11,7 +11,7 @@ use super::rows::*;
 use crate::engine::{Controlled, Namespace, Reason};
 use crate::error::Result;
 use crate::flow::{
-    After, Callback, Edge, FlowCounts, FlowState, FlowStatus, Outside, Recount, Role, StepStatus,
+    Callback, Edge, FlowCounts, FlowState, FlowStatus, Outside, Recount, Role, StepStatus,
 };
 use crate::job::{CancelReason, JobId, JobState};
 
@@ -186,12 +186,13 @@ impl Machine {
             };
             let (state, skipped) = self.state_of(&id, &link)?;
             counts.steps += 1;
-            let ended = state.is_settled().then_some(End { state, skipped });
+            let ended = state.is_settled().then_some(End::new(state, skipped));
             match ended {
                 Some(end) => *class(&mut counts, end) += 1,
                 None => counts.open += 1,
             }
-            if ended != link.ended {
+            let known = link.ended.map(|end| End::new(end.state, end.skipped));
+            if ended != known {
                 differ.push(link.step);
             }
         }
@@ -286,7 +287,7 @@ impl Machine {
     }
 
     /// What has become of the edge by which a job waits for another one.
-    fn edge_is(&self, to: &JobKey, from: JobId) -> Result<Option<EdgeIs>> {
+    pub(super) fn edge_is(&self, to: &JobKey, from: JobId) -> Result<Option<EdgeIs>> {
         let edge = EdgeKey {
             namespace: to.namespace,
             from,
@@ -298,19 +299,13 @@ impl Machine {
     /// Jobs outside of its flow that a job waits for, each with how it stands.
     fn outside(&self, job: &JobKey, link: &LinkRow) -> Result<Vec<Outside>> {
         let mut outside = Vec::with_capacity(link.parents.len());
-        for After { job: id, on, .. } in link.parents.iter().copied() {
-            let namespace = job.namespace;
-            let state = self.state_now(&JobKey { namespace, id })?;
-            let met = match self.edge_is(job, id)? {
-                Some(is) => is == EdgeIs::Met,
-                // The edge from a job of no flow goes once that job has ended.
-                None => link.unmet == 0 || state.is_none_or(|state| on.is_met_by(state)),
-            };
+        for Parent { after, is } in link.parents.iter().copied() {
+            let (namespace, id) = (job.namespace, after.job);
             outside.push(Outside {
                 job: id,
-                on,
-                met,
-                state,
+                on: after.on,
+                met: is == EdgeIs::Met,
+                state: self.state_now(&JobKey { namespace, id })?,
             });
         }
         Ok(outside)

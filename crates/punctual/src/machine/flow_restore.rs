@@ -64,10 +64,7 @@ impl Machine {
     /// Keeps how a step ended whose job is gone; those that wait for it learn of it at the seal.
     fn restore_step(&mut self, key: &RecordKey, one: EndedStep) -> Result<()> {
         let id = job_key(key, one.id(&key.name));
-        let end = End {
-            state: one.state,
-            skipped: one.skipped,
-        };
+        let end = End::new(one.state, one.skipped);
         let mut link = LinkRow {
             flow: String::new(),
             step: String::new(),

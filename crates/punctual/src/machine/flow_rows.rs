@@ -9,7 +9,7 @@ use super::codec::{Reader, Writer, damaged};
 use super::fields::{Field, key, row};
 use super::rows::RandomBits;
 use crate::error::Result;
-use crate::flow::{After, FlowCounts, On, OnFailure, Role};
+use crate::flow::{After, FlowCounts, LeftOut, On, OnFailure, Role};
 use crate::job::{CancelReason, JobId, JobState};
 use crate::time::Timestamp;
 
@@ -28,8 +28,30 @@ row!(
         /// When it is cancelled because it was not sealed, or forgotten because it has settled.
         until: Option<Timestamp>,
         changes: u64,
+    } then {
+        /// What retries keep of it.
+        again: Again
     }
 );
+
+/// What the retries of a flow keep.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Again {
+    /// Steps that were to run again and could not, and are counted as cancelled.
+    pub(super) lost: u64,
+    /// Steps before this number are not read by the retry that goes on; `None` if none does.
+    pub(super) read: Option<u32>,
+    /// Steps that this retry could not run again, without those that it reads itself.
+    pub(super) left_out: LeftOut,
+}
+
+impl Again {
+    /// A retry ends; the steps that it has noted.
+    pub(super) fn end(&mut self) -> LeftOut {
+        self.read = None;
+        std::mem::take(&mut self.left_out)
+    }
+}
 
 impl FlowRow {
     /// A flow whose first step comes, and which is to be sealed within that span.
@@ -45,12 +67,18 @@ impl FlowRow {
             callbacks: Vec::new(),
             until: Some(now + timeout),
             changes: 0,
+            again: Again::default(),
         }
     }
 
     /// Whether its steps may run.
     pub(super) fn runs(&self) -> bool {
         self.sealed.is_some() && !self.cancelled
+    }
+
+    /// Whether a step failed or was cancelled, not counting those that a retry could not run.
+    pub(super) fn has_failed(&self) -> bool {
+        self.counts.dead + self.counts.cancelled > self.again.lost
     }
 }
 
@@ -68,6 +96,19 @@ pub(crate) struct End {
     pub(super) state: JobState,
     /// A job that it waited for ended otherwise.
     pub(super) skipped: bool,
+    /// It was passed over, was to run again, and could not.
+    pub(super) lost: bool,
+}
+
+impl End {
+    pub(super) fn new(state: JobState, skipped: bool) -> Self {
+        let lost = false;
+        Self {
+            state,
+            skipped,
+            lost,
+        }
+    }
 }
 
 row!(
@@ -95,9 +136,16 @@ row!(
         result: Option<Bytes>,
     } then {
         /// The first of the jobs outside of its flow that it waits for.
-        parents: Vec<After>
+        parents: Vec<Parent>
     }
 );
+
+/// A job outside of its flow that a link names, and what has become of the edge from it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Parent {
+    pub(super) after: After,
+    pub(super) is: EdgeIs,
+}
 
 /// Jobs outside of its flow that a link names.
 pub(super) const PARENTS: usize = 8;
@@ -192,13 +240,55 @@ macro_rules! numbered {
 }
 numbered!(On: "condition", OnFailure: "failure policy", Role: "role", EdgeIs: "edge");
 
-impl Field for After {
+/// How a job must end and what has become of that are one byte.
+const EDGES: u8 = On::ALL.len() as u8;
+
+impl Field for Parent {
     fn write(&self, to: &mut Writer) {
-        to.id(self.job);
-        self.on.write(to);
+        to.id(self.after.job);
+        to.u8(self.after.on as u8 + EDGES * self.is as u8);
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self::new(from.id()?, Field::read(from)?))
+        let (job, byte) = (from.id()?, from.u8()?);
+        let on = On::ALL.into_iter().find(|one| *one as u8 == byte % EDGES);
+        let is = EdgeIs::ALL
+            .into_iter()
+            .find(|one| *one as u8 == byte / EDGES);
+        let (Some(on), Some(is)) = (on, is) else {
+            return Err(damaged("parent"));
+        };
+        let after = After::new(job, on);
+        Ok(Self { after, is })
+    }
+}
+
+impl Field for Again {
+    fn write(&self, to: &mut Writer) {
+        to.varint(self.lost);
+        self.read.map(u64::from).write(to);
+        let out = &self.left_out;
+        to.varint(out.gone);
+        out.gone_steps.write(to);
+        to.varint(out.unique_held);
+        to.list(&out.unique_held_steps, |to, (step, holder)| {
+            step.write(to);
+            to.id(*holder);
+        });
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        let lost = from.varint()?;
+        let read: Option<u64> = Field::read(from)?;
+        let mut left_out = LeftOut::default();
+        left_out.gone = from.varint()?;
+        left_out.gone_steps = Field::read(from)?;
+        left_out.unique_held = from.varint()?;
+        left_out.unique_held_steps =
+            from.list(|from| Ok::<_, crate::Error>((Field::read(from)?, from.id()?)))?;
+        Ok(Self {
+            lost,
+            read: read.map(|number| number as u32),
+            left_out,
+        })
     }
 }
 
@@ -217,15 +307,24 @@ impl Field for CallbackRow {
     }
 }
 
+/// How an end was not the job's own: 1 if it was passed over.
+const LOST: u8 = 2;
+
 impl Field for End {
     fn write(&self, to: &mut Writer) {
         self.state.write(to);
-        to.bool(self.skipped);
+        to.u8(match self.lost {
+            true => LOST,
+            false => self.skipped.into(),
+        });
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
+        let (state, how) = (Field::read(from)?, from.u8()?);
+        let (skipped, lost) = (how == 1, how == LOST);
         Ok(Self {
-            state: Field::read(from)?,
-            skipped: from.bool()?,
+            state,
+            skipped,
+            lost,
         })
     }
 }

@@ -37,6 +37,8 @@ pub(super) enum Work {
 #[derive(Debug, Default)]
 pub(super) struct FlowWork {
     queue: VecDeque<Work>,
+    /// Flows whose last step has settled: they end once nothing else is left on the queue.
+    ends: VecDeque<RecordKey>,
     /// Flows with tasks that may be done now.
     pub(super) with_tasks: BTreeSet<RecordKey>,
     last_turn: Option<RecordKey>,
@@ -50,7 +52,21 @@ pub(super) struct FlowWork {
 
 impl FlowWork {
     pub(super) fn push(&mut self, work: Work) {
-        self.queue.push_back(work);
+        match work {
+            Work::End(key) => self.ends.push_back(key),
+            work => self.queue.push_back(work),
+        }
+    }
+
+    /// What is next. A flow ends behind what its last step has caused: that may say that a step
+    /// which a retry could not run is not needed.
+    fn pop(&mut self) -> Option<Work> {
+        let work = self.queue.pop_front();
+        work.or_else(|| self.ends.pop_front().map(Work::End))
+    }
+
+    fn has_work(&self) -> bool {
+        !self.queue.is_empty() || !self.ends.is_empty()
     }
 
     pub(super) fn note_deadline(
@@ -81,7 +97,7 @@ impl FlowWork {
 
     /// The earliest instant at which something is to be done.
     pub(super) fn next(&self, now: Timestamp) -> Option<Timestamp> {
-        if !self.with_tasks.is_empty() || !self.queue.is_empty() {
+        if !self.with_tasks.is_empty() || self.has_work() {
             return Some(now);
         }
         self.deadlines.first().map(|(at, _)| *at)
@@ -92,11 +108,11 @@ impl Machine {
     /// Ends the step: dependants of jobs that ended in it learn of that.
     pub fn finish(&mut self) -> Result<()> {
         let flows = &self.derived.flows;
-        if flows.queue.is_empty() && flows.with_tasks.is_empty() {
+        if !flows.has_work() && flows.with_tasks.is_empty() {
             return Ok(());
         }
         let mut budget = self.derived.flows.left;
-        while let Some(work) = self.derived.flows.queue.pop_front() {
+        while let Some(work) = self.derived.flows.pop() {
             match work {
                 Work::Fire(key, end) => self.fire(key, end, &mut budget)?,
                 Work::Skip(key) if budget > 0 => {
@@ -119,7 +135,7 @@ impl Machine {
             self.run_tasks(&flow, &mut share)?;
             budget += share;
             // What the tasks have caused; it may not go beyond the budget either.
-            while let Some(work) = self.derived.flows.queue.pop_front() {
+            while let Some(work) = self.derived.flows.pop() {
                 self.keep_work(work)?;
             }
         }
@@ -344,6 +360,10 @@ impl Machine {
         };
         let is_sibling = link.flow == flow.name;
         let met = is_met(row.on, end, policy.filter(|_| is_sibling));
+        row.is = match met {
+            true => EdgeIs::Met,
+            false => EdgeIs::Broken,
+        };
         match met {
             true => {
                 link.unmet = link.unmet.saturating_sub(1);
@@ -352,11 +372,11 @@ impl Machine {
             }
             false => link.broken += 1,
         }
+        note_parent(&mut link, edge.from, row.is);
+        if !met {
+            self.pass_over_lost(&child, &mut link)?;
+        }
         if !flow.name.is_empty() {
-            row.is = match met {
-                true => EdgeIs::Met,
-                false => EdgeIs::Broken,
-            };
             self.rows.edges.put(&mut self.journal, edge, row);
         }
         let (is_free, ended) = (link.unmet == 0, link.ended.is_some());
@@ -401,7 +421,7 @@ impl Machine {
                 true => self.rows.todo.remove(&mut self.journal, &key),
                 false => self.rows.todo.put(&mut self.journal, key.clone(), todo),
             }
-            if done && key.task == task::REOPEN {
+            if done && matches!(key.task, task::REOPEN | task::FIRE) {
                 self.end_flow(flow)?;
             }
         }
@@ -530,6 +550,15 @@ impl Machine {
             }
         }
         Ok(is_done)
+    }
+}
+
+/// Keeps what has become of the edge from a job outside of the flow, if the link names that job.
+pub(super) fn note_parent(link: &mut LinkRow, from: JobId, is: EdgeIs) {
+    for parent in &mut link.parents {
+        if parent.after.job == from {
+            parent.is = is;
+        }
     }
 }
 

@@ -47,7 +47,7 @@ impl NewLinks {
 }
 
 /// What is known of a job that others wait for.
-enum Parent {
+enum Known {
     Unknown,
     Unsettled,
     Ended(End),
@@ -67,10 +67,9 @@ impl Machine {
                 None => place.grows,
                 Some(row) => {
                     let is_new = place.grows && place.role == Role::Step;
-                    let failed = row.counts.dead + row.counts.cancelled > 0;
                     // The rest was cancelled, and a step that came now would be of it.
                     let is_rest = row.on_failure == OnFailure::CancelRest
-                        && failed
+                        && row.has_failed()
                         && !job.after.iter().any(|one| one.on == On::Failed);
                     let is_closed = row.settled.is_some() || row.cancelled;
                     is_closed || (row.sealed.is_some() && (!is_new || is_rest))
@@ -85,15 +84,15 @@ impl Machine {
                 namespace,
                 id: one.job,
             };
-            if matches!(self.parent(&key)?, Parent::Unknown) {
+            if matches!(self.parent(&key)?, Known::Unknown) {
                 return Ok(Some(EnqueueVerdict::ParentUnknown(one.job)));
             }
         }
         Ok(None)
     }
 
-    fn parent(&self, key: &JobKey) -> Result<Parent> {
-        let ended = |end: Option<End>| end.map_or(Parent::Unsettled, Parent::Ended);
+    fn parent(&self, key: &JobKey) -> Result<Known> {
+        let ended = |end: Option<End>| end.map_or(Known::Unsettled, Known::Ended);
         if let Some(link) = self.rows.links.get(key)? {
             return Ok(ended(link.ended));
         }
@@ -102,11 +101,8 @@ impl Machine {
             return Ok(ended(state.is_settled().then(|| end_of(&job, state))));
         }
         let tombstone = self.rows.tombstones.get(key)?;
-        Ok(tombstone.map_or(Parent::Unknown, |tombstone| {
-            Parent::Ended(End {
-                state: tombstone.state,
-                skipped: false,
-            })
+        Ok(tombstone.map_or(Known::Unknown, |tombstone| {
+            Known::Ended(End::new(tombstone.state, false))
         }))
     }
 
@@ -174,17 +170,17 @@ impl Machine {
             let is_sibling = !link.flow.is_empty()
                 && (self.rows.links.get(&from)?).is_some_and(|other| other.flow == link.flow);
             let is = match self.parent(&from)? {
-                Parent::Ended(end) if !is_sibling || runs => {
+                Known::Ended(end) if !is_sibling || runs => {
                     match is_met(one.on, end, policy.filter(|_| is_sibling)) {
                         true => EdgeIs::Met,
                         false => EdgeIs::Broken,
                     }
                 }
                 // What ended before the seal counts once it comes.
-                Parent::Ended(_) | Parent::Unknown | Parent::Unsettled => EdgeIs::Waiting,
+                Known::Ended(_) | Known::Unknown | Known::Unsettled => EdgeIs::Waiting,
             };
             if !is_sibling && link.parents.len() < PARENTS {
-                link.parents.push(*one);
+                link.parents.push(Parent { after: *one, is });
             }
             link.unmet += u32::from(is != EdgeIs::Met);
             link.outside += u32::from(is != EdgeIs::Met && !is_sibling);
@@ -425,10 +421,7 @@ impl Machine {
 /// How a job ended.
 fn end_of(job: &Loaded, state: JobState) -> End {
     let skipped = job.status.cancelled == Some(CancelReason::Upstream);
-    End {
-        state,
-        skipped: skipped && state == JobState::Cancelled,
-    }
+    End::new(state, skipped && state == JobState::Cancelled)
 }
 
 /// Whether a job ended as another one asks; the policy is that of their flow.
