@@ -2512,14 +2512,17 @@ export interface components {
             due?: string | null;
             /** @description One per effect that publishes nothing; null for a clear and a cancel. */
             effects?: (components["schemas"]["EffectVerdict"] | null)[];
+            /** @description Why its publish is refused. */
+            error?: string | null;
             id: string;
             /** @description How many subscriptions each published message matched. */
             matched?: number[];
             state?: string | null;
             /**
-             * @description `settled`, `repeated`, `lease_lost`, or `guard_conflict` if subscriptions changed all the
-             *     time. A first settle is `repeated` too if its answer was lost on the way and it was sent
-             *     again.
+             * @description `settled`, `repeated`, `lease_lost`, `guard_conflict` if subscriptions changed all the time,
+             *     or `publish_refused` if what it publishes came through too many publishes: then nothing is
+             *     changed, and the lease holds. A first settle is `repeated` too if its answer was lost on the
+             *     way and it was sent again.
              */
             verdict: string;
         };

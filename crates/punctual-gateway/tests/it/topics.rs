@@ -242,7 +242,7 @@ async fn a_refused_publish_refuses_its_own_settlement_only() {
         let job = json!({"queue": "pay", "headers": headers}).to_string();
         under.send("POST", "/v1/jobs", job).await;
     }
-    let claim = json!({"queues": ["pay"], "limit": 3, "slots": 3}).to_string();
+    let claim = json!({"queues": ["pay"], "limit": 3}).to_string();
     let lease = under.send("POST", "/v1/claims", claim).await.json()["leases"][0].clone();
     let ping = json!([{"publish": {"subject": "ping", "job": {}}}]);
     let settles = |effects: &Value, which: &[usize]| {
@@ -269,7 +269,7 @@ async fn a_refused_publish_refuses_its_own_settlement_only() {
     let alone = under
         .send("POST", "/v1/settlements", settles(&ping, &[1]))
         .await;
-    assert_eq!(alone.status, 400, "nothing is left of the call: {alone:?}");
+    assert_eq!(alone.status, 422, "nothing is left of the call: {alone:?}");
     let without = settles(&json!([]), &[1]);
     let reply = under.send("POST", "/v1/settlements", without).await;
     let settled = &reply.json()["leases"][0]["settlements"][0];

@@ -26,10 +26,10 @@ struct SettledLease {
 #[derive(Debug, Serialize, ToSchema)]
 struct SettledLine {
     id: String,
-    /// `settled`, `repeated`, `lease_lost`, `guard_conflict` if subscriptions changed all the
-    /// time, or `publish_refused` if what it publishes came through too many publishes: then
-    /// nothing is changed, and the lease holds. A first settle is `repeated` too if its answer was lost on the way and it was sent
-    /// again.
+    /// `settled`, `repeated`, `lease_lost`, `guard_conflict` if subscriptions changed all the time,
+    /// or `publish_refused` if what it publishes came through too many publishes: then nothing is
+    /// changed, and the lease holds. A first settle is `repeated` too if its answer was lost on the
+    /// way and it was sent again.
     verdict: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
