@@ -9,8 +9,9 @@ local CANCEL_REST = 1
 local PAGE = 65536 -- edges of one page at most
 local UPSTREAM, STEP, MET, BROKEN, leave_out = Flow.UPSTREAM, Flow.STEP, Flow.MET, Flow.BROKEN, Flow.leave_out
 
-local function refused(kind, message, name, step)
-  refuse(kind, message .. ' (flow: ' .. Check.shown(name) .. (step and ', step: ' .. Check.shown(step) or '') .. ')')
+local function refused(kind, message, name, step, waits_for)
+  local at = ' (flow: ' .. Check.shown(name) .. (step and ', step: ' .. Check.shown(step) or '')
+  refuse(kind, message .. at .. (waits_for and ', waits_for: ' .. Check.shown(waits_for) or '') .. ')')
 end
 
 -- How a flow stands.
@@ -168,7 +169,8 @@ local function retry_from(row, id, step, out)
     refused('conflict', 'step has not ended yet; let it end, or cancel it, before you retry it', row.name, link.step)
   end
   if link.broken > 0 then
-    refused('conflict', fmt('step %s does not run, as a job that it waits for ended otherwise; retry from that one, %s', link.step, broken_parent(link) or '?'), row.name)
+    local text = 'step does not run, as a job that it waits for did not end as it asks; retry from that one, or send the step as another flow'
+    refused('conflict', text, row.name, link.step, broken_parent(link))
   end
   local j = kept(id)
   if not j then refused('conflict', '%TEXT_STEP_GONE%', row.name, link.step) end

@@ -14,11 +14,11 @@ const NAMED: usize = 10;
 pub struct LeftOut {
     /// How many have jobs that are not kept any more.
     pub gone: u64,
-    /// The names of some of them, ten at most.
+    /// The names of some of them, ten at most; a step of another flow as `pack (flow order-6)`.
     pub gone_steps: Vec<String>,
     /// How many have a unique key that another job holds.
     pub unique_held: u64,
-    /// The names of some of them, ten at most, each with the holder of its key.
+    /// The names of some of them as above, ten at most, each with the holder of its key.
     pub unique_held_steps: Vec<(String, JobId)>,
 }
 

@@ -304,11 +304,11 @@ impl Machine {
             return Err(conflict(key, message).with("step", step));
         }
         if link.broken > 0 {
-            let message = "step does not run, as a job that it waits for ended otherwise; retry \
-                           from that one";
+            let message = "step does not run, as a job that it waits for did not end as it asks; \
+                           retry from that one, or send the step as another flow";
             let error = conflict(key, message).with("step", step);
             return Err(match self.broken_parent(&id, &link)? {
-                Some(name) => error.with("that_one", name),
+                Some(name) => error.with("waits_for", name),
                 None => error,
             });
         }
