@@ -278,12 +278,12 @@ impl Field for Again {
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         let lost = from.varint()?;
         let read: Option<u64> = Field::read(from)?;
-        let mut left_out = LeftOut::default();
-        left_out.gone = from.varint()?;
-        left_out.gone_steps = Field::read(from)?;
-        left_out.unique_held = from.varint()?;
-        left_out.unique_held_steps =
-            from.list(|from| Ok::<_, crate::Error>((Field::read(from)?, from.id()?)))?;
+        let left_out = LeftOut {
+            gone: from.varint()?,
+            gone_steps: Field::read(from)?,
+            unique_held: from.varint()?,
+            unique_held_steps: from.list(|from| Ok((Field::read(from)?, from.id()?)))?,
+        };
         Ok(Self {
             lost,
             read: read.map(|number| number as u32),
