@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 34] = [
+const INJECTED: [Inject; 35] = [
     (
         "EarlyClearForgotten",
         "  S.early = true\n",

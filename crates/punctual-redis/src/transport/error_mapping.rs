@@ -179,9 +179,17 @@ pub(crate) fn refused(code: &str, said: &str) -> Error {
 pub(crate) const TOUCH: &str = "touch";
 
 /// Names of values that the functions put behind a message, in brackets.
-const VALUES: [&str; 6] = ["flow", "step", "schedule", "job", "name", "key"];
+const VALUES: [&str; 7] = [
+    "flow",
+    "step",
+    "waits_for",
+    "schedule",
+    "job",
+    "name",
+    "key",
+];
 /// Those that the rule of names lets through as they are: nothing in them has to be quoted.
-const UNQUOTED: [&str; 3] = ["flow", "step", "schedule"];
+const UNQUOTED: [&str; 4] = ["flow", "step", "waits_for", "schedule"];
 
 /// A message without its values, `MESSAGE (NAME: VALUE, NAME: VALUE)`, and these. A value may come
 /// from a caller, and then it is quoted: what is no name inside of it belongs to it.

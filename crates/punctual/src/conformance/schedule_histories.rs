@@ -117,7 +117,7 @@ pub(super) async fn random_schedules_agree_with_a_model(case: Case) {
                         ..case.wants(2)
                     };
                     let claimed = attempts(&case.claim_as(claim).await);
-                    let instants = claimed.iter().map(|one| instant_of(one));
+                    let instants = claimed.iter().map(instant_of);
                     let instants: Vec<_> = instants.collect();
                     assert_eq!(instants, model.claim(2), "history {seed}, minute {next}");
                     running.extend(claimed);
