@@ -113,12 +113,12 @@ async function run({ token, jobs }) {
   const lost = new AbortController();
   const extender = keep(token, done.signal, lost);
   const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal)));
-  if (counted.includes(false)) say("lease lost: somebody else has the jobs of this lease");
+  if (counted.includes(false)) say("lease lost: another worker has the jobs of this lease");
   done.abort();
   await extender;
 }
 
-let wake; // set while this worker waits: ends that, told whether the wakeup rang
+let wake; // set while this worker waits: ends that, with whether a wakeup came
 let listening = false;
 let stopping = false;
 process.on("SIGTERM", () => {
@@ -126,7 +126,7 @@ process.on("SIGTERM", () => {
   wake?.(false);
 });
 
-/** Hears the queue's wakeup once. One heard while busy is put back for another worker. */
+/** Receives the queue's wakeup once. One that comes while busy is put back for another worker. */
 async function listen() {
   if (listening) return;
   listening = true;
@@ -145,10 +145,10 @@ async function listen() {
 function waitForWork(wakeInMs = 5000) {
   return new Promise((resolve) => {
     const timer = setTimeout(() => wake(false), Math.min(wakeInMs, 5000));
-    wake = (heard) => {
+    wake = (woken) => {
       clearTimeout(timer);
       wake = undefined;
-      resolve(heard);
+      resolve(woken);
     };
     listen();
   });
@@ -156,23 +156,23 @@ function waitForWork(wakeInMs = 5000) {
 
 say(`claims from ${QUEUE}`);
 let nonce = randomUUID();
-let heard = false;
+let woken = false;
 let alone = false;
 while (!stopping) {
   let lease;
   try {
     const words = ["LIMIT", "10", "LEASE_MS", LEASE_MS, "WORKER", WORKER_NAME, "NONCE", nonce];
     // Nothing runs between two leases, so a suspect may come: a job that crashed twice.
-    lease = await call("claim", QUEUE, ...words, ...(heard ? ["WOKEN"] : []), ...(alone ? ["ALONE"] : []));
+    lease = await call("claim", QUEUE, ...words, ...(woken ? ["WOKEN"] : []), ...(alone ? ["ALONE"] : []));
   } catch (error) {
     say(`claim failed, trying again: ${error.message}`);
     await sleep(1000);
     continue; // with the same nonce: if the lease was opened, it is answered again
   }
   nonce = randomUUID();
-  heard = false;
+  woken = false;
   alone = Boolean(lease.suspects_wait) && !alone;
   if (lease.jobs.length > 0) await run(lease);
-  else if (!alone) heard = await waitForWork(lease.wake_in_ms);
+  else if (!alone) woken = await waitForWork(lease.wake_in_ms);
 }
 process.exit(0);

@@ -130,7 +130,7 @@ def run(lease, now, sent):
         if outcome["outcome"] == "released":  # it has not run
             measured = {}
         if not settle(token, job, lost, outcome, measured):
-            say("lease lost: somebody else has the jobs of this lease")
+            say("lease lost: another worker has the jobs of this lease")
             break
     done.set()
     extender.join()

@@ -100,7 +100,7 @@ def run(lease):
     try:
         for job in lease["jobs"]:
             if not settle(token, job, lost, *run_one(job, lost)):
-                say("lease lost: somebody else will have the jobs of this lease")
+                say("lease lost: another worker will have the jobs of this lease")
                 break
     finally:  # whatever ends this thread, its lease must not be kept
         done.set()
@@ -108,7 +108,7 @@ def run(lease):
 
 
 def listen():
-    """Hears the queue's wakeup. One heard while busy is put back for another worker."""
+    """Receives the queue's wakeup. One that comes while busy is put back for another worker."""
     wakeup, ear = f"{KEY}:d:{QUEUE}", redis.Redis.from_url(URL, socket_timeout=None)
     while True:
         idle.wait()
@@ -127,25 +127,25 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     threading.Thread(target=listen, daemon=True).start()
     say(f"claims from {QUEUE}")
-    nonce, heard, alone = uuid.uuid4().hex, False, False
+    nonce, woken_up, alone = uuid.uuid4().hex, False, False
     while not stopping.is_set():
         try:
             # Nothing runs between two leases, so a suspect may come: a job that crashed twice.
-            flags = ["WOKEN"] * heard + ["ALONE"] * alone
+            flags = ["WOKEN"] * woken_up + ["ALONE"] * alone
             lease = call("claim", QUEUE, "LIMIT", 10, "LEASE_MS", LEASE_MS, "WORKER", NAME, "NONCE", nonce, *flags)
         except redis.RedisError as error:
             say(f"claim failed, trying again: {error}")
             stopping.wait(1)
             continue  # with the same nonce: if the lease was opened, it is answered again
         waiting = lease.get("suspects_wait", False) and not alone
-        nonce, heard, alone = uuid.uuid4().hex, False, waiting
+        nonce, woken_up, alone = uuid.uuid4().hex, False, waiting
         if lease["jobs"]:
             run(lease)
             continue
         if waiting:
             continue
         idle.set()  # until wake_at, or the wakeup; five seconds at most, should a wakeup be lost
-        heard = woken.wait(min(lease.get("wake_in_ms", 5000) / 1000, 5))
+        woken_up = woken.wait(min(lease.get("wake_in_ms", 5000) / 1000, 5))
         idle.clear()
         woken.clear()
 

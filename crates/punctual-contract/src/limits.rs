@@ -375,6 +375,22 @@ pub const LIMITS: &[Limit] = &[
         "milliseconds that a retry policy waits at most",
     ),
     fixed(
+        "REMEMBER_MAX_MS",
+        "u64",
+        604_800_000,
+        "7 days",
+        Some(("REMEMBER_MAX_MS", "604800000")),
+        "how long a resend is recognised at most",
+    ),
+    fixed(
+        "MAX_WAIT_MAX_MS",
+        "u64",
+        31_536_000_000,
+        "365 days",
+        Some(("MAX_WAIT_MAX_MS", "31536000000")),
+        "how long refreshes may delay a job at most",
+    ),
+    fixed(
         "TIMEOUT_MAX_MS",
         "u64",
         31_536_000_000,

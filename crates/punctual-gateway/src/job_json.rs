@@ -48,11 +48,11 @@ pub struct JobJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Name>)]
     pub queue: Option<String>,
-    /// The name of its handler.
+    /// The name of its handler; that of its queue if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Name>)]
     pub kind: Option<String>,
-    /// Its payload, if that is JSON, byte for byte; one that is missing is `null`.
+    /// Its payload, if that is JSON, byte for byte. An empty one comes as `payload_base64` with `""`.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

@@ -167,9 +167,9 @@ function Check.are_limits(v)
 end
 
 local FIRST = {ct = function(v) return is_header(v) and #v > 0 and #v <= 128 end, hd = are_headers,
-  ma = function(v) return is_whole(v, 1, COUNT_MAX) end, rt = is_retry, to = function(v) return is_number(v, 1, 31536000e6) end}
-local SECOND = {ex = is_instant8, u = is_key, up = up_to(3), um = function(v) return is_number(v, 1, 31536000e6) end, uh = function(v) return is_number(v, 0, INSTANT_MAX + 1) end,
-  g = is_key, sh = is_key, li = function(v) return Check.are_limits(v) end, co = function(v) return is_whole(v, 1, %COST_MAX%) end, gp = function(v) return v == 1 end, sc = is_name, oc = is_instant8, fl = function(v) return is_list(v, 2, is_name) and #v ~= 1 end, rn = is_span, rm = function(v) return is_number(v, 1, 604800e6) end, w = are_keys, hi = is_past}
+  ma = function(v) return is_whole(v, 1, COUNT_MAX) end, rt = is_retry, to = function(v) return is_number(v, 1, %TIMEOUT_MAX_MS%e3) end}
+local SECOND = {ex = is_instant8, u = is_key, up = up_to(3), um = function(v) return is_number(v, 1, %MAX_WAIT_MAX_MS%e3) end, uh = function(v) return is_number(v, 0, INSTANT_MAX + 1) end,
+  g = is_key, sh = is_key, li = function(v) return Check.are_limits(v) end, co = function(v) return is_whole(v, 1, %COST_MAX%) end, gp = function(v) return v == 1 end, sc = is_name, oc = is_instant8, fl = function(v) return is_list(v, 2, is_name) and #v ~= 1 end, rn = is_span, rm = function(v) return is_number(v, 1, %REMEMBER_MAX_MS%e3) end, w = are_keys, hi = is_past}
 
 -- One MessagePack map and nothing behind it; nil if the bytes are none.
 local function read_map(bytes)

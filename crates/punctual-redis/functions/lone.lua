@@ -224,7 +224,7 @@ local function head_of(bytes)
   if head == nil then
     local lease_duration, limit, max_bytes, flags, count = unp('>I8I2I4BB', bytes)
     head = count == 1 and flags % 4 == 0 and %flags has CLAIM_READS% and not (%flags has CLAIM_SUSPECTS%) and limit > 0 and limit <= %BATCH_ITEMS_MAX% and lease_duration >= 1000
-      and lease_duration <= 86400e6 and {lease_duration, limit, max_bytes, flags, sub(bytes, 1, 8), sub(bytes, 9, 10)}
+      and lease_duration <= %LEASE_MAX_MS%e3 and {lease_duration, limit, max_bytes, flags, sub(bytes, 1, 8), sub(bytes, 9, 10)}
     if head_count > SIZES then heads, head_count = {}, 0 end
     heads[bytes], head_count = head, head_count + 1
   end

@@ -1,5 +1,5 @@
 -- Effects for other shards. A settle posts them in its own step; a client that then has time
--- delivers them there and strikes them off here. `BASE:o`: entry id to kind 1 | length 1, target |
+-- delivers them there and removes them here. `BASE:o`: entry id to kind 1 | length 1, target |
 -- effect. `BASE:oz:TARGET`: entry ids by when they were posted, `BASE:ot` the targets that have
 -- any. At the target, `BASE:oi:SOURCE`: entry ids that were taken, by when they were posted;
 -- `BASE:of`: source to the source's instant up to which ids may have been forgotten: what was read
@@ -45,7 +45,7 @@ function Outbox.waiting()
   return count, longest
 end
 
-local function strike(ids)
+local function remove(ids)
   local entries = get_many(S.base .. ':o', ids)
   for i, raw in ipairs(entries) do
     if raw then
@@ -71,7 +71,7 @@ local function old_ids(limit)
   return ids
 end
 
--- outbox: strikes delivered entries off, answers those asked for or old ones, and for each target
+-- outbox: removes delivered entries, answers those asked for or old ones, and for each target
 -- since when everything before is delivered. Key: base. Argument: instance, map {st ids, t ids or
 -- li}. Reply: map {e, old, n, i}.
 function Outbox.call(base, blob)
@@ -82,7 +82,7 @@ function Outbox.call(base, blob)
     for _, raw in ipairs(get_many(base .. ':o', map.st)) do
       if raw then settled_for[sub(raw, 3, 2 + byte(raw, 2))] = true end
     end
-    strike(map.st)
+    remove(map.st)
   end
   local ids = map.t or old_ids(min(map.li or 0, LEASE))
   local out, bytes = {}, 0

@@ -16,7 +16,7 @@ local PAGES = {
   }},
   {'claim', 'QUEUE', 'takes due jobs under a lease (10 s); answers its token and the jobs', Text.claim_options, {
     'LIMIT is 1 unless given; a lease ends before MAX_BYTES of payload (65536), but has one job at least. QUEUE and KIND may stand more than once; KIND says which kinds this worker knows.',
-    'Nothing due: come again at wake_at, or when BZPOPMIN punctual:{default/0}:d:QUEUE 0 rings; then claim with WOKEN.',
+    'Nothing due: come again at wake_at, or when BZPOPMIN punctual:{default/0}:d:QUEUE 0 answers; then claim with WOKEN.',
     'NONCE: the same WORKER and NONCE again answer the same lease, after a lost reply.',
     'A suspect is a job that crashed twice: it runs alone, and dies (poison) if it crashes again. "suspects_wait": one waits in these queues.',
     'With a WORKER name that no other process has, a worker that holds no lease gets a suspect first, as its only job ("alone": true), and nothing else until that lease ends.',

@@ -24,7 +24,7 @@ local OPTIONS = {
   {'TIMEOUT', {1, TIMEOUT_MAX}, 'MS'},
   {'EXPIRES_AT', 'ms', 'MS_SINCE_1970'},
   {'RETENTION', 'ms', 'MS'},
-  {'REMEMBER', {1, 604800000}, 'MS'},
+  {'REMEMBER', {1, %REMEMBER_MAX_MS%}, 'MS'},
   {'CONTENT_TYPE', 'bytes', 'TYPE'},
   {'HEADER', 'bytes', 'NAME=VALUE', many = true},
   {'WAIT_FOR', 'key', 'NAME', many = true},

@@ -7,7 +7,7 @@
 //! # Where to start
 //! - The commands: `args.rs`. A run and its rounds: `run.rs`. What is tortured: `cell.rs`.
 //! - Faults: `plan.rs` derives them from a seed, `nemesis.rs` causes them.
-//! - Producers and workers: `roles.rs`. What they write down: `recorder.rs` and `history.rs`.
+//! - Producers and workers: `roles.rs`. What they write down: `recorder.rs` and `call_log.rs`.
 //! - The verdicts: `check.rs`. How to run it: `docs/reliability.md`.
 
 mod address;

@@ -96,8 +96,8 @@ use crate::time::{Timestamp, days, millis, seconds};
 ///
 /// # What it promises
 /// - A job is claimed only when a slot is free, or will be within 5 ms by the run times seen.
-/// - It holds a lease on what it runs and prolongs it at a third. A handler whose lease cannot be
-///   prolonged is asked to stop at four fifths of it and aborted at nine tenths, so that no two
+/// - It holds a lease on what it runs and extends it at a third. A handler whose lease cannot be
+///   extended is asked to stop at four fifths of it and aborted at nine tenths, so that no two
 ///   workers run a job at once as long as handlers do not block their threads.
 /// - A handler that ignores a request to stop is aborted after a grace, and its slot is free
 ///   again. Code that blocks its thread cannot be aborted: after a second more its slot is given

@@ -335,16 +335,7 @@ pub fn in_words(reason: &Reason, queue: &str, now: Timestamp) -> String {
             when(*until)
         ),
         Reason::Completed => "it is done".into(),
-        Reason::Cancelled { reason } => match reason {
-            CancelReason::Upstream => {
-                "it was cancelled: a job that it was to run after ended otherwise (upstream)".into()
-            }
-            CancelReason::Skipped => {
-                "it was cancelled: a run of its schedule was on its way, or the schedule was paused"
-                    .into()
-            }
-            reason => format!("it was cancelled: {reason}"),
-        },
+        Reason::Cancelled { reason } => cancelled_in_words(*reason),
         Reason::Dead { reason, error } => {
             let cause = match (cause_of(*reason), error) {
                 (cause, Some(error)) => format!("{cause}; its last error: {error}"),
@@ -368,6 +359,19 @@ fn share_option(share: &str) -> String {
         return format!("--share {share}");
     }
     format!("--share='{}'", share.replace('\'', r"'\''"))
+}
+
+fn cancelled_in_words(reason: CancelReason) -> String {
+    match reason {
+        CancelReason::Upstream => {
+            "it was cancelled: a job that it was to run after ended otherwise (upstream)".into()
+        }
+        CancelReason::Skipped => {
+            "it was cancelled: a run of its schedule was on its way, or the schedule was paused"
+                .into()
+        }
+        reason => format!("it was cancelled: {reason}"),
+    }
 }
 
 /// What the share of a job says, for a person.

@@ -219,7 +219,7 @@ impl Calls {
         Ok(records)
     }
 
-    /// Every shard at once: those of one that is unavailable are unknown, the others are prolonged
+    /// Every shard at once: those of one that is unavailable are unknown, the others are extended
     /// none the less.
     pub(crate) async fn extend(
         &self,

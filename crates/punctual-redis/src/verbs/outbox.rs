@@ -90,9 +90,9 @@ impl Calls {
             }
         }
         if !arrived.is_empty() {
-            let strike = outbox::strike(&arrived);
+            let delivered = outbox::delivered(&arrived);
             let reply = self
-                .change_within(from, "outbox", Kind::Changes, &strike, deadline)
+                .change_within(from, "outbox", Kind::Changes, &delivered, deadline)
                 .await?;
             let source = name_of(from);
             for (target, since) in outbox::delivered_since(&reply)? {

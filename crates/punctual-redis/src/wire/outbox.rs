@@ -65,7 +65,7 @@ pub(crate) fn ask_old(limit: usize) -> MapWriter {
     map
 }
 
-pub(crate) fn strike(ids: &[EntryId]) -> MapWriter {
+pub(crate) fn delivered(ids: &[EntryId]) -> MapWriter {
     let mut map = MapWriter::default();
     map.put("st", list(ids));
     map

@@ -337,7 +337,7 @@ impl Lease {
     }
 }
 
-/// A request to prolong one lease.
+/// A request to extend one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Extend {

@@ -107,9 +107,9 @@ impl Limits {
 }
 
 /// The longest [`remember`](crate::NewJob::remember) of a job.
-pub const REMEMBER_MAX: Duration = crate::time::days(7);
+pub const REMEMBER_MAX: Duration = millis(bounds::REMEMBER_MAX_MS);
 /// The longest `max_wait` of a job that is refreshed.
-pub const MAX_WAIT_MAX: Duration = crate::time::days(365);
+pub const MAX_WAIT_MAX: Duration = millis(bounds::MAX_WAIT_MAX_MS);
 /// What a tombstone counts against [`Limits::tombstone_bytes`] besides its result.
 pub const TOMBSTONE_BYTES: usize = 256;
 /// Bytes of payload that one claim returns, whatever it asks for; the first job comes whatever its

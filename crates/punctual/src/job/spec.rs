@@ -149,7 +149,7 @@ pub struct NewJob {
     /// When a failed attempt is due again.
     pub retry: RetryPolicy,
     /// How long one attempt may run; `None` for as long as its lease is extended. The worker
-    /// enforces it: engines store it and prolong a lease for as long as a worker extends it.
+    /// enforces it: engines store it and extend a lease for as long as a worker asks.
     pub timeout: Option<Duration>,
     /// How long a completed job is kept, zero (the body is dropped at once) by default.
     pub retention: Duration,

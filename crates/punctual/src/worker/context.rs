@@ -35,7 +35,7 @@ pub enum Interrupt {
     CancelRequested = 1,
     /// It ran longer than the job's timeout.
     TimedOut = 2,
-    /// The lease is lost, or cannot be prolonged in time: another worker may start the job.
+    /// The lease is lost, or cannot be extended in time: another worker may start the job.
     LeaseLost = 3,
     /// The worker shuts down and its time to drain is over.
     ShuttingDown = 4,
@@ -92,7 +92,7 @@ impl Context {
     }
 
     /// The instant of engine time at which the lease ends, as the engine last answered; the worker
-    /// prolongs it.
+    /// extends it.
     pub fn lease_until(&self) -> Timestamp {
         self.0.held.until()
     }
@@ -263,7 +263,7 @@ impl fmt::Debug for Context {
     }
 }
 
-/// The lease, shared by its attempts and the heartbeat that prolongs it.
+/// The lease, shared by its attempts and the heartbeat that extends it.
 pub(super) struct HeldLease {
     pub(super) token: Token,
     until_us: AtomicU64,
@@ -300,7 +300,7 @@ impl HeldLease {
         self.seed.queue.as_ref()
     }
 
-    pub(super) fn prolong(&self, until: Timestamp) {
+    pub(super) fn extend(&self, until: Timestamp) {
         self.until_us.store(until.as_micros(), Ordering::Relaxed);
     }
 }

@@ -16,7 +16,7 @@ pub(super) enum Cause {
     Requested,
     /// Its timeout has passed.
     TimedOut,
-    /// Its lease could not be prolonged in time; the engine may still hold it for us.
+    /// Its lease could not be extended in time; the engine may still hold it for us.
     Unsure,
     /// Its lease has ended, and another worker may have the job: nothing is settled.
     Lost,

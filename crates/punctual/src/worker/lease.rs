@@ -1,4 +1,4 @@
-//! Heartbeats: each lease is prolonged at a third of its length, every due lease in one call.
+//! Heartbeats: each lease is extended at a third of its length, every due lease in one call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job::{JobId, Outcome, Stop};
 use crate::time::{millis, within};
 
-/// Calls at once, where each lease is prolonged by one of its own.
+/// Calls at once, where each lease is extended by one of its own.
 const CALLS_MAX: usize = 64;
 
 pub(super) async fn run(rt: Arc<Runtime>) {
@@ -33,15 +33,15 @@ pub(super) async fn run(rt: Arc<Runtime>) {
         }
         let apart = now < apart_until;
         let together = !apart && beats.len() > 1;
-        let prolonged = match apart {
+        let extended = match apart {
             true => extend_each(&rt, beats, now).await,
             false => extend(&rt, beats, now, rt.lease_duration() / 3).await,
         };
-        if prolonged.is_err() {
+        if extended.is_err() {
             // Part of the engine may be away: the leases of the others are not to be lost with it.
             apart_until = rt.now() + rt.lease_duration();
         }
-        match prolonged {
+        match extended {
             Ok(()) => {
                 backoff.reset();
                 rt.activity.well(Loop::Leases);
@@ -49,7 +49,7 @@ pub(super) async fn run(rt: Arc<Runtime>) {
             Err(_) if together => {}
             Err(error) => {
                 // The watch stops the handlers if this goes on for too long.
-                tracing::warn!(%error, "leases are not prolonged; trying again");
+                tracing::warn!(%error, "leases are not extended; trying again");
                 rt.trouble(Loop::Leases, &error);
                 let pause = backoff.pause().min(rt.lease_duration() / 12);
                 rt.pause(pause, Phase::Over).await;
@@ -111,7 +111,7 @@ async fn extend(
 }
 
 impl Board {
-    /// The leases to prolong by that instant, each with the jobs still worked on.
+    /// The leases to extend by that instant, each with the jobs still worked on.
     fn due_beats(&self, now: Duration, lease_duration: Duration) -> Vec<(u64, Extend)> {
         let due = self.leases.iter().filter(|(_, lease)| lease.beat_at <= now);
         // In their order: they are searched below.
@@ -176,7 +176,7 @@ impl Board {
                 cancel_requested,
             } => {
                 if let Some(lease) = self.leases.get_mut(&key) {
-                    lease.held.prolong(*deadline);
+                    lease.held.extend(*deadline);
                     lease.beat_at = beat.beat_at;
                     lease.trip_at = beat.trip_at;
                     lease.abort_at = beat.abort_at;

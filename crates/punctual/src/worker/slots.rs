@@ -55,9 +55,9 @@ pub(super) struct Board {
 /// A lease that this worker holds.
 pub(super) struct Leased {
     pub(super) held: Arc<HeldLease>,
-    /// When to prolong it next.
+    /// When to extend it next.
     pub(super) beat_at: Duration,
-    /// When its handlers are asked to stop, should it not be prolonged before.
+    /// When its handlers are asked to stop, should it not be extended before.
     pub(super) trip_at: Duration,
     /// When they are aborted: while the engine surely still holds the lease for us.
     pub(super) abort_at: Duration,
@@ -535,7 +535,7 @@ impl Board {
     }
 }
 
-/// When to prolong a lease, and when to give it up.
+/// When to extend a lease, and when to give it up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Beat {
     pub(super) beat_at: Duration,

@@ -243,7 +243,7 @@ impl Context {
             let error = match call.await.map(|extended| extended.verdicts) {
                 Ok(verdicts) => match verdicts.first() {
                     Some(ExtendVerdict::Extended { deadline, lost, .. }) if lost.is_empty() => {
-                        self.shared().held.prolong(*deadline);
+                        self.shared().held.extend(*deadline);
                         return Ok(());
                     }
                     _ => return Err(lease_lost().with("step", name)),

@@ -56,7 +56,7 @@ fn log(notice: &Notice) {
             tracing::warn!(
                 id = %ctx.id(),
                 kind = ctx.job().kind,
-                "handler is stopped: its lease could not be prolonged"
+                "handler is stopped: its lease could not be extended"
             );
         }
         Notice::Aborted(ctx) => {

@@ -16,7 +16,7 @@ pub(crate) struct Holding {
     pub(crate) deadline: Timestamp,
     /// The span last asked for.
     pub(crate) span: Duration,
-    /// Whether a silence has prolonged it since its last extension.
+    /// Whether a silence has extended it since its last extension.
     pub(crate) extended_after_pause: bool,
     /// Whether it is the lease of one suspect.
     pub(crate) alone: bool,

@@ -230,7 +230,7 @@ fn a_timeout_asks_then_aborts_then_gives_the_slot_up() {
 }
 
 #[test]
-fn a_lease_that_is_not_prolonged_stops_its_handlers_before_it_ends() {
+fn a_lease_that_is_not_extended_stops_its_handlers_before_it_ends() {
     let mut board = board(2);
     add_lease(&mut board, records(2));
     let starts = board.start(NOW);
