@@ -17,7 +17,7 @@ end
 local function may_limit(value)
   local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
   if (value and byte(value) == %VALUE_LIMIT% or settings.lc or settings.lr or settings.sc or settings.sr or settings.sm) and (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
-    refuse('unsupported', 'a namespace that is cut into shards keeps no limits, as each shard would let that many start; use one without shards for limited queues and named limits')
+    refuse('unsupported', 'a namespace that is cut into shards keeps no limits, as each shard would let that many start; use another namespace, at an address without `shards`, for limited queues and named limits')
   end
 end
 

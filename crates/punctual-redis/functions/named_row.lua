@@ -37,7 +37,7 @@ Named.kept_key, Named.opens_key = kept_key, opens_key
 -- start. Before the call changes anything. Only the first shard may know how many there are.
 function Named.may_name()
   if not find(S.base, '/0}', 1, true) or (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
-    refuse('unsupported', 'a namespace that is cut into shards has no named limits, as each shard would let that many start; use one without shards for jobs with limits')
+    refuse('unsupported', 'a namespace that is cut into shards has no named limits, as each shard would let that many start; use another namespace, at an address without `shards`, for jobs with limits')
   end
 end
 

@@ -59,6 +59,10 @@ pub const KEY_BYTES_MAX: usize = 256;
 pub const RETRY_SPANS_MAX: usize = 64;
 /// Milliseconds that a retry policy waits at most.
 pub(crate) const RETRY_SPAN_MAX_MS: u64 = 7_776_000_000;
+/// How long a resend is recognised at most.
+pub(crate) const REMEMBER_MAX_MS: u64 = 604_800_000;
+/// How long refreshes may delay a job at most.
+pub(crate) const MAX_WAIT_MAX_MS: u64 = 31_536_000_000;
 /// Milliseconds of the longest timeout of an attempt.
 pub(crate) const TIMEOUT_MAX_MS: u64 = 31_536_000_000;
 /// Milliseconds of the shortest lease.
