@@ -52,7 +52,7 @@ pub struct JobJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Name>)]
     pub kind: Option<String>,
-    /// Its payload, if that is JSON, byte for byte. An empty one comes as `payload_base64` with `""`.
+    /// Its payload, if that is JSON, byte for byte. An empty one is `""` in `payload_base64`.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

@@ -1481,7 +1481,7 @@ export interface components {
             max_crashes?: number | null;
             /** @description What its steps kept, the signals it got and the waits that timed out, the oldest first. */
             memos?: components["schemas"]["Memo"][] | null;
-            /** @description Its payload, if that is JSON, byte for byte. An empty one comes as `payload_base64` with `""`. */
+            /** @description Its payload, if that is JSON, byte for byte. An empty one is `""` in `payload_base64`. */
             payload?: unknown;
             /** @description Its payload in base64, if it is not JSON. */
             payload_base64?: string | null;
