@@ -217,6 +217,21 @@ impl Machine {
     /// suspect of each limit. The limits whose lines were read; their lines are to be filed again
     /// after the claim.
     pub(super) fn open_lines(&mut self, queue: u32, want: usize) -> Result<Vec<String>> {
+        let due = self.due_lines(queue)?;
+        let mut left = want;
+        let mut opened = Vec::with_capacity(due.len());
+        for key in due {
+            self.open_line(queue, &key.limit, &mut left)?;
+            opened.push(key.limit);
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(opened)
+    }
+
+    /// The first lines of a queue that are open by now.
+    fn due_lines(&self, queue: u32) -> Result<Vec<OpensKey>> {
         if !self.has_kept_back(queue) {
             return Ok(Vec::new());
         }
@@ -227,32 +242,13 @@ impl Machine {
         };
         let bounds = (Bound::Included(&start), Bound::Excluded(&end));
         let due = (self.rows.limit_opens).scan(bounds.0, bounds.1, false, LINES_OPENED)?;
-        let mut left = want;
-        let mut opened = Vec::with_capacity(due.len());
-        for (key, ()) in due {
-            self.open_line(queue, &key.limit, &mut left)?;
-            opened.push(key.limit);
-            if left == 0 {
-                break;
-            }
-        }
-        Ok(opened)
+        Ok(due.into_iter().map(|(key, ())| key).collect())
     }
 
     /// The first jobs of lines of a queue that are open, each with the instant.
     pub(super) fn opened_lines(&mut self, queue: u32) -> Result<Vec<(JobId, Timestamp)>> {
         let mut opened = Vec::new();
-        if !self.has_kept_back(queue) {
-            return Ok(opened);
-        }
-        let start = OpensKey::start_of(queue);
-        let end = OpensKey {
-            until: Timestamp::from_micros(self.now.as_micros() + 1),
-            ..start.clone()
-        };
-        let bounds = (Bound::Included(&start), Bound::Excluded(&end));
-        let due = (self.rows.limit_opens).scan(bounds.0, bounds.1, false, LINES_OPENED)?;
-        for (key, ()) in due {
+        for key in self.due_lines(queue)? {
             if let Some((_, kept)) = self.first_kept_back(queue, &key.limit, 0)? {
                 opened.push((kept.job, key.until));
             }
