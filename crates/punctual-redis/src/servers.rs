@@ -58,7 +58,7 @@ const TRIES_APART: std::time::Duration = millis(400);
 const _: () = assert!(TRIES_APART.as_millis() <= 500);
 
 /// A call on its way, and what it has met so far.
-struct Tries<'r> {
+struct Tries {
     slot: Slot,
     kind: Kind,
     deadline: Deadline,
@@ -69,11 +69,11 @@ struct Tries<'r> {
     /// Whether older functions were already replaced.
     renewed: bool,
     /// Whether an earlier sending may have been done.
-    is_repeat: &'r mut bool,
+    is_repeat: bool,
 }
 
-impl<'r> Tries<'r> {
-    fn new(slot: Slot, kind: Kind, deadline: Deadline, is_repeat: &'r mut bool) -> Self {
+impl Tries {
+    fn new(slot: Slot, kind: Kind, deadline: Deadline, was_sent: bool) -> Self {
         Self {
             slot,
             kind,
@@ -83,9 +83,16 @@ impl<'r> Tries<'r> {
             moves: 0,
             broke: false,
             renewed: false,
-            is_repeat,
+            is_repeat: was_sent,
         }
     }
+}
+
+/// What came of a call.
+pub(crate) struct Sent {
+    pub(crate) answer: Result<Value>,
+    /// Whether, whatever the answer, it was sent before and may have been done.
+    pub(crate) is_repeat: bool,
 }
 
 impl Servers {
@@ -114,41 +121,40 @@ impl Servers {
         kind: Kind,
         deadline: Deadline,
     ) -> Result<Value> {
-        let (wanted, mut is_repeat) = (|| Some(Cow::Borrowed(command)), false);
+        let wanted = || Some(Cow::Borrowed(command));
         // Boxed: callers nest deep enough without it.
-        let answer = self.call_noting(slot, wanted, kind, deadline, &mut is_repeat);
-        answer.boxed().await
+        let sent = self.call_while(wanted, slot, kind, deadline, false);
+        sent.boxed().await.answer
     }
 
-    /// The same, with what is wanted before each sending, if anything is any more; also notes,
-    /// whatever the answer, whether it was sent before, and may have been done.
-    pub(crate) async fn call_noting<'a>(
+    /// The same, with what is wanted before each sending, if anything is any more. `was_sent` if it
+    /// was sent before this, and may have been done.
+    pub(crate) async fn call_while<'a>(
         &self,
-        slot: Slot,
         wanted: impl FnMut() -> Option<Cow<'a, Cmd>>,
+        slot: Slot,
         kind: Kind,
         deadline: Deadline,
-        is_repeat: &mut bool,
-    ) -> Result<Value> {
-        let answer = self.call_until(slot, wanted, kind, deadline, is_repeat);
-        let answer = answer.await;
-        match *is_repeat && kind != Kind::Reads {
+        was_sent: bool,
+    ) -> Sent {
+        let mut tries = Tries::new(slot, kind, deadline, was_sent);
+        let answer = self.call_until(wanted, &mut tries).await;
+        let is_repeat = tries.is_repeat;
+        let answer = match is_repeat && kind != Kind::Reads {
             true => answer.map_err(unknown_outcome),
             false => answer,
-        }
+        };
+        Sent { answer, is_repeat }
     }
 
     async fn call_until<'a>(
         &self,
-        slot: Slot,
         mut wanted: impl FnMut() -> Option<Cow<'a, Cmd>>,
-        kind: Kind,
-        deadline: Deadline,
-        is_repeat: &mut bool,
+        tries: &mut Tries,
     ) -> Result<Value> {
-        let mut tries = Tries::new(slot, kind, deadline, is_repeat);
+        let (kind, deadline) = (tries.kind, tries.deadline);
         loop {
-            let Some((node, ready)) = self.ready_owner(&mut tries).await? else {
+            let Some((node, ready)) = self.ready_owner(tries).await? else {
                 continue;
             };
             let Some(command) = wanted() else {
@@ -163,26 +169,26 @@ impl Servers {
             match sent {
                 Ok(Reached::Answer(Ok(value))) => return Ok(value),
                 Ok(Reached::Answer(Err(error))) => {
-                    self.recover(&mut tries, &node, &ready, &error).await?;
+                    self.recover(tries, &node, &ready, &error).await?;
                 }
                 Ok(reached) => {
-                    *tries.is_repeat = true;
+                    tries.is_repeat = true;
                     let error = too_few(&reached, node.host());
                     if kind == Kind::ChangesOnce {
                         return Err(error);
                     }
-                    self.pause_after(&mut tries, error).await?;
+                    self.pause_after(tries, error).await?;
                 }
                 Err(error) => {
-                    *tries.is_repeat = true;
-                    self.pause_after(&mut tries, error).await?;
+                    tries.is_repeat = true;
+                    self.pause_after(tries, error).await?;
                 }
             }
         }
     }
 
     /// The node that answers for a call's slot, ready for it; none after a failure and a pause.
-    async fn ready_owner(&self, tries: &mut Tries<'_>) -> Result<Option<(Arc<Node>, Ready)>> {
+    async fn ready_owner(&self, tries: &mut Tries) -> Result<Option<(Arc<Node>, Ready)>> {
         let (slot, deadline) = (tries.slot, tries.deadline);
         let owner = within(deadline.left(), self.owner(slot)).await;
         let error = match owner.unwrap_or_else(|| Err(self.unsaid(Some(slot)))) {
@@ -207,7 +213,7 @@ impl Servers {
     /// the error.
     async fn recover(
         &self,
-        tries: &mut Tries<'_>,
+        tries: &mut Tries,
         node: &Node,
         ready: &Ready,
         error: &RedisError,
@@ -245,7 +251,7 @@ impl Servers {
                 self.pause_after(tries, temporary(error, host)).await
             }
             Recovery::Broken => {
-                *tries.is_repeat = true;
+                tries.is_repeat = true;
                 node.give_up(&ready.live, tries.kind);
                 self.forget(node);
                 let message = format!("the connection to redis at {host} broke: {error}");
@@ -261,7 +267,7 @@ impl Servers {
         }
     }
 
-    async fn pause_after(&self, tries: &mut Tries<'_>, error: Error) -> Result<()> {
+    async fn pause_after(&self, tries: &mut Tries, error: Error) -> Result<()> {
         let (slot, deadline) = (tries.slot, tries.deadline);
         self.wait_for(slot, error, &mut tries.backoff, deadline)
             .await

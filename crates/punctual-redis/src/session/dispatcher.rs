@@ -1,4 +1,4 @@
-//! Packed calls on their way to a shard. Those that come while others are in in_flight leave
+//! Packed calls on their way to a shard. Those that come while others are in flight leave
 //! together, in the order in which they came; none waits for company.
 
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use redis::Value;
 use tokio::sync::oneshot;
 
 use crate::library::Library;
-use crate::servers::Servers;
+use crate::servers::{Sent, Servers};
 use crate::session::batcher::{Answer, Call, CallClass};
 use crate::session::shards::Shard;
 use crate::transport::clock::ServerClock;
@@ -83,16 +83,13 @@ impl Dispatcher {
         let Some(deadline) = latest(&calls) else {
             return;
         };
-        let mut is_repeat = false;
-        let mut refused = self
-            .send_batch_once(shard, class, calls, deadline, &mut is_repeat)
-            .await;
+        let sent = self.send_batch_once(shard, class, calls, deadline, false);
+        let (mut refused, is_repeat) = sent.await;
         // A refusal has changed nothing; a sending before it may have.
         if !refused.is_empty() && self.servers.has_older(shard.slot, deadline).await {
             let calls = refused.into_iter().map(|(call, _)| call).collect();
-            refused = self
-                .send_batch_once(shard, class, calls, deadline, &mut is_repeat)
-                .await;
+            let sent = self.send_batch_once(shard, class, calls, deadline, is_repeat);
+            (refused, _) = sent.await;
         }
         for (call, error) in refused {
             let _gone = call.answer.send(Err(error));
@@ -100,23 +97,23 @@ impl Dispatcher {
     }
 
     /// Answers those of several calls, with what they are refused, that are of functions of another
-    /// version perhaps; all others are answered to their callers. Notes whether they were sent more
-    /// than once.
+    /// version perhaps, and whether they were sent more than once; all others are answered to their
+    /// callers. `was_sent` if they were sent before this.
     async fn send_batch_once(
         &self,
         shard: &Shard,
         class: CallClass,
         mut calls: Vec<Call>,
         deadline: Deadline,
-        is_repeat: &mut bool,
-    ) -> Vec<(Call, Error)> {
+        was_sent: bool,
+    ) -> (Vec<(Call, Error)>, bool) {
         if let [_, _, ..] = &calls[..] {
             return self
-                .send_several(shard, class, calls, deadline, is_repeat)
+                .send_several(shard, class, calls, deadline, was_sent)
                 .await;
         }
         let Some(call) = calls.pop() else {
-            return Vec::new();
+            return (Vec::new(), was_sent);
         };
         let is_wanted = || !call.answer.is_closed();
         let sent = self.send_while(
@@ -126,14 +123,14 @@ impl Dispatcher {
             Kind::Changes,
             &call.body,
             deadline,
-            is_repeat,
+            was_sent,
         );
         let reply = sent.await.map(|(answer, took)| {
             self.observe_time(&answer.bytes, took);
             answer
         });
         let _gone = call.answer.send(reply);
-        Vec::new()
+        (Vec::new(), was_sent)
     }
 
     async fn send_several(
@@ -142,8 +139,8 @@ impl Dispatcher {
         class: CallClass,
         mut calls: Vec<Call>,
         deadline: Deadline,
-        is_repeat: &mut bool,
-    ) -> Vec<(Call, Error)> {
+        was_sent: bool,
+    ) -> (Vec<(Call, Error)>, bool) {
         let of_those_who_wait = || {
             calls.retain(|call| !call.answer.is_closed());
             let verbs: Vec<u8> = calls.iter().map(|call| class.letter(call.verb)).collect();
@@ -155,19 +152,18 @@ impl Dispatcher {
             (!calls.is_empty()).then(command).map(Cow::Owned)
         };
         let watch = Stopwatch::start();
-        let answer = self.servers.call_noting(
-            shard.slot,
+        let sent = self.servers.call_while(
             of_those_who_wait,
+            shard.slot,
             Kind::Changes,
             deadline,
-            is_repeat,
+            was_sent,
         );
-        let answer = answer.boxed().await;
+        let Sent { answer, is_repeat } = sent.boxed().await;
         let answers = answer.and_then(|value| {
             shard.has_answered(false);
             several(value, calls.len())
         });
-        let is_repeat = *is_repeat;
         let mut open = Vec::new();
         match answers {
             Ok(answers) => {
@@ -195,7 +191,7 @@ impl Dispatcher {
                 }
             }
         }
-        open
+        (open, is_repeat)
     }
 
     /// One call, alone.
@@ -207,8 +203,7 @@ impl Dispatcher {
         body: &Packed,
         deadline: Deadline,
     ) -> Result<(Answer, Duration)> {
-        let mut is_repeat = false;
-        let sent = self.send_while(|| true, shard, verb, kind, body, deadline, &mut is_repeat);
+        let sent = self.send_while(|| true, shard, verb, kind, body, deadline, false);
         sent.await
     }
 
@@ -224,7 +219,7 @@ impl Dispatcher {
         kind: Kind,
         body: &Packed,
         deadline: Deadline,
-        is_repeat: &mut bool,
+        was_sent: bool,
     ) -> Result<(Answer, Duration)> {
         let reads = kind == Kind::Reads;
         let arguments = body.arguments();
@@ -232,17 +227,15 @@ impl Dispatcher {
         let watch = Stopwatch::start();
         // Boxed, as is the contact: callers nest deep enough without these.
         let wanted = || is_wanted().then_some(Cow::Borrowed(&call));
-        let answer = self
+        let sent = self
             .servers
-            .call_noting(shard.slot, wanted, kind, deadline, is_repeat)
-            .boxed()
-            .await;
+            .call_while(wanted, shard.slot, kind, deadline, was_sent);
+        let Sent { answer, is_repeat } = sent.boxed().await;
         let answer = answer.inspect_err(|error| shard.has_refused(error));
         let answer = answer.map_err(|error| of_shard(error, shard).operation(verb));
         match answer? {
             Value::BulkString(bytes) => {
                 shard.has_answered(kind == Kind::Reads);
-                let is_repeat = *is_repeat;
                 Ok((Answer { bytes, is_repeat }, watch.elapsed()))
             }
             _ => Err(crate::wire::damaged().operation(verb)),
