@@ -56,7 +56,7 @@ unit:
 deny:
     cargo deny check licenses bans sources
 
-# The Redis engine's loops of faults, as often as told: `just faults 20`
+# The Redis engine's loops of faults, as often as asked: `just faults 20`
 faults times="20":
     PUNCTUAL_FAULTS={{times}} cargo test -p punctual-redis --test it -- --nocapture --test-threads=1 faults:: failover:: outbox:: cuts:: cuts_together:: cuts_apart:: waits:: flushes:: promoted::
 

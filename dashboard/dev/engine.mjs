@@ -45,10 +45,10 @@ export class FakeEngine {
     this.#count(job, -1);
     Object.assign(job, { state }, fields);
     this.#count(job, 1);
-    this.tell(job);
+    this.announce(job);
   }
 
-  tell(job) {
+  announce(job) {
     const change = { id: job.id, queue: job.queue, state: job.state, at: new Date(this.now()).toISOString() };
     for (const watcher of this.watchers) watcher(change);
   }
@@ -93,16 +93,16 @@ export class FakeEngine {
   }
 
   #total(queues, minutes) {
-    const { queues: told, ...rest } = this.stats({ queues, history: true, due: true });
+    const { queues: counted, ...rest } = this.stats({ queues, history: true, due: true });
     const now = this.now();
     const since = new Date(now - minutes * 60_000).toISOString();
     const recent = new Date((Math.floor(now / 60_000) - 5) * 60_000).toISOString();
-    const history = sum(told.flatMap((queue) => queue.history).filter((one) => one.minute >= since), (one) => one.minute);
+    const history = sum(counted.flatMap((queue) => queue.history).filter((one) => one.minute >= since), (one) => one.minute);
     const due = new Map();
-    for (const bucket of told.flatMap((queue) => queue.due)) due.set(bucket.from, { ...bucket, jobs: bucket.jobs + (due.get(bucket.from)?.jobs ?? 0) });
+    for (const bucket of counted.flatMap((queue) => queue.due)) due.set(bucket.from, { ...bucket, jobs: bucket.jobs + (due.get(bucket.from)?.jobs ?? 0) });
     return {
       ...rest, total: { history, due: [...due.values()].sort((a, b) => (a.from < b.from ? -1 : 1)) },
-      queues: told.map(({ history, due: _, ...queue }) => {
+      queues: counted.map(({ history, due: _, ...queue }) => {
         const [of] = sum(history.filter((one) => one.minute >= recent), () => "");
         return of ? { ...queue, recent: of } : queue;
       }),
@@ -242,7 +242,7 @@ export class FakeEngine {
     const wrong = state === "active" ? { verdict: "job_active" } : { verdict: "wrong_state", state };
     switch (name) {
       case "cancel":
-        if (state === "active") return dryRun || ((job.cancel_requested = true), this.tell(job)), { verdict: "cancel_requested" };
+        if (state === "active") return dryRun || ((job.cancel_requested = true), this.announce(job)), { verdict: "cancel_requested" };
         if (state === "cancelled") return { verdict: "already_cancelled" };
         return pending.has(state) ? done("cancelled", { cancelled: "requested", stopped: "before_start", finished_at: now }) : wrong;
       case "run_now":
@@ -254,7 +254,7 @@ export class FakeEngine {
         if (!dryRun) {
           this.#count(job, -1);
           this.jobs.delete(job.id);
-          this.tell(job);
+          this.announce(job);
         }
         return { verdict: "done", state };
       case "reschedule": {
@@ -284,7 +284,7 @@ export class FakeEngine {
     };
     this.jobs.set(id, job);
     this.#count(job, 1);
-    this.tell(job);
+    this.announce(job);
     return { id, verdict: "created", due, late: false };
   }
 

@@ -93,7 +93,7 @@ function route(state, method, path, params, sent) {
       admin();
       if (!["held", "scheduled", "ready"].includes(job.state)) throw new Refused(409, job.state === "active" ? "job_active" : "wrong_state", "the job has started");
       Object.assign(job, { payload: body.payloads[0], payload_base64: undefined });
-      engine.tell(job);
+      engine.announce(job);
       return ok({ id: job.id, verdict: "done", state: job.state });
     }
     const more = JSON.stringify({ explain: engine.explain(job), now: now() });

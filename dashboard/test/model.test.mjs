@@ -81,7 +81,7 @@ test("a job names what it follows from by a header in any case, if that is an id
   assert.equal(model.withoutParent({ "punctual-parent": id }), undefined);
 });
 
-test("spans and instants are read and told", () => {
+test("spans and instants are read and written", () => {
   assert.equal(model.readSpan("1h30m"), 5_400_000);
   assert.equal(model.readSpan("1.5s"), 1_500);
   for (const text of ["", "5", "1h x", "h"]) assert.equal(model.readSpan(text), null, text);
@@ -243,8 +243,8 @@ test("a timeline has attempts, kept steps, sleeps, waits and signals in order", 
       { name: "early", source: "signal", at: at(21) },
     ],
   };
-  const told = model.timeline(job).map(({ what, name, attempt }) => [what, name ?? attempt].filter((one) => one !== undefined).join(" "));
-  assert.deepEqual(told, [
+  const shown = model.timeline(job).map(({ what, name, attempt }) => [what, name ?? attempt].filter((one) => one !== undefined).join(" "));
+  assert.deepEqual(shown, [
     "enqueued", "started 1", "step charge", "ended 1", "timed_out cool-off", "started 2", "ended 2", "started 3", "signal early", "ended 3", "waits approved",
   ]);
   const done = { ...job, state: "completed", wait_for: [], attempt: 4, started_at: at(30), finished_at: at(31) };

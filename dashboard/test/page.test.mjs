@@ -477,7 +477,7 @@ test("a job whose payload was dropped is not copied as an empty one", async () =
   await own.stop();
 });
 
-test("every attempt is told, the latest first, with its worker and error, and what is not kept", async () => {
+test("every attempt is shown, the latest first, with its worker and error, and what is not kept", async () => {
   const rows = (page) => page.locator(".attempts tbody tr");
   const stubborn = find((one) => one.kind === "mail.stubborn");
   await visit(`#/jobs/${stubborn.id}`, {}, async (page) => {

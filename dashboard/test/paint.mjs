@@ -1,4 +1,4 @@
-// First paint of the overview, and the bytes of the page: of a gateway that is told, or alone on
+// First paint of the overview, and the bytes of the page: of a gateway that is given, or alone on
 // one with a thousand queues, `PUNCTUAL=/path/to/punctual npm run paint`. Medians, each with
 // nothing kept.
 import { pathToFileURL } from "node:url";

@@ -32,17 +32,17 @@ const countRedrive = async (page) => {
 };
 const openFirst = (page) => page.locator(".worker .fold").first().click();
 const pages = {
-  overview: { path: "#/" }, queue: { path: "#/queues/webhooks" }, jobs: { path: "#/jobs?state=dead", act: chooseSome }, job: { path: `#/jobs/${dead}` }, workers: { path: "#/workers", act: openFirst }, schedules: { path: "#/schedules", looks: ["dark"] }, flow: { path: "#/flows/order-7", looks: ["dark"] },
-  enqueue: { path: "#/enqueue?queue=orders" }, engine: { path: "#/engine" }, audit: { path: "#/audit" }, bulk: { path: "#/queues/webhooks/dead", act: countRedrive }, login: { path: "#/", token: null }, hostile: { path: `#/jobs/${hostile}`, looks: ["dark"] },
+  overview: { path: "#/" }, queue: { path: "#/queues/webhooks" }, jobs: { path: "#/jobs?state=dead", act: chooseSome }, job: { path: `#/jobs/${dead}` }, workers: { path: "#/workers", act: openFirst }, schedules: { path: "#/schedules", themes: ["dark"] }, flow: { path: "#/flows/order-7", themes: ["dark"] },
+  enqueue: { path: "#/enqueue?queue=orders" }, engine: { path: "#/engine" }, audit: { path: "#/audit" }, bulk: { path: "#/queues/webhooks/dead", act: countRedrive }, login: { path: "#/", token: null }, hostile: { path: `#/jobs/${hostile}`, themes: ["dark"] },
 };
-const looks = {
+const themes = {
   dark: { width: 1360, height: 900, theme: "dark" }, light: { width: 1360, height: 900, theme: "light" }, phone: { width: 390, height: 844, theme: "dark" }, chinese: { width: 1360, height: 900, theme: "dark", language: "zh" },
 };
 const browser = await launch();
 const taken = [];
-for (const [look, { width, height, theme, language = "en" }] of Object.entries(looks)) {
-  for (const [name, { path, act, token, looks: some }] of Object.entries(pages)) {
-    if (!`${name}-${look}`.includes(only) || (some && !some.includes(look))) continue;
+for (const [view, { width, height, theme, language = "en" }] of Object.entries(themes)) {
+  for (const [name, { path, act, token, themes: some }] of Object.entries(pages)) {
+    if (!`${name}-${view}`.includes(only) || (some && !some.includes(view))) continue;
     const init = `localStorage.setItem("punctual.theme", ${JSON.stringify(theme)}); localStorage.setItem("punctual.language", ${JSON.stringify(language)});`;
     const { page, complaints } = await open(browser, gateway.url, { path, token, width, height, init });
     page.setDefaultTimeout(60_000);
@@ -51,12 +51,12 @@ for (const [look, { width, height, theme, language = "en" }] of Object.entries(l
     await act?.(page);
     await page.waitForLoadState("networkidle");
     await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
-    // What is below the last panel tells nothing.
+    // What is below the last panel shows nothing.
     const end = await page.evaluate(() => (document.querySelector("dialog") ? Infinity : document.querySelector("main").lastElementChild.getBoundingClientRect().bottom + 12));
-    const file = join(out, `${name}-${look}.png`);
+    const file = join(out, `${name}-${view}.png`);
     await page.screenshot({ path: file, clip: { x: 0, y: 0, width, height: Math.min(height, Math.ceil(end)) } });
     taken.push(file);
-    if (complaints.length) console.error(name, look, complaints);
+    if (complaints.length) console.error(name, view, complaints);
     await page.close();
   }
 }

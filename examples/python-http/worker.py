@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 class Unanswered(Exception):
-    """Nobody knows whether it was done: the same again is safe."""
+    """It is unknown whether it was done: the same again is safe."""
 
 
 def call(route, body, wait_seconds=0):

@@ -45,7 +45,7 @@ def new_id():
 
 def enqueue(queue, payload, delay_us=0, unique=None):
     """The id of the job that is meant, which is another one's where that holds the key, and the shard's instance, so that
-    data that vanish are told."""
+    data that vanish are reported."""
     job = new_id()
     hashed = content_hash(queue, queue, payload, b"application/json")
     opts = b"\x81" + text(b"u") + text(unique) if unique else b""
@@ -115,7 +115,7 @@ if __name__ == "__main__":
     began = time.monotonic()
     later, _ = enqueue(b"later", b"{}", delay_us=300_000)
     lease, jobs, wakes = claim(b"later", me, shard)
-    assert not jobs and 0 < wakes <= 0.3, "it is told when to come again"
+    assert not jobs and 0 < wakes <= 0.3, "the answer says when to come again"
     lease, jobs = claim_when_there_is_something(b"later", me, shard)
     assert jobs == [later] and time.monotonic() - began >= 0.3, "and never early"
     assert complete(lease, jobs, shard)

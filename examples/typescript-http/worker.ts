@@ -161,7 +161,7 @@ async function run({ token, jobs }: Lease, now: string, sent: number): Promise<v
   const lost = new AbortController();
   const extender = keep(token, done.signal, lost);
   const counted = await Promise.all(jobs.map((job) => runOne(token, job, lost.signal, now, sent)));
-  if (counted.includes(false)) say("lease lost: somebody else has the jobs of this lease");
+  if (counted.includes(false)) say("lease lost: another worker has the jobs of this lease");
   done.abort();
   await extender;
 }

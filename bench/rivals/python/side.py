@@ -1,4 +1,4 @@
-"""What every side in Python does alike: it takes an order and tells what it has seen."""
+"""What every side in Python has in common: it takes an order and reports what it has seen."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def as_payload(due):
 
 
 class Report:
-    """What handlers saw, told in lines; one for each process."""
+    """What handlers saw, reported in lines; one for each process."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -63,7 +63,7 @@ class Report:
         with self.lock:
             if self.process != os.getpid():
                 self.process = os.getpid()
-                threading.Thread(target=self.tell, daemon=True).start()
+                threading.Thread(target=self.report, daemon=True).start()
             seen = self.seen
             if payload != PAYLOAD:
                 seen["late"].append(now - int(payload))
@@ -71,7 +71,7 @@ class Report:
             seen["last"] = now
             seen["done"] += 1
 
-    def tell(self):
+    def report(self):
         # A line of at most a pipe's atomic write, by whichever process.
         out = int(os.environ.get("REPORT_TO", "1"))
         while True:

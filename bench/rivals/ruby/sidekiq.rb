@@ -16,7 +16,7 @@ Sidekiq.configure_server { |config| config.redis = ADDRESS }
 # A failed attempt is logged as a warning, on the output that the bench reads.
 Sidekiq.logger.level = Logger::ERROR
 
-# What handlers saw, told in lines.
+# What handlers saw, reported in lines.
 SEEN = { done: 0, first: 0, last: 0, late: [] }
 LOCK = Mutex.new
 
@@ -118,9 +118,9 @@ def work
       sleep 0.02
       line = LOCK.synchronize do
         next if SEEN[:done] == 0
-        told = SEEN.to_json
+        seen = SEEN.to_json
         SEEN.update(done: 0, first: 0, last: 0, late: [])
-        told
+        seen
       end
       puts line if line
     end

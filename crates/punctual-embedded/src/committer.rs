@@ -46,13 +46,13 @@ pub(crate) struct Pace {
     is_unwritten: bool,
     /// A checkpoint is under way.
     is_checkpointing: bool,
-    /// Since the last look around.
-    looked: Stopwatch,
+    /// Since the last regular check.
+    checked: Stopwatch,
     /// Since the last commit, and whether what is to be done after a while of quiet was done.
     quiet: Stopwatch,
     is_tidied: bool,
-    next_duty: Option<Timestamp>,
-    /// Bytes of the log at the last look at the disk.
+    next_maintenance: Option<Timestamp>,
+    /// Bytes of the log at the last check of the disk.
     seen_bytes: u64,
 }
 
@@ -61,10 +61,10 @@ impl Default for Pace {
         Self {
             is_unwritten: false,
             is_checkpointing: false,
-            looked: Stopwatch::start(),
+            checked: Stopwatch::start(),
             quiet: Stopwatch::start(),
             is_tidied: false,
-            next_duty: None,
+            next_maintenance: None,
             seen_bytes: 0,
         }
     }
@@ -104,7 +104,7 @@ impl Committer {
             if !work.calls.is_empty() {
                 self.commit(work.calls);
             }
-            self.look_around();
+            self.check_regularly();
             if let Some(broken) = self.calls.broken() {
                 return Err(broken.error());
             }
@@ -120,7 +120,10 @@ impl Committer {
         if self.pace.is_unwritten {
             return RETRY;
         }
-        let next = self.pace.next_duty.filter(|_| self.options.maintenance);
+        let next = self
+            .pace
+            .next_maintenance
+            .filter(|_| self.options.maintenance);
         let nap = next.map_or(NAP, |next| next.since(self.clock.now()));
         nap.clamp(NAP_MIN, NAP)
     }
@@ -257,15 +260,15 @@ impl Committer {
     }
 
     /// What time causes without a call: maintenance, room on the disk, quiet.
-    fn look_around(&mut self) {
+    fn check_regularly(&mut self) {
         if self.log.bytes().abs_diff(self.pace.seen_bytes) > self.options.reserve_bytes / 8 {
-            self.look_at_disk();
+            self.check_disk();
         }
-        if self.pace.looked.elapsed() < self.nap() {
+        if self.pace.checked.elapsed() < self.nap() {
             return;
         }
-        self.pace.looked = Stopwatch::start();
-        self.look_at_disk();
+        self.pace.checked = Stopwatch::start();
+        self.check_disk();
         self.measure();
         if self.options.maintenance {
             self.maintain();
@@ -283,8 +286,8 @@ impl Committer {
         }
     }
 
-    fn look_at_disk(&mut self) {
-        self.space.look();
+    fn check_disk(&mut self) {
+        self.space.measure();
         self.announce_disk();
         self.pace.seen_bytes = self.log.bytes();
     }
@@ -300,7 +303,7 @@ impl Committer {
     fn maintain(&mut self) {
         let before = self.machine.step_bytes();
         match self.machine.maintain(self.clock.now()) {
-            Ok(done) => self.pace.next_duty = done.next,
+            Ok(done) => self.pace.next_maintenance = done.next,
             Err(error) if self.machine.step_bytes() != before => {
                 return self
                     .calls

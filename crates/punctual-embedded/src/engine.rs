@@ -221,31 +221,31 @@ impl EmbeddedEngine {
     ) -> Result<Waited> {
         match what {
             WaitFor::Work(queues) => {
-                let look = || async {
+                let poll = || async {
                     let (namespace, queues) = (namespace.clone(), queues.clone());
-                    let look =
+                    let verb =
                         move |machine: &mut Machine, now| machine.listen(now, &namespace, &queues);
-                    Ok(self.call("wait", Kind::Read, 0, look).await?.0)
+                    Ok(self.call("wait", Kind::Read, 0, verb).await?.0)
                 };
                 self.wakeups
-                    .work(namespace, &queues, &self.clock, until, look)
+                    .work(namespace, &queues, &self.clock, until, poll)
                     .await
             }
             WaitFor::Settled(ids) => {
-                let look = || self.are_settled(namespace, &ids);
+                let poll = || self.are_settled(namespace, &ids);
                 self.wakeups
-                    .settled(namespace, &ids, &self.clock, until, look)
+                    .settled(namespace, &ids, &self.clock, until, poll)
                     .await
             }
             WaitFor::Changes(after) => {
-                let look = |after| async move {
+                let poll = |after| async move {
                     let namespace = namespace.clone();
-                    let look = move |machine: &mut Machine, now| {
+                    let verb = move |machine: &mut Machine, now| {
                         Ok(machine.changes(now, &namespace, after))
                     };
-                    Ok(self.call("wait", Kind::Read, 0, look).await?.0)
+                    Ok(self.call("wait", Kind::Read, 0, verb).await?.0)
                 };
-                self.wakeups.feed(after, &self.clock, until, look).await
+                self.wakeups.feed(after, &self.clock, until, poll).await
             }
             _ => {
                 let message =
@@ -258,8 +258,8 @@ impl EmbeddedEngine {
     async fn are_settled(&self, namespace: &Namespace, ids: &[JobId]) -> Result<bool> {
         let namespace = namespace.clone();
         let targets: Vec<_> = ids.iter().copied().map(Target::Id).collect();
-        let look = move |machine: &mut Machine, now| machine.get(now, &namespace, &targets, false);
-        let (jobs, _) = self.call("wait", Kind::Read, 0, look).await?;
+        let verb = move |machine: &mut Machine, now| machine.get(now, &namespace, &targets, false);
+        let (jobs, _) = self.call("wait", Kind::Read, 0, verb).await?;
         Ok(jobs.iter().flatten().all(|job| job.state().is_settled()))
     }
 }
@@ -400,7 +400,7 @@ impl Engine for EmbeddedEngine {
 
     /// Answers after [`close`](EmbeddedEngine::close) too; an engine that stopped itself says so.
     async fn info(&self) -> Result<Info> {
-        let look = |machine: &mut Machine, now| {
+        let verb = |machine: &mut Machine, now| {
             machine.touch(now)?;
             let bytes = machine.memory_bytes() as u64;
             let resends = (machine.resend_window(), machine.resend_problem());
@@ -408,7 +408,7 @@ impl Engine for EmbeddedEngine {
         };
         let mut health = self.activity.health();
         let ((silences, recent_bytes, waiting, (resend_window, resends)), now) =
-            match self.call("info", Kind::Read, 0, look).await {
+            match self.call("info", Kind::Read, 0, verb).await {
                 Ok(facts) => facts,
                 Err(error) if error.kind() == ErrorKind::EngineStopped => return Err(error),
                 Err(error) => {

@@ -36,7 +36,7 @@ impl Space {
             is_kept,
             is_short: false,
         };
-        space.look();
+        space.measure();
         space
     }
 
@@ -46,7 +46,7 @@ impl Space {
     }
 
     /// Measures how much is free; keeps the reserve back again where there is room for it.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn measure(&mut self) {
         let Ok(mut free) = self.disk.free_bytes() else {
             return;
         };

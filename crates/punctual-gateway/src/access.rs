@@ -90,8 +90,8 @@ impl Tokens {
         let hash: [u8; 32] = Sha256::digest(text).into();
         let mut found = None;
         for token in self.known().iter() {
-            let is_looked_at = blocked.is_none() || self.failures.is_at_home(peer, token);
-            if is_looked_at && token.has(&hash) {
+            let is_compared = blocked.is_none() || self.failures.is_at_home(peer, token);
+            if is_compared && token.has(&hash) {
                 found = Some(token.clone());
             }
         }

@@ -8,7 +8,7 @@ pub enum Bug {
     /// A claim takes jobs that another worker has.
     ClaimTakesActive,
     /// A lease that ran out returns its job, whatever has become of that meanwhile.
-    RescueDoesNotLook,
+    RescueDoesNotCheck,
     /// A lease that ran out is no crash.
     RescueDoesNotCount,
     /// The second crash buries a job, although it ran beside another one.
@@ -35,7 +35,7 @@ impl Bug {
         Self::SettleIgnoresToken,
         Self::ExtendIgnoresToken,
         Self::ClaimTakesActive,
-        Self::RescueDoesNotLook,
+        Self::RescueDoesNotCheck,
         Self::RescueDoesNotCount,
         Self::NeighboursAreBlamed,
         Self::CancelIsForgotten,

@@ -262,7 +262,7 @@ impl Law {
             };
         }
         truth_of_job.settled = Some(holding);
-        if !self.is(Bug::RescueDoesNotLook) {
+        if !self.is(Bug::RescueDoesNotCheck) {
             truth_of_job.left = 0;
         }
         (truth_of_job.holder, truth_of_job.nonce, truth_of_job.alone) = (0, 0, false);
@@ -301,7 +301,7 @@ impl Law {
                 truth_of_job.left -= 1;
                 let is_over = truth_of_job.left == 0;
                 if is_over
-                    && (truth_of_job.ending == Ending::Active || self.is(Bug::RescueDoesNotLook))
+                    && (truth_of_job.ending == Ending::Active || self.is(Bug::RescueDoesNotCheck))
                 {
                     self.rescue(truth_of_job);
                 }

@@ -326,7 +326,10 @@ impl<'a> Walk<'a> {
             let Some(Got::Job(record, _)) = &got[job] else {
                 return Err(format!("job {job} is gone: {:?}", got[job]));
             };
-            let (expected, found) = (polls(truth_of_job), look(record, got[job + 2].is_some()));
+            let (expected, found) = (
+                expected(truth_of_job),
+                observed(record, got[job + 2].is_some()),
+            );
             if expected != found {
                 return Err(format!("job {job}: expected {expected:?}\nis {found:?}"));
             }
@@ -337,9 +340,9 @@ impl<'a> Walk<'a> {
 
 /// What of a job can be seen: where it stands, attempt, failures, crashes, effects, and of an
 /// active one whether it is to stop.
-type Look = (Ending, u8, u8, u8, u8, bool);
+type Observed = (Ending, u8, u8, u8, u8, bool);
 
-fn polls(truth_of_job: &JobTruth) -> Look {
+fn expected(truth_of_job: &JobTruth) -> Observed {
     let stops = truth_of_job.cancel_requested && truth_of_job.ending == Ending::Active;
     (
         truth_of_job.ending,
@@ -351,7 +354,7 @@ fn polls(truth_of_job: &JobTruth) -> Look {
     )
 }
 
-fn look(record: &JobRecord, effect: bool) -> Look {
+fn observed(record: &JobRecord, effect: bool) -> Observed {
     let ending = match record.state {
         JobState::Active => Ending::Active,
         JobState::Completed => Ending::Completed,

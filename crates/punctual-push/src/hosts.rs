@@ -44,7 +44,7 @@ pub(crate) struct Leave {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
     /// The host has as many deliveries as it may, and enough wait.
-    Crowded,
+    Full,
     /// It failed too often in a row.
     Open(Duration),
 }
@@ -66,7 +66,7 @@ impl Hosts {
             Err(_) => {
                 let _waiting = Waiting::among(&host, self.per_host * WAITING_PER_PLACE)?;
                 let place = host.places.clone().acquire_owned().await;
-                place.map_err(|_| Busy::Crowded)?
+                place.map_err(|_| Busy::Full)?
             }
         };
         let admission = host.breaker().admit(self.clock.now());
@@ -139,7 +139,7 @@ impl<'a> Waiting<'a> {
         let before = host.waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Self(host);
         if before >= most {
-            return Err(Busy::Crowded);
+            return Err(Busy::Full);
         }
         Ok(waiting)
     }

@@ -52,9 +52,9 @@ const PER_HOST: usize = 16;
 /// How long a target may take to answer, if the job does not say.
 const TIMEOUT: Duration = seconds(30);
 /// How long a job is delayed whose host has no free place, times the claims of it ..
-const CROWDED_WAIT: Duration = millis(250);
+const FULL_WAIT: Duration = millis(250);
 /// .. up to so many.
-const CROWDED_TIMES_MAX: u32 = 8;
+const FULL_TIMES_MAX: u32 = 8;
 /// How long a job may wait for a place among the deliveries to its host: it holds a slot.
 const PLACE_WAIT_MAX: Duration = seconds(5);
 /// How much later than the worker a delivery may notice that its time is over.
@@ -220,7 +220,7 @@ impl Pusher {
 
     async fn enter(&self, host: &str, time_limit: Duration) -> Result<Leave, Busy> {
         let entered = within(time_limit, self.hosts.enter(host)).await;
-        entered.unwrap_or(Err(Busy::Crowded))
+        entered.unwrap_or(Err(Busy::Full))
     }
 
     /// Posts it, or gives the permit back where that takes longer.
@@ -281,7 +281,7 @@ fn lookups_are_busy(job: &JobRecord, timeout: Duration) -> Verdict {
         "target_lookup_busy: this namespace ({LOOKUPS_OWN_MAX}) or all of them have too many DNS lookups in flight, and none finished within {}; their name servers do not answer",
         format_span(timeout)
     );
-    snooze(spread(job, crowded_wait(job)), text)
+    snooze(spread(job, full_wait(job)), text)
 }
 
 fn warn(host: &str) {
@@ -294,8 +294,8 @@ fn warn(host: &str) {
 /// A job whose turn has not come: no failure, and not all at the same instant again.
 fn delay(job: &JobRecord, host: &str, busy: Busy) -> Verdict {
     let (span, text) = match busy {
-        Busy::Crowded => (
-            crowded_wait(job),
+        Busy::Full => (
+            full_wait(job),
             format!("{host} has reached its limit of concurrent deliveries"),
         ),
         Busy::Open(span) => (
@@ -307,8 +307,8 @@ fn delay(job: &JobRecord, host: &str, busy: Busy) -> Verdict {
 }
 
 /// Longer each time: a long line costs little, and the end of it is not left waiting.
-fn crowded_wait(job: &JobRecord) -> Duration {
-    CROWDED_WAIT * job.attempt.clamp(1, CROWDED_TIMES_MAX)
+fn full_wait(job: &JobRecord) -> Duration {
+    FULL_WAIT * job.attempt.clamp(1, FULL_TIMES_MAX)
 }
 
 /// Somewhat longer, by its id.

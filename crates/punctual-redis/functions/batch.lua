@@ -19,7 +19,7 @@ end
 -- Puts the jobs of one lane and due in line: at the places `at` of the batch, or all of it. Due
 -- ones are gathered in `lanes`.
 local function line_up(batch, part, lanes)
-  local r, ids, at, kv, examined = part.row, batch.ids, part.at, batch.kv, batch.looked and batch.examined
+  local r, ids, at, kv, examined = part.row, batch.ids, part.at, batch.kv, batch.has_examined and batch.examined
   local k = part.n
   note(r, 1, k)
   local waits = part.later or has_pile(r)
@@ -162,9 +162,9 @@ local NOTHING = {} -- opts of a job that has none; it never changes
 local SHAPES = 8
 
 -- Reads a call's jobs once: ids and records as they would be stored, in parts of one lane and due.
--- `plain` unless a job can be stored only by itself; `looked` if there are such as the functions
--- look into. It is the call `k`, which begins with the argument `at`; `last` the batch of the one
--- before; `is_linked` if links of its jobs follow.
+-- `plain` unless a job can be stored only by itself; `has_examined` if the functions examine some.
+-- It is the call `k`, which begins with the argument `at`; `last` the batch of the one before;
+-- `is_linked` if links of its jobs follow.
 local function read_jobs(args, at, k, last, is_linked)
   local blob = args[at]
   local flags, n = unp('>BI2', blob, %ENQUEUE_FLAGS_AT%)
@@ -236,7 +236,7 @@ local function read_jobs(args, at, k, last, is_linked)
       o = o or NOTHING
       held = o.w ~= nil and #o.w > 0
       if o ~= last_opts then
-        last_opts, batch.looked = o, true
+        last_opts, batch.has_examined = o, true
         if not Enqueue.goes_along(o) then batch.plain = false end
         for k = 1, o.li and #o.li or 0 do
           limits = limits or {}
@@ -368,10 +368,10 @@ end
 -- Stores batches together if all their jobs are new and their keys free; there is room. Whether it
 -- did.
 local function store_together(batches)
-  local bundles, looked = {}, false
+  local bundles, has_examined = {}, false
   for b = 1, #batches do
     local batch = batches[b]
-    looked = looked or batch.looked
+    has_examined = has_examined or batch.has_examined
     if batch.bundles and has_pile(batch.parts[1].row) then untie(batch) end
     for _, bundle in ipairs(batch.bundles or {}) do bundles[#bundles + 1] = bundle end
   end
@@ -392,7 +392,7 @@ local function store_together(batches)
   local n, key = #ids, Records.only_key(ids)
   local known = Records.get_many(ids, key)
   for i = 1, n do if known[i] then return false end end
-  if looked and not Enqueue.keys_are_free(batches) then return false end
+  if has_examined and not Enqueue.keys_are_free(batches) then return false end
   local wanted, new = n, Records.add_many(kv, key)
   for k = 1, #bundles do wanted, new = wanted + bundles[k].n, new + Bundle.refer(bundles[k]) end
   if new < wanted then -- two callers sent the same id: one after the other
@@ -401,7 +401,7 @@ local function store_together(batches)
     return false
   end
   if #bundles > 0 then Bundle.store(bundles) end
-  if looked then Enqueue.hold_keys(batches) end
+  if has_examined then Enqueue.hold_keys(batches) end
   local lanes, sub_ = {}, S.sub
   for b = 1, #batches do
     local batch = batches[b]

@@ -256,7 +256,7 @@ end
 
 -- Checks opts that are looked into: the map, the unique key, the instant of expiry, the group, the
 -- place in a flow and the share, which may stand only here.
-local function check_looked(bytes, from, last, index)
+local function check_examined(bytes, from, last, index)
   if last_map and sub(bytes, from, last) == last_opts then return last_map end
   last_map = nil
   local head, rest, key, ex, group, flow, share = Job.split_opts(bytes, from, last)
@@ -277,7 +277,7 @@ end
 local function cut_short(index) refuse('invalid_input', 'a job is cut short index=' .. index) end
 
 -- Checks a spec from its priority on, in bytes that end at `last`; where its payload begins, and if
--- its opts are looked into what check_looked says of them.
+-- its opts are looked into what check_examined says of them.
 function Check.front(bytes, at, last, index)
   local prio, sflags, ql = byte(bytes, at, at + 2)
   local kl = ql and byte(bytes, at + 3 + ql)
@@ -297,7 +297,7 @@ function Check.opts(bytes, from, last, is_examined, index)
   local first = from + 4
   local till = first + unp('>I4', bytes, from) - 1
   if till > last then cut_short(index) end
-  if is_examined then return till + 1, check_looked(bytes, first, till, index) end
+  if is_examined then return till + 1, check_examined(bytes, first, till, index) end
   local opts = sub(bytes, first, till)
   if not good_opts[opts] then check_map(opts, false, index) end
   return till + 1

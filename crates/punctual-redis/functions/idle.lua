@@ -3,7 +3,7 @@ do
 
 -- Queues that one call examines, and how long one is kept that has no jobs and no settings: as long
 -- as its history.
-local LOOKED_AT = 20
+local EXAMINED_MAX = 20
 local IDLE = 1440 * MINUTE
 
 -- Whether a queue has had neither jobs nor settings for a day.
@@ -22,12 +22,12 @@ end
 function Row.forget_idle(anew)
   local last = call('HGET', S.k.s, 'i')
   if not last and not anew then return end
-  local names = call('ZRANGEBYLEX', S.k.qs, last and '(' .. last or '-', '+', 'LIMIT', 0, LOOKED_AT)
+  local names = call('ZRANGEBYLEX', S.k.qs, last and '(' .. last or '-', '+', 'LIMIT', 0, EXAMINED_MAX)
   for _, name in ipairs(names) do
     local r = Row.find(name)
     if r and is_idle(r) then Row.forget(r) end
   end
-  if #names == LOOKED_AT then call('HSET', S.k.s, 'i', names[#names]) elseif last then call('HDEL', S.k.s, 'i') end
+  if #names == EXAMINED_MAX then call('HSET', S.k.s, 'i', names[#names]) elseif last then call('HDEL', S.k.s, 'i') end
 end
 
 end

@@ -391,13 +391,13 @@ function Inspect.find(by, q, state, key, f, cursor, limit, writes)
     end
     if raw and byte(raw) < %TAG_TOMBSTONE% then all[#all + 1] = Job.parse(id, raw) end
   end
-  Lease.look_up(all)
+  Lease.load_own(all)
   for i = 1, #all do
     local j = all[i]
     local is, p = seen_state(j)
     if (by ~= 1 or is == state) and (by ~= 5 or names(j, key)) and passes(f, j, is) then jobs[#jobs + 1] = {j, is, p} end
   end
-  Lease.look_up({})
+  Lease.load_own({})
   if examined then return jobs, examined, next_one end
   return jobs, #found, #found == limit and found[#found][2] or nil
 end

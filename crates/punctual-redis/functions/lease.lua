@@ -378,7 +378,7 @@ end
 
 -- Asks with one command which of these jobs have a lease of their own. Until it returns none,
 -- nothing may open or close one.
-function Lease.look_up(jobs)
+function Lease.load_own(jobs)
   local fields, own = {}, nil
   for i = 1, #jobs do
     local j = jobs[i]

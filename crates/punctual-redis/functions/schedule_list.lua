@@ -31,13 +31,13 @@ function Schedule.refill(map)
   return {d = done}
 end
 
--- Lists that one `maintain` reports, or goes on with; bytes of its report; names that it examines
--- at for their tz database.
-local REPORTED, REPORT_BYTES, LOOKED_AT = 64, 1048576, 100
+-- Lists that one `maintain` reports, or goes on with; bytes of its report; names whose tz
+-- database it examines.
+local REPORTED, REPORT_BYTES, EXAMINED_MAX = 64, 1048576, 100
 
 -- With a newer tz database all lists are short: their instants may be others. The fields `z` and
--- `y` of `BASE:s` are the newest one, and the last name that was looked at.
-local function look_for_older(tz)
+-- `y` of `BASE:s` are the newest one, and the last name that was read.
+local function refill_older(tz)
   local known = Schedule.fields_of(S.k.s, 'z', 'y')
   local newest, from = known[1], known[2]
   if not newest or below(newest, tz) then
@@ -46,7 +46,7 @@ local function look_for_older(tz)
     newest, from = tz, ''
   end
   if not from then return false end
-  local names = call('ZRANGEBYLEX', S.k.sn, from == '' and '-' or '(' .. from, '+', 'LIMIT', 0, LOOKED_AT)
+  local names = call('ZRANGEBYLEX', S.k.sn, from == '' and '-' or '(' .. from, '+', 'LIMIT', 0, EXAMINED_MAX)
   for _, name in ipairs(names) do
     local one = Schedule.load(name)
     if one and not one.s.sums and not one.row.old and below(one.row.tz, newest) then
@@ -55,8 +55,8 @@ local function look_for_older(tz)
       Schedule.write_row(one)
     end
   end
-  if #names < LOOKED_AT then call('HDEL', S.k.s, 'y') else call('HSET', S.k.s, 'y', names[#names]) end
-  return #names == LOOKED_AT
+  if #names < EXAMINED_MAX then call('HDEL', S.k.s, 'y') else call('HSET', S.k.s, 'y', names[#names]) end
+  return #names == EXAMINED_MAX
 end
 
 -- Schedules that have had no run to come for over a minute, of the first ones whose list is short.
@@ -75,7 +75,7 @@ end
 -- version, spec, from where on to ask, instants that are left, the last of them, missed ones that
 -- are looked at, tz database. And whether there is more to do here.
 function Schedule.maintain(tz)
-  local more = tz and look_for_older(tz) or false
+  local more = tz and refill_older(tz) or false
   if call('EXISTS', S.k.sc) ~= call('EXISTS', S.k.sn) then -- one of them was lost
     Heal.note()
     more = true

@@ -32,7 +32,7 @@ end
 
 -- Refuses a user who may not all that storing such batches takes.
 function Enqueue.may(batches)
-  for b = 1, #batches do if batches[b].looked then Shard.may_all() end end
+  for b = 1, #batches do if batches[b].has_examined then Shard.may_all() end end
 end
 
 -- Whether no job holds the unique keys of batches, and no two jobs of them have the same; their
@@ -41,7 +41,7 @@ function Enqueue.keys_are_free(batches)
   local all, seen, n = {}, {}, 0
   for b = 1, #batches do
     local batch = batches[b]
-    if batch.looked then
+    if batch.has_examined then
       local fields, keys, parts, before = {}, batch.keys, batch.parts, n
       for k = 1, #parts do
         local part = parts[k]
@@ -69,7 +69,7 @@ function Enqueue.hold_keys(batches)
   local held, periods, expiring = {}, {}, {}
   for b = 1, #batches do
     local batch = batches[b]
-    if batch.looked then
+    if batch.has_examined then
       local ids, examined, n, lowest = batch.ids, batch.examined, #held, nil
       for i, field in pairs(batch.fields or {}) do
         local uh, holder = examined[i].uh, ids[i]

@@ -150,7 +150,7 @@ end
 -- `id | due kind | due | spec` of words.
 local function packed_job(id, q, payload, o)
   local headers = read_headers(o.HEADER or {})
-  local opts, look = opts_of(o, headers)
+  local opts, is_examined = opts_of(o, headers)
   local fields = {q, o.KIND or q, payload, o.CONTENT_TYPE or '%CONTENT_TYPE_DEFAULT%'}
   for i = 1, #headers, 2 do
     local name = headers[i]:lower()
@@ -163,7 +163,7 @@ local function packed_job(id, q, payload, o)
   local kind = o.KIND and o.KIND ~= q and o.KIND or ''
   local due = o.DELAY and '\%DUE_AFTER%' .. u8(o.DELAY) or o.AT and '\%DUE_AT%' .. u8(o.AT) or '\%DUE_NOW%' .. BELOW
   local packed = has and mp.pack(opts) or ''
-  return id .. due .. content_hash(fields) .. '\0\0' .. char(o.PRIORITY or %PRIORITY_DEFAULT%, (has and %SPEC_OPTS% or 0) + (look and %SPEC_EXAMINED% or 0), #q) .. q
+  return id .. due .. content_hash(fields) .. '\0\0' .. char(o.PRIORITY or %PRIORITY_DEFAULT%, (has and %SPEC_OPTS% or 0) + (is_examined and %SPEC_EXAMINED% or 0), #q) .. q
     .. char(#kind) .. kind .. (has and pack('>I4', #packed) .. packed or '') .. payload
 end
 

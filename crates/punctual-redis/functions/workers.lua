@@ -106,15 +106,15 @@ local function holds_any(tokens)
 end
 
 -- Workers that one call examines.
-local LOOKED_AT = 500
+local EXAMINED_MAX = 500
 
 -- Forgets workers that hold nothing and are no longer listed, if that was last done so
 -- long ago: who claims under another id each time is many. Whether it looked.
 function Workers.forget(span)
   local last = call('HGET', S.k.s, 'f')
   if last and at8(last) + span > S.now then return false end
-  local ids = call('ZRANGEBYSCORE', S.k.wk, '-inf', fmt('%d', S.now - MINUTE), 'LIMIT', 0, LOOKED_AT)
-  if #ids < LOOKED_AT then call('HSET', S.k.s, 'f', u8(S.now)) end
+  local ids = call('ZRANGEBYSCORE', S.k.wk, '-inf', fmt('%d', S.now - MINUTE), 'LIMIT', 0, EXAMINED_MAX)
+  if #ids < EXAMINED_MAX then call('HSET', S.k.s, 'f', u8(S.now)) end
   local fields, gone, out, stay = {}, {}, {}, {}
   for i = 1, #ids do fields[2 * i - 1], fields[2 * i] = 'w' .. ids[i], 'a' .. ids[i] end
   local raws = get_many(S.k.s, fields)

@@ -213,7 +213,7 @@ pub(crate) enum Event {
     /// Nothing is held, scheduled, ready or active.
     Drained,
     /// The snapshot is made.
-    #[serde(rename = "looked")]
+    #[serde(rename = "snapshot_made")]
     Snapshot,
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct Seen {
 }
 
 /// What is written of it.
-pub(crate) const FILE: &str = "look.json";
+pub(crate) const FILE: &str = "snapshot.json";
 
 impl Snapshot {
     /// A snapshot of an engine that cannot be read.

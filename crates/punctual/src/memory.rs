@@ -121,36 +121,36 @@ impl Engine for MemoryEngine {
         what.check().map_err(|error| error.operation("wait"))?;
         match what {
             WaitFor::Work(queues) => {
-                let look = || async {
+                let poll = || async {
                     let found = self.step("wait", |machine, now| {
                         machine.listen(now, namespace, &queues)
                     });
                     Ok(found?.0)
                 };
                 self.wakeups
-                    .work(namespace, &queues, &self.clock, until, look)
+                    .work(namespace, &queues, &self.clock, until, poll)
                     .await
             }
             WaitFor::Settled(ids) => {
                 let targets: Vec<_> = ids.iter().copied().map(Target::Id).collect();
-                let look = || async {
+                let poll = || async {
                     let got = self.step("wait", |machine, now| {
                         machine.get(now, namespace, &targets, false)
                     });
                     Ok(got?.0.iter().flatten().all(|job| job.state().is_settled()))
                 };
                 self.wakeups
-                    .settled(namespace, &ids, &self.clock, until, look)
+                    .settled(namespace, &ids, &self.clock, until, poll)
                     .await
             }
             WaitFor::Changes(after) => {
-                let look = |after| async move {
+                let poll = |after| async move {
                     let found = self.step("wait", |machine, now| {
                         Ok(machine.changes(now, namespace, after))
                     });
                     Ok(found?.0)
                 };
-                self.wakeups.feed(after, &self.clock, until, look).await
+                self.wakeups.feed(after, &self.clock, until, poll).await
             }
         }
     }

@@ -138,6 +138,6 @@ export function problemsOfEngine(info: Info | null, found: Problem[], words: Wor
 }
 
 export function sortProblems(problems: Problem[]): Problem[] {
-  const rank = { bad: 0, warn: 1 };
-  return [...problems].sort((a, b) => rank[a.level] - rank[b.level] || b.weight - a.weight);
+  const severity = { bad: 0, warn: 1 };
+  return [...problems].sort((a, b) => severity[a.level] - severity[b.level] || b.weight - a.weight);
 }

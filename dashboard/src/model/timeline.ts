@@ -30,8 +30,8 @@ export function timeline(job: JobDetail): Event[] {
   if (job.attempt > 0 && past.at(-1)?.attempt !== job.attempt) add(job.started_at, { what: "started", attempt: job.attempt });
   for (const { at, source, name } of job.memos ?? []) add(at, { what: source as What, name });
   add(job.finished_at, { what: "settled", outcome: job.state });
-  const rank = (event: Event) => ORDER.indexOf(event.what);
-  events.sort((a, b) => a.at - b.at || rank(a) - rank(b));
+  const position = (event: Event) => ORDER.indexOf(event.what);
+  events.sort((a, b) => a.at - b.at || position(a) - position(b));
   // What it waits for comes last: until then it has no end.
   if (job.state === "held" && hasTimeline(job)) for (const name of job.wait_for ?? []) events.push({ at: Date.parse(job.due), what: "waits", name });
   return events;

@@ -36,7 +36,7 @@ export function Chart({ at, lines, format, logarithmic, label, empty }: Props) {
   const data = useRef<uPlot.AlignedData>([[]]);
   const formatting = useRef(format);
   formatting.current = format;
-  const look = `${useStore(theme)}${useMedia("(prefers-color-scheme: light)")}`;
+  const appearance = `${useStore(theme)}${useMedia("(prefers-color-scheme: light)")}`;
   const nothing = lines.every((line) => line.values.every((value) => !value));
   const top = logarithmic ? axisTop(lines.map((line) => line.values)) : null;
   const drawn = (value: number | null) => (value && value > 0 ? Math.min(value, top ?? value) : null);
@@ -61,7 +61,7 @@ export function Chart({ at, lines, format, logarithmic, label, empty }: Props) {
       own.destroy();
       plot.current = null;
     };
-  }, [names, look, nothing, logarithmic]);
+  }, [names, appearance, nothing, logarithmic]);
   useEffect(() => plot.current?.setData(data.current), [at, lines]);
 
   const last = (line: Line) => [...line.values].reverse().find((value) => value !== null) ?? null;

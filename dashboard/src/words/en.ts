@@ -223,7 +223,7 @@ export const en = {
   locks: { title: "Lock", holder: "held by", ticket: "ticket", since: "since", free: "Nothing holds it.", waiting: (count: number) => (count === 0 ? "Nothing waits for it." : `${n(count)} wait for it:`), job: "job" },
   relays: {
     title: "Relays", text: "Messages of other systems, which this server makes jobs", name: "relay", kind: "kind", queue: "queue", rate: "per second", lag: "wait there", enqueued: "enqueued", emitted: "emitted", refused: "refused", restarts: "restarts", lastError: "last error", seen: "last progress",
-    none: "This server runs no relays. Start it with:", example: "punctual serve --relay FILE.toml", unknownLag: "The other system does not tell.", ago: (age: string) => `${age} ago`, refusedMeans: "Messages that could not become jobs are dead jobs of this queue.",
+    none: "This server runs no relays. Start it with:", example: "punctual serve --relay FILE.toml", unknownLag: "The other system does not report it.", ago: (age: string) => `${age} ago`, refusedMeans: "Messages that could not become jobs are dead jobs of this queue.",
     state: { connecting: "connecting", running: "running", engine_refuses: "engine refuses", down: "down" },
     stateMeans: { connecting: "it connects to the other system", running: "it waits for messages, or stores some", engine_refuses: "the engine is full or cannot be reached; messages stay where they are", down: "it failed, and starts again after a pause" },
   },

@@ -125,11 +125,11 @@ test("after too many wrong tokens the page still asks, and says how long to wait
   assert.equal(status, 429);
   await visit(browser, own, "#/", async (page) => {
     await page.waitForSelector("form.login");
-    const told = page.getByRole("alert").filter({ hasText: /too many wrong tokens.*wait \d+ s/ });
-    await told.waitFor();
+    const alert = page.getByRole("alert").filter({ hasText: /too many wrong tokens.*wait \d+ s/ });
+    await alert.waitFor();
     assert.equal(await page.inputValue("input[name=token]"), "a-wrong-token-of-some-length", "it may be tried again as it is");
     await enter(page, "another-wrong-one-of-length");
-    await told.waitFor();
+    await alert.waitFor();
   }, { token: "a-wrong-token-of-some-length", isLive: false, allow: REFUSED });
   await own.stop();
 });
@@ -155,5 +155,5 @@ test("the policy lets nothing run that is not the page's own file, and the page 
     assert.equal(await page.evaluate(() => window.pwned), undefined);
     assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector("p[style]")).color === "rgb(255, 0, 0)"), false);
   }, { allow: /Content Security Policy|404/ });
-  assert.ok(complained >= 2, "the browser told what it refused");
+  assert.ok(complained >= 2, "the browser reported what it refused");
 });

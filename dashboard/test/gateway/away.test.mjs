@@ -1,4 +1,4 @@
-// An engine that is away, as whoever runs it and as a tenant sees it, on the real gateway.
+// An engine that is away, as an operator and as a tenant sees it, on the real gateway.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -47,7 +47,7 @@ async function startRedis(port) {
   throw new Error(`redis-server ended: ${said}`);
 }
 
-test("an engine that is away is told with its cause to an operator, and without it to a tenant", async () => {
+test("an engine that is away is reported with its cause to an operator, and without it to a tenant", async () => {
   const port = await freePort();
   await startRedis(port);
   const file = join(folder, "tokens.txt");

@@ -1,4 +1,4 @@
-// What the overview tells of time: charts, what falls due, workers. The test moves the clock,
+// What the overview shows of time: charts, what falls due, workers. The test moves the clock,
 // nothing waits for it.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -33,8 +33,8 @@ const work = async (queue, count, lateness, end = { outcome: "completed" }) => {
   return gateway.settle(await gateway.claim(queue, { limit: count }), end, lateness);
 };
 const figure = (page, label) => page.locator(`figure[aria-label="${label}"]`);
-/** The value that the caption of a chart tells last of a line. */
-const told = async (page, label, line) => (await figure(page, label).locator("figcaption span", { hasText: line }).locator("b").innerText()).trim();
+/** The value that the caption of a chart shows last of a line. */
+const shown = async (page, label, line) => (await figure(page, label).locator("figcaption span", { hasText: line }).locator("b").innerText()).trim();
 /** How many points of a chart have the colour of that name. */
 const drawn = (page, label, colour) =>
   figure(page, label).locator("canvas").evaluate((canvas, name) => {
@@ -60,16 +60,16 @@ test("the charts get points while jobs run: throughput, and lateness at p50 and 
     const history = (await gateway.call("GET", "stats?total=true&minutes=60")).total.history.at(-1);
     assert.deepEqual([history.completed, history.dead], [90, 10]);
     const inMs = async (line) => {
-      const [, value, unit] = /^([\d.]+) (µs|ms|s)$/.exec(await told(page, "Lateness", line));
+      const [, value, unit] = /^([\d.]+) (µs|ms|s)$/.exec(await shown(page, "Lateness", line));
       return Number(value) * { "µs": 1e-3, ms: 1, s: 1e3 }[unit];
     };
     for (const name of ["p50", "p99"]) {
       const exact = history.lateness_us[name] / 1_000;
-      assert.ok(Math.abs((await inMs(name)) - exact) <= 0.06 * exact, `${name} is ${exact} ms and told as ${await inMs(name)}`);
+      assert.ok(Math.abs((await inMs(name)) - exact) <= 0.06 * exact, `${name} is ${exact} ms and shown as ${await inMs(name)}`);
     }
     assert.ok((await inMs("p99")) > 40 && (await inMs("p50")) < 1, "two of a hundred were late");
-    assert.equal(await told(page, "Jobs a minute", "completed"), "90");
-    assert.equal(await told(page, "Jobs a minute", "dead"), "10");
+    assert.equal(await shown(page, "Jobs a minute", "completed"), "90");
+    assert.equal(await shown(page, "Jobs a minute", "dead"), "10");
     // One minute alone is a point, no line: it must be seen all the same.
     for (const colour of ["warn", "scheduled"]) assert.ok((await drawn(page, "Lateness", colour)) > 0, `${colour} is drawn`);
     // The next minute comes without a reload.
@@ -80,14 +80,14 @@ test("the charts get points while jobs run: throughput, and lateness at p50 and 
   });
   await visit(browser, gateway, "#/queues/mail", async (page) => {
     for (const label of ["Lateness", "Jobs a minute", "Run time"]) await figure(page, label).locator("canvas").waitFor();
-    assert.equal(await told(page, "Jobs a minute", "completed"), "30");
+    assert.equal(await shown(page, "Jobs a minute", "completed"), "30");
   });
 });
 
-test("what falls due is told for ten minutes, an hour, a day and a month, and leads to those jobs", async () => {
+test("what falls due is shown for ten minutes, an hour, a day and a month, and leads to those jobs", async () => {
   const ahead = { a: 5 * MINUTE + 30_000, b: 35 * MINUTE, c: 5 * HOUR + 30 * MINUTE, d: 3 * DAY + 12 * HOUR, e: 20 * DAY + 12 * HOUR, f: 60 * DAY };
   await gateway.enqueue(Object.entries(ahead).map(([kind, span]) => ({ queue: "due", kind, payload: {}, at: new Date(now + span).toISOString() })));
-  // How far each looks, and in how many bars its jobs lie: some share an hour or a day.
+  // How far each reads, and in how many bars its jobs lie: some share an hour or a day.
   const until = { "10 min": [10 * MINUTE, 1], hour: [HOUR, 2], day: [DAY, 2], month: [30 * DAY, 3] };
   for (const path of ["#/", "#/queues/due"]) {
     await visit(browser, gateway, path, async (page) => {

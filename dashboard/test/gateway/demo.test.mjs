@@ -28,10 +28,10 @@ const list = async () => {
   return stdout.trim().split("\n").filter(Boolean).map((line) => JSON.parse(line));
 };
 
-test("the demo moves in the browser without a reload, and the command beside it tells the same", async () => {
+test("the demo moves in the browser without a reload, and the command beside it prints the same", async () => {
   const orders = join(import.meta.dirname, "../../../examples/orders/orders.jsonl");
   const demo = run(["demo", "--dir", folder, "--input", orders, "--orders", String(ORDERS), "--speed", "120", "--stay"]);
-  const [, address, token] = await demo.heard(/live on (http:\S+)\/#token=(\S+)/);
+  const [, address, token] = await demo.printed(/live on (http:\S+)\/#token=(\S+)/);
   await visit(browser, { url: `${address}/`, token: null }, `#token=${token}`, async (page) => {
     page.setDefaultTimeout(60_000);
     await page.evaluate(() => (window.sameDocument = true));
@@ -46,7 +46,7 @@ test("the demo moves in the browser without a reload, and the command beside it 
     await page.locator(".worker .fold").first().waitFor();
     const beside = await list();
     assert.ok(beside.length > 0);
-    await demo.heard(/Every order ended paid or cancelled/);
+    await demo.printed(/Every order ended paid or cancelled/);
     await total(page, "scheduled", 0);
     const ended = await list();
     const of = (state) => ended.filter((job) => job.state === state).length;

@@ -20,7 +20,7 @@ after(async () => {
   await stopAll();
 });
 
-/** Looks at a page as whoever wrote its content hoped nobody would. */
+/** Opens a page whose content an attacker wrote. */
 async function harmless(page) {
   const seen = await page.evaluate(() => ({
     pwned: window.pwned, foreign: document.querySelectorAll("body :is(script, img, svg:not(.icon), iframe, object, embed, style, link)").length,
@@ -110,7 +110,7 @@ test("a payload as large as may be is cut, and shown whole on demand; as JSON it
   }
 });
 
-test("an address of the page that somebody else wrote runs nothing", async () => {
+test("an address of the page that an attacker wrote runs nothing", async () => {
   const script = encodeURIComponent(`"><img src=x onerror="window.pwned=1">`);
   for (const path of [`#/queues/${script}`, `#/jobs/${script}`, `#/jobs?queue=${script}&text=${script}&kind=${script}`, `#/enqueue?queue=${script}`, `#/${script}`, "#/%E0%A4%A", "#/jobs?state=javascript:1&from=x"]) {
     await visit(browser, gateway, path, async (page) => {

@@ -46,7 +46,7 @@ test("a thousand queues are counted, found and sorted, and only those in sight a
     await page.waitForFunction(() => document.querySelectorAll(".joblist .job[data-id]").length === 4);
   });
   const { compressed_bytes: bytes, ...times } = await paint(browser, gateway, 3);
-  // Times are of this machine and what else it does: told, not judged.
+  // Times are of this machine and what else it does: printed, not judged.
   console.log(`${bytes} bytes; ${JSON.stringify(times)}`);
   assert.ok(bytes > 10_000 && bytes < PAGE_BYTES_MAX, `the page is ${bytes} bytes compressed`);
   await gateway.stop();
@@ -62,16 +62,16 @@ test("a hundred thousand jobs scroll to their end, and only those in sight are d
     const firstRow = page.locator(".joblist .job[data-id]").first();
     await firstRow.waitFor();
     assert.equal(await firstRow.getAttribute("data-id"), id(0), "the first due comes first");
-    assert.ok(Number(await page.locator(".joblist").getAttribute("data-loaded")) <= 2_000, "no more is read than somebody scrolls to");
+    assert.ok(Number(await page.locator(".joblist").getAttribute("data-loaded")) <= 2_000, "no more is read than a user scrolls to");
     await page.getByText("100,000 jobs").first().waitFor();
-    // Whoever holds the scroll bar at the end sees page after page come.
+    // A user who holds the scroll bar at the end sees page after page come.
     await page.evaluate(() => setInterval(() => scrollTo(0, document.body.scrollHeight), 20));
     await page.waitForFunction((n) => Number(document.querySelector(".joblist").dataset.loaded) === n, JOBS);
     await page.waitForSelector(`.job[data-id="${id(JOBS - 1)}"]`);
     assert.ok((await page.locator(".joblist .job[data-id]").count()) < 80);
     assert.ok((await page.evaluate(() => document.querySelectorAll("*").length)) < 3_000);
   });
-  // A search that looks at each of them says how far it is, and stops when told.
+  // A search that reads each of them says how far it is, and stops on request.
   await visit(browser, gateway, "#/jobs?text=nothing-has-this", async (page) => {
     page.setDefaultTimeout(120_000);
     await page.getByRole("button", { name: "Stop" }).click();

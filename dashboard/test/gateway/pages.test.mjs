@@ -202,7 +202,7 @@ test("an active job is asked to stop, and says so", async () => {
   });
 });
 
-test("each attempt of a job is told, with its error and its worker's host", async () => {
+test("each attempt of a job is shown, with its error and its worker's host", async () => {
   const { id } = await gateway.enqueue({ queue: "tries", payload: {} });
   const ends = [{ outcome: "retry", after: "0s", error: "no route to host" }, { outcome: "released" }, { outcome: "dead", error: "550 no such user" }];
   for (const end of ends) await gateway.settle(await gateway.claim("tries", { worker: { host: "app-7" } }), end);
@@ -221,8 +221,8 @@ test("what a command wrote is shown: as the error of a failed attempt, as the re
   await onPage(`#/jobs/${id}`, async (page) => {
     await page.waitForSelector("[data-reason=completed]");
     await page.locator(".attempts [data-outcome=completed]").waitFor();
-    const told = await page.locator(".attempts").innerText();
-    assert.match(told, /exit status 3/);
+    const shown = await page.locator(".attempts").innerText();
+    assert.match(shown, /exit status 3/);
     await page.locator(".attempts").getByText("the disk is on fire").waitFor({ state: "attached" });
     await page.locator(".panel", { hasText: "Result" }).getByText("12345678901234567890").waitFor();
   });

@@ -16,20 +16,20 @@ export function program() {
 const running = new Set();
 export const stopAll = () => Promise.all([...running].map((own) => own.stop()));
 
-/** Starts the command; `said` is filled with what it prints, `heard` waits for a part of that. */
+/** Starts the command; `said` is filled with what it prints, `printed` waits for a part of that. */
 export function run(args, env = {}) {
   const child = spawn(program(), args, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
   const own = {
     said: "",
-    heard: (what) =>
+    printed: (what) =>
       new Promise((found, failed) => {
-        const look = () => {
+        const check = () => {
           const match = what.exec(own.said);
           if (match) found(match);
         };
-        for (const stream of [child.stdout, child.stderr]) stream.on("data", look);
+        for (const stream of [child.stdout, child.stderr]) stream.on("data", check);
         child.once("exit", () => failed(new Error(`punctual ${args[0]} ended: ${own.said}`)));
-        look();
+        check();
       }),
     async stop(signal = "SIGTERM") {
       running.delete(own);
@@ -46,7 +46,7 @@ export function run(args, env = {}) {
 /** A gateway with nothing in it. */
 export async function serve({ engine = "memory:", args = [], token = TOKEN, listen = "127.0.0.1:0" } = {}) {
   const own = run(["serve", "--engine", engine, "--listen", listen, "-o", "json", ...args], { PUNCTUAL_TOKEN: token });
-  const [, address] = await own.heard(/"url":"(http:[^"]+)"/);
+  const [, address] = await own.printed(/"url":"(http:[^"]+)"/);
   const url = `${address}/`;
   const ask = (method, path, body, type = "application/json") =>
     fetch(`${url}v1/${path}`, { method, headers: { authorization: `Bearer ${token}`, "content-type": type }, body });
@@ -76,7 +76,7 @@ export async function serve({ engine = "memory:", args = [], token = TOKEN, list
   };
 }
 
-/** Opens a page, lets a test look at it, and fails if the page complained or broke its policy. */
+/** Opens a page, lets a test read it, and fails if the page complained or broke its policy. */
 export async function visit(browser, gateway, path, work, { isLive = true, allow, ...options } = {}) {
   const { page, complaints } = await open(browser, gateway.url, { path, token: gateway.token, ...options });
   try {

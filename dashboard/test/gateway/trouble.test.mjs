@@ -9,7 +9,7 @@ import { serve, stopAll, total, visit } from "./serve.mjs";
 
 /** The browser itself complains of what cannot be reached. */
 const AWAY = /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_SOCKET_NOT_CONNECTED|WebSocket/;
-/** Between two tries of the page to be told of changes, and between two readings. */
+/** Between two tries of the page to receive changes, and between two readings. */
 const BACK_MS_MAX = 40_000;
 
 let browser;
@@ -44,7 +44,7 @@ test("what is wrong stands first and says what helps, until it is over", async (
   await gateway.stop();
 });
 
-test("a gateway that is gone is told first, and what came meanwhile is there when it is back", async () => {
+test("a gateway that is gone is reported first, and what came meanwhile is there when it is back", async () => {
   const folder = await mkdtemp(join(tmpdir(), "punctual-back-"));
   const engine = `file:${folder}`;
   const first = await serve({ engine });
@@ -61,7 +61,7 @@ test("a gateway that is gone is told first, and what came meanwhile is there whe
     await page.waitForSelector(".live[data-live=live]", { timeout: BACK_MS_MAX });
     await total(page, "ready", 2);
     assert.ok(!/has not answered/.test(await page.locator(".verdict").innerText()));
-    // And goes on to be told.
+    // And goes on to receive changes.
     await second.enqueue({ queue: "mail", payload: {} });
     await total(page, "ready", 3);
     assert.ok(await page.evaluate(() => window.sameDocument));

@@ -102,7 +102,7 @@ async fn file(State(app): State<App>, Id(id): Id, headers: HeaderMap) -> Result<
         return Ok(answer("hit", text));
     }
     let file = found(&app, &id).await?;
-    let view = look_at(&app, &file).await;
+    let view = read(&app, &file).await;
     if view["state"] == "processed" {
         renew(&app, &file).await?;
     }
@@ -128,7 +128,7 @@ async fn lasting(app: &App, id: &str) -> Result<File, Refusal> {
 }
 
 /// The view of a file. A job that is dead, or was cancelled, ends its file.
-async fn look_at(app: &App, file: &File) -> Value {
+async fn read(app: &App, file: &File) -> Value {
     let got = job_of(app, file).await;
     let past = got.as_ref().and_then(Got::job).map(view::past);
     let mut view = view::of(file, &past.unwrap_or_default());
@@ -328,7 +328,7 @@ async fn send_changes(mut socket: WebSocket, app: &App, id: &str) {
         let Ok(file) = found(app, id).await else {
             return;
         };
-        let view = look_at(app, &file).await;
+        let view = read(app, &file).await;
         let text = view.to_string();
         if text != last {
             let sent = within(SEND, socket.send(Message::Text(text.clone().into()))).await;

@@ -25,10 +25,10 @@ impl Server {
     }
 
     /// Bytes of all data and what the server itself takes, at rest: a hash that has doubled keeps
-    /// its old table too, and moves a few slots of it at each look, so it is looked at until that
+    /// its old table too, and moves a few slots of it at each read, so it is read until that
     /// has come to an end.
     pub(crate) fn memory(&self) -> f64 {
-        self.0.cli(&["EVAL", LOOK_AROUND, "0"]);
+        self.0.cli(&["EVAL", MOVE_SLOTS, "0"]);
         number(&self.info("memory"), "used_memory:")
     }
 
@@ -61,7 +61,7 @@ impl Server {
 }
 
 /// Random fields of every large hash: as many as move all slots of a table of 16 M.
-const LOOK_AROUND: &str = "
+const MOVE_SLOTS: &str = "
     for _, key in ipairs(redis.call('KEYS', '*')) do
         if redis.call('TYPE', key).ok == 'hash' and redis.call('HLEN', key) > 50000 then
             for _ = 1, 1200 do redis.call('HRANDFIELD', key, -1000) end

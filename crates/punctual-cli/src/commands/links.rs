@@ -227,13 +227,13 @@ fn in_order(nodes: &mut HashMap<JobId, Node>, edges: Vec<Edge>) -> Vec<JobId> {
             dependants.entry(edge.from).or_default().push(edge.to);
         }
     }
-    let rank = |nodes: &HashMap<JobId, Node>, id: JobId| {
+    let position = |nodes: &HashMap<JobId, Node>, id: JobId| {
         let place = nodes[&id].place.as_ref();
-        let rank = place.map(|place| (place.flow, place.role as u8, place.step.number));
-        (rank, id)
+        let position = place.map(|place| (place.flow, place.role as u8, place.step.number));
+        (position, id)
     };
     let free = nodes.iter().filter(|(_, node)| node.unwritten == 0);
-    let mut free: BTreeSet<_> = free.map(|(id, _)| rank(nodes, *id)).collect();
+    let mut free: BTreeSet<_> = free.map(|(id, _)| position(nodes, *id)).collect();
     let mut order = Vec::with_capacity(nodes.len());
     while let Some((_, id)) = free.pop_first() {
         order.push(id);
@@ -244,7 +244,7 @@ fn in_order(nodes: &mut HashMap<JobId, Node>, edges: Vec<Edge>) -> Vec<JobId> {
                 node.unwritten == 0
             });
             if is_free {
-                free.insert(rank(nodes, next));
+                free.insert(position(nodes, next));
             }
         }
     }

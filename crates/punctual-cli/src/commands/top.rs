@@ -69,7 +69,7 @@ impl Args {
         let place = global.address()?.to_string();
         let is_live = !self.once && (session.out.is_json() || io::stdout().is_terminal());
         if !is_live {
-            let seen = self.look(&session, QUEUES_MAX).await?;
+            let seen = self.read(&session, QUEUES_MAX).await?;
             return self.print(&session, &place, &seen);
         }
         self.watch(&session, &place).await?;
@@ -80,7 +80,7 @@ impl Args {
         let mut signals = Signals::new()?;
         if session.out.is_json() {
             loop {
-                let seen = self.look(session, QUEUES_MAX).await?;
+                let seen = self.read(session, QUEUES_MAX).await?;
                 session.out.json(&as_json(&seen))?;
                 tokio::select! {
                     () = pause(self.every) => {}
@@ -89,7 +89,7 @@ impl Args {
             }
         }
         // The first answer comes before the screen is taken: an error stays readable.
-        let mut last = self.look(session, rows_for_queues()).await?;
+        let mut last = self.read(session, rows_for_queues()).await?;
         let mut screen = Screen::open()?;
         let mut trouble = None;
         loop {
@@ -99,12 +99,12 @@ impl Args {
                 () = signals.next() => return Ok(()),
                 key = screen.key() => if key == Key::Quit { return Ok(()) },
             }
-            let looked = tokio::select! {
-                looked = self.look(session, rows_for_queues()) => looked,
+            let read = tokio::select! {
+                read = self.read(session, rows_for_queues()) => read,
                 () = signals.next() => return Ok(()),
                 key = screen.quit() => return key,
             };
-            match looked {
+            match read {
                 Ok(seen) => (last, trouble) = (seen, None),
                 Err(failure) => trouble = failure.text(session.out.format),
             }
@@ -112,7 +112,7 @@ impl Args {
     }
 
     /// Counts of every queue, and the minutes of those that are shown.
-    async fn look(&self, session: &Session, most: usize) -> Result<Seen> {
+    async fn read(&self, session: &Session, most: usize) -> Result<Seen> {
         let info = session.engine.info().await?;
         let request = StatsRequest::default().queues(self.queues.clone());
         let stats = session.engine.stats(&session.namespace, request).await?;

@@ -521,10 +521,10 @@ for headers, body in case["tries"]:
     );
     let node = shown("js")
         + r#"
-const told = JSON.parse(process.argv[2]);
-for (const [headers, body] of told.tries) {
+const sent = JSON.parse(process.argv[2]);
+for (const [headers, body] of sent.tries) {
   try {
-    verify(told.secret, headers, Buffer.from(body));
+    verify(sent.secret, headers, Buffer.from(body));
     console.log("taken");
   } catch {
     console.log("refused");

@@ -152,7 +152,7 @@ fn commands_reach_a_directory_that_is_served_through_its_address() {
 fn listen_accepts_localhost_and_explains_a_port_alone() {
     let punctual = Punctual::new();
     let args = ["serve", "--engine", "memory:", "-o", "json", "--listen"];
-    for wrong in ["4180", ":4180", "localhost", "nobody.invalid:4180"] {
+    for wrong in ["4180", ":4180", "localhost", "unknown.invalid:4180"] {
         let refused = punctual.run(&[&args[..], &[wrong]].concat()).exits(2);
         let said = refused.error()["message"].to_string();
         assert!(said.contains("127.0.0.1:4180"), "{wrong}: {said}");
@@ -279,7 +279,7 @@ fn proxies_that_are_trusted_are_named_on_the_line_or_by_the_environment() {
     let statuses = |server: &Server| {
         ["198.51.100.1", "198.51.100.1", "198.51.100.2"].map(|client| {
             let more =
-                format!("authorization: Bearer a-token-of-nobody\r\nx-forwarded-for: {client}\r\n");
+                format!("authorization: Bearer an-unknown-token\r\nx-forwarded-for: {client}\r\n");
             let answer = server.request_with("GET /v1/queues", &more, "");
             answer["HTTP/1.1 ".len()..][..3].to_owned()
         })

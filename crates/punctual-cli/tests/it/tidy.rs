@@ -328,43 +328,6 @@ fn each_thing_has_one_word() {
 }
 
 #[test]
-fn actors_of_sentences_and_names_are_things() {
-    holds(vocabulary::vague);
-    let rule = vocabulary::vague;
-    let planted = vocabulary::VAGUE.iter().enumerate();
-    let planted = planted.flat_map(|(number, (word, _))| {
-        let path = |place: &str| format!("crates/punctual/{place}/injected_{number}.rs");
-        let (first, rest) = word.split_at(1);
-        [
-            (path("src/conformance"), format!("/// A {word}.\n")),
-            (path("tests/it"), format!("fn a_job_{word}_it() {{}}\n")),
-            (path("src"), format!("let text = \"'\"; // {word}\n")),
-            (
-                path("examples"),
-                format!("let is{}{rest}Now = 1;\n", first.to_uppercase()),
-            ),
-            (
-                format!("dashboard/src/injected-{number}.ts"),
-                format!("const text = \"it's\"; // It's {word}\n"),
-            ),
-            (
-                format!("dashboard/src/injected-{number}.tsx"),
-                format!("const is{}{rest}Now = `'`;\n", first.to_uppercase()),
-            ),
-        ]
-    });
-    finds_each(rule, &planted.collect::<Vec<_>>());
-    finds(
-        rule,
-        "crates/punctual-redis/functions/planted.lua",
-        "local n = 1 -- it looks at one\n",
-    );
-    let kept = "let teller = r#\"nobody \"told\" it\"#; let c = '\"'; // retold\n";
-    let kept = Tree::of_repository().with("crates/punctual/src/kept.rs", kept);
-    assert!(rule(&kept).is_empty(), "{:?}", rule(&kept));
-}
-
-#[test]
 fn first_lines_say_what_a_file_is_for() {
     holds(readability::first_lines);
     let rule = readability::first_lines;

@@ -1,4 +1,4 @@
-//! A look at the tree's pointer file before the tree is opened.
+//! Reads the tree's pointer file before the tree is opened.
 //!
 //! Opening removes every table that the current version does not name, so a version that cannot be
 //! trusted must be found out before.

@@ -106,9 +106,9 @@ impl TreeStore {
     }
 
     /// Reads the newest version.
-    fn read<T>(&self, look: impl FnOnce(u64) -> T) -> T {
+    fn read<T>(&self, read: impl FnOnce(u64) -> T) -> T {
         let visible = self.visible.reading();
-        look(visible.get())
+        read(visible.get())
     }
 
     /// The version before which no reader reads any more.

@@ -33,7 +33,7 @@ struct Reported {
     counted: u64,
 }
 
-/// A look at the whole directory after so many kills; in between, the child itself recovers.
+/// A check of the whole directory after so many kills; in between, the child itself recovers.
 const POLLS_EVERY: u64 = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -64,10 +64,10 @@ async fn lose_nothing(kills: u64) {
             reported.kills
         );
         if reported.kills % POLLS_EVERY == 0 {
-            reported.look(&directory).await;
+            reported.check(&directory).await;
         }
     }
-    reported.look(&directory).await;
+    reported.check(&directory).await;
     println!(
         "{} kills, {} counted: an enqueue and a settle were in flight; {} jobs acknowledged",
         reported.kills,
@@ -138,7 +138,7 @@ impl Reported {
     }
 
     /// Compares what was answered with what is there.
-    async fn look(&mut self, directory: &Path) {
+    async fn check(&mut self, directory: &Path) {
         let options = Options::default()
             .durability(Durability::Os)
             .maintenance(false);

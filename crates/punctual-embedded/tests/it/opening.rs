@@ -392,7 +392,7 @@ async fn damage_inside_the_log_is_refused_with_its_place_and_repaired() {
     assert_eq!(
         refused(&made.path).kind(),
         ErrorKind::DataDamaged,
-        "a look changes nothing"
+        "a read changes nothing"
     );
 
     let repaired = repair(&made.path).expect("repair");
@@ -427,7 +427,7 @@ async fn a_flipped_bit_in_a_table_of_the_store_is_never_served_as_data() {
         let bytes = fs::read(table).expect("read").len();
         for offset in (0..bytes).step_by(bytes / 30 + 1) {
             made.flip(table, offset);
-            match look(&made).await {
+            match read_all(&made).await {
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::DataDamaged, "{error}");
                     refused += 1;
@@ -459,7 +459,7 @@ async fn damage_of_the_store_found_after_opening_is_reported_not_copied() {
         assert!(offset < bytes, "some block is read by no opening");
         made.flip(&table, offset);
         let opens = EmbeddedEngine::open(&made.path, options()).is_ok();
-        if opens && look(&made).await.is_err() {
+        if opens && read_all(&made).await.is_err() {
             break;
         }
         made.flip(&table, offset);
@@ -486,7 +486,7 @@ async fn damage_of_the_store_found_after_opening_is_reported_not_copied() {
 }
 
 /// Reads every job; an answer is right or an error.
-async fn look(made: &Made) -> punctual::Result<()> {
+async fn read_all(made: &Made) -> punctual::Result<()> {
     let engine = EmbeddedEngine::open(&made.path, options())?;
     for id in &made.jobs {
         let target = punctual::engine::Target::Id(*id);

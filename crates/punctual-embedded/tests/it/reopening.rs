@@ -22,8 +22,8 @@ async fn a_checkpoint_before_the_first_commit_leaves_the_log() {
         let engine = EmbeddedEngine::open_on(on.0, on.1, options.clone());
         let engine = engine.expect("the log is there");
         let namespace = Namespace::default();
-        let looked = engine.stats(&namespace, StatsRequest::default()).await;
-        looked.expect("a look commits nothing");
+        let stats = engine.stats(&namespace, StatsRequest::default()).await;
+        stats.expect("a read commits nothing");
         let queue = "orders".to_owned();
         let paused = engine.control(&namespace, Control::Pause { queue }).await;
         paused.expect("a pause is a commit");

@@ -102,9 +102,9 @@ impl Failures {
     /// Counts a wrong one; the answer to it.
     pub(super) fn count(&self, peer: Peer) -> Problem {
         let (mut minute, left) = self.minute();
-        let is_crowded = minute.by_address.len() >= ADDRESSES_MAX;
+        let is_full = minute.by_address.len() >= ADDRESSES_MAX;
         let address = peer.address().map(|address| Some(site(address)));
-        let counted = address.filter(|known| !is_crowded || minute.by_address.contains_key(known));
+        let counted = address.filter(|known| !is_full || minute.by_address.contains_key(known));
         let wrong = minute.by_address.entry(counted.flatten()).or_default();
         *wrong = wrong.saturating_add(1);
         let (wrong, max) = (*wrong, self.max.load(Ordering::Relaxed));

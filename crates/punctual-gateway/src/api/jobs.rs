@@ -1,4 +1,4 @@
-//! `/v1/jobs`: enqueue, look at, change one.
+//! `/v1/jobs`: enqueue, read, change one.
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
@@ -188,14 +188,14 @@ async fn get_target(
     wait: Option<&str>,
 ) -> Answer<JobAnswer> {
     let engine = &shared.engine;
-    let look = async |target: Target| -> Result<_> {
+    let get = async |target: Target| -> Result<_> {
         let got = engine.get(&caller.namespace, vec![target], explain).await?;
         got.into_iter()
             .flatten()
             .next()
             .ok_or_else(Problem::not_found)
     };
-    let mut got = look(target).await?;
+    let mut got = get(target).await?;
     let mut now = engine.info().await?.now;
     if let (Some(wait), false) = (wait, got.state().is_settled()) {
         let until = wait_until(now, Some(wait))?;
@@ -206,7 +206,7 @@ async fn get_target(
                 waited = settled => { waited?; }
                 () = shared.ending() => {}
             }
-            got = look(id.into()).await?;
+            got = get(id.into()).await?;
             now = engine.info().await?.now;
         }
     }

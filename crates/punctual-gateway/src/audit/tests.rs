@@ -105,14 +105,14 @@ fn a_namespace_pushes_out_none_but_its_own_changes() {
     // However many namespaces there are.
     for name in 0..40 {
         for number in 0..ENTRIES_MAX {
-            audit.write(&done(&format!("crowd{name}"), number, 1));
+            audit.write(&done(&format!("many{name}"), number, 1));
         }
     }
     assert_eq!(count(&audit, "quiet"), 1);
     assert_eq!(audit.kept().count, ALL_ENTRIES_MAX);
     let all = audit.0.into_inner().expect("no panic").into_entries();
     assert_eq!(all.len(), ALL_ENTRIES_MAX);
-    assert_eq!(all[0].id, "crowd39 999", "the latest first");
+    assert_eq!(all[0].id, "many39 999", "the latest first");
     // Nor is one kept of which there is nothing.
     let audit = Audit::default();
     for number in 0..ALL_ENTRIES_MAX + 10 {

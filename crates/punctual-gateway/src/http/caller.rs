@@ -71,7 +71,7 @@ impl Caller {
         match &self.token {
             Some(token) => token.name(),
             None if self.is_local => "local",
-            None => "anybody",
+            None => "no token",
         }
     }
 

@@ -191,7 +191,7 @@ async fn reported(under: &Under, bytes: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_mistake_is_looked_up_in_64_kib_at_most() {
+async fn a_mistake_is_searched_in_64_kib_at_most() {
     let under = serve().await;
     let at_most = reported(&under, 64 << 10).await;
     assert!(

@@ -118,8 +118,8 @@ async fn a_loop_that_panics_is_a_problem_until_it_is_restarted() {
     ]);
     let under = serving(|engine| Gateway::new(engine, all).maintenance(health)).await;
     let becomes = async |wanted: u16| {
-        let looking = async { while outsider(&under).await.0 != wanted {} };
-        let is_so = within(seconds(20), looking).await;
+        let reading = async { while outsider(&under).await.0 != wanted {} };
+        let is_so = within(seconds(20), reading).await;
         is_so.unwrap_or_else(|| panic!("it does not become {wanted}"));
     };
     for restarts in 1..=2 {
@@ -150,7 +150,7 @@ async fn a_loop_that_panics_is_a_problem_until_it_is_restarted() {
 const BESIDE: [&str; 3] = ["posting", "callbacks", "alerts"];
 
 /// A gateway with all of it, over that engine; a round of a loop takes no longer than that.
-async fn with_all_duties(engine: &Arc<Standin>, round: Option<Duration>) -> (Under, Maintenance) {
+async fn with_all_loops(engine: &Arc<Standin>, round: Option<Duration>) -> (Under, Maintenance) {
     let (shop, mut maintenance) = (Namespace::new("shop").expect("a name"), Maintenance::new());
     let theirs: Arc<dyn Engine> = engine.clone();
     let posting = Posting::new(theirs.clone(), shop.clone(), Pusher::new(Guard::new()));
@@ -172,7 +172,7 @@ async fn with_all_duties(engine: &Arc<Standin>, round: Option<Duration>) -> (Und
 /// Asks until it is so.
 async fn until(under: &Under, what: &str, fact: impl Fn(u16, &str) -> bool) {
     let mut last = (0, String::new());
-    let looking = async {
+    let reading = async {
         loop {
             let (status, reported) = asked(under, ADMIN).await;
             last = (status, problems(&reported));
@@ -181,14 +181,14 @@ async fn until(under: &Under, what: &str, fact: impl Fn(u16, &str) -> bool) {
             }
         }
     };
-    let is_so = within(seconds(20), looking).await;
+    let is_so = within(seconds(20), reading).await;
     is_so.unwrap_or_else(|| panic!("not {what}: {last:?}"));
 }
 
 #[tokio::test]
 async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_hangs() {
     let engine = Arc::new(Standin::new(ManualClock::new(START)).holds(Verb::Stats));
-    let (under, maintenance) = with_all_duties(&engine, Some(millis(1))).await;
+    let (under, maintenance) = with_all_loops(&engine, Some(millis(1))).await;
     for name in BESIDE {
         let reported = format!("loop {name} has not run");
         let is_red = |status, problems: &str| status == 503 && problems.contains(&reported);
@@ -205,7 +205,7 @@ async fn whatever_serve_does_beside_requests_is_red_by_its_name_while_it_hangs()
 async fn each_dead_background_loop_of_serve_is_a_named_problem() {
     let engine = Arc::new(Standin::new(ManualClock::new(START)));
     engine.panics(true);
-    let (under, maintenance) = with_all_duties(&engine, None).await;
+    let (under, maintenance) = with_all_loops(&engine, None).await;
     for name in BESIDE {
         let reported = format!("{name} ended and was restarted");
         let is_red = |status, problems: &str| status == 503 && problems.contains(&reported);

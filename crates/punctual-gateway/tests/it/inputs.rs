@@ -179,7 +179,7 @@ async fn numbers_out_of_all_range_are_refused_with_the_range() {
 
 /// In 200 KiB of `a` such an expression would be looked for until the sun is out.
 #[tokio::test]
-async fn a_text_is_looked_for_as_it_is_and_never_as_an_expression() {
+async fn a_text_is_searched_as_it_is_and_never_as_an_expression() {
     let under = serve().await;
     let evil = "(a+)+$";
     let put = async |payload: &str| {

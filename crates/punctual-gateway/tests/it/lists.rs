@@ -132,9 +132,9 @@ async fn follow_ups_name_the_job_whose_settle_put_them_in_and_are_found_by_it() 
     );
 
     // They lie among more than one answer examines.
-    let crowd = json!(vec![json!({"queue": "other"}); 1_000]).to_string();
+    let many = json!(vec![json!({"queue": "other"}); 1_000]).to_string();
     for _ in 0..2 {
-        under.send("POST", "/v1/jobs", crowd.clone()).await;
+        under.send("POST", "/v1/jobs", many.clone()).await;
     }
     let found = async |parent: &str| -> BTreeSet<String> {
         let (ids, answers) = walk(&under, &format!("parent={parent}")).await;

@@ -175,7 +175,7 @@ async fn mistakes_in_routes_get_a_message_and_a_hint() {
 #[tokio::test]
 async fn a_wrong_token_gets_a_message_and_a_hint() {
     let under = serve().await;
-    for token in ["", "Bearer a-token-of-somebody-else", ADMIN] {
+    for token in ["", "Bearer a-token-of-another", ADMIN] {
         let headers = [
             ("host", "localhost"),
             ("content-type", "application/json"),

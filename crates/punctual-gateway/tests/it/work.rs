@@ -80,7 +80,7 @@ async fn a_claim_says_how_long_its_answer_took_without_its_wait() {
 }
 
 #[tokio::test]
-async fn claims_without_an_id_are_no_crowd_of_workers() {
+async fn claims_without_an_id_are_not_many_workers() {
     let under = serve().await;
     for (queue, host) in [
         ("a", "box"),

@@ -65,7 +65,7 @@ fn every_injected_bug_is_found() {
         (KILLED, Bug::ClaimTakesActive, "one valid lease"),
         (
             KILLED,
-            Bug::RescueDoesNotLook,
+            Bug::RescueDoesNotCheck,
             "what was acknowledged as completed stays so",
         ),
         (

@@ -96,7 +96,7 @@ async fn a_wrong_model_differs_from_the_engine() {
         Bug::SettleIgnoresToken,
         Bug::ExtendIgnoresToken,
         Bug::ClaimTakesActive,
-        Bug::RescueDoesNotLook,
+        Bug::RescueDoesNotCheck,
         Bug::RescueDoesNotCount,
         Bug::NeighboursAreBlamed,
         Bug::CancelIsForgotten,

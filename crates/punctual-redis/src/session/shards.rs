@@ -122,7 +122,7 @@ impl Shard {
         self.losses.subscribe()
     }
 
-    /// Notes that this process has done its duties just now.
+    /// Notes that this process has done its maintenance just now.
     pub(crate) fn has_maintained(&self) {
         *self.maintained.locked() = Some(Stopwatch::start());
     }

@@ -210,7 +210,7 @@ impl TestServer {
 
     /// A replica gets no more of its master, and keeps what it has; answers once it is cut off.
     pub fn cut_off_from_master(&self) {
-        self.name_itself("nobody");
+        self.name_itself("unknown");
         self.cli(&["CLIENT", "KILL", "TYPE", "master"]);
         let is_down = || {
             self.cli(&["INFO", "replication"])

@@ -21,7 +21,7 @@ impl Calls {
         let shards = self.shards_of(namespace).await?;
         let mut counts = Counts::default();
         for shard in shards.iter() {
-            let reply = self.delete_step(shard, queue, &DeleteStep::Look).await?;
+            let reply = self.delete_step(shard, queue, &DeleteStep::Check).await?;
             if let Some(schedule) = &reply.schedule {
                 return Err(Control::queue_has_schedule(queue, schedule));
             }

@@ -51,13 +51,13 @@ impl Calls {
             }
         }
         if explain && count > 1 {
-            self.look_for_parents(namespace, &mut found).await?;
+            self.explain_ended_parents(namespace, &mut found).await?;
         }
         Ok(found)
     }
 
     /// Adds that nothing releases a held job whose parent has ended in another shard.
-    async fn look_for_parents(
+    async fn explain_ended_parents(
         &self,
         namespace: &Namespace,
         found: &mut [Option<Got>],

@@ -106,7 +106,7 @@ pub(crate) fn bounds(limits: &Limits) -> [(&'static str, u64); 11] {
 /// A step of the delete of a queue.
 pub(crate) enum DeleteStep {
     /// Whether it has jobs.
-    Look,
+    Check,
     /// Frees unique keys, from a cursor on.
     FreeKeys(Option<Vec<u8>>),
     /// Deletes it.
@@ -127,7 +127,7 @@ pub(crate) fn delete(queue: &str, step: &DeleteStep) -> MapWriter {
     let mut map = MapWriter::default();
     map.put("c", CONTROL_DELETE).put("q", queue);
     match step {
-        DeleteStep::Look => map.put("st", 0_u8),
+        DeleteStep::Check => map.put("st", 0_u8),
         DeleteStep::FreeKeys(cursor) => {
             map.put("st", 1_u8);
             map.put_some("cu", cursor.as_deref())

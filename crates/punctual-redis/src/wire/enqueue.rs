@@ -76,7 +76,7 @@ fn in_bundles(instance: Instance, jobs: &[&NewJob], bundles: Vec<Sent>) -> Packe
 pub(crate) fn cost_us(jobs: &[&NewJob]) -> usize {
     let cost = |job: &&NewJob| {
         let has_line = job.group.is_some() || job.share.is_some();
-        let look = match (job.is_plain(), job.due, has_line) {
+        let store = match (job.is_plain(), job.due, has_line) {
             (true, Due::Now, _) => 2,
             (true, _, _) => 5,
             (false, _, false) => 6,
@@ -86,7 +86,7 @@ pub(crate) fn cost_us(jobs: &[&NewJob]) -> usize {
             true => 10 + 5 * job.after.len(),
             false => 0,
         };
-        look + links + job.payload.len() / 128
+        store + links + job.payload.len() / 128
     };
     jobs.iter().map(cost).sum::<usize>() + CALL_US
 }

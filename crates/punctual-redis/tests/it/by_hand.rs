@@ -251,7 +251,7 @@ async fn a_lease_is_settled_in_parts() {
     let late = hand.call("settle", &[token, ids[3], "dead"]);
     assert_eq!(late["jobs"][0]["verdict"], "repeated");
     let text_of = text(&again, "token");
-    let done = hand.call("settle", &[text_of, ids[3], "dead", "ERROR", "told"]);
+    let done = hand.call("settle", &[text_of, ids[3], "dead", "ERROR", "refused"]);
     assert_eq!(done["jobs"][0]["state"], "dead");
     assert_eq!(
         hand.call("settle", &[token, ids[3], "completed", "ATTEMPT", "1"])["jobs"][0]["verdict"],

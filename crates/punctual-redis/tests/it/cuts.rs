@@ -94,7 +94,7 @@ async fn with_a_job() -> (TestServer, Proxy, RedisEngine, RedisEngine, JobId) {
 }
 
 #[tokio::test]
-async fn a_cut_look_answers() {
+async fn a_cut_read_answers() {
     let (_server, proxy, engine, _direct, id) = with_a_job().await;
     at_every_byte(&proxy, 1, || async {
         let got = engine.get(&here(), vec![id.into()], true).await;
@@ -199,7 +199,7 @@ async fn a_cut_write_of_a_record_is_done_or_said_to_be_open() {
 }
 
 #[tokio::test]
-async fn a_cut_duty_is_done() {
+async fn a_cut_maintenance_is_done() {
     let (_server, proxy, engine, direct, id) = with_a_job().await;
     at_every_byte(&proxy, 1, || async {
         engine.maintain().await.expect("maintain");

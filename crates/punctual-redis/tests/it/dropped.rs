@@ -120,10 +120,10 @@ async fn the_answer_of_a_dropped_call_goes_to_no_other_call() {
         assert!(dropped.is_none(), "{verb}: no server answers");
         // The next ones, on the same connection.
         let (here, another) = (here(), NewJob::new("another", "5"));
-        let look = |id| engine.get(&here, vec![Target::Id(id)], false);
+        let get = |id| engine.get(&here, vec![Target::Id(id)], false);
         let (known, unknown, sent, claimed, ()) = tokio::join!(
-            look(scene.waiting[0].id),
-            look(JobId::new()),
+            get(scene.waiting[0].id),
+            get(JobId::new()),
             engine.enqueue(&here, vec![another.clone()]),
             engine.claim(&here, scene.claim()),
             async { server.go_on() },

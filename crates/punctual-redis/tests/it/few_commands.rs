@@ -15,7 +15,7 @@ use punctual_redis::{Options, RedisEngine};
 
 use crate::client::{Claimed, QUEUE, claim, here, state};
 
-/// A server, an engine with a clock of its own, and what the functions did since the last look.
+/// A server, an engine with a clock of its own, and what the functions did since the last count.
 struct Place {
     server: TestServer,
     engine: RedisEngine,
@@ -49,12 +49,12 @@ impl Place {
             .complete(&place.engine)
             .await
             .expect("settle");
-        place.look();
+        place.by_name();
         place
     }
 
-    /// Commands within functions since the last look, by name.
-    fn look(&mut self) -> BTreeMap<String, u64> {
+    /// Commands within functions since the last count, by name.
+    fn by_name(&mut self) -> BTreeMap<String, u64> {
         let reported = self.server.cli(&["INFO", "commandstats"]);
         let counts = reported.lines().filter_map(|line| {
             let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
@@ -74,7 +74,7 @@ impl Place {
 
     /// How many commands that were.
     fn commands(&mut self) -> u64 {
-        self.look().values().sum()
+        self.by_name().values().sum()
     }
 
     async fn set_time(&mut self, after: std::time::Duration) {
@@ -198,7 +198,7 @@ async fn jobs_of_groups_take_a_few_commands_a_call() {
 /// large: so many commands more.
 const RECORDS_READ: u64 = 6;
 
-/// A group knows who comes next without a look at its line.
+/// A group knows who comes next without reading its line.
 #[tokio::test]
 async fn jobs_of_shares_take_a_few_commands_a_call() {
     assert_eq!(life_of(of_share).await, [11, 18, 14]);
@@ -217,7 +217,7 @@ async fn a_bound_of_shares_costs_only_jobs_with_one() {
     };
     let written = place.engine.control(&here(), write).await;
     written.expect("settings");
-    place.look();
+    place.by_name();
     place.life((200..210).map(plain).collect()).await;
     let bounded = place.life((0..80).map(plain).collect()).await;
     assert_eq!(bounded, life_of(plain).await, "plain jobs");
@@ -245,7 +245,7 @@ async fn among_shares(shares: usize) -> [u64; 3] {
     }
     let warm = place.claim(100).await;
     place.end(&warm, Outcome::Completed).await;
-    place.look();
+    place.by_name();
     place
         .life((0..100).map(|nth| of_share(nth * 7 % shares)).collect())
         .await
@@ -278,7 +278,7 @@ async fn at_a_limit(waiting: usize) -> [u64; 2] {
         let none = claim(&place.engine, 20).await.expect("claim");
         assert!(none.is_empty());
     }
-    place.look();
+    place.by_name();
     place.end(&active, Outcome::Completed).await;
     let settled = place.commands();
     place.claim(20).await;
@@ -311,7 +311,7 @@ async fn groups_of_several_jobs_take_a_few_commands_a_call() {
             let lease = place.claim(groups).await;
             commands.push(place.commands());
             place.end(&lease, Outcome::Completed).await;
-            let settling = place.look();
+            let settling = place.by_name();
             assert_eq!(settling.get("zrangebylex"), None);
             commands.push(settling.values().sum());
         }
@@ -332,7 +332,7 @@ async fn retained_jobs_are_removed_with_a_few_commands() {
             .await;
     }
     place.set_time(hours(2)).await;
-    place.look();
+    place.by_name();
     let mut calls = 0;
     loop {
         calls += 1;
@@ -340,7 +340,7 @@ async fn retained_jobs_are_removed_with_a_few_commands() {
             break;
         }
     }
-    let commands = place.look();
+    let commands = place.by_name();
     let removals = ["zrem", "hdel"].map(|name| commands.get(name).copied().unwrap_or_default());
     assert!(calls <= 4, "{calls} calls");
     assert!(removals.iter().all(|count| *count <= 6), "{commands:?}");
@@ -353,7 +353,7 @@ async fn jobs_that_failed_are_retried_with_a_few_commands_a_call() {
         let mut place = Place::new().await;
         place.enqueue((0..count).map(plain).collect()).await;
         let lease = place.claim(count).await;
-        place.look();
+        place.by_name();
         let failed = |job: &punctual::JobRecord| {
             let mut failed = Settlement::new(
                 job.id,
@@ -371,7 +371,7 @@ async fn jobs_that_failed_are_retried_with_a_few_commands_a_call() {
         let failing = place.commands();
         place.set_time(seconds(5)).await;
         place.engine.maintain().await.expect("maintain");
-        place.look();
+        place.by_name();
         let lease = place.claim(count).await;
         assert!(lease.jobs.iter().all(|job| job.attempt == 2));
         let claiming = place.commands();
@@ -402,7 +402,7 @@ async fn ordered_and_cancelled(after: std::time::Duration, count: usize) -> [u64
         key: job.unique.clone().expect("a key").key,
     };
     let keys = orders.iter().map(key).collect();
-    place.look();
+    place.by_name();
     place.enqueue(orders).await;
     let enqueued = place.commands();
     let cancel = Edit::new(Select::Targets(keys), Action::Cancel);
@@ -449,7 +449,7 @@ async fn cancelled_jobs_are_removed_with_a_few_commands() {
         place.set_time(seconds(1 + nth)).await;
     }
     place.set_time(hours(25)).await;
-    place.look();
+    place.by_name();
     let mut pruned = 0;
     loop {
         match place.engine.maintain().await.expect("maintain").pruned {
@@ -458,7 +458,7 @@ async fn cancelled_jobs_are_removed_with_a_few_commands() {
         }
     }
     assert_eq!(pruned, 3 * 80 + 1, "and the tombstone of the first job");
-    let commands = place.look();
+    let commands = place.by_name();
     let count = |name| commands.get(name).copied().unwrap_or_default();
     assert_eq!(count("zremrangebyrank"), 1, "{commands:?}");
     assert!(count("zrem") <= 7 && count("hdel") <= 6, "{commands:?}");
@@ -488,12 +488,12 @@ async fn held_jobs_are_released_together() {
             name: "paid".into(),
         };
         let effects = held.iter().map(clear).collect();
-        place.look();
+        place.by_name();
         place.enqueue(held).await;
         let enqueued = place.commands();
         place.enqueue(vec![plain(0)]).await;
         let lease = place.claim(1).await;
-        place.look();
+        place.by_name();
         let job = &lease.jobs[0];
         let mut done = Settlement::new(job.id, job.attempt, Outcome::Completed);
         done.effects = effects;
@@ -514,7 +514,7 @@ async fn held_jobs_are_released_together() {
 async fn one_taken_key_makes_the_others_no_dearer() {
     let mut place = Place::new().await;
     place.enqueue(vec![keyed(50)]).await;
-    place.look();
+    place.by_name();
     let jobs = (0..100).map(keyed).collect();
     let sent = place.engine.enqueue(&here(), jobs).await.expect("enqueue");
     let created = sent
@@ -522,6 +522,6 @@ async fn one_taken_key_makes_the_others_no_dearer() {
         .iter()
         .filter(|one| one.verdict == EnqueueVerdict::Created);
     assert_eq!(created.count(), 99);
-    let commands = place.look();
+    let commands = place.by_name();
     assert!(commands.values().sum::<u64>() <= 16, "{commands:?}");
 }

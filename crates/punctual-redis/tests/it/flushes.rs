@@ -285,7 +285,7 @@ async fn any_function_that_is_lacking_costs_one_retry() {
 /// The same of a look for work, which is made once no wakeup announces any, by a clock that goes
 /// on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_look_that_is_lacking_costs_one_retry() {
+async fn a_read_that_is_lacking_costs_one_retry() {
     for trouble in ["lacks it", "flushed"] {
         // A server of its own: where a client listened before, the wakeup may still be on its way
         // to an ear.

@@ -428,7 +428,7 @@ async fn a_user_without_all_rights_writes_nothing() {
     drain(&engine).await;
     let base = base_of(&here());
     let one = enqueue(&[packed_job(1, &front(0, "mail", &[]), b"{}")]);
-    let looked_into = enqueue(&[packed_job(1, &front(3, "mail", &every_option()), b"{}")]);
+    let examined = enqueue(&[packed_job(1, &front(3, "mail", &every_option()), b"{}")]);
     let words = |words: &[&str]| {
         words
             .iter()
@@ -451,7 +451,7 @@ async fn a_user_without_all_rights_writes_nothing() {
         for (function, arguments) in [
             ("enqueue", vec![one.clone()]),
             ("enqueues", vec![one.clone()]),
-            ("enqueue", vec![looked_into.clone()]),
+            ("enqueue", vec![examined.clone()]),
             ("enqueue", bundle().to_vec()),
             ("push", words(&[QUEUE, "{}", "ID", id])),
             ("push", words(&[QUEUE, "{}", "ID", id, "UNIQUE", "key"])),

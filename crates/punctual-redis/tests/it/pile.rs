@@ -82,10 +82,10 @@ impl Pile {
     /// All that time has caused, slice by slice.
     pub(crate) async fn maintain(&mut self) {
         loop {
-            let duties = self.engine.maintain();
+            let maintained = self.engine.maintain();
             let done = self
                 .meter
-                .bounded("maintain", duties)
+                .bounded("maintain", maintained)
                 .await
                 .expect("maintain");
             let slice = self.engine.info().await.expect("info").limits.sweep;

@@ -43,11 +43,11 @@ async fn a_bundle_that_was_cancelled_whole_slows_no_claim_down() {
     place.enqueue(&cancelled).await;
     place.enqueue(&others).await;
     cancel(&place, &cancelled).await;
-    let looked = claim(&place.engine, 1_000).await.expect("claim").remove(0);
-    assert_eq!(looked.jobs.len(), 250, "these are looked at");
+    let examined = claim(&place.engine, 1_000).await.expect("claim").remove(0);
+    assert_eq!(examined.jobs.len(), 250, "these are looked at");
     let unseen = claim(&place.engine, 1_000).await.expect("claim").remove(0);
     assert_eq!(unseen.jobs.len(), 450, "nothing stale is in front of these");
-    for lease in [looked, unseen] {
+    for lease in [examined, unseen] {
         assert!(lease.complete(&place.engine).await.expect("settle"));
     }
     all_gone(&place, &cancelled).await;
@@ -122,7 +122,7 @@ async fn stale_packs_in_the_middle_are_taken_out_when_they_outnumber_the_live() 
 }
 
 #[tokio::test]
-async fn stats_and_health_look_at_a_few_packs_however_many_are_stale() {
+async fn stats_and_health_read_few_chunks_however_many_are_stale() {
     let place = Place::new().await;
     let jobs = alike(1_000);
     place.enqueue(&jobs).await;

@@ -11,7 +11,7 @@ use crate::relayed::PROCESS;
 /// it opens it and say so. Any other end is a bug: the process would be started again, lose
 /// nothing, and no one would notice.
 pub(super) fn as_asked(case: &Case) -> Verdict {
-    let mut verdict = Verdict::new("E ends as told");
+    let mut verdict = Verdict::new("E processes end as asked");
     let begins_anew = format!("exit status: {BEGINS_ANEW}");
     for (process, how) in &case.ended_oddly {
         let by_a_handler = how.starts_with(ABORTED) && case.aborted.contains(process);

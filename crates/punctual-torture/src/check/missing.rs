@@ -6,7 +6,7 @@ use super::Verdict;
 use super::job_timelines::Case;
 
 /// The verdict that every process that knew the data learns of the loss.
-pub(super) const LOSS_IS_REPORTED: &str = "T loss of all is told";
+pub(super) const LOSS_IS_REPORTED: &str = "T total loss is reported";
 
 /// How soon a producer gets that error, and no other answer from then on.
 const REPORTED_WITHIN_US: u64 = 5_000_000;

@@ -25,11 +25,11 @@ struct Message {
     due: Option<u64>,
     /// The stamp at which it was sent.
     sent: u64,
-    fate: Fate,
+    result: SendResult,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum SendResult {
     /// Its sender had no answer: it may be there or not.
     Unknown,
     Accepted,
@@ -106,12 +106,12 @@ impl Relayed {
                     is_bad,
                     due,
                     sent: at,
-                    fate: Fate::Unknown,
+                    result: SendResult::Unknown,
                 };
                 self.messages.insert(name, message);
             }
-            Event::MessageOk { name } => self.ends(&name, Fate::Accepted),
-            Event::MessageNone { name } => self.ends(&name, Fate::RolledBack),
+            Event::MessageOk { name } => self.ends(&name, SendResult::Accepted),
+            Event::MessageNone { name } => self.ends(&name, SendResult::RolledBack),
             Event::MessageStart {
                 id,
                 attempt,
@@ -137,9 +137,9 @@ impl Relayed {
         None
     }
 
-    fn ends(&mut self, name: &str, fate: Fate) {
+    fn ends(&mut self, name: &str, result: SendResult) {
         if let Some(message) = self.messages.get_mut(name) {
-            message.fate = fate;
+            message.result = result;
         }
     }
 
@@ -195,7 +195,7 @@ fn none_lost(
     let mut verdict = Verdict::new("R1 no message lost");
     let mut arrived: BTreeMap<System, u64> = BTreeMap::new();
     for (name, message) in &relayed.messages {
-        if message.is_bad || message.fate != Fate::Accepted {
+        if message.is_bad || message.result != SendResult::Accepted {
             continue;
         }
         tally.sent += 1;
@@ -228,7 +228,7 @@ fn none_twice(
         tally.doubled += ids.len().saturating_sub(1) as u64;
         verdict.check(ids.len() == 1, || format!("{name} became {ids:?}"));
         let message = relayed.messages.get(name);
-        let may_be = message.is_some_and(|message| message.fate != Fate::RolledBack);
+        let may_be = message.is_some_and(|message| message.result != SendResult::RolledBack);
         verdict.check(may_be, || format!("{name} was not sent, and became a job"));
     }
     verdict
@@ -287,15 +287,15 @@ fn refused_are_kept(
     for (name, message) in relayed.messages.iter().filter(|(_, one)| one.is_bad) {
         let times = kept.remove(name.as_str()).unwrap_or(0);
         tally.refused += times;
-        let is_right = match message.fate {
-            Fate::Accepted => times == 1,
-            Fate::Unknown => times <= 1,
-            Fate::RolledBack => times == 0,
+        let is_right = match message.result {
+            SendResult::Accepted => times == 1,
+            SendResult::Unknown => times <= 1,
+            SendResult::RolledBack => times == 0,
         };
         verdict.check(is_right, || {
             format!(
                 "{name} is no job ({:?}), and is in quarantine {times} times",
-                message.fate
+                message.result
             )
         });
         verdict.check(!jobs.contains_key(name), || {

@@ -155,7 +155,7 @@ pub(crate) fn is_of_time(verdict: &str) -> bool {
 }
 
 /// The verdict that there was something to be judged.
-pub(super) const ENGINE_ANSWERED: &str = "B looked at";
+pub(super) const ENGINE_ANSWERED: &str = "B engine answered";
 
 /// The longest that a first claim may take once what was broken runs again.
 pub(super) const ALIVE_AFTER_US: u64 = 5_000_000;

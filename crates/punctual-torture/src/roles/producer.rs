@@ -85,7 +85,7 @@ const GIVEN_UP: u32 = 20;
 
 /// How many calls are sent between two checks of what is ready, and how long one waits before
 /// the next check if that is too much.
-const CALLS_PER_LOOK: u64 = 10;
+const CALLS_PER_CHECK: u64 = 10;
 const CATCH_UP: std::time::Duration = millis(40);
 
 impl Producer {
@@ -93,7 +93,7 @@ impl Producer {
     /// of a backlog. An engine that does not answer is sent to all the same.
     async fn let_others_catch_up(&mut self) {
         self.calls += 1;
-        if !self.calls.is_multiple_of(CALLS_PER_LOOK) {
+        if !self.calls.is_multiple_of(CALLS_PER_CHECK) {
             return;
         }
         let setting = self.begun.setting.clone();

@@ -15,7 +15,7 @@ use tokio::task::block_in_place;
 
 use crate::support::{Run, run_with_token};
 
-const TOKEN: &str = "a-token-of-somebody-else";
+const TOKEN: &str = "a-token-of-another";
 
 /// A short run at an address.
 fn torture(address: &str) -> Run {
@@ -78,7 +78,7 @@ const NOT_OF_WORKERS: [&str; 8] = ["F02", "F09", "F11", "F12", "F13", "F16", "F2
 async fn a_foreign_redis_is_tortured_from_outside_and_keeps_its_data() {
     let server = TestServer::start();
     let there = |arguments: &[&str]| server.cli(&[&["-n", "3"], arguments].concat());
-    assert_eq!(there(&["SET", "somebody's", "key"]), "OK");
+    assert_eq!(there(&["SET", "another's", "key"]), "OK");
     // A user without a password takes any.
     let address = server.address().replace("://", "://default:hunter2@");
     let run = torture(&format!("{address}/3?durability=memory"));
@@ -86,7 +86,7 @@ async fn a_foreign_redis_is_tortured_from_outside_and_keeps_its_data() {
     assert!(!run.said().contains("hunter2"), "{}", run.said());
     let found = run.files_with("hunter2");
     assert!(found.is_empty(), "they hold the password: {found:?}");
-    assert_eq!(there(&["GET", "somebody's"]), "key");
+    assert_eq!(there(&["GET", "another's"]), "key");
     let calls = server.cli(&["INFO", "commandstats"]);
     assert!(!calls.contains("cmdstat_flush"), "{calls}");
 }
@@ -97,7 +97,7 @@ async fn a_redis_that_holds_jobs_is_refused_and_left_alone() {
     let address = format!("{}/3?durability=memory", server.address());
     let options = address.parse::<punctual_redis::Options>();
     let engine = RedisEngine::connect(options.expect("an address")).await;
-    let job = NewJob::new("orders", "somebody's");
+    let job = NewJob::new("orders", "another's");
     let engine = engine.expect("a server");
     let sent = engine.enqueue(&Namespace::default(), vec![job]).await;
     sent.expect("it is stored");
@@ -129,7 +129,7 @@ async fn a_job_of_another_client_meanwhile_is_reported_and_left_alone() {
     while !began().await {
         pause(millis(20)).await;
     }
-    let mut job = NewJob::new("orders", "somebody's");
+    let mut job = NewJob::new("orders", "another's");
     job.headers = vec![("scripted".into(), r#""dies""#.into())];
     let sent = engine.enqueue(&namespace, vec![job]).await;
     let id = sent.expect("it is stored").receipts[0].id;

@@ -138,7 +138,7 @@ fn redis_that_is_emptied_loses_all_and_its_clients_stop() {
         let findings = &run.rounds()[0]["findings"];
         assert_eq!(findings["tally"]["kinds"][way], 1, "{}", run.said());
         let verdicts = findings["verdicts"].as_array().expect("verdicts");
-        let named = |verdict: &&Value| verdict["name"] == "T loss of all is told";
+        let named = |verdict: &&Value| verdict["name"] == "T total loss is reported";
         let reported = verdicts.iter().find(named).expect("it is judged");
         assert!(reported["checked"].as_u64() > Some(0), "{}", run.said());
     }

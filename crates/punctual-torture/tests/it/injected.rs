@@ -22,7 +22,7 @@ const OTHERS: [&str; 4] = ["15", "16", "17", "18"];
 
 /// The engine refuses its data, so that no snapshot can be made: only bugs that damage them may be
 /// found by that. It has to say so: on a slow machine an engine may not open in time, either.
-const REFUSES: &str = "B looked at";
+const REFUSES: &str = "B engine answered";
 const DAMAGED: &str = "(data_damaged";
 
 /// A bug, and the plan that shows it.

@@ -39,7 +39,7 @@ fn a_round_is_verified_as_long_as_it_is_what_was_judged() {
         r#""is_elsewhere": true"#,
     );
     assert!(setting, "verdicts rest on the setting");
-    let snapshot = with("look.json", r#""blind":null"#, r#""blind":"""#);
+    let snapshot = with("snapshot.json", r#""blind":null"#, r#""blind":"""#);
     assert!(snapshot, "and on the snapshot");
     let checked = with("round.json", r#""checked": "#, r#""checked": 1"#);
     assert!(checked, "what was said of it is held against it");

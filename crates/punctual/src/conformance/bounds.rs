@@ -385,7 +385,7 @@ pub(super) async fn an_extend_out_of_range_is_refused(case: Case) {
 }
 
 /// A list, get, edit or purge over a batch is refused.
-pub(super) async fn a_look_over_a_batch_is_refused(case: Case) {
+pub(super) async fn a_read_over_a_batch_is_refused(case: Case) {
     let id = case.enqueue(job()).await;
     let most = case.info().await.limits.batch_items;
     let targets: Vec<Target> = vec![id.into(); most + 1];

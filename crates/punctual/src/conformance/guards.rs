@@ -233,7 +233,7 @@ pub(super) async fn a_cancel_is_an_effect(case: Case) {
     let attempt = case.active(job()).await;
     let waiting = case.enqueue(job().unique("waits")).await;
     let mut settlement = attempt.ended(Outcome::Completed);
-    settlement.effects = ["waits", "active", "nobody"].map(cancels).to_vec();
+    settlement.effects = ["waits", "active", "unknown"].map(cancels).to_vec();
     match case.settle_as(attempt.token, settlement).await {
         SettleVerdict::Settled { effects, .. } => assert_eq!(effects, [None; 3]),
         other => panic!("the lease is valid, got {other:?}"),

@@ -533,7 +533,7 @@ macro_rules! __laws {
                 a_settle_takes_four_mebibytes_of_effects[Effects],
                 a_settle_takes_a_thousand_leases_and_samples,
                 an_extend_out_of_range_is_refused,
-                a_look_over_a_batch_is_refused[ListByState, EditByFilter],
+                a_read_over_a_batch_is_refused[ListByState, EditByFilter],
                 a_wait_over_its_limits_is_refused,
                 a_record_takes_64_kibibytes[Records],
                 a_job_rescheduled_100_000_times_takes_no_room[Delay],

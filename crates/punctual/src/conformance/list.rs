@@ -387,7 +387,7 @@ pub(super) async fn a_get_answers_in_the_order_asked(case: Case) {
     let targets: Vec<Target> = vec![
         sent[1].into(),
         JobId::new().into(),
-        by_key("nobody's"),
+        by_key("unknown"),
         sent[0].into(),
     ];
     let got = case

@@ -329,7 +329,7 @@ impl Machine {
                 Place::Job(id) => Some(JobKey { namespace, id: *id }),
                 Place::Group(_) => None,
             };
-            self.look_ahead(&places.iter().filter_map(alone).collect::<Vec<_>>())?;
+            self.read_ahead(&places.iter().filter_map(alone).collect::<Vec<_>>())?;
             for (key, place) in places {
                 let id = self.candidate(&key, &place)?;
                 let job = self.load_indexed(&JobKey { namespace, id })?;

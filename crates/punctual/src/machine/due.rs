@@ -62,10 +62,10 @@ impl DueIndex {
     }
 
     /// Reads ahead what [`DueIndex::remove`] will ask of these jobs.
-    pub(super) fn look_ahead(&self, keys: &[DueKey]) -> Result<()> {
+    pub(super) fn read_ahead(&self, keys: &[DueKey]) -> Result<()> {
         match self {
             Self::Wheels(_) => Ok(()),
-            Self::Rows(rows) => rows.table.look_ahead(keys.iter()),
+            Self::Rows(rows) => rows.table.read_ahead(keys.iter()),
         }
     }
 

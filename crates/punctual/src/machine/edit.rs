@@ -436,12 +436,12 @@ impl Machine {
     /// Cancels those that still wait; how many. The head of the due index is found again once for
     /// all of them, since each may have been it.
     fn purge_jobs(&mut self, queue: u32, jobs: Vec<JobKey>, began: u64) -> Result<usize> {
-        self.look_ahead(&jobs)?;
+        self.read_ahead(&jobs)?;
         let mut dues = Vec::with_capacity(jobs.len());
         for key in &jobs {
             dues.push(self.load_indexed(key)?.due_key());
         }
-        self.rows.due.look_ahead(&dues)?;
+        self.rows.due.read_ahead(&dues)?;
         self.derived.due_heads_wait = true;
         let purged = self.cancel_purged(&jobs, began);
         self.derived.due_heads_wait = false;

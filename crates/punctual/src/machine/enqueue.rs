@@ -76,8 +76,8 @@ impl Machine {
             id: checked.job.id,
         };
         let keys: Vec<_> = jobs.iter().map(key).collect();
-        self.rows.specs.look_ahead(keys.iter())?;
-        self.rows.tombstones.look_ahead(keys.iter())?;
+        self.rows.specs.read_ahead(keys.iter())?;
+        self.rows.tombstones.read_ahead(keys.iter())?;
         for (index, (key, Checked { job, .. })) in keys.iter().zip(&jobs).enumerate() {
             if job.remember.is_some() && self.known(key, job)?.is_none() {
                 let may = self.may_remember();
@@ -248,16 +248,16 @@ impl Machine {
     /// one of a group that is kept from its claim.
     fn oldest_pending(&mut self, queue: u32, except: &[JobId]) -> Result<Option<Loaded>> {
         let namespace = self.queue_state(queue)?.namespace;
-        let look = except.len() + 1;
+        let wanted = except.len() + 1;
         let mut found = None;
         for priority in (0..SUSPECT_LANE).rev() {
             for lane in [priority, priority + SUSPECT_LANE] {
-                for (key, place) in self.places(queue, lane, look)? {
+                for (key, place) in self.places(queue, lane, wanted)? {
                     let id = self.candidate(&key, &place)?;
                     found = found.or((!except.contains(&id)).then_some(id));
                 }
                 if found.is_none() && self.lane_shares(queue, lane).is_some() {
-                    for (key, place, _) in self.share_heads(queue, lane, look)? {
+                    for (key, place, _) in self.share_heads(queue, lane, wanted)? {
                         let id = self.candidate(&key, &place)?;
                         found = found.or((!except.contains(&id)).then_some(id));
                     }
@@ -268,12 +268,12 @@ impl Machine {
             }
         }
         if found.is_none() {
-            let due = self.rows.due.page(queue, None, look + HOLDS_PASSED)?;
+            let due = self.rows.due.page(queue, None, wanted + HOLDS_PASSED)?;
             let due = self.without_holds(namespace, due)?.into_iter();
-            let lines = self.lines_of(queue, look)?.into_iter();
-            let shares = self.share_places_after(queue, None, look)?.into_iter();
+            let lines = self.lines_of(queue, wanted)?.into_iter();
+            let shares = self.share_places_after(queue, None, wanted)?.into_iter();
             let shares = shares.filter_map(|(_, place)| place.job());
-            let kept = self.kept_back_after(queue, None, look)?.into_iter();
+            let kept = self.kept_back_after(queue, None, wanted)?.into_iter();
             let kept = kept.filter_map(|(_, row)| row.alone());
             let mut ids = due.map(|(_, id)| id).chain(lines).chain(shares).chain(kept);
             found = ids.find(|id| !except.contains(id));

@@ -16,7 +16,7 @@ use crate::time::minutes;
 /// Deadlines of flows that one step handles.
 const DEADLINES_PER_STEP: usize = 16;
 /// How long the engine keeps a flow before it checks an unended callback again.
-const CALLBACK_LOOK: Duration = minutes(1);
+const CALLBACK_POLL: Duration = minutes(1);
 
 impl Machine {
     /// The last step of a flow has settled: its callbacks run, each once.
@@ -150,7 +150,7 @@ impl Machine {
             if row.settled.is_some() {
                 // Others may wait for a callback, which needs the flow until it has ended.
                 if self.callback_goes_on(&key, &row)? {
-                    row.until = Some(self.now + CALLBACK_LOOK);
+                    row.until = Some(self.now + CALLBACK_POLL);
                     self.derived.flows.note_deadline(&key, None, row.until);
                     self.put_flow(&key, &row);
                     continue;

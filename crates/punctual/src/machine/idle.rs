@@ -15,7 +15,7 @@ const IDLE: Duration = days(1);
 /// How often all queues are examined.
 const ROUND: Duration = hours(1);
 /// Queues that one step examines.
-const LOOKED_AT: usize = 20;
+const EXAMINED_MAX: usize = 20;
 
 /// The round that examines every queue.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Machine {
             self.round.rest.extend(self.derived.queues.keys());
             self.round.rest.sort_unstable();
         }
-        let few = self.round.rest.len().saturating_sub(LOOKED_AT);
+        let few = self.round.rest.len().saturating_sub(EXAMINED_MAX);
         for queue in self.round.rest.split_off(few) {
             if self.is_idle(queue)? {
                 self.forget_queue(queue)?;

@@ -335,7 +335,7 @@ impl Machine {
         let namespace = self.queue_state(queue)?.namespace;
         let key = |(_, id): &(DueKey, JobId)| JobKey { namespace, id: *id };
         let keys: Vec<JobKey> = found.iter().map(key).collect();
-        self.rows.status.look_ahead(keys.iter())?;
+        self.rows.status.read_ahead(keys.iter())?;
         let is = |key: &JobKey| {
             let status = self.rows.status.get(key)?;
             Ok(status.is_none_or(|status| status.place != JobState::Held))

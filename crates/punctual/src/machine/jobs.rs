@@ -73,12 +73,12 @@ impl Machine {
     }
 
     /// Reads ahead what [`Machine::load`] will ask of these jobs.
-    pub(super) fn look_ahead(&self, jobs: &[JobKey]) -> Result<()> {
+    pub(super) fn read_ahead(&self, jobs: &[JobKey]) -> Result<()> {
         let sent = jobs
             .iter()
             .filter(|key| !self.derived.active.contains_key(key));
-        self.rows.specs.look_ahead(sent)?;
-        self.rows.status.look_ahead(jobs.iter())
+        self.rows.specs.read_ahead(sent)?;
+        self.rows.status.read_ahead(jobs.iter())
     }
 
     /// A job that an index names; indexes and records change in the same step.

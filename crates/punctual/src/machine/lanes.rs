@@ -27,7 +27,7 @@ fn place_key(job: &Loaded) -> PlaceKey {
     PlaceKey {
         queue: job.spec.queue,
         lane: lane_of(job.status.priority, job.is_suspect()),
-        rank: u8::from(!job.status.front),
+        behind: u8::from(!job.status.front),
         at: job.status.due,
         seq: job.spec.seq,
     }
@@ -38,7 +38,7 @@ fn line_key(job: &Loaded, group: &str) -> LineKey {
         queue: job.spec.queue,
         group: group.to_owned(),
         priority: job.status.priority,
-        rank: u8::from(!job.status.front),
+        behind: u8::from(!job.status.front),
         due: job.status.due,
         seq: job.spec.seq,
     }
@@ -166,7 +166,7 @@ impl Machine {
         let row = self.group_row(own.queue, group)?;
         let place = row.places.into_iter().find(|(lane, _)| *lane == own.lane);
         Ok(place.map(|(_, (at, seq))| PlaceKey {
-            rank: 1,
+            behind: 1,
             at,
             seq,
             ..own
@@ -324,7 +324,7 @@ impl Machine {
         let place = |lane, (at, seq)| PlaceKey {
             queue,
             lane,
-            rank: 1,
+            behind: 1,
             at,
             seq,
         };

@@ -26,7 +26,7 @@ use crate::time::Timestamp;
 
 /// Limits that one step reads again after a change of their family, and idle ones that it
 /// forgets.
-const LOOKED_AT: usize = 250;
+const EXAMINED_MAX: usize = 250;
 
 /// What is known of named limits besides their rows.
 #[derive(Debug, Default)]
@@ -333,8 +333,8 @@ impl Machine {
             true => Bound::Included(&start),
             false => Bound::Excluded(&start),
         };
-        let found = (self.rows.named).scan(from, Bound::Excluded(&end), false, LOOKED_AT)?;
-        let more = found.len() == LOOKED_AT;
+        let found = (self.rows.named).scan(from, Bound::Excluded(&end), false, EXAMINED_MAX)?;
+        let more = found.len() == EXAMINED_MAX;
         let of_family = found
             .into_iter()
             .map(|(key, _)| key.name)
@@ -343,7 +343,7 @@ impl Machine {
         for name in &names {
             self.limit_changed(namespace, name)?;
         }
-        if let Some(last) = names.last().filter(|_| more && names.len() == LOOKED_AT) {
+        if let Some(last) = names.last().filter(|_| more && names.len() == EXAMINED_MAX) {
             let rest = (namespace, prefix, last.clone());
             self.derived.named.unchecked.push(rest);
         }
@@ -365,7 +365,7 @@ impl Machine {
             limit: String::new(),
         };
         let all = &self.rows.idle_limits;
-        for (key, ()) in all.scan(Bound::Unbounded, Bound::Excluded(&end), false, LOOKED_AT)? {
+        for (key, ()) in all.scan(Bound::Unbounded, Bound::Excluded(&end), false, EXAMINED_MAX)? {
             self.change_named(key.namespace, &key.limit, |_| {})?;
         }
         Ok(())

@@ -17,7 +17,7 @@ const QUEUES_WOKEN: usize = 64;
 /// Lines of one queue that one claim reads.
 const LINES_OPENED: usize = 64;
 /// How often a queue reads a full limit that does not know it.
-const LOOK_EVERY: std::time::Duration = seconds(1);
+const POLL_EVERY: std::time::Duration = seconds(1);
 
 fn line_key(queue: u32, limit: &str) -> QueueText {
     QueueText {
@@ -180,7 +180,7 @@ impl Machine {
             None => self.now,
             Some(Some(until)) => until,
             Some(None) if is_woken || adopts => Timestamp::MAX,
-            Some(None) => self.now + LOOK_EVERY,
+            Some(None) => self.now + POLL_EVERY,
         };
         if adopts && until == Timestamp::MAX {
             self.change_named(namespace, limit, |row| row.queues.push(queue))?;

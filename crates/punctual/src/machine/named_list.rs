@@ -108,7 +108,7 @@ impl Machine {
     ) -> Result<Candidates> {
         let start = KeptBackKey::start_of(queue, limit, 0);
         let end = KeptBackKey::start_of(queue, limit, u8::MAX);
-        // Lane, rank, instant and number.
+        // Lane, whether in front, instant and number.
         let fixed = Fixed::but_last(&start, 2 + 2 * size_of::<u64>());
         let after: Option<KeptBackKey> = fixed.read(after)?;
         let from = after

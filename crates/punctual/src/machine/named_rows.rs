@@ -53,7 +53,7 @@ key!(
         queue: u32,
         limit: String,
         lane: u8,
-        rank: u8,
+        behind: u8,
         at: Timestamp,
         seq: u64,
     }
@@ -65,7 +65,7 @@ impl KeptBackKey {
             queue: key.queue,
             limit: limit.to_owned(),
             lane: key.lane,
-            rank: key.rank,
+            behind: key.behind,
             at: key.at,
             seq: key.seq,
         }
@@ -81,7 +81,7 @@ impl KeptBackKey {
         PlaceKey {
             queue: self.queue,
             lane: self.lane,
-            rank: self.rank,
+            behind: self.behind,
             at: self.at,
             seq: self.seq,
         }

@@ -175,7 +175,7 @@ macro_rules! each_table {
             $do
         }
         {
-            let $table = &mut rows.crowds;
+            let $table = &mut rows.large_shares;
             $do
         }
         {
@@ -278,7 +278,7 @@ impl Machine {
             31 => rows.share_places.replay(mutation),
             32 => rows.turns.replay(mutation),
             33 => rows.parked.replay(mutation),
-            34 => rows.crowds.replay(mutation),
+            34 => rows.large_shares.replay(mutation),
             35 => rows.named.replay(mutation),
             36 => rows.kept_back.replay(mutation),
             37 => rows.kept_by.replay(mutation),

@@ -206,7 +206,7 @@ key!(
         /// The priority, plus ten for suspects.
         lane: u8,
         /// 0 in front, 1 otherwise.
-        rank: u8,
+        behind: u8,
         /// A job's due, or the instant at which its group came round.
         at: Timestamp,
         seq: u64,
@@ -219,7 +219,7 @@ impl PlaceKey {
         Self {
             queue,
             lane,
-            rank: 0,
+            behind: 0,
             at: Timestamp::ZERO,
             seq: 0,
         }
@@ -267,7 +267,7 @@ impl Value for Place {
 
 key!(
     /// A ready job in its group's line.
-    LineKey { queue: u32, group: String, priority: u8, rank: u8, due: Timestamp, seq: u64 }
+    LineKey { queue: u32, group: String, priority: u8, behind: u8, due: Timestamp, seq: u64 }
 );
 
 impl LineKey {
@@ -277,7 +277,7 @@ impl LineKey {
             queue,
             group: group.to_owned(),
             priority,
-            rank: 0,
+            behind: 0,
             due: Timestamp::ZERO,
             seq: 0,
         }

@@ -157,14 +157,17 @@ impl Machine {
         if limit == 0 || self.queue_state(id)?.shares.is_none() {
             return Ok(Vec::new());
         }
-        let key = |queue| CrowdKey {
+        let key = |queue| LargeShareKey {
             queue,
             class: 0,
             share: String::new(),
         };
         let (start, end) = (key(id), key(id + 1));
         let bounds = (Bound::Included(&start), Bound::Excluded(&end));
-        let large = self.rows.crowds.scan(bounds.0, bounds.1, true, SAMPLED)?;
+        let large = self
+            .rows
+            .large_shares
+            .scan(bounds.0, bounds.1, true, SAMPLED)?;
         let mut rows = Vec::new();
         for (key, ()) in large {
             let row = self.share_row(id, &key.share)?;

@@ -16,7 +16,7 @@ key!(
         queue: u32,
         lane: u8,
         share: String,
-        rank: u8,
+        behind: u8,
         at: Timestamp,
         seq: u64,
     }
@@ -28,7 +28,7 @@ impl SharePlaceKey {
             queue: key.queue,
             lane: key.lane,
             share: share.to_owned(),
-            rank: key.rank,
+            behind: key.behind,
             at: key.at,
             seq: key.seq,
         }
@@ -44,7 +44,7 @@ impl SharePlaceKey {
         PlaceKey {
             queue: self.queue,
             lane: self.lane,
-            rank: self.rank,
+            behind: self.behind,
             at: self.at,
             seq: self.seq,
         }
@@ -89,7 +89,7 @@ impl ParkKey {
 
 key!(
     /// A share of many jobs: those with the most come last.
-    CrowdKey { queue: u32, class: u8, share: String }
+    LargeShareKey { queue: u32, class: u8, share: String }
 );
 
 row!(

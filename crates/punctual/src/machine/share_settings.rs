@@ -5,7 +5,7 @@ use std::ops::Bound;
 use super::Machine;
 use super::rows::*;
 use super::share_rows::PAUSED;
-use super::shares::{LOOKED_AT, catch_up, share_key};
+use super::shares::{EXAMINED_MAX, catch_up, share_key};
 use crate::engine::{BLOCKED_SHARES_MAX, Controlled, Namespace, ShareSettings};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -20,12 +20,14 @@ impl Machine {
         };
         let (from, end) = (share_key(id, &after), share_key(id + 1, ""));
         let bounds = (Bound::Excluded(&from), Bound::Excluded(&end));
-        let found = (self.rows.shares).scan(bounds.0, bounds.1, false, LOOKED_AT)?;
+        let found = (self.rows.shares).scan(bounds.0, bounds.1, false, EXAMINED_MAX)?;
         for (key, _) in &found {
             self.change_share(id, &key.text, catch_up)?;
         }
         if let Some(all) = &mut self.queue_mut(id)?.shares {
-            let last = (found.len() == LOOKED_AT).then(|| found.last()).flatten();
+            let last = (found.len() == EXAMINED_MAX)
+                .then(|| found.last())
+                .flatten();
             all.row.checked = last.map(|(key, _)| key.text.clone());
             all.changed = true;
         }
@@ -110,7 +112,7 @@ impl Machine {
         while self.queue_state(id)?.shares.is_some() {
             let (start, end) = (share_key(id, ""), share_key(id + 1, ""));
             let bounds = (Bound::Included(&start), Bound::Excluded(&end));
-            let found = (self.rows.shares).scan(bounds.0, bounds.1, false, LOOKED_AT)?;
+            let found = (self.rows.shares).scan(bounds.0, bounds.1, false, EXAMINED_MAX)?;
             debug_assert!(
                 !found.is_empty(),
                 "the count of shares is that of their rows"

@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 /// How much a turn of weight 1 raises a pass: every weight up to 1,000 divides it well.
 const TURN: u64 = 1_000_000;
 /// Shares that one claim files anew, besides those it claims from.
-pub(super) const LOOKED_AT: usize = 250;
+pub(super) const EXAMINED_MAX: usize = 250;
 /// Idle shares that one claim forgets.
 const FORGOTTEN: usize = 16;
 /// A share of at least two to the power of this many jobs is in the order of the largest.
@@ -253,16 +253,20 @@ impl Machine {
             }
         }
         if was.class() != row.class() {
-            let key = |class| CrowdKey {
+            let key = |class| LargeShareKey {
                 queue: id,
                 class,
                 share: share.to_owned(),
             };
             if let Some(class) = was.class() {
-                self.rows.crowds.remove(&mut self.journal, &key(class));
+                self.rows
+                    .large_shares
+                    .remove(&mut self.journal, &key(class));
             }
             if let Some(class) = row.class() {
-                self.rows.crowds.put(&mut self.journal, key(class), ());
+                self.rows
+                    .large_shares
+                    .put(&mut self.journal, key(class), ());
             }
         }
         let more = row.ready() > was.ready();
@@ -453,7 +457,7 @@ impl Machine {
         if is_injected(Bug::ParkedForgotten) {
             return Ok(());
         }
-        for (is_idle, limit) in [(0, LOOKED_AT), (1, FORGOTTEN)] {
+        for (is_idle, limit) in [(0, EXAMINED_MAX), (1, FORGOTTEN)] {
             let start = ParkKey::start_of(id, is_idle);
             let until = Timestamp::from_micros(self.now.as_micros() + 1);
             let end = ParkKey {

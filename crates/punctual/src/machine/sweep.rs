@@ -17,7 +17,7 @@ impl Machine {
     pub fn maintain(&mut self, now: Timestamp) -> Result<Maintained> {
         let mut done = self.begin(now)?;
         done.pruned += self.prune_kept(self.limits.sweep)?;
-        done.next = self.next_duty()?;
+        done.next = self.next_maintenance()?;
         Ok(done)
     }
 
@@ -191,7 +191,7 @@ impl Machine {
                 .due
                 .pop(&mut self.journal, queue, until, limit - moved)?;
             let keys = due.iter().map(|(_, id)| JobKey { namespace, id: *id });
-            self.look_ahead(&keys.collect::<Vec<_>>())?;
+            self.read_ahead(&keys.collect::<Vec<_>>())?;
             // Runs of schedules come last: one may cancel another job, which must have its place.
             let mut runs = Vec::new();
             for (key, id) in &due {
@@ -324,7 +324,7 @@ impl Machine {
     }
 
     /// The earliest instant at which something is to be done.
-    fn next_duty(&self) -> Result<Option<Timestamp>> {
+    fn next_maintenance(&self) -> Result<Option<Timestamp>> {
         let derived = &self.derived;
         let due = derived.due_heads.first().map(|(at, _)| *at);
         let lease = derived.lease_ends.first().map(|(at, _)| *at);

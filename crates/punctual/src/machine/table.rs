@@ -217,7 +217,7 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Reads in one pass what the base has of keys that are about to be asked for.
-    pub(crate) fn look_ahead<'a>(&self, keys: impl Iterator<Item = &'a K>) -> Result<()> {
+    pub(crate) fn read_ahead<'a>(&self, keys: impl Iterator<Item = &'a K>) -> Result<()> {
         let Some(base) = &self.base else {
             return Ok(());
         };

@@ -20,12 +20,12 @@ impl Queue {
     ///
     /// A job is named by its id, or by queue and unique key: `queue.get(("orders", "order:7"))`.
     pub async fn get(&self, target: impl Into<Target>) -> Result<Option<Got>> {
-        self.look_up(target.into(), false).await
+        self.read(target.into(), false).await
     }
 
     /// Why the job has not run yet, or what became of it; `None` if the engine does not know it.
     pub async fn explain(&self, target: impl Into<Target>) -> Result<Option<Explanation>> {
-        Ok(match self.look_up(target.into(), true).await? {
+        Ok(match self.read(target.into(), true).await? {
             Some(Got::Job(_, explanation)) => explanation,
             _ => None,
         })
@@ -178,7 +178,7 @@ impl Queue {
         Ok(Some(got).filter(|got| got.state().is_settled()))
     }
 
-    async fn look_up(&self, target: Target, explain: bool) -> Result<Option<Got>> {
+    async fn read(&self, target: Target, explain: bool) -> Result<Option<Got>> {
         let inner = &*self.0;
         let got = inner.engine.get(&inner.namespace, vec![target], explain);
         Ok(got.await?.into_iter().next().flatten())

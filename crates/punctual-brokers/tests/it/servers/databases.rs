@@ -110,7 +110,7 @@ async fn wrong_settings_of_servers_have_an_exit_status_of_their_own() {
         let (scheme, rest) = address.split_once("://").expect("an address");
         let (_, place) = rest.rsplit_once('@').unwrap_or(("", rest));
         // A user that is not there, as trust and sockets need no password.
-        let login = format!("{scheme}://nobody:hunter2@{place}");
+        let login = format!("{scheme}://unknown:hunter2@{place}");
         setting_is_wrong(&login, "check both in the address");
         let other = address.replace("/settings", "/another");
         setting_is_wrong(&other, "no such database");

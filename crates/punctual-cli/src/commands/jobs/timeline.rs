@@ -43,17 +43,17 @@ pub(super) fn shown(job: &JobRecord, now: Timestamp) -> Option<String> {
     }
     for memo in &job.memos {
         let name = cut(&memo.name, NAME_SHOWN);
-        let (rank, text) = match memo.source {
+        let (order, text) = match memo.source {
             MemoSource::Signal => (2, format!("signal {name}")),
             MemoSource::TimedOut => (1, format!("sleep or wait {name} ended without a signal")),
             _ => (4, format!("step {name} kept its result")),
         };
-        events.push((memo.at, rank, text));
+        events.push((memo.at, order, text));
     }
     if let Some(at) = job.finished_at {
         events.push((at, 6, format!("settled: {}", job.state)));
     }
-    events.sort_by_key(|(at, rank, _)| (*at, *rank));
+    events.sort_by_key(|(at, order, _)| (*at, *order));
     if job.state == JobState::Held {
         let waits = job.wait_for.iter().map(|name| cut(name, NAME_SHOWN));
         events.extend(waits.map(|name| (job.due, 7, format!("waits for {name} until then"))));

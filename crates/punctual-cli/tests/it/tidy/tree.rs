@@ -16,8 +16,8 @@ const PASSED_OVER: [&str; 6] = [
     "punctual-demo",
     "proptest-regressions",
 ];
-const READ: [&str; 9] = [
-    "rs", "md", "toml", "lock", "lua", "ts", "tsx", "sh", "jsonl",
+const READ: [&str; 11] = [
+    "rs", "md", "toml", "lock", "lua", "ts", "tsx", "sh", "jsonl", "mjs", "py",
 ];
 const READ_WITHOUT_EXTENSION: [&str; 4] = ["justfile", "scripts/test", ".ci/run", "scripts/bench"];
 

@@ -62,7 +62,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_lease_that_was_answered_and_not_looked_at_is_handed_back() {
+async fn a_lease_that_was_answered_and_never_read_is_handed_back() {
     let bench = bench().await;
     let mut claiming = Box::pin(claim_for(&bench.shared, &bench.caller, bench.request()));
     let first = poll_fn(|context| Poll::Ready(claiming.as_mut().poll(context).is_pending()));

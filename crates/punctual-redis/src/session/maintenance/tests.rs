@@ -33,7 +33,7 @@ async fn lost_data_are_noticed_within_five_seconds_without_calls() {
     let watch = Stopwatch::start();
     server.cli(&["FLUSHALL"]);
     let changed = within(seconds(30), missing.changed()).await;
-    changed.expect("it looks").expect("it lives");
+    changed.expect("it polls").expect("it lives");
     assert!(watch.elapsed() < seconds(5), "{:?}", watch.elapsed());
     let problems = maintenance.missing();
     assert!(problems.len() == 1 && problems[0].namespace == here);
@@ -57,10 +57,10 @@ async fn data_that_are_back_are_no_problem_any_more() {
         .subscribe();
     server.cli(&["SWAPDB", "0", "1"]);
     let changed = within(seconds(30), missing.wait_for(|shards| !shards.is_empty())).await;
-    drop(changed.expect("it looks").expect("it lives"));
+    drop(changed.expect("it polls").expect("it lives"));
     server.cli(&["SWAPDB", "0", "1"]);
     let changed = within(seconds(30), missing.wait_for(Missing::is_empty)).await;
-    drop(changed.expect("it looks again").expect("it lives"));
+    drop(changed.expect("it polls again").expect("it lives"));
     assert_eq!(maintenance.missing(), []);
 }
 
@@ -140,19 +140,19 @@ fn many_workers_share_the_maintenance() {
     let maintained = Some(seconds(30));
     assert!(
         can_skip(Some(seconds(8)), maintained, 100),
-        "it looks that often"
+        "it polls that often"
     );
     assert!(
         !can_skip(Some(seconds(8)), maintained, 1),
-        "there is nobody else"
+        "there is no other worker"
     );
     assert!(
         !can_skip(Some(seconds(8)), maintained, 10),
-        "ten look more often"
+        "ten poll more often"
     );
     assert!(
         !can_skip(Some(seconds(31)), maintained, 10_000),
-        "it hears nothing"
+        "it receives nothing"
     );
     assert!(
         !can_skip(Some(seconds(1)), Some(seconds(61)), 100),
@@ -210,7 +210,11 @@ fn a_run_has_a_bounded_number_of_slices() {
     let busy = |slice| answer(1, NOW + millis(u64::from(slice) - 1));
     assert_eq!(slices(busy), 2, "something is always due");
     assert_eq!(slices(|_| moved()), SLICES_MAX);
-    assert_eq!(slices(|_| more()), IDLE_SLICES_MAX + 1, "nothing is told");
+    assert_eq!(
+        slices(|_| more()),
+        IDLE_SLICES_MAX + 1,
+        "nothing is reported"
+    );
     let seldom = |slice: u32| match slice % IDLE_SLICES_MAX {
         0 => moved(),
         _ => more(),

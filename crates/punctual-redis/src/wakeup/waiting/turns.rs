@@ -75,8 +75,8 @@ impl Drop for Turn {
 
 /// How often one of so many polls: together they poll no less often than one alone, and however
 /// many they are, no more often than some.
-pub(super) fn poll_interval(crowd: u32) -> Duration {
-    (POLL_SHARE * crowd).max(POLL_ALONE)
+pub(super) fn poll_interval(waiters: u32) -> Duration {
+    (POLL_SHARE * waiters).max(POLL_ALONE)
 }
 
 /// How often a single waiter polls.

@@ -10,7 +10,7 @@ use crate::snapshot::Seen;
 const NOTHING: [&str; 0] = [];
 
 #[test]
-fn whole_histories_break_nothing_and_are_looked_at_by_each_invariant() {
+fn whole_histories_break_nothing_and_are_read_by_each_invariant() {
     for scenario in [
         Scenario::one_job(),
         Scenario::a_retry(),

@@ -203,8 +203,8 @@ impl Replay {
         };
         let expected = model.guarded(now, &guard, value, &effects, version);
         let expected = expected.map_err(|error| unrefused("guarded effects", &error))?;
-        let looked_at = self.unsaid();
-        self.at(space, looked_at)?;
+        let asked_at = self.unsaid();
+        self.at(space, asked_at)?;
         same("guarded effects", &expected, &answered)
     }
 

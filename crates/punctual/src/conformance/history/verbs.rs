@@ -32,8 +32,8 @@ impl Replay {
                 model.follow_overflow(answered.now, &jobs, overflown);
                 let expected = model.enqueue(answered.now, &jobs);
                 let expected = expected.map_err(|error| unrefused("enqueue", &error))?;
-                let looked_at = self.unsaid();
-                self.at(space, looked_at)?;
+                let asked_at = self.unsaid();
+                self.at(space, asked_at)?;
                 same_items("receipt", &expected, &answered.receipts)
             }
             Err(error) => {

@@ -160,7 +160,7 @@ fn reads_of(shares: usize) -> usize {
         expected: 0,
         value: Some(RecordValue::Queue(settings)),
     });
-    for _ in 0..2 * shares.div_ceil(LOOKED_AT) {
+    for _ in 0..2 * shares.div_ceil(EXAMINED_MAX) {
         store.claim(1);
     }
     store.checkpoint();

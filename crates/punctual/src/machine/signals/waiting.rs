@@ -16,7 +16,7 @@ use crate::time::{SteadyClock, Timestamp, seconds};
 const POLLS_AGAIN: Duration = seconds(1);
 
 impl Wakeups {
-    /// Waits until a wakeup of one of the queues, or until `look` finds work, at most until an
+    /// Waits until a wakeup of one of the queues, or until `poll` finds work, at most until an
     /// instant. A wakeup sent while no call waited counts at once.
     pub async fn work<L: Future<Output = Result<bool>>>(
         &self,
@@ -24,7 +24,7 @@ impl Wakeups {
         queues: &[String],
         clock: &SteadyClock,
         until: Timestamp,
-        look: impl Fn() -> L,
+        poll: impl Fn() -> L,
     ) -> Result<Waited> {
         let wakeups: Vec<_> = {
             let mut state = self.lock();
@@ -42,20 +42,20 @@ impl Wakeups {
             if until <= now + POLLS_AGAIN {
                 return Ok(Waited::TimedOut);
             }
-            if look().await? {
+            if poll().await? {
                 return Ok(Waited::Work);
             }
         }
     }
 
-    /// Waits until all of these jobs are settled, as `look` says, at most until an instant.
+    /// Waits until all of these jobs are settled, as `poll` says, at most until an instant.
     pub async fn settled<L: Future<Output = Result<bool>>>(
         self: &Arc<Self>,
         namespace: &Namespace,
         ids: &[JobId],
         clock: &SteadyClock,
         until: Timestamp,
-        look: impl Fn() -> L,
+        poll: impl Fn() -> L,
     ) -> Result<Waited> {
         let watch = self.watch_settled(namespace, ids);
         let notices: Vec<_> = watch.notices().cloned().collect();
@@ -67,7 +67,7 @@ impl Wakeups {
             for notified in &mut wakeups {
                 notified.as_mut().enable();
             }
-            if look().await? {
+            if poll().await? {
                 return Ok(Waited::Settled);
             }
             tokio::select! {
@@ -77,20 +77,20 @@ impl Wakeups {
         }
     }
 
-    /// Waits until `look` finds changes after a cursor, at most until an instant. It answers what
+    /// Waits until `poll` finds changes after a cursor, at most until an instant. It answers what
     /// [`Machine::changes`](crate::machine::Machine::changes) does.
     pub async fn feed<L: Future<Output = Result<(Vec<Change>, u64, bool)>>>(
         &self,
         mut after: Option<u64>,
         clock: &SteadyClock,
         until: Timestamp,
-        look: impl Fn(Option<u64>) -> L,
+        poll: impl Fn(Option<u64>) -> L,
     ) -> Result<Waited> {
         let mut sleep = clock.sleep_until(until);
         loop {
             let mut notified = Box::pin(self.changes().notified_owned());
             notified.as_mut().enable();
-            let (changes, cursor, gap) = look(after).await?;
+            let (changes, cursor, gap) = poll(after).await?;
             let waited = Waited::Changes {
                 changes,
                 cursor,

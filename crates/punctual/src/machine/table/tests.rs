@@ -87,7 +87,7 @@ enum Step {
     /// What is in memory is lost, and read back from the log.
     Crash,
     /// Reads ahead every `stride`th key of a range.
-    LookAhead {
+    ReadAhead {
         from: u64,
         to: u64,
         stride: usize,
@@ -110,7 +110,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Thaw),
         1 => Just(Step::Crash),
         2 => (key.clone(), key.clone(), 1..3_usize)
-            .prop_map(|(from, to, stride)| Step::LookAhead { from, to, stride }),
+            .prop_map(|(from, to, stride)| Step::ReadAhead { from, to, stride }),
         3 => (key.clone(), key, any::<bool>(), any::<bool>(), 0..9_usize)
             .prop_map(|(from, to, open, reverse, limit)| Step::Scan { from, to, open, reverse, limit }),
     ];
@@ -160,9 +160,9 @@ proptest! {
                     replay(&mut table, &journal.rows.0[applied..]);
                 }
                 Step::Freeze => {}
-                Step::LookAhead { from, to, stride } => {
+                Step::ReadAhead { from, to, stride } => {
                     let keys: Vec<_> = (from..to).step_by(stride).map(key).collect();
-                    table.look_ahead(keys.iter()).unwrap();
+                    table.read_ahead(keys.iter()).unwrap();
                 }
                 Step::Scan { from, to, open, reverse, limit } => {
                     let (first, last) = (key(from), key(to));
@@ -234,7 +234,7 @@ fn stored() -> (Table<SeqKey, u32>, Arc<MapBase>) {
 fn neighbours_are_read_ahead_in_one_pass() {
     let (table, base) = stored();
     let page: Vec<_> = (500..700).map(key).collect();
-    table.look_ahead(page.iter()).unwrap();
+    table.read_ahead(page.iter()).unwrap();
     for key in &page {
         let there = key.seq.is_multiple_of(2).then_some(key.seq as u32);
         assert_eq!(table.get(key).unwrap(), there);
@@ -249,7 +249,7 @@ fn neighbours_are_read_ahead_in_one_pass() {
 fn keys_far_apart_are_not_read_ahead() {
     let (table, base) = stored();
     let page: Vec<_> = (0..2_000).step_by(100).map(key).collect();
-    table.look_ahead(page.iter()).unwrap();
+    table.read_ahead(page.iter()).unwrap();
     assert!(base.visits.load(Ordering::Relaxed) < 25);
     for key in &page {
         assert_eq!(table.get(key).unwrap(), Some(key.seq as u32));

@@ -156,7 +156,7 @@ fn backlog_loaded_backwards_fires_in_order() {
 }
 
 #[test]
-fn looking_at_a_far_timer_does_not_slow_the_near_ones() {
+fn peeking_at_a_far_timer_does_not_slow_the_near_ones() {
     let mut wheel = Wheel::new(0);
     let far: Vec<_> = (0..9).map(|order| wheel.insert(YEAR, order, ())).collect();
     wheel.cancel(far[0]);

@@ -67,8 +67,8 @@ fn where_to_listen_may_be_a_name_as_on_the_command_line() {
         );
     }
     // No name server knows it, nor ever will (RFC 6761).
-    let (_, message) = listens("nobody.invalid:4180").expect_err("no such name");
-    assert!(message.contains("nobody.invalid:4180"), "{message}");
+    let (_, message) = listens("unknown.invalid:4180").expect_err("no such name");
+    assert!(message.contains("unknown.invalid:4180"), "{message}");
 }
 
 #[test]

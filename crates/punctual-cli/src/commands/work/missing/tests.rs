@@ -3,7 +3,7 @@
 use super::{check, first_word};
 
 #[test]
-fn only_a_word_that_the_shell_takes_as_it_stands_is_looked_for() {
+fn only_a_word_that_the_shell_takes_as_it_stands_is_searched_for() {
     assert_eq!(first_word("  ./run \"$PUNCTUAL_KIND\""), Some("./run"));
     assert_eq!(first_word("true; missing"), None);
     for other in [
