@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use punctual::backoff::Backoff;
 use punctual::engine::{StatsRequest, WaitFor};
+use punctual::job::CLAIM_QUEUES_MAX;
 use punctual::time::{Stopwatch, Timestamp, pause, seconds};
 use punctual::worker::{QueueShare, WorkerHealth};
 use punctual::{Context, Engine, JobRecord, Namespace, Result, Worker, push};
@@ -40,8 +41,6 @@ pub struct Posting {
 
 /// Deliveries at the same time: they wait more than they work.
 const SLOTS: usize = 256;
-/// Queues of one worker: the most that a claim may name.
-const QUEUES_MAX: usize = 64;
 /// Workers beyond those that the queues need, before they are gathered.
 const SPARE_WORKERS: usize = 4;
 /// How often it polls for queues without a wakeup.
@@ -160,7 +159,7 @@ impl Posting {
         if new.is_empty() {
             return false;
         }
-        if pool.workers.len() < (known.len() + new.len()) / QUEUES_MAX + SPARE_WORKERS {
+        if pool.workers.len() < (known.len() + new.len()) / CLAIM_QUEUES_MAX + SPARE_WORKERS {
             self.start_workers(pool, &new, &self.restart);
         } else {
             // The new ones first, so that nothing waits in between.
@@ -196,7 +195,7 @@ impl Posting {
 
     fn start_workers(&self, pool: &mut WorkerPool, queues: &BTreeSet<String>, backoff: &Backoff) {
         let queues: Vec<&String> = queues.iter().collect();
-        for some in queues.chunks(QUEUES_MAX) {
+        for some in queues.chunks(CLAIM_QUEUES_MAX) {
             let (stop, mut stopped) = watch::channel(());
             // Dropping the sender is the signal.
             let until = async move { while stopped.changed().await.is_ok() {} };

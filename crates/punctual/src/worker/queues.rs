@@ -1,7 +1,7 @@
 //! The queues of a worker and the turns between them.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::check_name;
+use crate::job::{CLAIM_QUEUES_MAX, check_name};
 
 /// A queue that a worker claims from, with the share of its claims that read that queue first.
 ///
@@ -55,12 +55,11 @@ pub(super) struct Turn {
     credit: i64,
 }
 
-const QUEUES_MAX: usize = 64;
 const WEIGHT_MAX: u32 = 1_000;
 
 impl Queues {
     pub(super) fn new(shares: &[QueueShare]) -> Result<Self> {
-        if shares.is_empty() || shares.len() > QUEUES_MAX {
+        if shares.is_empty() || shares.len() > CLAIM_QUEUES_MAX {
             let message =
                 "worker claims from no queue or too many; name 1 to 64 with `.queues(..)`";
             return Err(Error::new(ErrorKind::InvalidInput, message).with("queues", shares.len()));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::engine::StatsRequest;
+use punctual::job::CLAIM_QUEUES_MAX;
 use punctual::time::{pause, seconds};
 use punctual::{Engine, JobState, Namespace, Result, push};
 use tokio::sync::watch;
@@ -17,8 +18,6 @@ use super::Prepared;
 pub(super) const QUEUES: &str = "amqp:*";
 /// How often it polls for queues that are new.
 const POLL: Duration = seconds(2);
-/// Queues of one worker: the most that a claim may name.
-const QUEUES_MAX: usize = 64;
 
 /// The queues that have had such jobs, as the engine knows them, and how many jobs are due there.
 pub(super) async fn find(
@@ -54,7 +53,7 @@ pub(super) async fn run(
             known.extend(found);
             let started = watch::channel(()).0;
             let names: Vec<&str> = known.iter().map(String::as_str).collect();
-            for some in names.chunks(QUEUES_MAX) {
+            for some in names.chunks(CLAIM_QUEUES_MAX) {
                 let mut stopped = started.subscribe();
                 let until = async move { while stopped.changed().await.is_ok() {} };
                 if let Some(worker) = relay.worker_of(engine, namespace, some) {
