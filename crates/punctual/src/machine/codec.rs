@@ -103,10 +103,10 @@ impl<'a> Reader<'a> {
     pub(crate) fn u8(&mut self) -> Result<u8> {
         Ok(self.array::<1>()?[0])
     }
-    /// The version of a value, which must be this one.
-    pub(crate) fn version(&mut self, known: u8) -> Result<()> {
+    /// The first byte of a value, which must be this one.
+    pub(crate) fn first_byte(&mut self, known: u8) -> Result<()> {
         match self.u8()? {
-            version if version == known => Ok(()),
+            first if first == known => Ok(()),
             _ => Err(damaged("row")),
         }
     }

@@ -446,9 +446,9 @@ macro_rules! key {
     };
 }
 
-/// Makes a value of a table: a version byte, then the fields in order. Fields after `then` are what
-/// few rows have: while the last ones have their defaults they are not written, and the version is
-/// 1 more than the number of those that are.
+/// Makes a value of a table: its first byte, then the fields in order. Fields after `then` are rare:
+/// the last ones are not written while they have their defaults, and the first byte is 1 plus the
+/// number of those that are. So a later version may add one, and reads older rows.
 macro_rules! row {
     (
         $(#[$doc:meta])*
@@ -481,7 +481,7 @@ macro_rules! row {
                 #[allow(unused_mut, unused_variables)]
                 let mut left = match from.u8()? {
                     0 => return Err($crate::machine::codec::damaged(stringify!($name))),
-                    version => version - 1,
+                    first => first - 1,
                 };
                 if usize::from(left) > lists.len() {
                     return Err($crate::machine::codec::damaged(stringify!($name)));
@@ -506,3 +506,6 @@ macro_rules! row {
 }
 
 pub(crate) use {key, row};
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::codec::{Reader, Writer, damaged};
 use super::fields::Field;
-use super::rows::VERSION;
+use super::rows::NO_RARE;
 use super::table::Value;
 use crate::engine::{LimitSettings, OnFull, QueueSettings, RecordValue, ShareSettings, WhenFull};
 use crate::error::Result;
@@ -15,7 +15,7 @@ pub(crate) struct RecordRow {
 
 impl Value for RecordRow {
     fn write(&self, to: &mut Writer) {
-        to.u8(VERSION);
+        to.u8(NO_RARE);
         to.varint(self.version);
         match &self.value {
             RecordValue::Queue(settings) => {
@@ -61,7 +61,7 @@ impl Value for RecordRow {
         }
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
-        from.version(VERSION)?;
+        from.first_byte(NO_RARE)?;
         let version = from.varint()?;
         let value = match from.u8()? {
             form @ (0 | 3 | 4 | 7) => {

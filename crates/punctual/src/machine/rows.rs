@@ -18,8 +18,8 @@ use crate::retry::RetryPolicy;
 use crate::schedule::{PlannedRun, Success};
 use crate::time::Timestamp;
 
-/// The version of values that have no fields of their own.
-pub(super) const VERSION: u8 = 1;
+/// The first byte of values that have no rare fields.
+pub(super) const NO_RARE: u8 = 1;
 
 key!(
     /// A job of a namespace.
@@ -181,21 +181,21 @@ impl DueKey {
 
 impl Value for JobId {
     fn write(&self, to: &mut Writer) {
-        to.u8(VERSION);
+        to.u8(NO_RARE);
         to.id(*self);
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
-        from.version(VERSION)?;
+        from.first_byte(NO_RARE)?;
         from.id()
     }
 }
 
 impl Value for () {
     fn write(&self, to: &mut Writer) {
-        to.u8(VERSION);
+        to.u8(NO_RARE);
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
-        from.version(VERSION)
+        from.first_byte(NO_RARE)
     }
 }
 
@@ -243,7 +243,7 @@ impl Place {
 
 impl Value for Place {
     fn write(&self, to: &mut Writer) {
-        to.u8(VERSION);
+        to.u8(NO_RARE);
         match self {
             Self::Job(id) => {
                 to.u8(0);
@@ -256,7 +256,7 @@ impl Value for Place {
         }
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
-        from.version(VERSION)?;
+        from.first_byte(NO_RARE)?;
         match from.u8()? {
             0 => from.id().map(Self::Job),
             1 => from.text().map(Self::Group),
@@ -555,11 +555,11 @@ row!(
 
 impl Value for u32 {
     fn write(&self, to: &mut Writer) {
-        to.u8(VERSION);
+        to.u8(NO_RARE);
         to.u32(*self);
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
-        from.version(VERSION)?;
+        from.first_byte(NO_RARE)?;
         from.u32()
     }
 }
