@@ -23,7 +23,8 @@ use crate::session::shards::Shard;
 use crate::verbs::clock::ShardClock;
 use crate::verbs::key_sizes::KeySize;
 use crate::wakeup::waiting::Waiting;
-use crate::wire::{mp::MapWriter, stats};
+use crate::wire::mp::{MapWriter, Mp};
+use crate::wire::stats;
 
 /// Jobs on Redis or Valkey: one server, one with replicas and sentinels, or a cluster.
 ///
@@ -264,20 +265,23 @@ impl RedisEngine {
     async fn shard_infos(&self) -> Vec<(Arc<Shard>, Result<stats::ShardInfo>)> {
         let mut shards = self.calls.shards.contacted();
         let window = self.calls.limits().settled_window;
+        let read = move |reply: &Mp, shard: &Shard| {
+            stats::info(reply, &shard.namespace, shard.index, window)
+        };
         if shards.is_empty() {
             // There is always one to ask for the time. It is not made by that: who makes it decides
             // how many shards its namespace has. Only a test's time is remembered.
             let first = self.calls.shards.first(&Namespace::default());
             if self.calls.options.clock.is_none() {
                 let reply = self.calls.peek(&first, "info").await;
-                let info = reply.and_then(|reply| stats::info(&reply, &first, window));
+                let info = reply.and_then(|reply| read(&reply, &first));
                 return vec![(first, info)];
             }
             shards.push(first);
         }
         let asked = shards.into_iter().map(async |shard| {
             let reply = self.calls.read(&shard, "info", MapWriter::default).await;
-            let info = reply.and_then(|reply| stats::info(&reply, &shard, window));
+            let info = reply.and_then(|reply| read(&reply, &shard));
             (shard, info)
         });
         join_all(asked).await

@@ -15,7 +15,6 @@ use super::control::rate;
 use super::damaged;
 use super::mp::{MapWriter, Mp, read_instant};
 use super::record::{number_32, texts};
-use crate::session::shards::Shard;
 
 /// Queues of one call: about a millisecond of the server.
 const PAGE: u32 = 100;
@@ -232,11 +231,16 @@ impl Late {
     }
 }
 
-/// Reads what a shard says, whose tombstones stay for that window.
-pub(crate) fn info(reply: &Mp, shard: &Shard, window: Duration) -> Result<ShardInfo> {
+/// Reads what the shard of that number says, whose tombstones stay for that window.
+pub(crate) fn info(
+    reply: &Mp,
+    namespace: &Namespace,
+    shard: u16,
+    window: Duration,
+) -> Result<ShardInfo> {
     let late = reply.get("pr").list()?.iter();
-    let late = late.map(|value| late_queue(value, &shard.namespace));
-    let of_namespace = |text: String| NamespaceProblem::new(shard.namespace.clone(), text);
+    let late = late.map(|value| late_queue(value, namespace));
+    let of_namespace = |text: String| NamespaceProblem::new(namespace.clone(), text);
     let outbox = outbox_problem(reply.get("ob"), shard)?;
     let now = read_instant(reply.get("n"))?;
     let gone_early = reply.get("te").some(read_instant)?;
@@ -274,16 +278,15 @@ fn dry_problem(names: &Mp) -> Result<Option<String>> {
 }
 
 /// `[entries, the longest wait]`; maintenance runs more often than that.
-fn outbox_problem(waiting: &Mp, shard: &Shard) -> Result<Option<String>> {
+fn outbox_problem(waiting: &Mp, shard: u16) -> Result<Option<String>> {
     let [count, longest] = waiting.list()? else {
         return Ok(None);
     };
     let (count, longest) = (count.number()?, Duration::from_micros(longest.number()?));
     Ok((count > 0 && longest > OUTBOX_WAITS).then(|| {
         format!(
-            "shard {}: {count} effects wait for other shards, the oldest {}; see whether the \
+            "shard {shard}: {count} effects wait for other shards, the oldest {}; see whether the \
              servers of all shards answer",
-            shard.index,
             format_span(longest)
         )
     }))

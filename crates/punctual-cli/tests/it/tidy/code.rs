@@ -59,6 +59,38 @@ pub(super) fn layers(tree: &Tree) -> Vec<String> {
     complaints
 }
 
+/// Modules of `punctual-redis`, each above those before it.
+const REDIS_LAYERS: [&str; 7] = [
+    "wire",
+    "transport",
+    "policy",
+    "servers",
+    "session",
+    "wakeup",
+    "engine",
+];
+
+/// Inside `punctual-redis`, the forms of calls know no connection, and connections no session.
+pub(super) fn redis_layers(tree: &Tree) -> Vec<String> {
+    const REDIS: &str = "crates/punctual-redis/src/";
+    let mut complaints = Vec::new();
+    for (path, number, line) in code(tree, REDIS).filter(|(path, ..)| !is_test(path)) {
+        let inside = path.trim_start_matches(REDIS);
+        let module = inside.split(['/', '.']).next().unwrap_or(inside);
+        let layer = |name: &str| REDIS_LAYERS.iter().position(|layer| *layer == name);
+        let Some(at) = layer(module) else { continue };
+        for import in imports_of(line) {
+            if layer(import).is_some_and(|above| above > at) {
+                complaints.push(format!(
+                    "{path}:{number}: {module} must not know {import}: {}",
+                    line.trim()
+                ));
+            }
+        }
+    }
+    complaints
+}
+
 /// What a file of the gateway names of the crate's root.
 fn gateway_imports(path: &str, text: &str) -> Vec<String> {
     let lines = text
