@@ -14,6 +14,7 @@ pub struct Relays(Arc<dyn Fn() -> Vec<RelayReport> + Send + Sync>);
 
 /// A relay and how it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RelayReport {
     /// Its name, that no other of its namespace has.
     pub name: String,
@@ -45,6 +46,34 @@ pub struct RelayReport {
     pub last_error: Option<String>,
     /// Since its last progress.
     pub age: Duration,
+}
+
+impl RelayReport {
+    /// A relay that connects, and has taken nothing yet.
+    pub fn new(
+        namespace: Namespace,
+        name: impl Into<String>,
+        kind: impl Into<String>,
+        queue: impl Into<String>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            namespace,
+            kind: kind.into(),
+            queue: queue.into(),
+            state: "connecting",
+            rate: 0,
+            received: 0,
+            enqueued: 0,
+            duplicates: 0,
+            refused: 0,
+            emitted: 0,
+            restarts: 0,
+            lag: None,
+            last_error: None,
+            age: Duration::ZERO,
+        }
+    }
 }
 
 impl Relays {

@@ -11,12 +11,13 @@ use crate::http::Caller;
 /// One recorded change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditEntry)]
+#[non_exhaustive]
 pub struct Entry {
     /// The change.
     pub id: String,
     /// When it began, by the gateway's clock.
     pub at: String,
-    /// The name of the token, or `local` for a process of the same user.
+    /// The name of the token, `local` for a process of the same user, or `no token`.
     pub who: String,
     /// Whose jobs.
     pub namespace: String,

@@ -13,6 +13,7 @@ use subtle::ConstantTimeEq;
 /// What a token allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Scope {
     /// To look at everything.
     Read = 1,

@@ -11,23 +11,17 @@ use serde_json::json;
 use crate::support::{ADMIN, OTHER, PRODUCER, READER, Under, serving, tokens};
 
 pub(crate) fn report(namespace: &str, name: &str) -> RelayReport {
-    RelayReport {
-        name: name.into(),
-        namespace: Namespace::new(namespace).expect("a name"),
-        kind: "redis-list".into(),
-        queue: "mail".into(),
-        state: "running",
-        rate: 3,
-        received: 7,
-        enqueued: 5,
-        duplicates: 1,
-        refused: 1,
-        emitted: 0,
-        restarts: 0,
-        lag: Some(2),
-        last_error: None,
-        age: Duration::from_millis(40),
-    }
+    let namespace = Namespace::new(namespace).expect("a name");
+    let mut report = RelayReport::new(namespace, name, "redis-list", "mail");
+    report.state = "running";
+    report.rate = 3;
+    report.received = 7;
+    report.enqueued = 5;
+    report.duplicates = 1;
+    report.refused = 1;
+    report.lag = Some(2);
+    report.age = Duration::from_millis(40);
+    report
 }
 
 async fn with(reports: Arc<Mutex<Vec<RelayReport>>>) -> Under {

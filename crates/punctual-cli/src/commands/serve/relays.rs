@@ -96,23 +96,20 @@ struct Shown {
 impl Shown {
     fn report(&self) -> RelayReport {
         let numbers = self.health.numbers();
-        RelayReport {
-            name: self.name.clone(),
-            namespace: self.namespace.clone(),
-            kind: self.kind.to_owned(),
-            queue: self.queue.clone(),
-            state: numbers.state.name(),
-            rate: numbers.rate,
-            received: numbers.received,
-            enqueued: numbers.enqueued,
-            duplicates: numbers.duplicates,
-            refused: numbers.refused,
-            emitted: numbers.emitted,
-            restarts: numbers.restarts,
-            lag: numbers.lag,
-            last_error: numbers.last_error,
-            age: numbers.age,
-        }
+        let (namespace, name) = (self.namespace.clone(), &self.name);
+        let mut report = RelayReport::new(namespace, name, self.kind, &self.queue);
+        report.state = numbers.state.name();
+        report.rate = numbers.rate;
+        report.received = numbers.received;
+        report.enqueued = numbers.enqueued;
+        report.duplicates = numbers.duplicates;
+        report.refused = numbers.refused;
+        report.emitted = numbers.emitted;
+        report.restarts = numbers.restarts;
+        report.lag = numbers.lag;
+        report.last_error = numbers.last_error;
+        report.age = numbers.age;
+        report
     }
 }
 
