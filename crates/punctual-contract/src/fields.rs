@@ -46,6 +46,47 @@ const NONE: Field = Field {
     max: None,
 };
 
+/// A property of a field that is an object in JSON.
+#[derive(Debug)]
+pub struct Part {
+    /// The field.
+    pub field: &'static str,
+    /// The property.
+    pub json: &'static str,
+    /// What an engine takes if it is left out, as JSON.
+    pub default_json: &'static str,
+    /// Bounds, for people.
+    pub bounds: &'static str,
+}
+
+/// Properties that have a default.
+pub const PARTS: &[Part] = &[
+    Part {
+        field: "unique",
+        json: "policy",
+        default_json: "\"keep\"",
+        bounds: "`keep`, `replace`, `after`, or `refresh` with `max_wait`",
+    },
+    Part {
+        field: "unique",
+        json: "hold",
+        default_json: "\"settled\"",
+        bounds: "`settled`, `started` or a span",
+    },
+    Part {
+        field: "group",
+        json: "on_retry",
+        default_json: "\"hold\"",
+        bounds: "`hold` or `pass`",
+    },
+    Part {
+        field: "after",
+        json: "on",
+        default_json: "\"completed\"",
+        bounds: "`completed`, `failed` or `settled`",
+    },
+];
+
 /// The largest `u32`.
 const COUNT_MAX: Option<u64> = Some(4_294_967_295);
 
@@ -169,8 +210,8 @@ pub const SENT: &[Field] = &[
         cli: &["--unique", "--unique-policy", "--max-wait", "--unique-hold"],
         packed: &["u", "up", "um", "uh"],
         words: &["UNIQUE", "POLICY", "MAX_WAIT", "HOLD"],
-        default: "none; as text: policy `keep`, held until the job settles",
-        bounds: "a key of 1 to 256 bytes",
+        default: "none",
+        bounds: "a key of 1 to 256 bytes, as text or as `unique.key`",
         ..NONE
     },
     Field {
@@ -182,8 +223,8 @@ pub const SENT: &[Field] = &[
         cli: &["--group", "--group-on-retry"],
         packed: &["g", "gp"],
         words: &["GROUP", "ON_RETRY"],
-        default: "none; as text: `on_retry: hold`",
-        bounds: "a key of 1 to 256 bytes",
+        default: "none",
+        bounds: "a key of 1 to 256 bytes, as text or as `group.key`",
         ..NONE
     },
     Field {

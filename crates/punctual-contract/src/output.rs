@@ -30,6 +30,7 @@ pub fn all() -> Vec<Output> {
         whole("crates/punctual-redis/src/wire/numbers.rs", rust::numbers()),
         whole("crates/punctual/src/job/bounds.rs", rust::bounds()),
         whole("crates/punctual-gateway/src/decode/takes.rs", rust::takes()),
+        whole("crates/punctual-gateway/src/metrics/help.rs", rust::help()),
     ];
     outputs.extend(docs::parts());
     outputs

@@ -39,6 +39,7 @@ pub(crate) use stored_job::json_or_base64;
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = Job)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct JobJson {
     /// Its id, a UUID.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 mod buckets;
 mod exposition;
 mod flows;
+mod help;
 mod measured_engine;
 mod registry;
 mod work;

@@ -2,14 +2,18 @@
 
 use super::Output;
 use crate::errors::{ERRORS, Origin};
-use crate::fields::{Field, SENT};
+use crate::fields::{Field, PARTS, SENT};
 use crate::keys::KEYS;
 use crate::limits::LIMITS;
+use crate::metrics::METRICS;
 use crate::numbers::{GROUPS, Number, Value};
 use crate::texts::TEXTS;
+use crate::verbs::{FUNCTIONS, Function, VERBS};
 
 const WIRE: &str = "docs/wire-protocol.md";
 const HTTP: &str = "docs/http-api.md";
+const LIFECYCLE: &str = "docs/job-lifecycle.md";
+const WATCHING: &str = "docs/watching.md";
 const REDIS: &str = "docs/engines/redis.md";
 
 /// Every table with its page.
@@ -18,6 +22,9 @@ pub(super) fn parts() -> Vec<Output> {
         part(HTTP, "errors", errors()),
         part(HTTP, "job-defaults", defaults()),
         part(HTTP, "job-refusals", refusals()),
+        part(LIFECYCLE, "verbs", verbs()),
+        part(WIRE, "functions", functions()),
+        part(WATCHING, "metrics", metrics()),
         part(WIRE, "codes", codes()),
         part(WIRE, "limits", limits()),
         part(WIRE, "job-fields", fields()),
@@ -76,6 +83,77 @@ fn numbers(rows: &[Number]) -> String {
     )
 }
 
+/// What each verb does, and the functions on Redis that do it.
+fn verbs() -> String {
+    table(
+        &[
+            "verb",
+            "what it does",
+            "takes",
+            "answers",
+            "functions on Redis",
+        ],
+        VERBS.iter().map(|verb| {
+            let is_of = |function: &&Function| function.verbs.contains(&verb.name);
+            let functions = FUNCTIONS.iter().filter(is_of).map(|function| function.name);
+            vec![
+                code(verb.name),
+                verb.gloss.into(),
+                verb.takes.into(),
+                verb.answers.into(),
+                codes_of(&functions.collect::<Vec<_>>()),
+            ]
+        }),
+    )
+}
+
+/// How each function on Redis is called.
+fn functions() -> String {
+    table(
+        &[
+            "function",
+            "call",
+            "flags",
+            "takes",
+            "replies",
+            "words too",
+            "note",
+        ],
+        FUNCTIONS.iter().map(|function| {
+            let only_reads = function.flags.contains(&"no-writes");
+            let (takes, replies) = function.form.names();
+            vec![
+                code(function.name),
+                if only_reads { "FCALL_RO" } else { "FCALL" }.into(),
+                function.flags.join(", "),
+                takes.into(),
+                replies.into(),
+                if function.takes_words { "yes" } else { "" }.into(),
+                function.note.into(),
+            ]
+        }),
+    )
+}
+
+fn metrics() -> String {
+    table(
+        &["metric", "kind", "labels", "what it counts"],
+        METRICS.iter().map(|metric| {
+            let text = match metric.note {
+                "" => metric.help.to_owned(),
+                note => format!("{} ({note})", metric.help.trim_end_matches('.')),
+            };
+            let text = text.trim_end_matches('.').to_owned();
+            vec![
+                code(metric.name),
+                metric.kind.name().into(),
+                metric.labels.into(),
+                text,
+            ]
+        }),
+    )
+}
+
 /// Codes by status.
 fn errors() -> String {
     let mut statuses: Vec<u16> = ERRORS.iter().filter_map(|error| error.http).collect();
@@ -120,17 +198,22 @@ fn limits() -> String {
 
 /// Fields over HTTP, with what an engine takes for one that is left out.
 fn defaults() -> String {
-    let rows = SENT.iter().filter(|field| !field.json.is_empty());
-    table(
-        &["field", "default", "bounds"],
-        rows.map(|field| {
-            vec![
-                codes_of(field.json),
-                field.default.into(),
-                field.bounds.into(),
-            ]
-        }),
-    )
+    let fields = SENT.iter().filter(|field| !field.json.is_empty());
+    let rows = fields.flat_map(|field| {
+        let whole = vec![
+            codes_of(field.json),
+            field.default.into(),
+            field.bounds.into(),
+        ];
+        let parts = PARTS.iter().filter(|part| part.field == field.name);
+        let parts = parts.map(|part| {
+            let name = format!("{}.{}", part.field, part.json);
+            let default = part.default_json.trim_matches('"');
+            vec![code(&name), code(default), part.bounds.into()]
+        });
+        std::iter::once(whole).chain(parts)
+    });
+    table(&["field", "default", "bounds"], rows)
 }
 
 /// Why a field of a job is refused.

@@ -2,6 +2,7 @@
 
 use crate::fields::CONSTANTS;
 use crate::limits::LIMITS;
+use crate::metrics::METRICS;
 use crate::numbers::{GROUPS, Value};
 use crate::texts::TEXTS;
 
@@ -90,6 +91,18 @@ pub(super) fn takes() -> String {
     out += "#[rustfmt::skip]\npub(super) const TAKES: &[(&str, &str)] = &[\n";
     for (name, words) in crate::hints::all() {
         out += &format!("    ({name:?}, {words:?}),\n");
+    }
+    out + "];\n"
+}
+
+/// Metrics, for the gateway's page.
+pub(super) fn help() -> String {
+    let mut out = head("Every metric, with its kind and its help text.");
+    comment(&mut out, "///", "Name, kind and help.");
+    out += "#[rustfmt::skip]\npub(super) const METRICS: &[(&str, &str, &str)] = &[\n";
+    for metric in METRICS {
+        let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
+        out += &format!("    ({name:?}, {kind:?}, {help:?}),\n");
     }
     out + "];\n"
 }

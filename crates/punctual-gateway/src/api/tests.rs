@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use punctual_contract::fields::{HEADERS, KEPT, SENT};
-use serde_json::Value;
+use punctual::NewJob;
+use punctual_contract::fields::{HEADERS, KEPT, PARTS, SENT};
+use serde_json::{Value, json};
 
 use super::open_api;
+use crate::job_json::JobJson;
 
 /// Every route of `docs/http-api.md`, but those that are for ourselves or for browsers.
 const ROUTES: [(&str, &str); 70] = [
@@ -152,6 +154,57 @@ fn defaults_and_bounds_are_those_of_the_contract() {
         let bound = |key: &str| property.get(key).and_then(Value::as_u64);
         assert_eq!(bound("minimum"), field.min, "minimum of {name}");
         assert_eq!(bound("maximum"), field.max, "maximum of {name}");
+    }
+}
+
+/// What the description says of a property of a schema, through references and choices.
+fn property<'a>(description: &'a Value, of: &'a Value, name: &str) -> Option<&'a Value> {
+    let of = match of["$ref"].as_str() {
+        Some(pointer) => description.pointer(pointer.trim_start_matches('#'))?,
+        None => of,
+    };
+    let choices = ["oneOf", "allOf", "anyOf"].map(|key| &of[key]);
+    let choices = choices.into_iter().filter_map(Value::as_array).flatten();
+    let mut inner = choices.chain([&of["items"]]).filter(|it| !it.is_null());
+    let own = &of["properties"][name];
+    match own["$ref"].as_str() {
+        Some(pointer) => description.pointer(pointer.trim_start_matches('#')),
+        None if !own.is_null() => Some(own),
+        None => inner.find_map(|one| property(description, one, name)),
+    }
+}
+
+/// A job whose field is an object with a key or a job, and this property if there is one.
+fn job_with(field: &str, property: Option<(&str, Value)>) -> NewJob {
+    let mut object = match field {
+        "after" => json!({"job": "0190a2d8-5b1c-7a3e-8f00-000000000001"}),
+        _ => json!({"key": "k"}),
+    };
+    if let Some((name, value)) = property {
+        object[name] = value;
+    }
+    let value = match field {
+        "after" => json!([object]),
+        _ => object,
+    };
+    let text = json!({"queue": "mail", "id": "0190a2d8-5b1c-7a3e-8f00-000000000002", field: value});
+    let job = JobJson::parse(&text.to_string()).expect(field);
+    job.into_new_job(&NewJob::new("mail", "")).expect(field)
+}
+
+#[test]
+fn defaults_of_properties_are_those_of_the_contract() {
+    let json = open_api().to_json().expect("a description");
+    let description: Value = serde_json::from_str(&json).expect("JSON");
+    let job = &description["components"]["schemas"]["Job"];
+    for part in PARTS {
+        let name = format!("{}.{}", part.field, part.json);
+        let default: Value = serde_json::from_str(part.default_json).expect(&name);
+        let field = &job["properties"][part.field];
+        let described = property(&description, field, part.json).expect(&name);
+        assert_eq!(described["default"], default, "{name}: {described}");
+        let stated = job_with(part.field, Some((part.json, default)));
+        assert_eq!(stated, job_with(part.field, None), "{name}");
     }
 }
 

@@ -10,6 +10,7 @@ use crate::words::Id;
 /// How a job must end so that one that waits for it may run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(default = "completed")]
 pub(crate) enum OnLine {
     #[default]
     Completed,

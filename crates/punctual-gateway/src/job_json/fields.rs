@@ -58,12 +58,14 @@ impl<'de> Deserialize<'de> for Instant {
 
 /// Declares the schema of a text, or of an object, with an example.
 macro_rules! schema {
-    ($name:ty, $kind:expr, $description:literal, $($example:tt)+) => {
+    ($name:ty, $kind:expr, $default:expr, $description:literal, $($example:tt)+) => {
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
+                let default: Option<&str> = $default;
                 let object = ObjectBuilder::new()
                     .schema_type($kind)
                     .description(Some($description))
+                    .default(default.map(Into::into))
                     .examples([serde_json::json!($($example)+)]);
                 Schema::Object(object.build()).into()
             }
@@ -74,19 +76,22 @@ macro_rules! schema {
 schema!(
     Span,
     Type::String,
+    None,
     "a number and a unit of d, h, m, s, ms or us",
     "30m"
 );
 schema!(
     Instant,
     Type::String,
+    None,
     "RFC 3339, until the year 9999",
     "2026-12-01T08:00:00Z"
 );
-schema!(Headers, Type::Object, "names and values", {"name": "value"});
+schema!(Headers, Type::Object, None, "names and values", {"name": "value"});
 schema!(
     HoldLine,
     Type::String,
+    Some("settled"),
     "settled, started or a span",
     "settled"
 );

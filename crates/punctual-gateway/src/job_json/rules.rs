@@ -57,8 +57,10 @@ pub(crate) enum UniqueLine {
     },
 }
 
+/// What becomes of a job whose unique key another one holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(default = "keep")]
 pub(crate) enum PolicyLine {
     #[default]
     Keep,
@@ -227,8 +229,10 @@ impl<'de> Deserialize<'de> for GroupLine {
     }
 }
 
+/// What a retry of a group's job does to the rest: they wait behind it, or pass it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(default = "hold")]
 pub(crate) enum OnRetryLine {
     #[default]
     Hold,
