@@ -1,5 +1,6 @@
 //! Numbers of the forms on Redis: flags, tags, verdicts, and places of fields in bytes.
 
+mod places;
 mod sent;
 mod stored;
 
@@ -169,4 +170,17 @@ pub const GROUPS: &[Group] = &[
         stored::RATES,
     ),
     plain("Bundles.", stored::BUNDLE),
+    plain("Ids and tokens: bytes.", places::IDS),
+    plain("A job as it is sent: bytes.", places::JOB_BYTES),
+    plain(
+        "Replies that the functions read themselves: bytes.",
+        places::REPLIES,
+    ),
+    plain("Members of sorted sets: bytes.", places::MEMBERS),
+    plain("Rows and values: bytes.", places::ROWS),
+    plain("Cursors: bytes.", places::CURSORS),
+    plain(
+        "Names of records: the bytes of a prefix, and where the name behind it begins.",
+        places::PREFIXES,
+    ),
 ];

@@ -113,9 +113,9 @@ local function read_uniform(blob, k, n, last)
   local head, ql = head_of(blob)
   local batch = last and last.head == head and last or nil
   if not batch then
-    local due8, late, due = Enqueue.due_of(byte(head), sub(head, 2, 9), u8(S.now), 0)
+    local due8, late, due = Enqueue.due_of(byte(head), sub(head, %UNIFORM_DUE%), u8(S.now), 0)
     batch = {ids = {}, kv = {}, n = 0, sub = S.sub, plain = not late, head = head, due8 = due8, late = late, calls = {},
-      parts = {{prio = byte(head, 10), q = Check.name('queue', sub(head, 12)), due = due, later = due > S.now, n = 0}}}
+      parts = {{prio = byte(head, %UNIFORM_PRIORITY_AT%), q = Check.name('queue', sub(head, %UNIFORM_NAME_AT%)), due = due, later = due > S.now, n = 0}}}
   end
   add_uniform(batch, blob, k, n, %ENQUEUE_NAME_AT% + ql)
   return batch
@@ -132,7 +132,7 @@ local function read_bundles(args, at, k, n)
   for i = 1, count do
     local bundle, front = Bundle.sent(args[at + 2 * i - 1], args[at + 2 * i], i - 1)
     if front ~= shared then
-      if Check.front(front, 1, #front, batch.n) ~= #front + 1 or byte(front, 2) > 1 or sub(front, 1, 1) .. sub(front, 3, 3 + ql) ~= sub(head, 10) then
+      if Check.front(front, 1, #front, batch.n) ~= #front + 1 or byte(front, 2) > 1 or sub(front, 1, 1) .. sub(front, %LANE_QUEUE_AT%, %LANE_QUEUE_AT% + ql) ~= sub(head, %UNIFORM_PRIORITY_AT%) then
         refuse('invalid_input', 'a job is not as the head of its call says index=' .. batch.n)
       end
       shared = front
@@ -161,35 +161,40 @@ local NOTHING = {} -- opts of a job that has none; it never changes
 -- Shapes of jobs that a call may have: each costs some time to know.
 local SHAPES = 8
 
--- Reads a call's jobs once: ids and records as they would be stored, in parts of one lane and due.
--- `plain` unless a job can be stored only by itself; `has_examined` if the functions examine some.
--- It is the call `k`, which begins with the argument `at`; `last` the batch of the one before;
--- `is_linked` if links of its jobs follow.
-local function read_jobs(args, at, k, last, is_linked)
-  local blob = args[at]
-  local flags, n = unp('>BI2', blob, %ENQUEUE_FLAGS_AT%)
-  if is_linked then flags = flags - %ENQUEUE_LINKED% end
-  if flags > %ENQUEUE_TWICE% + %ENQUEUE_UNIFORM% and flags ~= %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then refuse('invalid_input', 'flags are out of range; use 0 to 3, 6, 8 or 9') end
-  Check.count(n)
-  if flags == %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then return read_bundles(args, at, k, n) end
-  if flags == %ENQUEUE_UNIFORM% then return read_uniform(blob, k, n, last) end
-  local batch = {ids = {}, kv = {}, parts = {}, n = n, sub = S.sub, plain = flags % 2 == 0, calls = {{k, 0, n, S.sub}}}
-  if flags == %ENQUEUE_TWICE% + %ENQUEUE_UNIFORM% then
-    local one = read_uniform(blob, k, n)
-    one.plain = false
-    return one
+-- Another part of a batch, under the name of its lane and of what its jobs have.
+local function new_part(batch, parts, name, lane, later, held, grouped, shared, limited)
+  local q = sub(lane, %LANE_NAME_AT%, %LANE_QUEUE_AT% + byte(lane, %LANE_QUEUE_AT%))
+  local part = {prio = byte(lane, 1), q = q, later = later, held = held, grouped = grouped, shared = shared, limited = limited, kind = 1, at = {}, n = 0}
+  parts[name] = part
+  batch.parts[#batch.parts + 1] = part
+  return part
+end
+
+-- Notes opts that the functions examine; the names of limits of this and of those before, if any.
+local function note_opts(batch, o, limits)
+  batch.has_examined = true
+  if not Enqueue.goes_along(o) then batch.plain = false end
+  for k = 1, o.li and #o.li or 0 do
+    limits = limits or {}
+    limits[#limits + 1] = o.li[k]
   end
+  return limits
+end
+
+-- Reads jobs that may differ in all, once: ids and records as they would be stored, in parts of one
+-- lane and due. `plain` unless a job can be stored only by itself; `has_examined` if the functions
+-- examine some. It is the call `k`; `may_repeat` if an id may be there twice.
+local function read_each(blob, k, n, may_repeat)
+  local batch = {ids = {}, kv = {}, parts = {}, n = n, sub = S.sub, plain = not may_repeat, calls = {{k, 0, n, S.sub}}}
   local ids, kv, dues, dues8, lates, examined, keys, ends, groups, due_of = batch.ids, batch.kv, {}, {}, {}, {}, {}, {}, {}, Enqueue.due_of
   local flows, steps, shares = {}, {}, {}
   batch.dues, batch.dues8, batch.lates, batch.examined, batch.keys, batch.ends, batch.groups, batch.flows, batch.steps, batch.shares = dues, dues8, lates, examined, keys, ends, groups, flows, steps, shares
-  local now, now8, size = S.now, u8(S.now), #blob
-  at = 12
+  local now, now8, size, at = S.now, u8(S.now), #blob, %ENQUEUE_JOBS_AT%
   local stamp = now8 .. S.sub
   local waiting, plain = '\%TAG_WAITING%' .. stamp, '\%TAG_PLAIN%' .. stamp
   local last_kind, last_given8, last_lane, due8, late, due, later, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
-  local limits
   local last_opts, last_held, last_grouped, last_shared, last_limited, alike, shapes = nil, nil, nil, nil, nil, nil, 0
-  local last_kept, chunk_kind = nil, 1
+  local limits, last_kept, chunk_kind = nil, nil, 1
   local last_shape -- that the job before had: one that has it too differs from it in one value
   local same, same_bytes = nil, 0 -- of the job before from its priority to its payload, if nothing of it is looked into
   for i = 1, n do
@@ -235,14 +240,7 @@ local function read_jobs(args, at, k, last, is_linked)
     elseif flags_of >= %SPEC_EXAMINED% then
       o = o or NOTHING
       held = o.w ~= nil and #o.w > 0
-      if o ~= last_opts then
-        last_opts, batch.has_examined = o, true
-        if not Enqueue.goes_along(o) then batch.plain = false end
-        for k = 1, o.li and #o.li or 0 do
-          limits = limits or {}
-          limits[#limits + 1] = o.li[k]
-        end
-      end
+      if o ~= last_opts then last_opts, limits = o, note_opts(batch, o, limits) end
     end
     if flags_of >= %SPEC_EXAMINED% then
       if ex and at8(ex) <= now or held and batch.plain and Enqueue.was_cleared(id, o.w) then batch.plain = false end
@@ -262,17 +260,12 @@ local function read_jobs(args, at, k, last, is_linked)
       if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped or shared ~= last_shared or limited ~= last_limited then
         if part then part.n = places end
         last_lane, last_held, last_grouped, last_shared, last_limited = lane, held, grouped, shared, limited
-        local ql = byte(lane, 3)
-        local name = held and 'h' .. sub(lane, 4, 3 + ql) or later and sub(lane, 4, 3 + ql) or sub(lane, 1, 1) .. sub(lane, 3, 3 + ql)
+        local till = %LANE_QUEUE_AT% + byte(lane, %LANE_QUEUE_AT%)
+        local name = held and 'h' .. sub(lane, %LANE_NAME_AT%, till) or later and sub(lane, %LANE_NAME_AT%, till) or sub(lane, 1, 1) .. sub(lane, %LANE_QUEUE_AT%, till)
         if grouped then name = 'g' .. name end
         if shared then name = 's' .. name end
         if limited then name = 'l' .. name end
-        part = parts[name]
-        if not part then
-          part = {prio = byte(lane, 1), q = sub(lane, 4, 3 + ql), later = later, held = held, grouped = grouped, shared = shared, limited = limited, kind = 1, at = {}, n = 0}
-          parts[name] = part
-          batch.parts[#batch.parts + 1] = part
-        end
+        part = parts[name] or new_part(batch, parts, name, lane, later, held, grouped, shared, limited)
         places = part.n
       end
       if o ~= last_kept or flow then
@@ -287,11 +280,25 @@ local function read_jobs(args, at, k, last, is_linked)
     at = last + 1
   end
   if part then part.n = places end
-  if limits then
-    Named.may_name()
-    if Named.decides(limits) then batch.plain = false end
-  end
+  if limits then Named.may_name() end
+  if limits and Named.decides(limits) then batch.plain = false end
   return batch
+end
+
+-- Reads a call's jobs. It is the call `k`, which begins with the argument `at`; `last` the batch of
+-- the one before; `is_linked` if links of its jobs follow.
+local function read_jobs(args, at, k, last, is_linked)
+  local blob = args[at]
+  local flags, n = unp('>BI2', blob, %ENQUEUE_FLAGS_AT%)
+  if is_linked then flags = flags - %ENQUEUE_LINKED% end
+  if flags > %ENQUEUE_TWICE% + %ENQUEUE_UNIFORM% and flags ~= %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then refuse('invalid_input', 'flags are out of range; use 0 to 3, 6, 8 or 9') end
+  Check.count(n)
+  if flags == %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then return read_bundles(args, at, k, n) end
+  if flags == %ENQUEUE_UNIFORM% then return read_uniform(blob, k, n, last) end
+  if flags < %ENQUEUE_UNIFORM% then return read_each(blob, k, n, flags == %ENQUEUE_TWICE%) end
+  local one = read_uniform(blob, k, n)
+  one.plain = false
+  return one
 end
 
 -- Reads a call of jobs that wait for others, or are steps: its second argument has their links.

@@ -91,7 +91,7 @@ local function record(s, i)
     s.data = s.data or call('HGET', key_of(S.k.sd, s.no), s.no)
     if not s.data then refuse('data_damaged', 'the payloads of jobs are gone; see the server and its durability') end
     s.idx, s.shared = unp('>I2', s.data), sub(s.data, 2 * s.n + 9, (unp('>I2', s.data, 7)))
-    s.front = '\%TAG_PLAIN%' .. sub(s.no, 1, 10) .. sub(s.no, 1, 8)
+    s.front = '\%TAG_PLAIN%' .. sub(s.no, %BUNDLE_STAMP%) .. sub(s.no, %INSTANT_BYTES%)
   end
   local from, till = unp('>I2I2', s.data, 2 * i + 5)
   local hash = 16 * s.n + 8 * i
@@ -99,7 +99,7 @@ local function record(s, i)
 end
 
 local function tombstone_of(s, i, finished8, token12)
-  return '\%TAG_TOMBSTONE%' .. sub(s.no, 1, 8) .. hash_at(s, i) .. char(COMPLETED) .. finished8 .. '\0\0\0\1' .. token12
+  return '\%TAG_TOMBSTONE%' .. sub(s.no, %INSTANT_BYTES%) .. hash_at(s, i) .. char(COMPLETED) .. finished8 .. '\0\0\0\1' .. token12
 end
 
 -- What a reference stands for: the record of a job, or its tombstone; false if there is nothing any
@@ -183,7 +183,7 @@ end
 
 -- Jobs of a bundle, n in runs of places, completed together.
 local function complete(s, runs, n, token)
-  local finished8, token12 = u8(S.now), sub(token, 1, 12)
+  local finished8, token12 = u8(S.now), sub(token, %TOKEN_SEAL%)
   changes(s)
   s.left = s.left - n
   if n < NOTED_MIN and n < s.n then

@@ -10,7 +10,7 @@ local JOBS_MAX = %CALL_JOBS_MAX%
 
 -- Words of a caller in an error: printable, in quotes, at most 64 characters.
 function Check.shown(word)
-  local text = sub(word, 1, 64):gsub('["\\]', '\\%0'):gsub('[^ -~]', function(c) return fmt('\\x%02x', byte(c)) end)
+  local text = sub(word, %WORD_SHOWN%):gsub('["\\]', '\\%0'):gsub('[^ -~]', function(c) return fmt('\\x%02x', byte(c)) end)
   return '"' .. text .. (#word > 64 and '"...' or '"')
 end
 local shown = Check.shown
@@ -306,7 +306,7 @@ end
 -- Checks `id | due kind | due | spec`.
 function Check.job(bytes, index)
   if #bytes < 39 then cut_short(index) end
-  Enqueue.due_of(byte(bytes, 17), sub(bytes, 18, 25), u8(S.now), index)
+  Enqueue.due_of(byte(bytes, %EFFECT_DUE_KIND_AT%), sub(bytes, %EFFECT_DUE%), u8(S.now), index)
   local _, o = Check.front(bytes, 36, #bytes, index)
   if o and o.li then Named.may_name() end
 end
@@ -314,7 +314,7 @@ end
 -- Checks `id | name to clear`.
 function Check.clear(bytes, index)
   if #bytes < 17 then refuse('invalid_input', 'an effect is cut short index=' .. index) end
-  Check.key('name to clear', sub(bytes, 17))
+  Check.key('name to clear', sub(bytes, %CLEAR_NAME_AT%))
 end
 
 -- A signal as an effect: `id 16 | length 4, name | payload`.
@@ -500,14 +500,14 @@ function Check.control(map)
   if c == %CONTROL_NAMES% and map.na ~= nil and map.na ~= '' then Check.name('record', map.na) end
   if c == %CONTROL_WRITE% and v ~= nil then
     local kind = is_string(v) and byte(v)
-    local of_queue, schedule = sub(map.na, 1, 6) == 'queue/', sub(map.na, 1, 9) == 'schedule/' and sub(map.na, 10)
-    local of_limit = sub(map.na, 1, 6) == 'limit/'
+    local of_queue, schedule = sub(map.na, %RECORD_QUEUE%) == 'queue/', sub(map.na, %RECORD_SCHEDULE%) == 'schedule/' and sub(map.na, %RECORD_SCHEDULE_NAME_AT%)
+    local of_limit = sub(map.na, %RECORD_LIMIT%) == 'limit/'
     local wanted = of_queue and %VALUE_SETTINGS% or schedule and %VALUE_SCHEDULE% or of_limit and %VALUE_LIMIT% or %VALUE_OPAQUE%
     if kind ~= wanted or of_queue and not Check.is_queue_settings(v) or of_limit and not Check.is_limit_settings(v) or schedule and not Check.is_schedule(schedule, v) then refuse('invalid_input', 'record is not of its kind; see docs/wire-protocol.md') end
   end
-  if c == %CONTROL_WRITE% and sub(map.na, 1, 6) == 'queue/' then Check.name('queue', sub(map.na, 7)) end
-  if c == %CONTROL_WRITE% and sub(map.na, 1, 6) == 'limit/' then Check.name('limit', sub(map.na, 7)) end
-  if c == %CONTROL_WRITE% and sub(map.na, 1, 9) == 'schedule/' then Check.name('schedule', sub(map.na, 10)) end
+  if c == %CONTROL_WRITE% and sub(map.na, %RECORD_QUEUE%) == 'queue/' then Check.name('queue', sub(map.na, %RECORD_QUEUE_NAME_AT%)) end
+  if c == %CONTROL_WRITE% and sub(map.na, %RECORD_LIMIT%) == 'limit/' then Check.name('limit', sub(map.na, %RECORD_LIMIT_NAME_AT%)) end
+  if c == %CONTROL_WRITE% and sub(map.na, %RECORD_SCHEDULE%) == 'schedule/' then Check.name('schedule', sub(map.na, %RECORD_SCHEDULE_NAME_AT%)) end
   if c >= %CONTROL_FLOWS% then Check.flows(map) elseif c >= %CONTROL_SCHEDULES% then Check.schedules(map) end
   if c == %CONTROL_BOUNDS% and v ~= nil and (type(v) ~= 'table' or wrong_in(v, LIMITS_OF)) then refuse('invalid_input', 'limits are out of range') end
 end

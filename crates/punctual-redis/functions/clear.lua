@@ -48,7 +48,7 @@ function Settle.clear_together(effects)
   if not only_clears(effects) then return done end
   for i, effect in ipairs(effects) do
     if effect[1] == %EFFECT_CLEAR% or effect[1] == %EFFECT_CLEAR_ANYWHERE% then
-      local id = sub(effect[2], 1, 16)
+      local id = sub(effect[2], %ID_BYTES%)
       seen[id] = (seen[id] or 0) + 1
       ids[#ids + 1], at[#at + 1] = id, i
     end
@@ -60,7 +60,7 @@ function Settle.clear_together(effects)
     if raw and byte(raw) == %TAG_HELD% and seen[id] == 1 then
       local e, o, _, ex, group, q, _, from, flow, share = Job.parts(raw)
       local w = e.w or {}
-      if #w == 1 and w[1] == sub(effects[at[k]][2], 17) and next(e, (next(e))) == nil and not group and not share and not o.li and not flow and o.mc == nil and not (ex and at8(ex) <= S.now) then
+      if #w == 1 and w[1] == sub(effects[at[k]][2], %CLEAR_NAME_AT%) and next(e, (next(e))) == nil and not group and not share and not o.li and not flow and o.mc == nil and not (ex and at8(ex) <= S.now) then
         local due, lane = at8(raw, %REC_DUE_AT%), byte(raw, %REC_PRIORITY%)
         local later = due > S.now
         if not list or list.r.name ~= q or list.later ~= later or not later and list.lane ~= lane then

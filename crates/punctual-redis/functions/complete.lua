@@ -32,7 +32,7 @@ end
 local function complete_together(p, ids, all, attempt, results)
   local runs = Lease.runs_of(p, all, #ids) -- mostly they are named in the order of the lease
   local places = not runs and places_of(p, ids, #ids)
-  local said, n = {a = attempt, s = p.started, sa = attempt, sk = sub(p.token, 1, 12)}, 0
+  local said, n = {a = attempt, s = p.started, sa = attempt, sk = sub(p.token, %TOKEN_SEAL%)}, 0
   local lists, taken = Settled.gather(ids, Job.raws(ids), runs and true or places, COMPLETED, attempt, results)
   for _, list in ipairs(lists) do
     list.r.counts[ACTIVE] = list.r.counts[ACTIVE] - list.n

@@ -4,7 +4,7 @@ do
 
 local function obey(name, value)
   local r = Row.of(name)
-  local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
+  local settings = value and byte(value) == %VALUE_SETTINGS% and mp.unpack(sub(value, 2)) or {}
   Share.bound(r, settings.sm, M.version)
   set_flag(r, %ROW_BOUNDED%, settings.mp ~= nil or settings.sm ~= nil)
   set_flag(r, %ROW_DEAD_LETTERS%, settings.of == 1)
@@ -15,7 +15,7 @@ end
 
 -- Refuses limits where a namespace is cut into shards: each would let that many jobs start.
 local function may_limit(value)
-  local settings = value and byte(value) == 0 and mp.unpack(sub(value, 2)) or {}
+  local settings = value and byte(value) == %VALUE_SETTINGS% and mp.unpack(sub(value, 2)) or {}
   if (value and byte(value) == %VALUE_LIMIT% or settings.lc or settings.lr or settings.sc or settings.sr or settings.sm) and (tonum(call('HGET', S.k.s, 'n') or nil) or 1) > 1 then
     refuse('unsupported', 'a namespace that is cut into shards keeps no limits, as each shard would let that many start; use another namespace, at an address without `shards`, for limited queues and named limits')
   end
@@ -24,17 +24,17 @@ end
 local function write_record(map)
   local key = S.k.rec
   local known = call('HGET', key, map.na)
-  local schedule_name = sub(map.na, 1, 9) == 'schedule/' and sub(map.na, 10)
+  local schedule_name = sub(map.na, %RECORD_SCHEDULE%) == 'schedule/' and sub(map.na, %RECORD_SCHEDULE_NAME_AT%)
   local version = known and (schedule_name and Schedule.version(schedule_name, known) or at8(known)) or 0
   if version ~= (map.ex or 0) then
     refuse('version_conflict', 'record was changed since it was read; read it again version=' .. fmt('%d', version))
   end
-  local limit = sub(map.na, 1, 6) == 'limit/' and sub(map.na, 7)
-  if limit or sub(map.na, 1, 6) == 'queue/' then may_limit(map.v) end
+  local limit = sub(map.na, %RECORD_LIMIT%) == 'limit/' and sub(map.na, %RECORD_LIMIT_NAME_AT%)
+  if limit or sub(map.na, %RECORD_QUEUE%) == 'queue/' then may_limit(map.v) end
   if limit then Named.may_write(limit, known, map.v) end
   Sweep.run()
   M.version, M.rest = M.version + 1, nil
-  if sub(map.na, 1, 6) == 'queue/' then obey(sub(map.na, 7), map.v) end
+  if sub(map.na, %RECORD_QUEUE%) == 'queue/' then obey(sub(map.na, %RECORD_QUEUE_NAME_AT%), map.v) end
   if schedule_name then Schedule.write(schedule_name, known, map) end
   if map.v then call('HSET', key, map.na, u8(M.version) .. map.v) else call('HDEL', key, map.na) end
   if limit then Named.set(limit, known, map.v) end
@@ -153,7 +153,7 @@ local ACTIONS = {
   end,
   [%CONTROL_READ%] = function(map)
     local known = call('HGET', S.k.rec, map.na)
-    return known and {ve = at8(known), v = sub(known, 9)} or {}
+    return known and {ve = at8(known), v = sub(known, %VALUE_KIND_AT%)} or {}
   end,
   [%CONTROL_NAMES%] = function(map)
     local names, prefix = {}, map.na or ''

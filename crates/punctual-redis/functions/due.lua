@@ -306,7 +306,7 @@ end
 function Due.leave(r, leavers)
   local hot, cold = leavers.hot, 0
   if call_many('ZREM', due_set(r), hot) < #hot then
-    for i = 1, #hot do hot[i] = sub(hot[i], 1, 28) .. EXAMINE end -- older functions put some in so
+    for i = 1, #hot do hot[i] = sub(hot[i], %DUE_ENTRY%) .. EXAMINE end -- older functions put some in so
     call_many('ZREM', due_set(r), hot)
   end
   for number, ids in pairs(leavers.cold) do
@@ -354,12 +354,12 @@ local EXAMINED_MAX = 125
 local function examined_of(found)
   local n, ids, records = #found, {}, {}
   for i = 1, #found do
-    if byte(found[i], 29) == 255 then
+    if byte(found[i], %DUE_ENTRY_LANE_AT%) == 255 then
       if S.examined + #ids >= EXAMINED_MAX then
         n = i - 1
         break
       end
-      ids[#ids + 1] = sub(found[i], 13, 28)
+      ids[#ids + 1] = sub(found[i], %DUE_ENTRY_ID%)
     end
   end
   local raws = Job.raws(ids)
@@ -385,7 +385,7 @@ function Due.move(r, limit)
   feeds = M.feed >= S.now
   for i = 1, n do
     local member = found[i]
-    local id, lane, size = sub(member, 13, 28), byte(member, 29), 0
+    local id, lane, size = sub(member, %DUE_ENTRY_ID%), byte(member, %DUE_ENTRY_LANE_AT%), 0
     local kind, in_order = lane < WITH_EXT and %CHUNK_MOVED% or lane < AS_SENT and %CHUNK_EXT_MOVED% or %CHUNK_SENT_MOVED%, true
     if lane < 255 then
       lane, size = lane % 10, unp('>I2', member, 30)
@@ -474,7 +474,7 @@ function Due.cold_page(r, cursor, limit, takes)
     local key, goes_on = cold_bucket(r, this), cursor and this == number
     local by_place = goes_on and kind == 'p'
     if by_place or call('LLEN', key) > SORTED then
-      local function put(one, place) if #out < limit then out[#out + 1] = {sub(one[2], 13), 'p' .. text .. '|' .. fmt('%d', place)} end end
+      local function put(one, place) if #out < limit then out[#out + 1] = {sub(one[2], %DUE_ENTRY_ID_AT%), 'p' .. text .. '|' .. fmt('%d', place)} end end
       if takes then
         local length = call('LLEN', key)
         local place = by_place and min(rest, length) or length
@@ -500,7 +500,7 @@ function Due.cold_page(r, cursor, limit, takes)
         local one = found[i]
         local passed = goes_on and (one[1] < due or one[1] == due and not below(rest, one[2]))
         if not passed and #out < limit then
-          out[#out + 1] = {sub(one[2], 13), letter .. fmt('%d|', one[1]) .. one[2], due = one[1], member = one[2]}
+          out[#out + 1] = {sub(one[2], %DUE_ENTRY_ID_AT%), letter .. fmt('%d|', one[1]) .. one[2], due = one[1], member = one[2]}
         end
       end
     end

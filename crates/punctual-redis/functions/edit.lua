@@ -143,7 +143,7 @@ local function ids_of(targets)
   for k = 1, #fields do found[of[k]] = holders[k] end
   for i, target in ipairs(targets) do
     local id = #target == 1 and target[1] or found[i]
-    local holder = id and sub(id, 1, 16)
+    local holder = id and sub(id, %ID_BYTES%)
     if id and #id == 16 and not seen[holder] then ids[#ids + 1], at[#at + 1] = id, i end
     if id then seen[holder] = true end -- a holder of more bytes has a period, or a follower
   end
@@ -227,7 +227,7 @@ function Edit.call(base, blob)
     local f, began, cu = map.f or {}, nil, map.cu
     if cu then
       if #cu < 8 then Inspect.bad_cursor() end
-      began, cu = sub(cu, 1, 8), sub(cu, 9)
+      began, cu = sub(cu, %INSTANT_BYTES%), sub(cu, %BEHIND_INSTANT%)
     end
     local moves = action == %EDIT_RESCHEDULE% or action == %EDIT_REPRIORITISE% -- would meet a job again, further on
     local by = f.q and f.s and not moves and 1 or 4

@@ -38,7 +38,7 @@ local function first_of(r, lane, k)
   if S.changed_groups then Group.flush() end
   for _, member in ipairs(r.flags >= %ROW_SHARED% and Share.heads(r, lane, k) or {}) do
     local group = Group.of_place(member)
-    found[#found + 1] = {sub(member, 1, 21), group and Group.candidate(r, group, lane) or sub(member, 23)}
+    found[#found + 1] = {sub(member, %PLACE_BYTES%), group and Group.candidate(r, group, lane) or sub(member, %PLACE_ID_AT%)}
   end
   if lane < 10 then
     local ids, records, stamps, n = Line.pop(r, lane, k)
@@ -51,7 +51,7 @@ local function first_of(r, lane, k)
   if (r.in_overflow[lane] or 0) > 0 then
     for _, member in ipairs(call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, k - 1)) do
       local group = Group.of_place(member)
-      found[#found + 1] = {sub(member, 1, 21), group and Group.candidate(r, group, lane) or sub(member, 23)}
+      found[#found + 1] = {sub(member, %PLACE_BYTES%), group and Group.candidate(r, group, lane) or sub(member, %PLACE_ID_AT%)}
     end
   end
   table.sort(found, function(a, b) return below(a[1], b[1]) end)
@@ -72,7 +72,7 @@ local function oldest_pending(r, except)
     end
   end
   for _, member in ipairs(call('ZRANGE', S.base .. ':n:' .. r.name, 0, k - 1)) do
-    if passes(sub(member, 13, 28)) then return sub(member, 13, 28) end
+    if passes(sub(member, %DUE_ENTRY_ID%)) then return sub(member, %DUE_ENTRY_ID%) end
   end
   Group.write_lines()
   for _, member in ipairs(call('ZRANGEBYLEX', S.base .. ':l:' .. r.name, '-', '+', 'LIMIT', 0, k)) do
@@ -181,12 +181,12 @@ function Enqueue.one(id, due8, late, spec, bounded, sent)
   if raw then
     local first_due, first_late, hash
     if byte(raw) == %TAG_TOMBSTONE% then
-      first_due, hash, first_late = sub(raw, %TOMB_DUE%), sub(raw, %TOMB_HASH%), byte(raw, %TOMB_STATE%) % 16 >= 8
+      first_due, hash, first_late = sub(raw, %TOMB_DUE%), sub(raw, %TOMB_HASH%), byte(raw, %TOMB_STATE%) % %TOMB_REMEMBERED% >= %TOMB_LATE%
     else
       local known = Job.parse(id, raw)
       first_due, hash, first_late = known.ext.rd or known.due8, known.hash, known.ext.la == 1
     end
-    if hash ~= sub(spec, 1, 8) then return 4, due8, late end
+    if hash ~= sub(spec, %SPEC_HASH%) then return 4, due8, late end
     return 1, first_due, first_late
   end
   local j = Job.parse(id, '\%TAG_PLAIN%' .. u8(S.now) .. S.sub .. due8 .. spec)
@@ -235,8 +235,8 @@ Enqueue.plus, Enqueue.due_of = plus, due_of
 
 -- One job of a text or an effect: id | due kind | due | spec. Answers as Enqueue.one.
 function Enqueue.effect(bytes, sent, bounded)
-  local due8, late = due_of(byte(bytes, 17), sub(bytes, 18, 25), u8(S.now), 0)
-  return Enqueue.one(sub(bytes, 1, 16), due8, late, sub(bytes, 26), bounded or false, sent)
+  local due8, late = due_of(byte(bytes, %EFFECT_DUE_KIND_AT%), sub(bytes, %EFFECT_DUE%), u8(S.now), 0)
+  return Enqueue.one(sub(bytes, %ID_BYTES%), due8, late, sub(bytes, %EFFECT_SPEC_AT%), bounded or false, sent)
 end
 
 end

@@ -147,7 +147,7 @@ function Gate.counter(rate, raw)
   g.kind, g.starts, g.per, g.burst = rate[1] + 1, rate[2], rate[3], rate[4]
   if raw then
     g.next, g.since, g.sum = unp('>I8I8I4', raw)
-    g.parts = sub(raw, 21)
+    g.parts = sub(raw, %GATE_PARTS_AT%)
   end
   return derive(g)
 end

@@ -19,7 +19,7 @@ end
 function Check.cancel(bytes, index)
   local flag, length = byte(bytes, 1, 2)
   if not length or flag > 1 then refuse('invalid_input', 'an effect is cut short index=' .. index) end
-  Check.name('queue', sub(bytes, 3, 2 + length))
+  Check.name('queue', sub(bytes, %CANCEL_KEY_AT%, 2 + length))
   Check.key('unique key', sub(bytes, 3 + length))
 end
 
@@ -49,9 +49,9 @@ function Control.guarded(map)
   if map.v then may_be_of_bytes(map.na) end
   for i, effect in ipairs(map.ef) do Settle.check_effect(effect[1], effect[2], i - 1) end
   local version, known = version_of(map.na)
-  if version ~= (map.ex or 0) then return {gc = 1, ve = version, v = known and sub(known, 9) or nil} end
+  if version ~= (map.ex or 0) then return {gc = 1, ve = version, v = known and sub(known, %VALUE_KIND_AT%) or nil} end
   for _, effect in ipairs(map.ef) do -- a queue whose keys are not ours is refused before anything is changed
-    if effect[1] == %EFFECT_JOB% then Row.of(sub(effect[2], 39, 38 + byte(effect[2], 38))) end
+    if effect[1] == %EFFECT_JOB% then Row.of(sub(effect[2], %EFFECT_NAME_AT%, %EFFECT_QUEUE_AT% + byte(effect[2], %EFFECT_QUEUE_AT%))) end
   end
   if map.v then
     M.version, M.rest = M.version + 1, nil

@@ -29,7 +29,7 @@ end
 local function walk_schedules(cursor)
   local answer = call('HSCAN', S.k.rec, cursor, 'COUNT', STEP)
   for i = 1, #answer[2], 2 do
-    if sub(answer[2][i], 1, 9) == 'schedule/' then Schedule.heal(sub(answer[2][i], 10)) end
+    if sub(answer[2][i], %RECORD_SCHEDULE%) == 'schedule/' then Schedule.heal(sub(answer[2][i], %RECORD_SCHEDULE_NAME_AT%)) end
   end
   return answer[1]
 end

@@ -8,7 +8,7 @@ local IDLE = 1440 * MINUTE
 
 -- Whether a queue has had neither jobs nor settings for a day.
 local function is_idle(r)
-  if r.flags % 16 > 1 or S.now - max(r.minute, r.short) <= IDLE then return false end
+  if r.flags % %ROW_LIMITED% > %ROW_IDLE% or S.now - max(r.minute, r.short) <= IDLE then return false end
   for state = 0, 6 do if r.counts[state] > 0 then return false end end
   if r.flags >= %ROW_SHARED% then -- a share may be blocked; the others are forgotten first
     Share.open(Row.of(r.name))

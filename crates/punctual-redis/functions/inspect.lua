@@ -101,15 +101,15 @@ local function by_score(key, after, limit, down)
     local high = position + call('ZCOUNT', key, score, score)
     while position < high do -- the first one of the same score behind it, by halving
       local middle = floor((position + high) / 2)
-      local one = sub(from_position(middle, middle, 'WITHSCORES')[1], 1, 28)
+      local one = sub(from_position(middle, middle, 'WITHSCORES')[1], %DUE_ENTRY%)
       if one == member or below(one, member) == not down then position = middle + 1 else high = middle end
     end
   end
   local out, found = {}, from_position(position, position + limit - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
     local one = found[i]
-    local due, key_ = tonum(found[i + 1]), sub(one, 1, 28)
-    out[#out + 1] = {sub(one, 13, 28), fmt('%d|', due) .. key_, due = due, member = key_}
+    local due, key_ = tonum(found[i + 1]), sub(one, %DUE_ENTRY%)
+    out[#out + 1] = {sub(one, %DUE_ENTRY_ID%), fmt('%d|', due) .. key_, due = due, member = key_}
   end
   return out
 end
@@ -203,7 +203,7 @@ function Inspect.lane(r, lane, after, limit)
       local ids, stamps = {}, {}
       for _, chunk in ipairs(chunks) do
         local one = Line.spelt(chunk)
-        for at = Line.ids_from(one), #one, 16 do ids[#ids + 1], stamps[#stamps + 1] = sub(one, at, at + 15), sub(one, 1, 10) end
+        for at = Line.ids_from(one), #one, 16 do ids[#ids + 1], stamps[#stamps + 1] = sub(one, at, at + 15), sub(one, %CHUNK_STAMP%) end
       end
       local records = Job.raws(ids)
       for i = 1, #ids do
@@ -219,11 +219,11 @@ function Inspect.lane(r, lane, after, limit)
   end
   local listed = #found
   if (r.in_overflow[lane] or 0) > 0 then
-    local from = after and '(' .. (Group.of_place(after) and after or sub(after, 1, 21) .. 'J' .. sub(after, 22)) or '-'
+    local from = after and '(' .. (Group.of_place(after) and after or sub(after, %PLACE_BYTES%) .. 'J' .. sub(after, %PLACE_BEHIND_AT%)) or '-'
     local members, k = call('ZRANGEBYLEX', S.base .. ':x:' .. lane .. ':' .. r.name, from, '+', 'LIMIT', 0, PLACES_MAX), 0
     for _, member in ipairs(members) do
       if k < limit and not Group.of_place(member) then
-        found[#found + 1], k = {sub(member, 1, 21) .. sub(member, 23), sub(member, 23)}, k + 1
+        found[#found + 1], k = {sub(member, %PLACE_BYTES%) .. sub(member, %PLACE_ID_AT%), sub(member, %PLACE_ID_AT%)}, k + 1
       end
     end
     if k < limit and #members == PLACES_MAX then found[#found + 1] = {members[PLACES_MAX], false} end
@@ -240,7 +240,7 @@ function Inspect.active_ids(q, cursor, limit)
   local tokens, out = Lease.tokens_of(q), {}
   table.sort(tokens, below)
   for _, token in ipairs(tokens) do
-    if not cursor or not below(token, sub(cursor, 1, 16)) then
+    if not cursor or not below(token, sub(cursor, %TOKEN_BYTES%)) then
       local p = Lease.load(token)
       local ids, places = Lease.rest(p)
       for i = 1, #ids do

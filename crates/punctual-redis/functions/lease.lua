@@ -115,7 +115,7 @@ end
 
 -- The place of an id from some place on. Ids of one moment differ in their last bytes only.
 local function place_from(p, id, first)
-  local blob, at, tail, last = p.blob, p.at + 12, sub(id, 13), p.at + 16 * p.n
+  local blob, at, tail, last = p.blob, p.at + 12, sub(id, %ID_TAIL_AT%), p.at + 16 * p.n
   local from = at + 16 * first - 16
   while true do
     local found = find(blob, tail, from, true)
@@ -202,7 +202,7 @@ end
 local function forget(token, worker, queues, n, id, lo, hi, saved)
   local gone, closed, leases = S.gone_fields or {}, S.closed or {}, S.leases or {}
   local k, names, member = #gone, names_of(queues), member_of(token, n, lo, hi)
-  gone[k + 1], gone[k + 2] = token, 'n' .. worker .. sub(token, 9)
+  gone[k + 1], gone[k + 2] = token, 'n' .. worker .. sub(token, %TOKEN_NONCE_AT%)
   if n == 1 then gone[k + 3] = 'j' .. id end
   if saved then gone[#gone + 1] = '~' .. token end
   for i = 1, #names do note_for(closed, ends_of(names[i], n), member) end
@@ -305,9 +305,9 @@ function Lease.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, pla
   local blob = worker .. pack('>I8I8', now, lease_duration) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids .. (runs or '')
   local opened, ends, deadline = S.opened or {}, S.opened_ends or {}, now + lease_duration
   local k, score = #opened, fmt('%d', deadline)
-  opened[k + 1], opened[k + 2], opened[k + 3], opened[k + 4] = token, blob, 'n' .. worker .. sub(token, 9), token
+  opened[k + 1], opened[k + 2], opened[k + 3], opened[k + 4] = token, blob, 'n' .. worker .. sub(token, %TOKEN_NONCE_AT%), token
   Workers.holds(worker, n)
-  if n == 1 then opened[k + 5], opened[k + 6] = 'j' .. sub(ids, 1, 16), token end
+  if n == 1 then opened[k + 5], opened[k + 6] = 'j' .. sub(ids, %ID_BYTES%), token end
   local names, member = names_of(q), member_of(token, n, lo, hi)
   for i = 1, #names do
     local r = Row.of(names[i])
@@ -332,7 +332,7 @@ local function first_of(q)
   local key, wide_key = ends_of(q, 1), ends_of(q, 2)
   local one, wide = call('ZRANGE', key, 0, 0, 'WITHSCORES'), call('ZRANGE', wide_key, 0, 0, 'WITHSCORES')
   local ends, wide_ends = one[2] and tonum(one[2]), wide[2] and tonum(wide[2])
-  if wide_ends and (not ends or wide_ends < ends) then return sub(wide[1], 1, 16), wide_ends, wide_key, wide[1] end
+  if wide_ends and (not ends or wide_ends < ends) then return sub(wide[1], %TOKEN_BYTES%), wide_ends, wide_key, wide[1] end
   return one[1], ends, key, one[1]
 end
 
@@ -357,7 +357,7 @@ end
 function Lease.tokens_of(q)
   Lease.flush()
   local tokens = call('ZRANGE', ends_of(q, 1), 0, -1)
-  for _, member in ipairs(call('ZRANGE', ends_of(q, 2), 0, -1)) do tokens[#tokens + 1] = sub(member, 1, 16) end
+  for _, member in ipairs(call('ZRANGE', ends_of(q, 2), 0, -1)) do tokens[#tokens + 1] = sub(member, %TOKEN_BYTES%) end
   return tokens
 end
 
@@ -370,7 +370,7 @@ local function wide_of(q, due8)
     S.wide = wide
   end
   for _, member in ipairs(wide.members) do
-    if not below(due8, sub(member, 17, 24)) and not below(sub(member, 25), due8) then tokens[#tokens + 1] = sub(member, 1, 16) end
+    if not below(due8, sub(member, %WIDE_FIRST_DUE%)) and not below(sub(member, %WIDE_LAST_DUE_AT%), due8) then tokens[#tokens + 1] = sub(member, %TOKEN_BYTES%) end
   end
   Lease.prefetch(tokens)
   return tokens
@@ -433,7 +433,7 @@ function Lease.extend_after_pause(gap)
     local tokens, deadlines = {}, {}
     for n = 1, 2 do
       local found = call('ZRANGEBYSCORE', ends_of(q, n), '-inf', till, 'WITHSCORES')
-      for i = 1, #found, 2 do tokens[#tokens + 1], deadlines[#tokens + 1] = sub(found[i], 1, 16), tonum(found[i + 1]) end
+      for i = 1, #found, 2 do tokens[#tokens + 1], deadlines[#tokens + 1] = sub(found[i], %TOKEN_BYTES%), tonum(found[i + 1]) end
     end
     Lease.prefetch(tokens)
     for i = 1, #tokens do

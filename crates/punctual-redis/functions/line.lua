@@ -72,7 +72,7 @@ function Line.push_bundles(r, lane, bundles)
   local chunks, n = {}, 0
   for k = 1, #bundles do
     local bundle = bundles[k]
-    chunks[k] = sub(bundle.no, 1, 10) .. '\%CHUNK_BUNDLE%' .. pack('>I3', bundle.size) .. sub(bundle.no, 11) .. pack('>I2I2I2', 1, bundle.n, bundle.n)
+    chunks[k] = sub(bundle.no, %BUNDLE_STAMP%) .. '\%CHUNK_BUNDLE%' .. pack('>I3', bundle.size) .. sub(bundle.no, %BUNDLE_REST_AT%) .. pack('>I2I2I2', 1, bundle.n, bundle.n)
     n = n + bundle.n
   end
   call_many('RPUSH', list_of(r, lane), chunks)
@@ -180,7 +180,7 @@ function Line.live(one)
   one = Line.spelt(one)
   local all, ids, records, k = {}, {}, {}, 0
   for i = ids_from(one), #one, 16 do all[#all + 1] = sub(one, i, i + 15) end
-  local raws, stamp10 = Job.raws(all), sub(one, 1, 10)
+  local raws, stamp10 = Job.raws(all), sub(one, %CHUNK_STAMP%)
   for i = 1, #all do
     if Line.is_live(raws[i], stamp10) then
       k = k + 1
@@ -344,7 +344,7 @@ local function take_ids(r, lane, want)
   local ids, stamps, n = {}, {}, 0
   for p = 1, #pieces do
     local one = Line.spelt(pieces[p][1])
-    local at, stamp10 = ids_from(one) + 16 * pieces[p][2], sub(one, 1, 10)
+    local at, stamp10 = ids_from(one) + 16 * pieces[p][2], sub(one, %CHUNK_STAMP%)
     for i = 1, pieces[p][3] do
       n = n + 1
       ids[n], stamps[n] = sub(one, at + 16 * i - 16, at + 16 * i - 1), stamp10
@@ -382,7 +382,7 @@ function Line.take_unseen(r, lane, want, bytes, in_bundles)
     end
     local first, last
     exts, sent = exts or kind >= %CHUNK_EXT%, sent and (kind < %CHUNK_EXT% or kind >= %CHUNK_SENT%)
-    if is_moved(one) then first, last = sub(one, 15, 22), sub(one, 23, 30) else first = sub(one, 1, 8) last = first end
+    if is_moved(one) then first, last = sub(one, %CHUNK_FIRST_DUE%), sub(one, %CHUNK_LAST_DUE%) else first = sub(one, %CHUNK_TIME%) last = first end
     if not lo or below(first, lo) then lo = first end
     if not hi or below(hi, last) then hi = last end
     if kind == 3 then

@@ -37,7 +37,7 @@ end
 local function open(base, blob, q)
   local m = kept_shards[base]
   local r = m and m.rows[q]
-  if not r or m.behind > 0 or r.flags % 4 > 1 or r.flags >= %ROW_LIMITED% or call('HGET', m.k.s, 'm') ~= m.raw then return nil end
+  if not r or m.behind > 0 or r.flags % %ROW_DEAD_LETTERS% > %ROW_IDLE% or r.flags >= %ROW_LIMITED% or call('HGET', m.k.s, 'm') ~= m.raw then return nil end
   local instance = sub(blob, %CALL_INSTANCE%)
   if instance ~= m.instance and instance ~= BELOW then return nil end
   local now, head, next_ = clock(base), r.head, m.next
@@ -210,7 +210,7 @@ local function wake_of(r, now, deadline, is_shared, worker, is_full, flags)
   elseif %flags has CLAIM_RETURNS% then
     another = Leader.elect({worker = worker, woken = %flags has CLAIM_WOKEN%, stays = true}, {r}, wake)
   end
-  if r.flags % 2 == 0 then r.flags = r.flags + 1 end
+  if r.flags % %ROW_PAUSED% == 0 then r.flags = r.flags + %ROW_IDLE% end
   r.short = now
   return wake, another
 end
@@ -223,8 +223,8 @@ local function head_of(bytes)
   local head = heads[bytes]
   if head == nil then
     local lease_duration, limit, max_bytes, flags, count = unp('>I8I2I4BB', bytes)
-    head = count == 1 and flags % 4 == 0 and %flags has CLAIM_READS% and not (%flags has CLAIM_SUSPECTS%) and limit > 0 and limit <= %BATCH_ITEMS_MAX% and lease_duration >= 1000
-      and lease_duration <= %LEASE_MAX_MS%e3 and {lease_duration, limit, max_bytes, flags, sub(bytes, 1, 8), sub(bytes, 9, 10)}
+    head = count == 1 and flags % %CLAIM_WOKEN% == 0 and %flags has CLAIM_READS% and not (%flags has CLAIM_SUSPECTS%) and limit > 0 and limit <= %BATCH_ITEMS_MAX% and lease_duration >= 1000
+      and lease_duration <= %LEASE_MAX_MS%e3 and {lease_duration, limit, max_bytes, flags, sub(bytes, %HEAD_DURATION%), sub(bytes, %HEAD_LIMIT%)}
     if head_count > SIZES then heads, head_count = {}, 0 end
     heads[bytes], head_count = head, head_count + 1
   end
@@ -358,9 +358,9 @@ function Lone.settle(base, blob)
   local now8, c, h = u8(now), r.counts, r.minute_counts
   if field then call('HDEL', k.u, field) end
   if ex then call('ZREM', k.xp, id) end
-  call('HSET', key_of(k.b, id), id, '\%TAG_TOMBSTONE%' .. core .. '\%TAG_COMPLETED%' .. now8 .. '\0\0\0\1' .. sub(token, 1, 12))
+  call('HSET', key_of(k.b, id), id, '\%TAG_TOMBSTONE%' .. core .. '\%TAG_COMPLETED%' .. now8 .. '\0\0\0\1' .. sub(token, %TOKEN_SEAL%))
   call('RPUSH', k.mp, now8 .. id)
-  call('HDEL', pg, token, 'n' .. worker .. sub(token, 9), 'j' .. id)
+  call('HDEL', pg, token, 'n' .. worker .. sub(token, %TOKEN_NONCE_AT%), 'j' .. id)
   call('ZREM', S.ends, token)
   Ends.append(r, now8 .. char(COMPLETED, 1, #kind) .. kind .. id)
   m.tombstones = m.tombstones + %TOMB_BYTES%

@@ -18,9 +18,9 @@ local LEASE, LEASE_BYTES = 100, 1048576
 -- token's: a shard that lost its last second never gives an id again.
 function Outbox.post(token, target, kind, bytes)
   S.posted = (S.posted or 0) + 1
-  local id = u8(S.now) .. S.sub .. pack('>I2', S.posted) .. sub(token, 9, 12)
-  if (kind == ENQUEUE or kind == BOUNDED) and byte(bytes, 17) == %DUE_AFTER% then -- the delay counts from here and now
-    bytes = sub(bytes, 1, 16) .. '\%DUE_AT%' .. Enqueue.due_of(%DUE_AFTER%, sub(bytes, 18, 25), u8(S.now), 0) .. sub(bytes, 26)
+  local id = u8(S.now) .. S.sub .. pack('>I2', S.posted) .. sub(token, %TOKEN_NONCE_START%)
+  if (kind == ENQUEUE or kind == BOUNDED) and byte(bytes, %EFFECT_DUE_KIND_AT%) == %DUE_AFTER% then -- the delay counts from here and now
+    bytes = sub(bytes, %ID_BYTES%) .. '\%DUE_AT%' .. Enqueue.due_of(%DUE_AFTER%, sub(bytes, %EFFECT_DUE%), u8(S.now), 0) .. sub(bytes, %EFFECT_SPEC_AT%)
   end
   call('HSET', S.base .. ':o', id, char(kind, #target) .. target .. bytes)
   call('ZADD', S.base .. ':oz:' .. target, fmt('%d', S.now), id)
@@ -49,7 +49,7 @@ local function remove(ids)
   local entries = get_many(S.base .. ':o', ids)
   for i, raw in ipairs(entries) do
     if raw then
-      local target = sub(raw, 3, 2 + byte(raw, 2))
+      local target = sub(raw, %OUTBOX_TARGET_AT%, %OUTBOX_LENGTH_AT% + byte(raw, %OUTBOX_LENGTH_AT%))
       call('HDEL', S.base .. ':o', ids[i])
       call('ZREM', S.base .. ':oz:' .. target, ids[i])
       if not oldest(target) then call('ZREM', S.base .. ':ot', target) end
@@ -80,7 +80,7 @@ function Outbox.call(base, blob)
   local settled_for = {}
   if map.st then
     for _, raw in ipairs(get_many(base .. ':o', map.st)) do
-      if raw then settled_for[sub(raw, 3, 2 + byte(raw, 2))] = true end
+      if raw then settled_for[sub(raw, %OUTBOX_TARGET_AT%, %OUTBOX_LENGTH_AT% + byte(raw, %OUTBOX_LENGTH_AT%))] = true end
     end
     remove(map.st)
   end
@@ -88,9 +88,9 @@ function Outbox.call(base, blob)
   local out, bytes = {}, 0
   for i, raw in ipairs(get_many(base .. ':o', ids)) do
     if raw and (#out == 0 or bytes + #raw <= LEASE_BYTES) then
-      local length = byte(raw, 2)
+      local length = byte(raw, %OUTBOX_LENGTH_AT%)
       bytes = bytes + #raw
-      out[#out + 1] = {ids[i], sub(raw, 3, 2 + length), byte(raw), sub(raw, 3 + length)}
+      out[#out + 1] = {ids[i], sub(raw, %OUTBOX_TARGET_AT%, %OUTBOX_LENGTH_AT% + length), byte(raw), sub(raw, %OUTBOX_TARGET_AT% + length)}
     end
   end
   local anywhere, since = oldest('*') or S.now, {}
@@ -126,7 +126,7 @@ function Outbox.deliver(base, blob)
     CHECKS[one[2]](one[3], i - 1)
   end
   for _, one in ipairs(map.e) do -- a queue whose keys are not ours is refused before anything is changed
-    if one[2] == ENQUEUE or one[2] == BOUNDED then Row.of(sub(one[3], 39, 38 + byte(one[3], 38))) end
+    if one[2] == ENQUEUE or one[2] == BOUNDED then Row.of(sub(one[3], %EFFECT_NAME_AT%, %EFFECT_QUEUE_AT% + byte(one[3], %EFFECT_QUEUE_AT%))) end
   end
   Sweep.run()
   local floor_ = tonum(call('HGET', base .. ':of', map.f) or 0)
@@ -142,14 +142,14 @@ function Outbox.deliver(base, blob)
         if kind ~= ENQUEUE and kind ~= BOUNDED then verdict = %VERDICT_CLEARED% end
       elseif kind == ENQUEUE or kind == BOUNDED then
         local _, _, _, into
-        verdict, _, _, into = Enqueue.effect(sub(bytes, 1, 33) .. pack('>I2', i) .. sub(bytes, 36), nil, kind == BOUNDED)
+        verdict, _, _, into = Enqueue.effect(sub(bytes, %EFFECT_TO_HASH%) .. pack('>I2', i) .. sub(bytes, %EFFECT_PRIORITY_AT%), nil, kind == BOUNDED)
         other = into
       elseif kind == CANCEL then
         verdict = Settle.cancel(bytes) and %VERDICT_CLEARED% or %VERDICT_NOT_HERE%
       elseif kind == SIGNAL then
         verdict = Settle.signal(bytes) and %VERDICT_CLEARED% or %VERDICT_NOT_HERE%
       else
-        local of, name = sub(bytes, 1, 16), sub(bytes, 17)
+        local of, name = sub(bytes, %ID_BYTES%), sub(bytes, %CLEAR_NAME_AT%)
         local is_known = Settle.clear(of, name)
         if kind == KEEP and not is_known then Settle.keep_clear(of, name) end
         verdict = (is_known or kind == KEEP) and %VERDICT_CLEARED% or %VERDICT_NOT_HERE%

@@ -96,7 +96,7 @@ local function scheduled(r, want, each, began, stay)
   end
   local ids, of = {}, {}
   for i, member in ipairs(members) do
-    ids[i] = sub(member, 13, 28)
+    ids[i] = sub(member, %DUE_ENTRY_ID%)
     of[ids[i]] = member
   end
   local plain, raws, others, gone = apart(ids, Job.raws(ids))
@@ -162,11 +162,11 @@ end
 function Edit.purge(q, limit, cursor)
   local first, after, began = 1, nil, u8(S.now) .. S.sub
   if cursor then
-    first, after = byte(cursor), #cursor > 11 and sub(cursor, 12) or nil
+    first, after = byte(cursor), #cursor > 11 and sub(cursor, %PURGE_PLACE_AT%) or nil
     if #cursor < 11 or first < 1 or first > 3 or first == 2 and #cursor ~= 15 then
       refuse('invalid_input', 'cursor is not of this request; start again without one')
     end
-    began = sub(cursor, 2, 11)
+    began = sub(cursor, %PURGE_BEGAN%)
   end
   if not Row.find(q) then return 0, 0 end
   local r, examined, matched = Row.of(q), 0, 0

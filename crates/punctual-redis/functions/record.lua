@@ -302,7 +302,7 @@ function Job.parts(raw)
     last_front, last_queue = sub(raw, at, from - 1), sub(raw, at + 1, at + ql)
     last_kind = kl > 0 and sub(raw, at + ql + 2, from - 1) or last_queue
   end
-  if byte(raw, 31) % 2 == 1 then
+  if byte(raw, %REC_FLAGS%) % 2 == 1 then
     local length = unp('>I4', raw, from)
     opts, key, ex, group, flow, share = read_opts(raw, from + 4, from + 3 + length)
   end

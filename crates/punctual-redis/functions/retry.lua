@@ -14,7 +14,7 @@ for i = 21, 0, -1 do POWERS[i] = POWERS[i + 1] * 48271 % PRIME end
 -- An even draw from 0 to 2^20 - 1 over the id's bytes and the failures.
 local function draw(id, failures)
   local p = POWERS
-  local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, q = byte(id, 1, 16)
+  local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, q = byte(id, %ID_BYTES%)
   local sum = p[0] + a * p[1] + b * p[2] + c * p[3] + d * p[4] + e * p[5] + f * p[6] + g * p[7] + h * p[8] + i * p[9]
     + j * p[10] + k * p[11] + l * p[12] + m * p[13] + n * p[14] + o * p[15] + q * p[16]
   if failures < 256 then return (sum + failures * p[20]) % PRIME % 1048576 end
@@ -79,7 +79,7 @@ local function new_list(r) return {r = r, n = 0, ids = {}, kv = {}, dues = {}, r
 -- keeps from it. Their verdicts go into `out`; answers the places of these in the lease, and the
 -- queue of one.
 function Retry.together(p, items, raws, places, out)
-  local lists, by_queue, left, token12, list = {}, {}, {}, sub(p.token, 1, 12), nil
+  local lists, by_queue, left, token12, list = {}, {}, {}, sub(p.token, %TOKEN_SEAL%), nil
   local last_error, before, behind = nil, nil, nil -- of the first failures of jobs, which mostly say the same
   for i, s in pairs(items) do
     local raw, place = raws[i], places[i]

@@ -48,7 +48,7 @@ end
 function Schedule.gather(s, id, due)
   local all = S.gathered_runs
   if s.has_group or all.known[id] ~= false then return false end
-  local record = '\%TAG_WAITING%' .. u8(S.now) .. S.sub .. u8(due) .. sub(s.job, 1, 12) .. '%REC_NO_EXT%' .. sub(s.job, 13)
+  local record = '\%TAG_WAITING%' .. u8(S.now) .. S.sub .. u8(due) .. sub(s.job, %SPEC_FRONT%) .. '%REC_NO_EXT%' .. sub(s.job, %SPEC_QUEUE_AT%)
   local of = all.queues[s.queue]
   if not of then
     of = {dues = {}, ids = {}, records = {}, examined = {}}

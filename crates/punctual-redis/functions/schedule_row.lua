@@ -33,20 +33,20 @@ local function read_value(name, value)
   for i, one in ipairs(spec.ev or {}) do every[i] = {one[1], one[2] or 0} end
   for i = 1, #(spec.at or ''), 8 do at[#at + 1] = at8(spec.at, i) end
   return {
-    map = map, sp = map.sp, job = map.jb, front = sub(map.id, 1, 8), middle = byte(map.id, 9), low = byte(map.id, 10) - byte(map.id, 10) % 64,
+    map = map, sp = map.sp, job = map.jb, front = sub(map.id, %RUN_FRONT%), middle = byte(map.id, %RUN_MIDDLE_AT%), low = byte(map.id, %RUN_LOW_AT%) - byte(map.id, %RUN_LOW_AT%) % 64,
     every = every, at = at, start = spec.st or 0, stop = min(spec.en or FAR, FAR), most = spec.mr, sums = not spec.pt and not spec.ex,
     jitter = floor((spec.ji or 0) / 1000), seed = spec.ji and drawn(1, name), has_group = map.ov == 3 or (map.ow or 0) >= 2,
-    queue = sub(map.jb, 14, 13 + byte(map.jb, 13)),
+    queue = sub(map.jb, %SPEC_NAME_AT%, %SPEC_QUEUE_AT% + byte(map.jb, %SPEC_QUEUE_AT%)),
     missed = map.mi or 0, late = map.mv or 0, paused = map.pa == 1, within = map.xw,
   }
 end
 
 -- What a user wrote, of its bytes; nil if they are rubbish.
 local function schedule_of(name, raw)
-  local key = name .. '\0' .. sub(raw, 9)
+  local key = name .. '\0' .. sub(raw, %VALUE_KIND_AT%)
   local s = parsed[key]
   if s then return s end
-  local ok, read = pcall(read_value, name, sub(raw, 9))
+  local ok, read = pcall(read_value, name, sub(raw, %VALUE_KIND_AT%))
   if not ok or not read then return nil end
   if parsed_count >= 500 then parsed, parsed_count = {}, 0 end
   if #key < 4096 then parsed[key], parsed_count = read, parsed_count + 1 end
@@ -99,7 +99,7 @@ end
 -- The id of the run of an instant.
 local function id_of(s, at)
   local bytes = u8(at)
-  return s.front .. char(s.middle, s.low + byte(bytes, 2) % 64) .. sub(bytes, 3)
+  return s.front .. char(s.middle, s.low + byte(bytes, 2) % 64) .. sub(bytes, %RUN_REST_AT%)
 end
 
 -- When the run of an instant is due: later by the jitter.

@@ -23,7 +23,7 @@ function Schedule.wait_for_due(r, j)
 end
 
 -- The instant that a run stands for: its id has it, or its opts where that is another's.
-function Schedule.instant(id, o) return o.oc and at8(o.oc) or byte(id, 10) % 64 * 2 ^ 48 + unp('>I4', id, 11) * 65536 + unp('>I2', id, 15) end
+function Schedule.instant(id, o) return o.oc and at8(o.oc) or byte(id, %RUN_LOW_AT%) % 64 * 2 ^ 48 + unp('>I4', id, 11) * 65536 + unp('>I2', id, 15) end
 
 -- The schedule of which a job is the next run, which has not moved yet.
 local function pending_of(j)
@@ -165,7 +165,7 @@ end
 -- deleted.
 function Schedule.of_queue(r)
   local ids = {}
-  for i, member in ipairs(call('ZRANGE', S.base .. ':n:' .. r.name, 0, 99)) do ids[i] = sub(member, 13, 28) end
+  for i, member in ipairs(call('ZRANGE', S.base .. ':n:' .. r.name, 0, 99)) do ids[i] = sub(member, %DUE_ENTRY_ID%) end
   if r.cold > 0 then
     for _, found in ipairs(Due.cold_page(r, nil, 100)) do ids[#ids + 1] = found[1] end
   end
@@ -199,7 +199,7 @@ local function status(one)
   local by = Schedule.expected_by(one, from)
   for i = #instants, min(left, SHOWN) + 1, -1 do instants[i] = nil end
   return {
-    na = one.name, ve = one.version, v = sub(one.raw, 9), pe = row.pending and id_of(s, row.pending) or nil, ne = concat(instants),
+    na = one.name, ve = one.version, v = sub(one.raw, %VALUE_KIND_AT%), pe = row.pending and id_of(s, row.pending) or nil, ne = concat(instants),
     lu = not s.sums and not row.complete and last and u8(last) or nil, dr = not row.pending and not ended and 1 or nil, en = ended and 1 or nil,
     fi = row.fired, sk = row.skipped, mi = row.missed, la = row.last and u8(row.last) or nil, li = row.last and id_of(s, row.last) or nil, tz = row.tz,
     su = #success >= 16 and success or nil, ov = by and by < S.now and u8(by) or nil,
@@ -233,7 +233,7 @@ local function without_key(one)
   local j = Job.parse(BELOW .. BELOW, '\%TAG_PLAIN%' .. BELOW .. '\0\0' .. BELOW .. job)
   if not is_run_key(j) or floor((one.s.map.ow or 0) % 2) == 1 then return job end
   j.opts.u, j.opts.up, j.opts.uh = nil, nil, nil
-  local front = sub(job, 1, 12) .. char(#j.q) .. j.q
+  local front = sub(job, %SPEC_FRONT%) .. char(#j.q) .. j.q
   local kind = j.kind ~= j.q and j.kind or ''
   local opts = mp.pack(j.opts)
   return front .. char(#kind) .. kind .. pack('>I4', #opts) .. opts .. sub(job, #job - j.payload + 1)

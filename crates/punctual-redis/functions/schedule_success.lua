@@ -9,7 +9,7 @@ function Schedule.has_ended(row) return row.complete and not row.pending and not
 function Schedule.success_of(name)
   local raw = Schedule.fields_of(S.k.sc, '+' .. name)[1]
   if not raw or #raw < 8 then return nil, '' end
-  return at8(raw), sub(raw, 9)
+  return at8(raw), sub(raw, %BEHIND_INSTANT%)
 end
 
 -- By when a run of a schedule is to complete; nil if none is expected.

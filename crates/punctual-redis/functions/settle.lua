@@ -152,10 +152,10 @@ local function is_repeated(id, raw, token, attempt)
   raw = raw and byte(raw) == %TAG_TOMBSTONE_REF% and Settled.tombstone(id, raw) or raw
   if not raw then return false end
   if byte(raw) >= %TAG_TOMBSTONE% then
-    return Settled.tombstone_counts(raw) and unp('>I4', raw, %TOMB_ATTEMPT%) == attempt and sub(raw, %TOMB_TOKEN%) == sub(token, 1, 12)
+    return Settled.tombstone_counts(raw) and unp('>I4', raw, %TOMB_ATTEMPT%) == attempt and sub(raw, %TOMB_TOKEN%) == sub(token, %TOKEN_SEAL%)
   end
   local e = Job.parse('', raw).ext
-  return e.sa == attempt and e.sk == sub(token, 1, 12)
+  return e.sa == attempt and e.sk == sub(token, %TOKEN_SEAL%)
 end
 
 -- Leaves tombstones of the plain jobs of a lease that completed: n ids as a list and a string;
@@ -174,7 +174,7 @@ local function tombstone_plain(p, ids, n, all, cores, results)
     Settled.tombstone_many(ids, n, all, cores, 1, p.token)
   else
     local kv, bytes = {}, 0
-    local finish = char(COMPLETED) .. u8(S.now) .. '\0\0\0\1' .. sub(p.token, 1, 12)
+    local finish = char(COMPLETED) .. u8(S.now) .. '\0\0\0\1' .. sub(p.token, %TOKEN_SEAL%)
     for i = 1, n do
       kv[2 * i - 1] = ids[i]
       local result = results and results[i] or ''
@@ -272,7 +272,7 @@ local function bring_about(token, effect, bounded)
     if not Settle.signal(sub(bytes, 2)) and byte(bytes) == 1 then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', Outbox.SIGNAL, sub(bytes, 2)) end
     return Settle.CLEARED
   end
-  local id, name = sub(bytes, 1, 16), sub(bytes, 17)
+  local id, name = sub(bytes, %ID_BYTES%), sub(bytes, %CLEAR_NAME_AT%)
   if Settle.clear(id, name) then return Settle.CLEARED end
   if kind == %EFFECT_CLEAR_ANYWHERE% then return '\%VERDICT_POSTED%' .. Outbox.post(token, '*', 1, bytes) end
   Settle.keep_clear(id, name)
@@ -287,7 +287,7 @@ local function end_attempt(j, p, s)
   if j.opts.sh then Share.freed(r, j.opts.sh) end
   if j.opts.li then Named.freed(r, j.opts.li, j.id) end
   e.a, e.s = s.attempt, p.started
-  e.sa, e.sk = s.attempt, sub(p.token, 1, 12)
+  e.sa, e.sk = s.attempt, sub(p.token, %TOKEN_SEAL%)
   if s.error then e.er = s.error end
   if s.log then Job.log(j, s.attempt, s.log) end
   local outcome = s.outcome
@@ -341,7 +341,7 @@ local function verdict_of(j, effects)
   if #effects > 0 then -- they may have ended it, as a replaced job or one too many
     local raw = Job.raw(j.id)
     local tombstone = raw and byte(raw) >= %TAG_TOMBSTONE% and Settled.tombstone(j.id, raw)
-    if tombstone then state = byte(tombstone, 18) % 8
+    if tombstone then state = byte(tombstone, %TOMB_STATE%) % %TOMB_LATE%
     elseif raw and byte(raw) < %TAG_TOMBSTONE% then now_is = Job.parse(j.id, raw) end
     if now_is.tag > %TAG_HELD% then state = now_is.tag end
   end
@@ -364,7 +364,7 @@ local function settle_one(p, s, raw)
   local version = s.guard and Settle.guard_conflict(s.guard)
   if version then return '\3' .. u8(version) end
   for _, effect in ipairs(s.effects or {}) do -- a queue whose keys are not ours is refused before anything is changed
-    if effect[1] == 0 then Row.of(sub(effect[2], 39, 38 + (byte(effect[2], 38) or 0))) end
+    if effect[1] == %EFFECT_JOB% then Row.of(sub(effect[2], %EFFECT_NAME_AT%, %EFFECT_QUEUE_AT% + (byte(effect[2], %EFFECT_QUEUE_AT%) or 0))) end
   end
   Lease.depart(p, place)
   end_attempt(j, p, s)
@@ -472,7 +472,7 @@ local function settle_small(blob)
     kv, k = {}, 0
     S.small, S.small_finish = kv, char(COMPLETED) .. u8(S.now) .. '\0\0\0\1'
   end
-  local finish, ids = S.small_finish .. sub(token, 1, 12), S.tombstones or {}
+  local finish, ids = S.small_finish .. sub(token, %TOKEN_SEAL%), S.tombstones or {}
   local m = #ids
   for i = 1, n do
     local id = sub(blob, 22 + 16 * i, 37 + 16 * i)

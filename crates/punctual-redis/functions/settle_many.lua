@@ -55,7 +55,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
       end
       if not value then
         from = at + width
-        if byte(raw, 31) % 2 == 1 then
+        if byte(raw, %REC_FLAGS%) % 2 == 1 then
           local length = unp('>I4', raw, from)
           o, key, ex, group, flow, share = Job.read_opts(raw, from + 4, from + 3 + length)
           if at == %REC_NEXT_QUEUE% and e == NOTHING and shapes < SHAPES then

@@ -35,15 +35,15 @@ function Settled.forget_queue(q) call('ZREM', S.k.kp, ORDER .. char(CANCELLED) .
 -- Reads when the first job of such an order is no longer kept, its `member` in `BASE:kp`: its
 -- id and that instant; nil if there is none.
 local function first_kept(member)
-  local state = byte(member, 17)
-  local first = call('ZRANGE', kept_set(sub(member, 18), state), 0, 0, 'WITHSCORES')
+  local state = byte(member, %ORDER_STATE_AT%)
+  local first = call('ZRANGE', kept_set(sub(member, %ORDER_QUEUE_AT%), state), 0, 0, 'WITHSCORES')
   if not first[1] then
     call('ZREM', S.k.kp, member)
     return nil
   end
   local till = tonum(first[2]) + span_of(state)
   call('ZADD', S.k.kp, fmt('%d', till), member)
-  return sub(first[1], 13), till
+  return sub(first[1], %KEPT_ID_AT%), till
 end
 
 -- A tombstone's bytes; `core` is due 8 | hash 8, `token` 12 bytes.
@@ -75,7 +75,7 @@ function Settled.tombstone(id, raw)
     at = at + 1
   end
   local core = 16 * n + at
-  return '\%TAG_TOMBSTONE%' .. sub(all, core, core + 15) .. char(COMPLETED) .. sub(raw, %TOMB_REF_FINISHED%) .. sub(all, 1, 16)
+  return '\%TAG_TOMBSTONE%' .. sub(all, core, core + 15) .. char(COMPLETED) .. sub(raw, %TOMB_REF_FINISHED%) .. sub(all, %TOGETHER_SETTLEMENT%)
 end
 
 -- Blocks of tombstones that one step of a call may have: their number is one byte.
@@ -101,7 +101,7 @@ function Settled.tombstone_many(ids, n, all, cores, attempt, token)
   end
   local key, part = Records.key_of_bytes(all, 1, n)
   Records.set_many(kv, key)
-  call('HSET', S.k.md, no, pack('>I4', attempt) .. sub(token, 1, 12) .. pack('>I2', n) .. all .. cores .. char(part))
+  call('HSET', S.k.md, no, pack('>I4', attempt) .. sub(token, %TOKEN_SEAL%) .. pack('>I2', n) .. all .. cores .. char(part))
   Settled.tombstones(S.now, no, n)
 end
 
@@ -197,7 +197,7 @@ end
 local function prune_entry(key, one, limit)
   local ids, all, from, n, records = nil, one, 9, floor((#one - 8) / 16), nil
   local results = #one % 16 == 12 and sub(one, -4) or ''
-  local no = (#one == 11 or #one == 13) and sub(one, 1, 11)
+  local no = (#one == 11 or #one == 13) and sub(one, %TOGETHER_NUMBER%)
   if no then -- a reference; ids before `from` are pruned
     all = call('HGET', S.k.md, no) or rep('\0', 18)
     records = Records.key_of_part(byte(all, -1))
@@ -211,7 +211,7 @@ local function prune_entry(key, one, limit)
   elseif no then
     call('LPUSH', key, no .. pack('>I2', (from - 19) / 16 + take))
   elseif take < n then
-    call('LPUSH', key, sub(one, 1, 8) .. sub(one, 16 * take + 9)) -- its results go with the rest
+    call('LPUSH', key, sub(one, %INSTANT_BYTES%) .. sub(one, 16 * take + 9)) -- its results go with the rest
   elseif results ~= '' then
     M.tombstones = M.tombstones - unp('>I4', results)
   end
@@ -239,14 +239,14 @@ function Settled.prune_tombstones(limit, any_age)
   while pruned < limit and not (any_age and M.tombstones <= S.limits.tombstone_bytes) do
     local one = call('LINDEX', key, 0)
     if not one then break end
-    if any_age then early = sub(one, 1, 8) end
+    if any_age then early = sub(one, %INSTANT_BYTES%) end
     if not any_age and at8(one) + WINDOW > S.now then
       schedule('tombstone', at8(one) + WINDOW + 1e6)
       break
     end
     call('LPOP', key)
     if #one == 19 then
-      local gone, more = Bundle.prune(sub(one, 9), sub(one, 1, 8), limit - pruned)
+      local gone, more = Bundle.prune(sub(one, %BEHIND_INSTANT%), sub(one, %INSTANT_BYTES%), limit - pruned)
       pruned, M.tombstones = pruned + gone, max(0, M.tombstones - gone * TOMBSTONE)
       if more then call('LPUSH', key, one) end
     else
@@ -308,7 +308,7 @@ function Settled.bound_kept(bytes)
         Settled.unkeep(j)
         Settled.drop(j, j.ext.fi or 0)
       elseif order then
-        call('ZREMRANGEBYRANK', kept_set(sub(order, 18), byte(order, 17)), 0, 0)
+        call('ZREMRANGEBYRANK', kept_set(sub(order, %ORDER_QUEUE_AT%), byte(order, %ORDER_STATE_AT%)), 0, 0)
         S.lost = true
       else
         call('ZREM', S.k.kp, id)
@@ -346,7 +346,7 @@ function Settled.forget_oldest(r, state)
     local over = min(max(1, r.counts[state] - limits.retained), 250)
     local oldest, ids = call('ZRANGE', key, 0, over - 1), {}
     if #oldest == 0 then break end
-    for i, member in ipairs(oldest) do ids[i] = sub(member, 13) end
+    for i, member in ipairs(oldest) do ids[i] = sub(member, %KEPT_ID_AT%) end
     local raws, kv, by_finish, gone, longer = Job.raws(ids), {}, {}, {}, {}
     local last, e, width
     for i, id in ipairs(ids) do
@@ -465,13 +465,13 @@ end
 
 -- Removes the first jobs of an order, those that are past its span, at most so many; how many.
 local function prune_order(member, limit)
-  local state, q = byte(member, 17), sub(member, 18)
+  local state, q = byte(member, %ORDER_STATE_AT%), sub(member, %ORDER_QUEUE_AT%)
   if not Row.find(q) then return call('ZREM', S.k.kp, member) end
   local key, r, ids, gone = kept_set(q, state), Row.of(q), {}, {}
   local found = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now - span_of(state)), 'LIMIT', 0, limit)
   local n = #found
   if n > 0 then
-    for i = 1, n do ids[i] = sub(found[i], 13) end
+    for i = 1, n do ids[i] = sub(found[i], %KEPT_ID_AT%) end
     local raws = Job.raws(ids)
     call('ZREMRANGEBYRANK', key, 0, n - 1)
     for i = 1, n do

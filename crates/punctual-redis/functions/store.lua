@@ -20,7 +20,7 @@ end
 
 -- The spec of a record that was made so.
 local function spec_of(raw)
-  if byte(raw) == %TAG_PLAIN% then return sub(raw, 20) end
+  if byte(raw) == %TAG_PLAIN% then return sub(raw, %REC_HASH_AT%) end
   return sub(raw, %REC_TAIL%) .. sub(raw, 36 + unp('>I4', raw, 32))
 end
 

@@ -137,7 +137,7 @@ end
 -- rescued, pruned, next, shards, entries of the outbox that wait, cold jobs that were spread,
 -- schedules whose list is short.
 function Sweep.maintain(base, args)
-  local instance = args and sub(args, 1, 8) or BELOW
+  local instance = args and sub(args, %CALL_INSTANCE%) or BELOW
   local map = args and #args > 8 and Check.map('maintain', args) or {}
   Shard.check(base, map.sh ~= nil)
   Shard.open(base, instance)

@@ -238,7 +238,7 @@ end
 
 -- A tombstone: what is left of a job that completed and is not retained.
 local function tombstone(id, raw)
-  local fields = {{'id', id_text(id)}, {'state', quote(STATES[byte(raw, %TOMB_STATE%) % 8])}, {'due', instant(at8(raw, 2))},
+  local fields = {{'id', id_text(id)}, {'state', quote(STATES[byte(raw, %TOMB_STATE%) % %TOMB_LATE%])}, {'due', instant(at8(raw, 2))},
     {'attempt', number(unp('>I4', raw, %TOMB_ATTEMPT%))}, {'finished_at', instant(at8(raw, %TOMB_FINISHED%))}}
   local from = byte(raw, %TOMB_STATE%) >= %TOMB_REMEMBERED% and %TOMB_UNTIL_RESULT% or %TOMB_RESULT%
   if #raw >= from then bytes_field(fields, 'result', sub(raw, from)) end
@@ -247,12 +247,12 @@ end
 
 -- A view as the packed reads answer it: JSON, state, and the job unless it is a tombstone.
 function Text.view(view)
-  local id, state, lease = sub(view, 1, 16), byte(view, 17), nil
-  if state == 7 then return tombstone(id, sub(view, 18)), byte(view, 35) % 8 end
-  local raw = sub(view, 18)
+  local id, state, lease = sub(view, %ID_BYTES%), byte(view, %VIEW_STATE_AT%), nil
+  if state == 7 then return tombstone(id, sub(view, %VIEW_RECORD_AT%)), byte(view, %VIEW_TOMB_STATE_AT%) % %TOMB_LATE% end
+  local raw = sub(view, %VIEW_RECORD_AT%)
   if state == ACTIVE then
-    lease = {worker = sub(view, 18, 33), started = at8(view, 34), deadline = at8(view, 42)}
-    raw = sub(view, 50)
+    lease = {worker = sub(view, %VIEW_WORKER%), started = at8(view, 34), deadline = at8(view, 42)}
+    raw = sub(view, %VIEW_ACTIVE_RECORD_AT%)
   end
   local text, j = job(id, raw, state, lease)
   return text, state, j, lease

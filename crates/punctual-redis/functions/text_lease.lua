@@ -1,7 +1,7 @@
 -- claim, extend and settle in words: a worker that has nothing but a Redis client.
 do
 
-local RESULT_MAX, QUEUES_MAX = %RESULT_BYTES_MAX%, %CLAIM_QUEUES_MAX%
+local RESULT_MAX = %RESULT_BYTES_MAX%
 -- JSON costs the server some 50 us a job and more for long payloads: leases by hand are small.
 local LEASE_MAX, BYTES_DEFAULT, BYTES_MAX = 100, 65536, 262144
 local LEASE_MS = {%LEASE_MIN_MS%, %LEASE_MAX_MS%} -- 1 ms to 1 day
@@ -56,7 +56,7 @@ function Text.claim(base, args)
   if #(o.KIND or {}) > %BATCH_ITEMS_MAX% then refuse('batch_too_large', 'claim names too many kinds; use at most 1,000') end
   local queues = {first}
   for _, q in ipairs(o.QUEUE or {}) do queues[#queues + 1] = q end
-  if #queues > QUEUES_MAX then refuse('invalid_input', 'claim names too many queues; use at most 64') end
+  if #queues > %CLAIM_QUEUES_MAX% then refuse('invalid_input', 'claim names too many queues; use at most %CLAIM_QUEUES_MAX%') end
   local name = o.WORKER or 'by hand'
   local worker = Text.is_id(name) and Text.read_id(name) or digest(name, 16)
   local nonce = o.NONCE and digest(o.NONCE, 8) or sub(Text.draw(base, 'nonce'), 1, 8)
@@ -104,7 +104,7 @@ function Text.extend(base, args)
   local reply = Lease.extend_call(base, BELOW .. '\0\1' .. token .. u8((o.LEASE_MS or 10000) * 1000) .. pack('>I2', #notes) .. concat(notes)
     .. pack('>I2', #jobs) .. concat(jobs))
   local fields = {{'now', Text.instant(at8(reply))}, {'token', Text.token(token)}}
-  if byte(reply, 9) == 0 then
+  if byte(reply, %REPLY_FORM_AT%) == 0 then
     fields[3] = {'verdict', '"lease_lost"'}
     fields[4] = {'hint', Text.quote('the lease has ended and its jobs go to others: stop what runs, settle nothing, claim anew')}
   else
@@ -122,7 +122,7 @@ local function attempt_of(base, id, token)
   if not raw or byte(raw) > %TAG_TOMBSTONE% then return 1 end -- of jobs that completed or stand together none has failed
   if byte(raw) == %TAG_TOMBSTONE% then return unp('>I4', raw, %TOMB_ATTEMPT%) end
   local e = Job.parse(id, raw).ext
-  return e.sk == sub(token, 1, 12) and e.sa or (e.a or 0) + 1
+  return e.sk == sub(token, %TOKEN_SEAL%) and e.sa or (e.a or 0) + 1
 end
 
 -- One settlement, packed as form 2 has it.
@@ -176,7 +176,7 @@ function Text.settle(base, args)
   local reply = Settle.call(base, BELOW .. '\0\1' .. token .. '\0\0\0\0\2' .. pack('>I2', #items) .. concat(items))
   local jobs, from = {}, 10
   for i, id in ipairs(ids) do
-    if byte(reply, 9) == 0 then
+    if byte(reply, %REPLY_FORM_AT%) == 0 then
       jobs[i] = Text.object({{'id', Text.id(id)}, {'verdict', '"settled"'}, {'state', '"completed"'}})
     else
       jobs[i], from = verdict_json(id, reply, from)

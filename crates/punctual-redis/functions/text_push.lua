@@ -72,8 +72,8 @@ local function fresh_id(base, shard)
   local time, drawn = call('TIME'), Text.draw(base, 'id')
   local ms = time[1] * 1000 + floor(time[2] / 1000)
   local high = pack('>I8', ms)
-  return sub(high, 3) .. char(112 + byte(drawn, 1) % 16, byte(drawn, 2), 128 + floor(shard / 16), shard % 16 * 16 + byte(drawn, 3) % 16)
-    .. sub(drawn, 4, 9)
+  return sub(high, %NEW_ID_TIME_AT%) .. char(112 + byte(drawn, 1) % 16, byte(drawn, 2), 128 + floor(shard / 16), shard % 16 * 16 + byte(drawn, %NEW_ID_VARIANT_AT%) % 16)
+    .. sub(drawn, %NEW_ID_REST%)
 end
 
 local function read_headers(found)
@@ -128,7 +128,7 @@ local function opts_of(o, headers)
 end
 
 local function check(o, payload)
-  if o.ID and (byte(o.ID) == 2 or byte(o.ID) == 3) and floor(byte(o.ID, 7) / 16) == 8 then
+  if o.ID and (byte(o.ID) == 2 or byte(o.ID) == 3) and floor(byte(o.ID, %ID_VERSION_AT%) / 16) == 8 then
     refuse('reserved_id', 'id has the form of the runs of schedules, which only the engine enqueues; use another id')
   end
   if o.DELAY and o.AT then refuse('invalid_input', 'DELAY and AT exclude each other; give one') end
@@ -201,8 +201,8 @@ function Text.push(base, args, shard)
   local one = packed_job(id, q, payload, o)
   local reply = Enqueue.call(base, {BELOW .. '\0\0\1' .. pack('>I4', #one) .. one})
   local now, verdict, due, late, other = at8(reply), 0, nil, false, nil
-  if byte(reply, 17) == 1 then
-    verdict, due, late, other = byte(reply, 18), at8(reply, 19), byte(reply, 27) == 1, sub(reply, 28, 43)
+  if byte(reply, %RECEIPT_IS_FULL_AT%) == 1 then
+    verdict, due, late, other = byte(reply, %RECEIPT_VERDICT_AT%), at8(reply, 19), byte(reply, %RECEIPT_LATE_AT%) == 1, sub(reply, %RECEIPT_OTHER%)
   else
     due = max(now + (o.DELAY or 0), o.AT or 0)
   end

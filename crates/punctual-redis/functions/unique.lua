@@ -16,7 +16,7 @@ local function raw_holder(field)
   local raw = call('HGET', S.k.u, field)
   if not raw then return nil end
   local till = #raw > 16 and at8(raw, 17) or 0
-  return {id = sub(raw, 1, 16), ['until'] = till > 0 and till or nil, follower = #raw > 24 and sub(raw, 25, 40) or nil}
+  return {id = sub(raw, %ID_BYTES%), ['until'] = till > 0 and till or nil, follower = #raw > 24 and sub(raw, %UNIQUE_FOLLOWER%) or nil}
 end
 
 -- Lets a stored job hold its key.

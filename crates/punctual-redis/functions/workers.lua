@@ -8,7 +8,7 @@ local KEPT, KEPT_BYTES = 200, 1024 -- workers of a shard that this process remem
 
 -- A worker as it was written last, by its bytes; nil if it is not known.
 local function read(raw)
-  return raw and {seen8 = sub(raw, 1, 8), limit2 = sub(raw, 9, 10), held = unp('>I4', raw, 11), record = sub(raw, 15)} or nil
+  return raw and {seen8 = sub(raw, %INSTANT_BYTES%), limit2 = sub(raw, %WORKER_LIMIT%), held = unp('>I4', raw, 11), record = sub(raw, %WORKER_RECORD_AT%)} or nil
 end
 
 function Workers.bytes(w) return w.seen8 .. w.limit2 .. pack('>I4', w.held) .. w.record end

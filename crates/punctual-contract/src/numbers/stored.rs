@@ -68,7 +68,7 @@ pub(super) const TAGS: &[Number] = &[
 pub(super) const TOMBSTONE: &[Number] = &[
     bytes("TOMB_DUE", 2, 9, "due of the receipt"),
     bytes("TOMB_HASH", 10, 17, "hash of the content"),
-    lua("TOMB_STATE", 18, "state, and 8 if it was late"),
+    lua("TOMB_STATE", 18, "its state, with the bits below"),
     lua(
         "TOMB_FINISHED",
         19,
@@ -77,6 +77,7 @@ pub(super) const TOMBSTONE: &[Number] = &[
     lua("TOMB_ATTEMPT", 27, "where the attempt begins"),
     bytes("TOMB_TOKEN", 31, 42, "token of the lease"),
     lua("TOMB_RESULT", 43, "where the result begins"),
+    lua("TOMB_LATE", 8, "in its state: it was late"),
     lua("TOMB_REMEMBERED", 16, "in its state: it is remembered"),
     lua("TOMB_UNTIL", 43, "then until when, before the result"),
     lua("TOMB_UNTIL_RESULT", 51, "and then the result begins"),
