@@ -187,7 +187,7 @@ local function add_to_flow(link, sent)
   if not row then
     row = Flow.new_row(link.flow)
     row.till = S.now + SEND_TIMEOUT
-    Flow.look_at(row.name, row.till)
+    Flow.check_at(row.name, row.till)
   end
   if sent.role == STEP then
     link.number = row.steps
@@ -363,7 +363,7 @@ function Flow.runs_again(j, all)
     row[count], row.open, row.changes = max(0, row[count] - 1), row.open + 1, row.changes + 1
     row.cancelled, row.settled, row.till = false, 0, 0
     Flow.changed(row)
-    if not Flow.has_tasks(row.name) then Flow.look_at(row.name, 0) end
+    if not Flow.has_tasks(row.name) then Flow.check_at(row.name, 0) end
     for _, one in ipairs(row.callbacks) do if not one.fired then Flow.hold_again(one.id, false) end end
   end
   if link.watched then

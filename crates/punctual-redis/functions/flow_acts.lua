@@ -66,7 +66,7 @@ end
 function Flow.start(row, planned, on_failure)
   row.sealed, row.on_failure, row.planned, row.till = S.now, on_failure, planned, 0
   Flow.changed(row)
-  Flow.look_at(row.name, 0)
+  Flow.check_at(row.name, 0)
   if on_failure == CANCEL_REST and row.dead + row.cancelled_steps > 0 then Flow.begin_cancel(row.name, UPSTREAM, true) end
   Flow.add_task(row.name, Flow.START, Flow.NIL, {})
   Flow.push('end', row.name)
@@ -108,7 +108,7 @@ local function cancel(row)
   if row.settled > 0 or row.cancelled then return end
   row.cancelled, row.till = true, 0
   Flow.changed(row)
-  Flow.look_at(row.name, 0)
+  Flow.check_at(row.name, 0)
   Flow.begin_cancel(row.name, 0, false)
 end
 

@@ -171,11 +171,11 @@ function Flow.end_unwatched(id, state, result)
   local all = known()
   local raw = all.links[id]
   if type(raw) ~= 'string' then return nil end
-  local version, flags, role, ended, length = byte(raw, 1, 4)
+  local version, flags, role, ended, length = byte(raw, %LINK_FRONT%)
   if version ~= ROW_VERSION or flags > ON_FAILED or role > 0 or ended ~= STILL then return nil end
   length = byte(raw, LINK_BYTES + 1)
   if length == 0 then return nil end
-  raw = sub(raw, 1, 1) .. char(flags + (result and HAS_RESULT or 0), role, state) .. sub(raw, 5) .. (result or '')
+  raw = sub(raw, 1, 1) .. char(flags + (result and HAS_RESULT or 0), role, state) .. sub(raw, %LINK_REST_AT%) .. (result or '')
   all.links[id], all.changed_links[id] = raw, raw
   return sub(raw, LINK_BYTES + 2, LINK_BYTES + 1 + length)
 end
@@ -185,8 +185,8 @@ end
 function Flow.is_free(id)
   local raw = known().links[id]
   if type(raw) ~= 'string' then return nil end
-  local role, ended = byte(raw, 3, 4)
-  return role == 0 and ended == STILL and sub(raw, 9, 16) == BELOW or nil
+  local role, ended = byte(raw, %LINK_ROLE_ENDED%)
+  return role == 0 and ended == STILL and sub(raw, %LINK_WAITS%) == BELOW or nil
 end
 
 -- Keeps the link of a new step that waits for nothing; it comes last in its flow.
@@ -297,7 +297,7 @@ function Flow.has_tasks(name)
 end
 
 -- Something is to be done for a flow at that instant, or nothing (0).
-function Flow.look_at(name, at)
+function Flow.check_at(name, at)
   if at > 0 then
     call('ZADD', S.k.ft, fmt('%d', at), name)
     schedule('kept', at)

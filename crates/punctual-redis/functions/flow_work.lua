@@ -8,7 +8,7 @@ do
 local PER_STEP, PER_TURN, TURNS = 125, 25, 8
 -- Steps of a flow whose queues are notified of tasks that are left.
 local WOKEN = 8
-local CALLBACK_LOOK = 60e6
+local CALLBACK_POLL = 60e6
 -- Kinds of tasks: a step that runs again comes before what its new end causes.
 local REOPEN, CANCEL, START, FIRE, SKIP, FORGET = 0, 1, 2, 3, 4, 5
 local NIL = BELOW .. BELOW
@@ -363,7 +363,7 @@ local function meet_deadline(row)
     row.cancelled = true
     Flow.begin_cancel(row.name, EXPIRED, false)
   elseif callback_goes_on(row) then -- others may wait for it, which needs the flow
-    row.till = S.now + CALLBACK_LOOK
+    row.till = S.now + CALLBACK_POLL
   else
     Flow.add_task(row.name, FORGET, NIL, {})
   end
@@ -388,7 +388,7 @@ local function take_turns(all, budget)
       end
       row = Flow.row(name)
       local waits = Flow.has_tasks(name) and not Flow.is_open(row)
-      Flow.look_at(name, waits and Flow.turn() or row and row.till or 0)
+      Flow.check_at(name, waits and Flow.turn() or row and row.till or 0)
     end
   end
   return budget
@@ -468,7 +468,7 @@ function Flow.end_flow(name)
     or row.again and row.again.lo and Flow.has_task(name, FIRE) then return end
   local failed = row.cancelled or row.dead + row.cancelled_steps > 0
   row.settled, row.till = S.now, S.now + S.limits[row.dead > 0 and 'dead_retention' or 'cancelled_retention']
-  if not Flow.has_tasks(name) then Flow.look_at(name, row.till) end
+  if not Flow.has_tasks(name) then Flow.check_at(name, row.till) end
   local fired, passed = {}, {}
   for _, one in ipairs(row.callbacks) do
     if not one.fired then

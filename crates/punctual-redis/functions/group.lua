@@ -64,7 +64,7 @@ function Group.write_lines()
 end
 
 -- The first job that a row knows of a line: `known` has their ids, 16 bytes each.
-local function head_of(line) return sub(line.known, 1, 16) end
+local function head_of(line) return sub(line.known, %ID_BYTES%) end
 
 local function read_row(row, raw)
   local flags, at, size = byte(raw) - 8 * ROW_VERSION, 2, #raw
@@ -219,12 +219,12 @@ local function is_of(j, r, group) return j and j.tag < %TAG_HELD% and j.q == r.n
 -- A place of a group as a member of an overflow set: behind the jobs that were due before it came
 -- up.
 local function member_of(place, group)
-  return '\1\0' .. sub(place, 1, 7) .. '\255' .. sub(place, 8) .. group
+  return '\1\0' .. sub(place, %GROUP_STAMP_START%) .. '\255' .. sub(place, %GROUP_STAMP_REST_AT%) .. group
 end
 
 -- The group whose place a member of an overflow set is; nil if it is a job.
 function Group.of_place(member)
-  if byte(member, 10) == 255 then return sub(member, 14) end
+  if byte(member, %PLACE_MARK_AT%) == 255 then return sub(member, %PLACE_GROUP_AT%) end
 end
 
 local function leave_place(row, line)

@@ -105,7 +105,7 @@ end
 function Settle.signal(bytes)
   local ends = 20 + unp('>I4', bytes, 17)
   local signal = {na = sub(bytes, 21, ends), p = sub(bytes, ends + 1)}
-  return Edit.one(sub(bytes, 1, 16), 7, signal, false) ~= Edit.NOT_FOUND
+  return Edit.one(sub(bytes, %ID_BYTES%), 7, signal, false) ~= Edit.NOT_FOUND
 end
 
 -- A job whose entry in `BASE:xp` has come, and that has not expired: ends its wait, if that was for

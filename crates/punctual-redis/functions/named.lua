@@ -4,7 +4,7 @@ do
 
 -- Lines of one queue that one claim reads; limits that one step reads again after a change of their
 -- family, and idle ones that it forgets.
-local LINES_OPENED, LOOKED_AT = 64, 250
+local LINES_OPENED, EXAMINED_MAX = 64, 250
 
 local NOT_BY_TIME = Named.NOT_BY_TIME
 
@@ -367,10 +367,10 @@ function Named.check_some()
   local one = table.remove(all.check)
   if not one then return end
   local prefix, last = one[1], one[2]
-  local found = call('ZRANGEBYLEX', S.k.nn, last == '' and '[' .. prefix .. ':' or '(' .. last, '(' .. prefix .. ';', 'LIMIT', 0, LOOKED_AT)
+  local found = call('ZRANGEBYLEX', S.k.nn, last == '' and '[' .. prefix .. ':' or '(' .. last, '(' .. prefix .. ';', 'LIMIT', 0, EXAMINED_MAX)
   Named.fetch(found)
   for i = 1, #found do limit_changed(all.rows[found[i]]) end
-  if #found == LOOKED_AT then all.check[#all.check + 1] = {prefix, found[#found]} end
+  if #found == EXAMINED_MAX then all.check[#all.check + 1] = {prefix, found[#found]} end
 end
 
 -- Before a claim of a queue with such jobs: goes on with what a change of a family left.
@@ -425,7 +425,7 @@ end
 -- what a change of a family left.
 function Named.sweep()
   Named.prepare()
-  local found = call('ZRANGEBYSCORE', S.k.ni, '-inf', fmt('%d', S.now), 'LIMIT', 0, LOOKED_AT)
+  local found = call('ZRANGEBYSCORE', S.k.ni, '-inf', fmt('%d', S.now), 'LIMIT', 0, EXAMINED_MAX)
   if #found == 0 then return end
   local rows = Named.fetch(found)
   for i = 1, #found do

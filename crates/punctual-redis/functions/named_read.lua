@@ -52,7 +52,7 @@ function Named.listed(r, after, limit)
   for i, member in ipairs(call('ZRANGEBYLEX', Named.kept_key(r), after and '(' .. after or '-', '+', 'LIMIT', 0, limit)) do
     local place = sub(member, find(member, '\0', 1, true) + 2)
     local group = Group.of_place(place)
-    local id = group and Group.alone(Group.row(r, group)) or not group and sub(place, 23)
+    local id = group and Group.alone(Group.row(r, group)) or not group and sub(place, %PLACE_ID_AT%)
     out[i] = {id or false, member}
   end
   return out
@@ -68,7 +68,7 @@ local function kept_by(r, limit, after, most)
   for i, member in ipairs(call('ZRANGEBYLEX', Named.kept_key(r), after and '(' .. after or '[' .. front, '(' .. limit .. '\1', 'LIMIT', 0, most)) do
     local lane, place = byte(member, #front + 1), sub(member, #front + 2)
     local group = Group.of_place(place)
-    out[i] = {group and Group.candidate(r, group, lane) or not group and sub(place, 23) or false, member}
+    out[i] = {group and Group.candidate(r, group, lane) or not group and sub(place, %PLACE_ID_AT%) or false, member}
   end
   return out
 end
@@ -121,7 +121,7 @@ function Named.heal(r, cursor, step)
   local members = call('ZRANGE', Named.kept_key(r), from, from + step - 1)
   for i, member in ipairs(members) do
     local place = sub(member, find(member, '\0', 1, true) + 2)
-    ids[i] = Group.of_place(place) and '' or sub(place, 23)
+    ids[i] = Group.of_place(place) and '' or sub(place, %PLACE_ID_AT%)
   end
   local raws, gone = Job.raws(ids), 0
   for i, member in ipairs(members) do

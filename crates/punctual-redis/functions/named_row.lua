@@ -21,7 +21,7 @@ local HAS_BLOCK, HAS_RATE, HAS_IDLE, HAS_RUNNING = 1, 2, 4, 8
 -- What is closed.
 local CONCURRENCY, RATE, BLOCKED = 1, 2, 3
 -- Queues that a freed slot wakes; others read the limit once a second.
-local QUEUES_WOKEN, LOOK_EVERY = 64, 1e6
+local QUEUES_WOKEN, POLL_EVERY = 64, 1e6
 -- Lines that one call reads because slots were freed; a claim of their queue reads the others.
 local LINES_FILED = 250
 -- An instant of a line that only a job which ends brings.
@@ -51,7 +51,7 @@ function Named.all()
       local version
       version, all.records, all.blocked = unp('>BI4I4', raw)
       if version ~= STATE_VERSION then refuse_later('what is stored of named limits') end
-      all.check = mp.unpack(sub(raw, 10))
+      all.check = mp.unpack(sub(raw, %LIMITS_CHECK_AT%))
     end
     S.named = all
   end
@@ -106,8 +106,8 @@ local parsed, parsed_count = {}, 0
 local function read_settings(raw)
   local limits = parsed[raw]
   if not limits then
-    if byte(raw, 9) ~= %VALUE_LIMIT% then return NO_LIMITS end
-    local map = mp.unpack(sub(raw, 10))
+    if byte(raw, %VALUE_KIND_AT%) ~= %VALUE_LIMIT% then return NO_LIMITS end
+    local map = mp.unpack(sub(raw, %VALUE_MAP_AT%))
     limits = {most = map.lc or 0, rate = map.lr, full = map.wf or 0}
     if parsed_count > 500 then parsed, parsed_count = {}, 0 end
     parsed[raw], parsed_count = limits, parsed_count + 1
@@ -126,7 +126,7 @@ local function fetch_settings(rows, names)
   local found = get_many(S.k.rec, fields)
   for i = 1, #names do
     local row, own, family = rows[names[i]], found[2 * i - 1], found[2 * i]
-    row.is_own, row.set_by = own and true, own and names[i] or family and sub(fields[2 * i], 7) or nil
+    row.is_own, row.set_by = own and true, own and names[i] or family and sub(fields[2 * i], %RECORD_LIMIT_NAME_AT%) or nil
     row.limits = own and read_settings(own) or family and read_settings(family) or NO_LIMITS
   end
 end
@@ -337,7 +337,7 @@ local function job_of(r, first)
   local lane, place = byte(first), sub(first, 2)
   local group = Group.of_place(place)
   if group then return Group.candidate(r, group, lane) end
-  return sub(place, 23)
+  return sub(place, %PLACE_ID_AT%)
 end
 Named.job_of = job_of
 
@@ -361,7 +361,7 @@ local function file_line(r, row, units)
     woken, row.queues[#row.queues + 1] = true, r.name
     changes(row)
   end
-  local at = not by and S.now or till > 0 and till or woken and NOT_BY_TIME or S.now + LOOK_EVERY
+  local at = not by and S.now or till > 0 and till or woken and NOT_BY_TIME or S.now + POLL_EVERY
   local before = tonum(call('ZSCORE', opens_key(r), row.name) or nil)
   if at ~= before then call('ZADD', opens_key(r), fmt('%.0f', at), row.name) end
   if at <= S.now or at < (before or NOT_BY_TIME) then notify(r) end

@@ -4,7 +4,7 @@
 do
 
 -- Shares that one claim files anew, besides those it claims from, and idle ones that it forgets.
-local LOOKED_AT, FORGOTTEN = 250, 16
+local EXAMINED_MAX, FORGOTTEN = 250, 16
 -- What is closed.
 local CONCURRENCY, RATE, BLOCKED, PAUSED = 1, 2, 3, 4
 -- Until when a paused share is blocked: no block lasts that long.
@@ -28,7 +28,7 @@ function Share.settings(r)
   local limits = sh.settings
   if not limits then
     local known = call('HGET', S.k.rec, 'queue/' .. r.name)
-    limits = known and byte(known, 9) == %VALUE_SETTINGS% and read_settings(mp.unpack(sub(known, 10))) or EQUAL
+    limits = known and byte(known, %VALUE_KIND_AT%) == %VALUE_SETTINGS% and read_settings(mp.unpack(sub(known, %VALUE_MAP_AT%))) or EQUAL
     sh.settings = limits
   end
   return limits
@@ -95,7 +95,7 @@ end
 -- After a change of the limits, files some of the shares anew that were not filed since.
 local function check_some(r)
   local sh = Share.of(r)
-  local answer = call('HSCAN', Share.rows_key(r), sh.check, 'COUNT', LOOKED_AT)
+  local answer = call('HSCAN', Share.rows_key(r), sh.check, 'COUNT', EXAMINED_MAX)
   local shares = {}
   for i = 1, #answer[2], 2 do shares[#shares + 1] = answer[2][i] end
   local rows = Share.fetch(r, shares)
@@ -120,7 +120,7 @@ function Share.open(r)
   local sh = Share.of(r)
   if sh.check ~= '' then check_some(r) end
   if sh.park > 0 and sh.park <= S.now then
-    file_due(r, ':sp:', LOOKED_AT)
+    file_due(r, ':sp:', EXAMINED_MAX)
     file_due(r, ':si:', FORGOTTEN)
     Share.flush()
     local first = 0

@@ -90,11 +90,11 @@ function Share.take_alone(take, r, lane, members, shares)
   for i = 1, #members do
     local raw = raws[shares[i]]
     if not raw or #raw ~= ROW_BYTES then break end
-    local turn8 = sub(members[i], 5, 12)
+    local turn8 = sub(members[i], %TURN_PASS%)
     if turn8 ~= pass8 then pass8, head = turn8, FIRST .. char(lane) .. turn8 .. ONLY end
-    if sub(raw, 1, 34) ~= head or byte(raw, 44) == 255 then break end -- it has more, or the place of a group
+    if sub(raw, %ALONE_HEAD%) ~= head or byte(raw, %ALONE_MARK_AT%) == 255 then break end -- it has more, or the place of a group
     n = n + 1
-    places[n], ids[n] = sub(raw, 35), sub(raw, 57)
+    places[n], ids[n] = sub(raw, %ALONE_PLACE_AT%), sub(raw, %ALONE_ID_AT%)
   end
   if 2 * n < #members then return raws, 0 end -- what comes of few is not worth a look at all of them again
   local k, goes_on = 0, true
@@ -147,7 +147,7 @@ function Share.freed_alone(r, counts, order)
         head = RUNNING .. pack('>I4', n)
         heads[n] = head
       end
-      is_all = sub(raw, 1, 6) == head
+      is_all = sub(raw, %RUNNING_HEAD%) == head
     end
     if is_all and n <= TOGETHER then
       gone[#gone + 1], sh.active = share, max(0, sh.active - n)

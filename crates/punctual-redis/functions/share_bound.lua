@@ -24,7 +24,7 @@ local function bound_of(r)
   local bound = r.bound
   if bound == nil then
     local raw = call('HGET', S.k.s, 'b' .. r.name)
-    bound = raw and {since = sub(raw, 1, 8), most = unp('>I4', raw, 9), place = byte(raw, 13), cursor = #raw > 13 and sub(raw, 14) or nil} or false
+    bound = raw and {since = sub(raw, %INSTANT_BYTES%), most = unp('>I4', raw, 9), place = byte(raw, %BOUND_STATE_AT%), cursor = #raw > 13 and sub(raw, %BOUND_PLACE_AT%) or nil} or false
     r.bound = bound
   end
   return bound

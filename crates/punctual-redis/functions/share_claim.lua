@@ -178,7 +178,7 @@ local function take_turns(take, r, lane, order, places, last)
     end
     if #groups > 0 then Group.fetch(r, groups) end
     for i = at, till do
-      if places[i] then n, ids[n + 1] = n + 1, of[i] and (Group.candidate(r, of[i], lane) or '') or sub(places[i], 23) end
+      if places[i] then n, ids[n + 1] = n + 1, of[i] and (Group.candidate(r, of[i], lane) or '') or sub(places[i], %PLACE_ID_AT%) end
     end
     local raws, k = Job.raws(ids), 0
     if flag(r, %ROW_NAMED%) then Named.prefetch(raws) end
@@ -208,7 +208,7 @@ function Share.take_lane(take, r, lane, most)
     local room = min(take.limit - take.n, most - (take.n - start))
     if room <= 0 or Share.ready(r, lane, lane) == 0 then break end
     local members, shares = call('ZRANGE', Share.turns_key(r, lane), 0, room - 1), {}
-    for i = 1, #members do shares[i] = sub(members[i], 13) end
+    for i = 1, #members do shares[i] = sub(members[i], %TURN_SHARE_AT%) end
     local found, had = Share.take_alone(take, r, lane, members, shares)
     if had > 0 then
       idle = 0

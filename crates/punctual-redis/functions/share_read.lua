@@ -11,7 +11,7 @@ local HEADS = 64
 local function job_of(r, lane, place)
   local group = Group.of_place(place)
   if group then return Group.candidate(r, group, lane) end
-  return sub(place, 23)
+  return sub(place, %PLACE_ID_AT%)
 end
 
 -- The first places of the first few shares of a lane, in the order of turns, and their rows.
@@ -20,7 +20,7 @@ function Share.heads(r, lane, limit)
   local stands = Share.of(r).lanes[lane]
   if not stands or stands.places == stands.parked then return {}, {} end
   local shares, places, of = {}, {}, {}
-  for i, member in ipairs(call('ZRANGE', Share.turns_key(r, lane), 0, limit - 1)) do shares[i] = sub(member, 13) end
+  for i, member in ipairs(call('ZRANGE', Share.turns_key(r, lane), 0, limit - 1)) do shares[i] = sub(member, %TURN_SHARE_AT%) end
   local rows = Share.fetch(r, shares)
   for i = 1, #shares do
     local row = rows[shares[i]]
@@ -147,7 +147,7 @@ function Share.listed(r, after, limit)
   for i, member in ipairs(call('ZRANGEBYLEX', Share.places_key(r), after and '(' .. after or '-', '+', 'LIMIT', 0, limit)) do
     local place = sub(member, find(member, '\0', 1, true) + 2)
     local group = Group.of_place(place)
-    local id = group and Group.alone(Group.row(r, group)) or not group and sub(place, 23)
+    local id = group and Group.alone(Group.row(r, group)) or not group and sub(place, %PLACE_ID_AT%)
     out[i] = {id or false, member}
   end
   return out

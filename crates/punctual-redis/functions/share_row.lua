@@ -23,7 +23,7 @@ local JOB_PLACE, PLACE_LENGTH = 38, '\0\38'
 -- How much a turn of weight 1 raises a pass: every weight up to 1,000 divides it well.
 local TURN = 1000000
 -- A share of fewer jobs is not in the order of the largest.
-local CROWD_MIN = 16
+local LARGE_MIN = 16
 
 local function rows_key(r) return S.base .. ':ss:' .. r.name end
 local function places_key(r)
@@ -117,7 +117,7 @@ Share.ready_of = ready_of
 
 -- The power of two of the jobs of a large share; nil if it is none.
 local function class_of(jobs)
-  if jobs < CROWD_MIN then return nil end
+  if jobs < LARGE_MIN then return nil end
   local class = 4
   while jobs >= 2 ^ (class + 1) do class = class + 1 end
   return class
@@ -444,7 +444,7 @@ end
 
 -- The order of the largest shares, where a share's jobs are so many or were.
 local function file_class(of, row, jobs)
-  if jobs < CROWD_MIN and not row.was_class then return nil end
+  if jobs < LARGE_MIN and not row.was_class then return nil end
   local class = class_of(jobs)
   if class ~= row.was_class then
     local list = list_in(class and of.into or of.out, ':sb:')

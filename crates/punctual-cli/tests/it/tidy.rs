@@ -4,6 +4,7 @@
 //! repository, then plants what the rule is for and sees it caught.
 
 mod code;
+mod lua;
 mod pages;
 mod readability;
 mod sentences;
@@ -109,6 +110,16 @@ fn modules_import_only_what_lies_below() {
         "crates/punctual/src/worker/planted.rs",
         "use crate::machine::Wakeups;",
     );
+}
+
+#[test]
+fn modules_of_the_redis_engine_import_only_what_lies_below() {
+    holds(code::redis_layers);
+    let rule = code::redis_layers;
+    let stats = "crates/punctual-redis/src/wire/stats.rs";
+    finds(rule, stats, "use crate::session::shards::Shard;");
+    let servers = "crates/punctual-redis/src/servers.rs";
+    finds(rule, servers, "use crate::session::calls::Calls;");
 }
 
 #[test]
@@ -301,6 +312,11 @@ fn public_structs_of_the_library_may_grow() {
     finds(
         readability::open_structs,
         "crates/punctual/src/flow.rs",
+        injected,
+    );
+    finds(
+        readability::open_structs,
+        "crates/punctual-gateway/src/relays.rs",
         injected,
     );
 }
