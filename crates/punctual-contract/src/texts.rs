@@ -364,6 +364,13 @@ pub const TEXTS: &[Text] = &[
     shared(of(
         &[],
         "conflict",
+        "TEXT_NOT_SEALED",
+        "flow was cancelled before it was sealed; send it under another name",
+        "a flow that was cancelled before its seal is sealed or retried",
+    )),
+    shared(of(
+        &[],
+        "conflict",
         "TEXT_STEP_GONE",
         "step is not kept any more, so it cannot run again; send it in another flow, and give steps a retention",
         "the job of a step that is retried is gone",

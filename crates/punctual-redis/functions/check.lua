@@ -8,10 +8,11 @@ local COUNT_MAX = 4294967295
 -- Jobs of one call, or of several calls at once: no list of theirs is too long for one command.
 local JOBS_MAX = %CALL_JOBS_MAX%
 
--- Words of a caller in an error: printable, in quotes, at most 64 characters.
-function Check.shown(word)
-  local text = sub(word, %WORD_SHOWN%):gsub('["\\]', '\\%0'):gsub('[^ -~]', function(c) return fmt('\\x%02x', byte(c)) end)
-  return '"' .. text .. (#word > 64 and '"...' or '"')
+-- Words of a caller in an error: printable, in quotes, at most so many characters.
+function Check.shown(word, most)
+  most = most or 64
+  local text = sub(word, 1, most):gsub('["\\]', '\\%0'):gsub('[^ -~]', function(c) return fmt('\\x%02x', byte(c)) end)
+  return '"' .. text .. (#word > most and '"...' or '"')
 end
 local shown = Check.shown
 

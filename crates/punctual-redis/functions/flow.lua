@@ -362,6 +362,10 @@ function Flow.runs_again(j, all)
     local count = class(state, skipped)
     row[count], row.open, row.changes = max(0, row[count] - 1), row.open + 1, row.changes + 1
     row.cancelled, row.settled, row.till = false, 0, 0
+    if row.again and row.again.cl then
+      row.again.cl = nil
+      Flow.add_task(row.name, Flow.REOPEN, Flow.NIL, {})
+    end
     Flow.changed(row)
     if not Flow.has_tasks(row.name) then Flow.check_at(row.name, 0) end
     for _, one in ipairs(row.callbacks) do if not one.fired then Flow.hold_again(one.id, false) end end

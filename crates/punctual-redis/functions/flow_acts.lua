@@ -9,9 +9,15 @@ local CANCEL_REST = 1
 local PAGE = 65536 -- edges of one page at most
 local UPSTREAM, STEP, MET, BROKEN, leave_out = Flow.UPSTREAM, Flow.STEP, Flow.MET, Flow.BROKEN, Flow.leave_out
 
+-- How a flow names a step of another one.
+local function of_other_flow(link) return link.step .. ' (flow ' .. link.flow .. ')' end
+Flow.of_other = of_other_flow
+
+local SHOWN_MAX = 2 * %NAME_BYTES_MAX% + 8 -- bytes of a step's name and its flow's
+
 local function refused(kind, message, name, step, waits_for)
-  local at = ' (flow: ' .. Check.shown(name) .. (step and ', step: ' .. Check.shown(step) or '')
-  refuse(kind, message .. at .. (waits_for and ', waits_for: ' .. Check.shown(waits_for) or '') .. ')')
+  local at = ' (flow: ' .. Check.shown(name, SHOWN_MAX) .. (step and ', step: ' .. Check.shown(step, SHOWN_MAX) or '')
+  refuse(kind, message .. at .. (waits_for and ', waits_for: ' .. Check.shown(waits_for, SHOWN_MAX) or '') .. ')')
 end
 
 -- How a flow stands.
@@ -55,7 +61,7 @@ local function seal(row, map)
     if row.planned == steps and row.on_failure == on_failure then return end
     refused('conflict', fmt('flow was sealed as another plan of %d steps; send this one under another name', row.planned), row.name)
   end
-  if row.cancelled then refused('conflict', 'flow was cancelled before it was sealed; send it under another name', row.name) end
+  if row.cancelled then refused('conflict', '%TEXT_NOT_SEALED%', row.name) end
   if row.steps ~= steps then
     refused('conflict', fmt('flow has %d steps and its plan %d; send those that are missing, or cancel it', row.steps, steps), row.name)
   end
@@ -147,12 +153,16 @@ local function retry_one(j, link, all, out)
   return true
 end
 
--- One of the jobs that a step waits for and that ended otherwise: the id of a job outside of the
--- flow, or the name of a step.
+-- One of the jobs that a step waits for and that ended otherwise: the name of a step, with its flow
+-- if that is another one, or the id of a job without a flow.
 local function broken_parent(link)
   local parents = link.parents or ''
   for at = 1, #parents, 17 do
-    if floor(byte(parents, at + 16) / 3) == BROKEN then return sub(Text.id(sub(parents, at, at + 15)), 2, -2) end
+    if floor(byte(parents, at + 16) / 3) == BROKEN then
+      local id = sub(parents, at, at + 15)
+      local other = Flow.link(id)
+      return other and other.flow ~= '' and of_other_flow(other) or sub(Text.id(id), 2, -2)
+    end
   end
   for _, from in ipairs(Flow.steps_from(link.flow, 0, EXAMINED)) do
     local _, is = Flow.edge(from, link.id)
@@ -228,7 +238,7 @@ end
 
 -- Runs steps again that are dead or cancelled, from a number on; or one step, and those behind it.
 local function retry(row, map)
-  if row.sealed == 0 then refused('conflict', '%TEXT_NEVER_SEALED%', row.name) end
+  if row.sealed == 0 then refused('conflict', row.cancelled and '%TEXT_NOT_SEALED%' or '%TEXT_NEVER_SEALED%', row.name) end
   if Flow.has_task(row.name, Flow.CANCEL) then refused('conflict', 'flow is being cancelled; retry it in a moment', row.name) end
   local out = {rt = 0}
   if not map.id then

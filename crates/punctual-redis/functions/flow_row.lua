@@ -81,7 +81,8 @@ function Flow.new_row(name)
 end
 
 -- What the retries of a flow keep: `lo` steps that were to run again and could not, and are counted
--- as cancelled; `rd` steps before this number are not read by the retry that goes on; and what that
+-- as cancelled; `cl` while it was done, one was to run again and could not, which counts once the
+-- flow goes on; `rd` steps before this number are not read by the retry that goes on; and what that
 -- one could not run again, without the steps that it reads itself.
 function Flow.again(row)
   row.again = row.again or {}

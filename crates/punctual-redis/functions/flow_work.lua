@@ -189,11 +189,19 @@ end
 
 -- A step was to run again and cannot: its job is not kept, or another job has its unique key. If it
 -- was passed over it counts as cancelled from now on, as do the steps behind it whose jobs are gone
--- too, so that its flow does not end as done without them. A flow that is done stays so.
+-- too, so that its flow does not end as done without them. A flow that is done stays so until one
+-- of its steps runs again.
 function Flow.lose(id, j)
   local link = Flow.link(id)
   local row = link and link.ended and Flow.row(link.flow)
-  if not row or row.settled > 0 and row.dead + row.cancelled_steps == 0 or Flow.has_task(link.flow, FORGET) then return end
+  if not row or Flow.has_task(link.flow, FORGET) then return end
+  if row.settled > 0 and row.dead + row.cancelled_steps == 0 then
+    if link.skipped then
+      Flow.again(row).cl = 1
+      Flow.changed(row)
+    end
+    return
+  end
   if link.skipped then
     recount(row, link, true)
     if j then
@@ -224,7 +232,7 @@ local function note_lost(name, link, j)
     local read = row and row.again and row.again.rd
     -- The retry comes to a step of its own flow behind those that it has read.
     if read and (not is_own or link.number < read) then
-      Flow.leave_out(row.again, is_own and link.step or link.step .. ' (flow ' .. link.flow .. ')', holder)
+      Flow.leave_out(row.again, is_own and link.step or Flow.of_other(link), holder)
       Flow.changed(row)
     end
   end
@@ -267,7 +275,23 @@ local function reopen_edge(name, from, edge, all, gone)
   return true
 end
 
+-- A flow that was done goes on: its steps that were to run again meanwhile, and cannot, count.
+local function count_lost(name, todo, budget)
+  local ids = Flow.steps_from(name, todo.nu or 0, budget)
+  Flow.read_links(ids)
+  for i = 1, #ids do
+    local link = Flow.link(ids[i])
+    if link and link.ended and link.skipped and link.broken == 0 then -- nothing that it waits for ended otherwise any more
+      local j = Job.load(ids[i])
+      if not j or Unique.other(j) then Flow.lose(ids[i], j) end
+    end
+  end
+  todo.nu = (todo.nu or 0) + #ids
+  return #ids < budget, #ids
+end
+
 local function reopen_some(name, from, todo, budget)
+  if from == NIL then return count_lost(name, todo, budget) end
   local edges, more = Flow.edges_of(from, todo.cu, budget)
   local n = 0
   for i = 1, #edges do

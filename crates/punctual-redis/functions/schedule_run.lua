@@ -207,7 +207,7 @@ local function status(one)
 end
 
 local function missing(name)
-  refuse('not_found', 'there is no such schedule; `schedules list` shows all (schedule: ' .. Check.shown(name) .. ')')
+  refuse('not_found', 'there is no such schedule; `schedules list` shows all (schedule: ' .. Check.shown(name, %NAME_BYTES_MAX%) .. ')')
 end
 
 -- A run beside those that are to come; its instant is that of the call. Verdict and ids.
@@ -259,7 +259,7 @@ local ACTS = {
   [%SCHEDULE_SKIP%] = function(one)
     local at = one.row.pending
     local j = at and Job.load(id_of(one.s, at))
-    if not j then refuse('conflict', 'schedule has no run to come (schedule: ' .. Check.shown(one.name) .. ')') end
+    if not j then refuse('conflict', 'schedule has no run to come (schedule: ' .. Check.shown(one.name, %NAME_BYTES_MAX%) .. ')') end
     Settled.cancel_waiting(j, Schedule.SKIPPED)
     return {s = status(one)}
   end,

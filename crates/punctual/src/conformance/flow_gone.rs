@@ -4,7 +4,7 @@ use super::case::*;
 use super::flow_calls::*;
 use crate::engine::{Action, EnqueueVerdict, Filter, FlowAct, Reason};
 use crate::error::ErrorKind;
-use crate::flow::{FlowState, FlowStep, LeftOut, On, OnFailure, Outside, Role};
+use crate::flow::{FlowCounts, FlowState, FlowStep, LeftOut, On, OnFailure, Outside, Role};
 use crate::job::{CancelReason, Hold, JobId, JobState, NewJob, Outcome, Unique, UniquePolicy};
 use crate::time::{hours, minutes, seconds};
 
@@ -198,6 +198,14 @@ pub(super) async fn a_retry_by_a_filter_runs_what_it_matches(case: Case) {
     };
     let both = case.try_flow(FLOW, act).await.expect_err("one of them");
     assert_eq!(both.kind(), ErrorKind::InvalidInput);
+    let open = Some(Box::new(Filter::default().state(JobState::Ready)));
+    let act = FlowAct::Retry {
+        from: None,
+        next: None,
+        filter: open,
+    };
+    let open = case.try_flow(FLOW, act).await.expect_err("none failed so");
+    assert_eq!(open.kind(), ErrorKind::InvalidInput);
     assert_eq!(case.retry_as(None, None).await, (2, everything));
 }
 
@@ -339,6 +347,62 @@ pub(super) async fn a_done_flow_stays_done_when_it_is_retried(case: Case) {
     assert_eq!(case.drain().await, [JobId::step("first", "a")]);
 }
 
+/// A flow that was done and goes on fails by steps that could not run again, in whatever order a
+/// retry comes to its steps; unless they turn out not to be needed.
+pub(super) async fn a_done_flow_that_goes_on_counts_what_is_gone(case: Case) {
+    let flows: Vec<String> = (0..6).map(|n| format!("behind-{n}")).collect();
+    case.send_plan(vec![step("a", &[])]).await;
+    for (n, flow) in flows.iter().enumerate() {
+        let mut steps = vec![
+            step_of(flow, "pack", &[]).after(id("a"), DONE),
+            step_of(flow, "mail", &[]).after(id("a"), DONE),
+            step_of(flow, "report", &[("mail", DONE)]),
+        ];
+        if n % 2 == 1 {
+            steps.rotate_left(1);
+        }
+        steps.push(job().callback(flow, Role::OnFailed).retention(hours(1)));
+        case.enqueue_all(steps).await;
+        let sealed = case.try_seal(flow, 3, OnFailure::default()).await;
+        sealed.expect("the plan is whole");
+    }
+    let expect = async |counted: FlowCounts, state: FlowState| {
+        case.do_all().await;
+        for flow in &flows {
+            let status = case.find_flow(flow).await.expect("it is known");
+            assert_eq!((status.counts, status.state), (counted, state), "{flow}");
+        }
+    };
+    let is_done = counts(0, [0, 3, 0, 0]);
+    assert_eq!(case.run_steps(Outcome::Dead).await, ["a"]);
+    expect(is_done, FlowState::Done).await;
+    for flow in &flows {
+        for name in ["mail", "report"] {
+            case.edit(JobId::step(flow, name), Action::Delete).await;
+        }
+    }
+    for again in [Outcome::Dead, Outcome::Completed] {
+        let (retried, left_out) = case.retry_as(None, None).await;
+        case.do_all().await;
+        assert_eq!((retried, left_out.gone), (1, flows.len() as u64));
+        expect(counts(1, [0, 0, 2, 0]), FlowState::Running).await;
+        assert_eq!(case.run_steps(again.clone()).await, ["a"]);
+        if again == Outcome::Dead {
+            expect(is_done, FlowState::Done).await;
+        }
+    }
+    let mut ran = case.drain().await;
+    ran.sort();
+    let with_callback = |flow: &String| {
+        let callback = crate::flow::step_id(flow, Role::OnFailed.name(), Role::OnFailed);
+        [JobId::step(flow, "pack"), callback]
+    };
+    let mut expected: Vec<JobId> = flows.iter().flat_map(with_callback).collect();
+    expected.sort();
+    assert_eq!(ran, expected, "each callback once");
+    expect(counts(0, [1, 0, 2, 0]), FlowState::Failed).await;
+}
+
 /// A retry from a step reports what is behind that step and is expected to run, and no other.
 pub(super) async fn a_retry_from_a_step_reports_what_is_behind_it(case: Case) {
     let plan = vec![
@@ -467,19 +531,23 @@ pub(super) async fn a_step_that_is_gone_does_not_end_growth(case: Case) {
 /// A retry from a step that cannot run says why, and names what it waits for.
 pub(super) async fn a_retry_from_a_step_that_cannot_run_says_why(case: Case) {
     let plain = case.enqueue(job_in(hours(1))).await;
+    let long = "l".repeat(100);
+    let other = case.enqueue(step_of(&long, &long, &[])).await;
     let plan = vec![
         step("charge", &[]),
         step("pack", &[("charge", DONE)]),
         step("mail", &[]).after(plain, DONE),
+        step("refund", &[]).after(other, DONE),
     ];
     case.send_plan(plan).await;
-    let why = async |from: &str| {
-        let (from, next, filter) = (Some(from.to_owned()), None, None);
+    let refused = async |flow: &str, from: Option<&str>| {
+        let (from, next, filter) = (from.map(str::to_owned), None, None);
         let act = FlowAct::Retry { from, next, filter };
-        let error = case.try_flow(FLOW, act).await.expect_err("it cannot run");
+        let error = case.try_flow(flow, act).await.expect_err("it cannot run");
         assert_eq!(error.kind(), ErrorKind::Conflict);
         error.to_string()
     };
+    let why = async |from: &str| refused(FLOW, Some(from)).await;
     for open in ["charge", "pack"] {
         let text = why(open).await;
         assert!(text.contains("not ended") && text.contains(open), "{text}");
@@ -493,7 +561,17 @@ pub(super) async fn a_retry_from_a_step_that_cannot_run_says_why(case: Case) {
     );
     let text = why("mail").await;
     assert!(text.contains(&plain.to_string()), "{text}");
-    assert_eq!(case.flow_counts().await, counts(0, [0, 2, 0, 1]));
+    let text = refused(&long, None).await;
+    assert!(text.contains("never sealed"), "{text}");
+    case.try_flow(&long, FlowAct::Cancel)
+        .await
+        .expect("it is open");
+    let text = refused(&long, None).await;
+    assert!(text.contains("cancelled before it was sealed"), "{text}");
+    let text = why("refund").await;
+    let named = format!("{long} (flow {long})");
+    assert!(text.contains(&named), "{text}");
+    assert_eq!(case.flow_counts().await, counts(0, [0, 3, 0, 1]));
 }
 
 /// A job outside of a flow is shown as it ended for the step, also when it is forgotten.

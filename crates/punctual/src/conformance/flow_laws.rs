@@ -70,6 +70,7 @@ macro_rules! __flow_laws {
                 a_forgotten_parent_is_shown_as_it_ended[Flows, Delay],
                 a_retry_reports_steps_of_other_flows[Flows, UniqueKeep, Delay],
                 a_done_flow_stays_done_when_it_is_retried[Flows],
+                a_done_flow_that_goes_on_counts_what_is_gone[Flows],
                 a_retry_from_a_step_reports_what_is_behind_it[Flows],
                 a_retry_from_a_step_reports_many_that_are_gone[Flows],
                 a_retry_by_a_filter_reports_what_is_gone[Flows, UniqueKeep, Delay],

@@ -11,9 +11,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{EDGES_PER_CALL, check_after};
 use crate::job::bounds::{LEASE_MAX_MS, LEASE_MIN_MS, TEXT_LEASE_DURATION};
 use crate::job::{
-    CLAIM_QUEUES_MAX, Due, Effect, Limits, MAX_WAIT_MAX, NewJob, Outcome, RECORD_BYTES_MAX,
-    check_held_names, check_key, check_limit_name, check_log, check_memos, check_name,
-    check_priority, check_schedule_name,
+    CLAIM_QUEUES_MAX, Due, Effect, JobState, Limits, MAX_WAIT_MAX, NewJob, Outcome,
+    RECORD_BYTES_MAX, check_held_names, check_key, check_limit_name, check_log, check_memos,
+    check_name, check_priority, check_schedule_name,
 };
 use crate::schedule::SCHEDULE_PREFIX;
 use crate::time::{Timestamp, exact_span, millis};
@@ -349,6 +349,16 @@ impl<'a> Checks<'a> {
             FlowAct::Retry {
                 from: Some(step), ..
             } => check_name("step", step),
+            FlowAct::Retry {
+                filter: Some(filter),
+                ..
+            } => match filter.state {
+                None | Some(JobState::Dead | JobState::Cancelled) => Ok(()),
+                Some(state) => {
+                    let message = "a retry runs steps that failed; filter by dead or cancelled";
+                    Err(Error::new(ErrorKind::InvalidInput, message).with("state", state))
+                }
+            },
             FlowAct::Steps { limit, .. } | FlowAct::Edges { limit, .. } => self.limit(*limit),
             FlowAct::Named { steps } => {
                 self.batch(steps.len())?;

@@ -199,6 +199,9 @@ pub(crate) const TEXT_NO_STEP: &str = "flow has no such step; list its steps to 
 /// A flow that is still being sent is retried.
 pub(crate) const TEXT_NEVER_SEALED: &str =
     "flow was never sealed, so nothing of it has run; seal it, or send it under another name";
+/// A flow that was cancelled before its seal is sealed or retried.
+pub(crate) const TEXT_NOT_SEALED: &str =
+    "flow was cancelled before it was sealed; send it under another name";
 /// The job of a step that is retried is gone.
 pub(crate) const TEXT_STEP_GONE: &str = "step is not kept any more, so it cannot run again; send it in another flow, and give steps a retention";
 /// A step is to wait for a later one.

@@ -10,8 +10,8 @@ use crate::engine::{Controlled, Filter, FlowAct, Namespace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{After, LeftOut, OnFailure, Role, check_no_callback};
 use crate::job::bounds::{
-    TEXT_NEVER_SEALED, TEXT_NO_FLOW, TEXT_NO_STEP, TEXT_STEP_GONE, TEXT_WAITS_CLOSED,
-    TEXT_WAITS_LATER,
+    TEXT_NEVER_SEALED, TEXT_NO_FLOW, TEXT_NO_STEP, TEXT_NOT_SEALED, TEXT_STEP_GONE,
+    TEXT_WAITS_CLOSED, TEXT_WAITS_LATER,
 };
 use crate::job::{CancelReason, JobId, JobState};
 
@@ -88,8 +88,7 @@ impl Machine {
                 .with("sent", steps));
         }
         if row.cancelled {
-            let message = "flow was cancelled before it was sealed; send it under another name";
-            return Err(conflict(key, message));
+            return Err(conflict(key, TEXT_NOT_SEALED));
         }
         if row.counts.steps != steps {
             let message = "flow has another number of steps than its plan; send those that are missing, \
@@ -320,12 +319,15 @@ impl Machine {
         Ok(runs.into())
     }
 
-    /// One of the jobs that a step waits for and that ended otherwise: a step by its name, or the
-    /// id of a job outside of the flow.
+    /// One of the jobs that a step waits for and that ended otherwise: a step by its name, with its
+    /// flow if that is another one, or the id of a job without a flow.
     fn broken_parent(&self, id: &JobKey, link: &LinkRow) -> Result<Option<String>> {
         let is_broken = |parent: &&Parent| parent.is == EdgeIs::Broken;
         if let Some(parent) = link.parents.iter().find(is_broken) {
-            return Ok(Some(parent.after.job.to_string()));
+            let job = parent.after.job;
+            let outside = self.rows.links.get(&JobKey { id: job, ..*id })?;
+            let step = outside.filter(|link| !link.flow.is_empty());
+            return Ok(Some(step.map_or_else(|| job.to_string(), of_other_flow)));
         }
         let flow = flow_key(id.namespace, link);
         for (_, from) in self.steps_from(&flow, 0, EXAMINED)? {
@@ -405,6 +407,11 @@ impl Machine {
     }
 }
 
+/// How a flow names a step of another one.
+pub(super) fn of_other_flow(link: LinkRow) -> String {
+    format!("{} (flow {})", link.step, link.flow)
+}
+
 /// The job of a step of a flow.
 fn step_of(key: &RecordKey, step: &str) -> JobId {
     JobId::step(&key.name, step)
@@ -414,6 +421,7 @@ fn step_of(key: &RecordKey, step: &str) -> JobId {
 fn check_retry(key: &RecordKey, row: &FlowRow) -> Result<()> {
     match row.sealed {
         Some(_) => Ok(()),
+        None if row.cancelled => Err(conflict(key, TEXT_NOT_SEALED)),
         None => Err(conflict(key, TEXT_NEVER_SEALED)),
     }
 }

@@ -1,8 +1,9 @@
 //! Steps that run again: what depends on them waits again, or is found to be gone.
 
 use super::Machine;
+use super::flow_acts::of_other_flow;
 use super::flow_rows::*;
-use super::flow_work::{Work, note_parent};
+use super::flow_work::{NIL, Work, note_parent};
 use super::flows::{class, flow_key, job_key};
 use super::jobs::Loaded;
 use super::rows::*;
@@ -39,6 +40,9 @@ impl Machine {
             let until = row.until.take();
             self.derived.flows.note_deadline(&key, until, None);
             let callbacks = row.callbacks.clone();
+            if std::mem::take(&mut row.again.count_lost) {
+                self.add_task(&key, task::REOPEN, NIL, TodoRow::begin());
+            }
             self.put_flow(&key, &row);
             for callback in callbacks.iter().filter(|one| !one.fired) {
                 self.hold_again(&job_key(&key, callback.id), false)?;
@@ -146,7 +150,7 @@ impl Machine {
     /// A step was to run again and cannot: its job is not kept, or another job has its unique key.
     /// If it was passed over it counts as cancelled from now on, as do the steps behind it whose
     /// jobs are gone too, so that its flow does not end as done without them. A flow that is done
-    /// stays so.
+    /// stays so until one of its steps runs again.
     pub(super) fn lose_step(&mut self, key: &JobKey) -> Result<()> {
         let Some(mut link) = self.rows.links.get(key)? else {
             return Ok(());
@@ -155,7 +159,12 @@ impl Machine {
         let (Some(end), Some(mut row)) = (link.ended, self.rows.flows.get(&flow)?) else {
             return Ok(());
         };
-        if is_done(&row) || self.is_forgotten(&flow)? {
+        if self.is_forgotten(&flow)? {
+            return Ok(());
+        }
+        if is_done(&row) {
+            row.again.count_lost |= end.skipped;
+            self.put_flow(&flow, &row);
             return Ok(());
         }
         let (skipped, lost) = (false, end.skipped || end.lost);
@@ -185,6 +194,37 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    /// A flow that was done goes on: its steps that were to run again meanwhile, and cannot, count.
+    pub(super) fn count_lost(
+        &mut self,
+        flow: &RecordKey,
+        todo: &mut TodoRow,
+        budget: &mut usize,
+    ) -> Result<bool> {
+        let found = self.steps_from(flow, todo.number, *budget)?;
+        let is_done = found.len() < *budget;
+        *budget -= found.len().min(*budget);
+        for (number, id) in found {
+            todo.number = number + 1;
+            let key = job_key(flow, id);
+            let link = self.rows.links.get(&key)?;
+            // Nothing that it waits for ended otherwise any more.
+            let was_to_run = |link: &LinkRow| link.broken == 0;
+            let is_skipped = |link: &LinkRow| link.ended.is_some_and(|end| end.skipped);
+            if !link.is_some_and(|link| is_skipped(&link) && was_to_run(&link)) {
+                continue;
+            }
+            let can_run = match self.load(&key)? {
+                Some(job) => self.other_holder(&job)?.is_none(),
+                None => false,
+            };
+            if !can_run {
+                self.lose_step(&key)?;
+            }
+        }
+        Ok(is_done)
     }
 
     /// A job that a step waits for ended otherwise: one that could not run again is not needed, and
@@ -236,7 +276,7 @@ impl Machine {
             }
             let step = match is_own {
                 true => link.step.clone(),
-                false => format!("{} (flow {})", link.step, link.flow),
+                false => of_other_flow(link.clone()),
             };
             match (job, holder) {
                 (None, _) => row.again.left_out.add_gone(step),

@@ -39,6 +39,9 @@ row!(
 pub(crate) struct Again {
     /// Steps that were to run again and could not, and are counted as cancelled.
     pub(super) lost: u64,
+    /// While the flow was done, a step was to run again and could not: that counts once the flow
+    /// goes on.
+    pub(super) count_lost: bool,
     /// Steps before this number are not read by the retry that goes on; `None` if none does.
     pub(super) read: Option<u32>,
     /// Steps that this retry could not run again, without those that it reads itself.
@@ -265,6 +268,7 @@ impl Field for Parent {
 impl Field for Again {
     fn write(&self, to: &mut Writer) {
         to.varint(self.lost);
+        to.bool(self.count_lost);
         self.read.map(u64::from).write(to);
         let out = &self.left_out;
         to.varint(out.gone);
@@ -276,7 +280,7 @@ impl Field for Again {
         });
     }
     fn read(from: &mut Reader<'_>) -> Result<Self> {
-        let lost = from.varint()?;
+        let (lost, count_lost) = (from.varint()?, from.bool()?);
         let read: Option<u64> = Field::read(from)?;
         let left_out = LeftOut {
             gone: from.varint()?,
@@ -286,6 +290,7 @@ impl Field for Again {
         };
         Ok(Self {
             lost,
+            count_lost,
             read: read.map(|number| number as u32),
             left_out,
         })

@@ -406,6 +406,7 @@ impl Machine {
             };
             let id = job_key(flow, key.id);
             let done = match key.task {
+                task::REOPEN if key.id == NIL => self.count_lost(flow, &mut todo, budget)?,
                 task::REOPEN => self.reopen_some(flow, &id, &mut todo, budget)?,
                 task::CANCEL => self.cancel_some(flow, &mut todo, budget)?,
                 task::START => self.start_some(flow, &mut todo, budget)?,
