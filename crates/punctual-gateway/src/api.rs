@@ -20,8 +20,8 @@ mod relays;
 mod schedules;
 mod shares;
 mod stats;
+mod surplus;
 mod topics;
-mod without_query;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -34,7 +34,7 @@ use utoipa::openapi::{OpenApi, RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use self::without_query::Queries;
+use self::surplus::Routes;
 use crate::http::{ErrorAnswer, Problem};
 use crate::shared::Shared;
 use crate::{etag, events, guard, page};
@@ -142,7 +142,7 @@ pub fn open_api() -> OpenApi {
 pub(crate) fn router(shared: &Shared) -> Router {
     let (router, description) = described().split_for_parts();
     let description = complete(description);
-    let queries = Queries::of(&description);
+    let routes = Routes::of(&description);
     let description = bytes::Bytes::from(description.to_json().unwrap_or_default());
     let describe =
         axum::routing::get(
@@ -165,7 +165,7 @@ pub(crate) fn router(shared: &Shared) -> Router {
             )
             .hint("use a method from the Allow header; GET /openapi.json lists all routes")
         })
-        .layer(from_fn_with_state(queries, without_query::refuse))
+        .layer(from_fn_with_state(routes, surplus::refuse))
         .layer(from_fn(etag::unless_known))
         .layer(from_fn_with_state(shared.clone(), guard::guard))
         .layer(compressed())

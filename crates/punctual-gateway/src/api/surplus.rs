@@ -1,7 +1,9 @@
-//! Routes that take no query: a parameter there is a mistake, and is refused as unknown fields are.
+//! Routes that take no query or no body: one that is sent is a mistake, and is refused as unknown
+//! fields are.
 
 use std::sync::Arc;
 
+use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
@@ -12,9 +14,12 @@ use utoipa::openapi::{OpenApi, RefOr};
 use crate::decode::shown;
 use crate::http::Problem;
 
+/// Bytes of an empty object or nothing, which clients send where there is nothing to say.
+const NOTHING: u64 = 2;
+
 /// The described routes of the API. A monitor may add a query: what it asks is not among them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Queries(Arc<[Route]>);
+pub(super) struct Routes(Arc<[Route]>);
 
 #[derive(Debug)]
 struct Route {
@@ -22,9 +27,10 @@ struct Route {
     /// Such as `/v1/locks/{name}/release`.
     path: String,
     takes_query: bool,
+    takes_body: bool,
 }
 
-impl Queries {
+impl Routes {
     pub(super) fn of(description: &OpenApi) -> Self {
         let paths = description.paths.paths.iter();
         let routes = paths
@@ -38,23 +44,25 @@ impl Queries {
                     ("DELETE", &item.delete),
                 ];
                 operations.into_iter().filter_map(|(method, operation)| {
+                    let operation = operation.as_ref()?;
                     Some(Route {
                         method,
                         path: path.clone(),
-                        takes_query: takes_query(operation.as_ref()?),
+                        takes_query: takes_query(operation),
+                        takes_body: operation.request_body.is_some(),
                     })
                 })
             });
         Self(routes.collect())
     }
 
-    /// Whether a route is asked, and none that takes a query.
-    fn takes_none(&self, method: &Method, path: &str) -> bool {
+    /// Whether a route is asked, and none that takes this.
+    fn takes_none(&self, method: &Method, path: &str, takes: impl Fn(&Route) -> bool) -> bool {
         let routes = self.0.iter();
         let mut asked = routes
             .filter(|route| route.method == method.as_str() && is_at(&route.path, path))
             .peekable();
-        asked.peek().is_some() && asked.all(|route| !route.takes_query)
+        asked.peek().is_some() && asked.all(|route| !takes(route))
     }
 }
 
@@ -78,21 +86,24 @@ fn takes_query(operation: &Operation) -> bool {
     })
 }
 
-/// Refuses a query where none is taken.
-pub(super) async fn refuse(
-    State(queries): State<Queries>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let uri = request.uri();
+/// Refuses a query or a body where none is taken.
+pub(super) async fn refuse(State(routes): State<Routes>, request: Request, next: Next) -> Response {
+    let (method, uri) = (request.method(), request.uri());
     let query = uri.query().unwrap_or_default();
-    if query.is_empty() || !queries.takes_none(request.method(), uri.path()) {
-        return next.run(request).await;
+    if !query.is_empty() && routes.takes_none(method, uri.path(), |route| route.takes_query) {
+        let name = query.split(['=', '&']).next().unwrap_or_default();
+        return Problem::invalid(format!("unknown field `{}` in the query", shown(name)))
+            .hint("this route takes no query; a request has its fields in its body")
+            .into_response();
     }
-    let name = query.split(['=', '&']).next().unwrap_or_default();
-    Problem::invalid(format!("unknown field `{}` in the query", shown(name)))
-        .hint("this route takes no query; a request has its fields in its body")
-        .into_response()
+    // One of unknown length is not read for this.
+    let bytes = request.body().size_hint().exact().unwrap_or_default();
+    if bytes > NOTHING && routes.takes_none(method, uri.path(), |route| route.takes_body) {
+        return Problem::invalid("this route takes no body")
+            .hint("leave the body out; GET /openapi.json has the parameters of each route")
+            .into_response();
+    }
+    next.run(request).await
 }
 
 #[cfg(test)]
@@ -101,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_route_beside_one_that_takes_a_query_takes_none() {
-        let queries = Queries::of(&crate::api::open_api());
+        let routes = Routes::of(&crate::api::open_api());
         for (method, path, takes_none) in [
             (Method::GET, "/v1/locks", true),
             (Method::POST, "/v1/locks/a%2Fb/release", true),
@@ -111,7 +122,23 @@ mod tests {
             (Method::GET, "/healthz", false),
             (Method::GET, "/v1/nowhere", false),
         ] {
-            assert_eq!(queries.takes_none(&method, path), takes_none, "{path}");
+            let found = routes.takes_none(&method, path, |route| route.takes_query);
+            assert_eq!(found, takes_none, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_route_takes_a_body_if_it_describes_one() {
+        let routes = Routes::of(&crate::api::open_api());
+        for (method, path, takes_none) in [
+            (Method::POST, "/v1/flows/order-7/cancel", true),
+            (Method::POST, "/v1/flows/order-7/retry", false),
+            (Method::GET, "/v1/jobs", true),
+            (Method::POST, "/v1/jobs", false),
+            (Method::POST, "/v1/calls", false),
+        ] {
+            let found = routes.takes_none(&method, path, |route| route.takes_body);
+            assert_eq!(found, takes_none, "{path}");
         }
     }
 }
