@@ -294,10 +294,4 @@ pub(super) const PREFIXES: &[Number] = &[
     lua("RECORD_LIMIT_NAME_AT", 7, "behind `limit/`"),
     bytes("RECORD_SCHEDULE", 1, 9, "`schedule/`"),
     lua("RECORD_SCHEDULE_NAME_AT", 10, "behind `schedule/`"),
-    bytes(
-        "WORD_SHOWN",
-        1,
-        64,
-        "of a word of a person: what an error repeats",
-    ),
 ];
