@@ -9,10 +9,6 @@ local CANCEL_REST = 1
 local PAGE = 65536 -- edges of one page at most
 local UPSTREAM, STEP, MET, BROKEN, leave_out = Flow.UPSTREAM, Flow.STEP, Flow.MET, Flow.BROKEN, Flow.leave_out
 
--- How a flow names a step of another one.
-local function of_other_flow(link) return link.step .. ' (flow ' .. link.flow .. ')' end
-Flow.of_other = of_other_flow
-
 local SHOWN_MAX = 2 * %NAME_BYTES_MAX% + 8 -- bytes of a step's name and its flow's
 
 local function refused(kind, message, name, step, waits_for)
@@ -161,7 +157,7 @@ local function broken_parent(link)
     if floor(byte(parents, at + 16) / 3) == BROKEN then
       local id = sub(parents, at, at + 15)
       local other = Flow.link(id)
-      return other and other.flow ~= '' and of_other_flow(other) or sub(Text.id(id), 2, -2)
+      return other and other.flow ~= '' and Flow.of_other(other) or sub(Text.id(id), 2, -2)
     end
   end
   for _, from in ipairs(Flow.steps_from(link.flow, 0, EXAMINED)) do

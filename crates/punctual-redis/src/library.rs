@@ -74,6 +74,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/schedule_run.lua"),
     include_str!("../functions/flow_row.lua"),
     include_str!("../functions/flow.lua"),
+    include_str!("../functions/flow_again.lua"),
     include_str!("../functions/flow_work.lua"),
     include_str!("../functions/flow_acts.lua"),
     include_str!("../functions/control.lua"),

@@ -47,6 +47,7 @@ mod flow_gone;
 mod flow_histories;
 mod flow_imports;
 mod flow_laws;
+mod flow_parents;
 mod flow_plans;
 mod flow_retries;
 mod flows;

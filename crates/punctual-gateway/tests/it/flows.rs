@@ -328,6 +328,13 @@ async fn refusals_of_flows_name_the_thing_and_the_remedy() {
         ),
         (
             "/v1/flows/order-7/retry",
+            json!({"filter": {"state": "ready"}}),
+            "invalid_input",
+            "runs steps that failed",
+            "dead or cancelled",
+        ),
+        (
+            "/v1/flows/order-7/retry",
             json!({"from": "zz"}),
             "not_found",
             "no such step (flow: order-7, step: zz)",

@@ -66,8 +66,6 @@ macro_rules! __flow_laws {
                 a_retry_from_a_step_reports_what_is_gone[Flows],
                 a_retry_reports_steps_whose_key_is_held[Flows, UniqueKeep, Delay],
                 a_retry_by_a_filter_runs_what_it_matches[Flows],
-                parents_outside_of_a_flow_are_named[Flows, Explain, Delay],
-                a_forgotten_parent_is_shown_as_it_ended[Flows, Delay],
                 a_retry_reports_steps_of_other_flows[Flows, UniqueKeep, Delay],
                 a_done_flow_stays_done_when_it_is_retried[Flows],
                 a_done_flow_that_goes_on_counts_what_is_gone[Flows],
@@ -78,6 +76,10 @@ macro_rules! __flow_laws {
                 a_held_step_that_is_not_needed_is_no_failure[Flows, UniqueKeep, Delay],
                 a_step_that_is_gone_does_not_end_growth[Flows, Effects],
                 a_retry_from_a_step_that_cannot_run_says_why[Flows, Delay],
+            }
+            flow_parents {
+                parents_outside_of_a_flow_are_named[Flows, Explain, Delay],
+                a_forgotten_parent_is_shown_as_it_ended[Flows, Delay],
             }
             flow_ends {
                 a_cancelled_parent_is_known_to_its_watchers[Flows, CancelActive],
