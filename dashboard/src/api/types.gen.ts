@@ -996,7 +996,7 @@ export interface components {
             on: string;
             /** @description `begun`, `done` or `failed`; one that stays begun was cut off, and may have been made. */
             phase: string;
-            /** @description The name of the token, or `local` for a process of the same user. */
+            /** @description The name of the token, `local` for a process of the same user, or `no token`. */
             who: string;
         };
         /** @description Past instants to run. */
@@ -1381,6 +1381,7 @@ export interface components {
         };
         /**
          * @description settled, started or a span
+         * @default settled
          * @example settled
          */
         HoldLine: string;
@@ -1927,10 +1928,15 @@ export interface components {
         OnFullLine: "refuse" | "dead_letter_oldest";
         /**
          * @description How a job must end so that one that waits for it may run.
+         * @default completed
          * @enum {string}
          */
         OnLine: "completed" | "failed" | "settled";
-        /** @enum {string} */
+        /**
+         * @description What a retry of a group's job does to the rest: they wait behind it, or pass it.
+         * @default hold
+         * @enum {string}
+         */
         OnRetryLine: "hold" | "pass";
         /** @description The answer to an edit of one. */
         OneEdited: {
@@ -2029,7 +2035,11 @@ export interface components {
             /** @default  */
             note?: string;
         };
-        /** @enum {string} */
+        /**
+         * @description What becomes of a job whose unique key another one holds.
+         * @default keep
+         * @enum {string}
+         */
         PolicyLine: "keep" | "replace" | "after" | "refresh";
         /** @description The next runs of a schedule. */
         Preview: {
