@@ -1,5 +1,5 @@
-//! The contract as tables: fields of a job, verbs, numbers of stored and sent forms, errors, limits,
-//! keys, metrics.
+//! The contract as tables: fields of a job, verbs, numbers of stored and sent forms, errors,
+//! limits, keys, metrics.
 //!
 //! Every other copy is generated: constants of Rust and of the functions, and tables in pages.
 //! After a change of a table run `cargo run -p punctual-contract`; a test fails while a copy

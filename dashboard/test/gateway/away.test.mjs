@@ -55,7 +55,7 @@ test("an engine that is away is reported with its cause to an operator, and with
   const gateway = await serve({ engine: `redis://127.0.0.1:${port}?durability=memory`, args: ["--token-file", file] });
   const { id } = await gateway.enqueue({ queue: "mail", payload: {}, delay: "1h" });
   const allow = /status of 503|WebSocket/;
-  const isTold = async (page, whole) => {
+  const isReported = async (page, whole) => {
     const note = page.locator(".note.bad").first();
     await note.getByText("the engine does not answer correctly").waitFor({ timeout: GIVES_UP_MS_MAX });
     const said = await note.locator(".said").allInnerTexts();
@@ -66,12 +66,12 @@ test("an engine that is away is reported with its cause to an operator, and with
     await page.waitForSelector("h1 + .s-scheduled");
     redis.kill("SIGKILL");
     await once(redis, "exit");
-    await isTold(page, true);
+    await isReported(page, true);
     assert.equal(await page.locator("h1 + .s-scheduled").count(), 1, "what was read stays");
   }, { allow });
   for (const path of [`#/jobs/${id}`, "#/"]) {
     for (const [token, whole] of [[TOKEN, true], [TENANT, false]]) {
-      await visit(browser, { ...gateway, token }, path, (page) => isTold(page, whole), { allow, isLive: false });
+      await visit(browser, { ...gateway, token }, path, (page) => isReported(page, whole), { allow, isLive: false });
     }
   }
 });

@@ -446,7 +446,7 @@ macro_rules! key {
     };
 }
 
-/// Makes a value of a table: its first byte, then the fields in order. Fields after `then` are rare:
+/// Makes a value of a table: its first byte, then the fields in order. Those after `then` are rare:
 /// the last ones are not written while they have their defaults, and the first byte is 1 plus the
 /// number of those that are. So a later version may add one, and reads older rows.
 macro_rules! row {
