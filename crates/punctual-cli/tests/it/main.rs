@@ -55,6 +55,8 @@ mod restarts;
 mod schedules;
 mod schedules_shown;
 mod serve;
+/// What settlements over HTTP cost Redis.
+mod settles;
 /// Two commands on one directory.
 mod shared;
 /// Runs the binary in a directory of its own.

@@ -33,6 +33,7 @@ mod refusals;
 mod relays;
 mod schedules;
 mod scopes;
+mod settles;
 mod signals;
 mod standin;
 mod stats;

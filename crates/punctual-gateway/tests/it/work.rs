@@ -5,7 +5,7 @@ use punctual::time::{Stopwatch, millis, seconds, within};
 use punctual::{Namespace, NewJob};
 use serde_json::json;
 
-use crate::support::{OPERATOR, Under, WORKER, serve};
+use crate::support::{WORKER, serve};
 
 #[tokio::test]
 async fn a_waiting_claim_ends_the_moment_a_job_is_due() {
@@ -221,36 +221,4 @@ async fn a_drain_answers_those_who_wait_and_ends() {
         "{answer}"
     );
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
-}
-
-/// How often the gateway has called `get` of its engine.
-async fn reads(under: &Under) -> u64 {
-    let metrics = under.send_as(OPERATOR, "GET", "/metrics", "").await.body;
-    let count = "punctual_engine_seconds_count{verb=\"get\"} ";
-    let row = metrics.lines().find_map(|line| line.strip_prefix(count));
-    row.unwrap_or_else(|| panic!("{metrics}"))
-        .parse()
-        .expect("a count")
-}
-
-#[tokio::test]
-async fn a_settle_reads_only_jobs_with_a_callback() {
-    let under = serve().await;
-    let jobs = r#"[{"queue":"a"},{"queue":"a","callback":"https://example.com/ended"}]"#;
-    let sent = under.send("POST", "/v1/jobs", jobs).await;
-    assert_eq!(sent.status, 200, "{sent:?}");
-    for expected in [0, 1] {
-        let claimed = under.send("POST", "/v1/claims", r#"{"queues":["a"],"limit":1}"#);
-        let lease = claimed.await.json()["leases"][0].clone();
-        let job = &lease["jobs"][0];
-        let before = reads(&under).await;
-        let settle = json!({"leases": [{"token": lease["token"], "settlements": [
-            {"id": job["id"], "attempt": 1, "outcome": "completed"}
-        ]}]});
-        let settled = under
-            .send("POST", "/v1/settlements", settle.to_string())
-            .await;
-        assert_eq!(settled.status, 200, "{settled:?}");
-        assert_eq!(reads(&under).await - before, expected);
-    }
 }
