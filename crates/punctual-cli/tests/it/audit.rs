@@ -44,7 +44,7 @@ fn changes_in_an_unserved_directory_are_on_record() {
 }
 
 #[test]
-fn the_record_is_filtered_by_time_by_who_and_by_what() {
+fn the_record_is_filtered_by_time_by_caller_and_by_action() {
     let punctual = Punctual::with_data();
     let entry = |at: &str, who: &str, namespace: &str, action: &str, phase: &str| {
         json!({"id": format!("{at}{who}"), "at": at, "who": who, "namespace": namespace,

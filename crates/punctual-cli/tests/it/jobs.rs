@@ -52,7 +52,7 @@ fn lists_find_jobs_by_queue_state_key_and_text() {
 
 /// Of all queues: the job that runs and the one that waits, and no other one with a limit.
 #[test]
-fn lists_by_a_named_limit_have_its_holder_and_who_waits() {
+fn lists_by_a_named_limit_have_its_holder_and_its_waiters() {
     let punctual = Punctual::with_data();
     let limited = ["limits", "set", "api", "--concurrency", "1"];
     punctual.run(&limited).exits(0);

@@ -317,7 +317,7 @@ fn a_target_that_is_not_public_is_refused_at_creation_with_the_remedy() {
 }
 
 #[test]
-fn a_command_leaves_jobs_with_a_target_to_those_who_post() {
+fn a_command_leaves_jobs_with_a_target_to_the_poster() {
     let punctual = Punctual::new();
     let id = punctual.enqueue(&["mail", "1", "--target", "https://example.com/hook"]);
     let job = punctual.one(&["jobs", "show", &id]);

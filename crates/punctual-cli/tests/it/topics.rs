@@ -14,7 +14,7 @@ const MAILER: &[&str] = &[
 ];
 
 #[test]
-fn a_message_goes_to_who_matches() {
+fn a_message_goes_to_the_queues_that_match() {
     let punctual = Punctual::new();
     let subscribed = punctual.one(MAILER);
     assert_eq!(subscribed["changed"], true);

@@ -8,7 +8,7 @@ use punctual::time::{millis, pause};
 use super::*;
 
 #[tokio::test]
-async fn who_waits_for_work_asks_again_when_a_connection_is_dead_without_a_word() {
+async fn a_waiter_asks_again_when_its_connection_is_silently_dead() {
     let gateway = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let authority = gateway.local_addr().unwrap().to_string();
     let engine = HttpEngine::connect(&authority, None).unwrap();

@@ -124,7 +124,7 @@ fn a_missing_directory_is_made_by_default() {
 
 /// As by `punctual lock` on a machine that has no directory yet, from two cron jobs.
 #[test]
-fn a_missing_directory_is_made_once_by_all_who_come_at_once() {
+fn a_missing_directory_is_made_once_by_many_openers() {
     let parent = parent();
     for round in 0..100 {
         let path = parent.path().join(format!("data{round}"));

@@ -98,7 +98,7 @@ fn an_address_with_too_many_guesses_is_blocked_for_the_minute() {
 }
 
 #[test]
-fn who_was_let_in_before_is_not_locked_out_by_who_guesses_beside_it() {
+fn a_known_client_is_not_locked_out_by_a_guesser_beside_it() {
     let (tokens, _clock) = guarded();
     assert_eq!(shown(&tokens, RIGHT, "203.0.113.7"), "found");
     for _ in 0..6 {
@@ -131,7 +131,7 @@ fn on_this_machine_the_right_token_passes_beside_guesses() {
 }
 
 #[test]
-fn who_shows_no_token_takes_no_place_of_those_who_guess() {
+fn a_client_without_a_token_takes_no_place_of_guessers() {
     let (tokens, _clock) = guarded();
     let limits = GatewayLimits {
         failures: 5,

@@ -20,7 +20,7 @@ fn cancel(text: &str) -> Entry {
 }
 
 #[test]
-fn an_entry_says_who_and_what_but_no_text_of_payloads() {
+fn an_entry_names_caller_and_action_but_no_text_of_payloads() {
     let entry = cancel("hunter2");
     let reported = (&*entry.who, &*entry.action, &*entry.on, &*entry.phase);
     let on = "jobs queue=mail text=(not shown)";

@@ -72,7 +72,7 @@ async fn a_socket_has_the_places_of_its_connection_until_it_ends() {
 }
 
 #[tokio::test]
-async fn who_answers_pings_stays_and_who_does_not_is_dropped() {
+async fn a_client_that_answers_no_pings_is_dropped() {
     let transport = transport(GatewayLimits {
         ping: millis(200),
         ..GatewayLimits::default()

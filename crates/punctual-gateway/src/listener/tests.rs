@@ -128,7 +128,7 @@ async fn one_too_many_learns_the_setting_that_lets_it_in() {
 }
 
 #[tokio::test]
-async fn one_too_many_who_writes_a_whole_request_first_reads_the_answer_then() {
+async fn one_too_many_that_writes_a_whole_request_reads_its_answer() {
     let transport = TestTransport::new(GatewayLimits {
         connections_per_address: Some(1),
         ..GatewayLimits::default()
@@ -150,7 +150,7 @@ async fn one_too_many_who_writes_a_whole_request_first_reads_the_answer_then() {
 }
 
 #[tokio::test]
-async fn one_too_many_who_never_ends_is_closed_in_the_end() {
+async fn one_too_many_that_never_ends_is_closed() {
     let transport = TestTransport::new(GatewayLimits {
         connections_per_address: Some(1),
         ..GatewayLimits::default()

@@ -164,7 +164,7 @@ async fn a_due_that_is_moved_forward_is_woken_up_for() {
 }
 
 #[tokio::test]
-async fn of_those_who_hang_up_as_they_are_woken_others_take_the_places() {
+async fn others_take_the_places_of_waiters_that_hang_up_when_woken() {
     let mut waiting = Waiting::new();
     let ids = waiting.put(&[("a", SOON)]).await;
     waiting.poll(r#"["a"]"#, WAKING_MAX + 2).await;

@@ -50,7 +50,7 @@ fn ping(bytes: usize) -> Message {
 }
 
 #[tokio::test]
-async fn frames_of_who_may_not_work_have_256_kib_at_most() {
+async fn frames_without_the_scope_work_have_256_kib_at_most() {
     let under = serve().await;
     let mut reader = welcomed(&under, READER).await;
     for _ in 0..10 {

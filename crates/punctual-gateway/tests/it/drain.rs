@@ -124,7 +124,7 @@ async fn no_request_fails_in_ten_restarts_under_load() {
 }
 
 #[tokio::test]
-async fn those_who_wait_are_answered_at_once_when_it_ends() {
+async fn waiters_are_answered_at_once_when_it_ends() {
     let under = Arc::new(serve().await);
     let mut socket = under.socket().await;
     socket.say(json!({"type": "hello", "token": ADMIN})).await;

@@ -95,7 +95,7 @@ async fn a_list_shows_the_first_characters_of_payloads() {
 }
 
 #[tokio::test]
-async fn who_runs_the_server_sees_its_process_and_its_shards() {
+async fn an_operator_sees_the_process_and_its_shards() {
     let under = serve().await;
     let info = under.send_as(OPERATOR, "GET", "/v1/info", "").await.json();
     assert_eq!(info["shards"], 1);

@@ -44,7 +44,7 @@ async fn a_lock_is_taken_extended_and_released() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_lock_has_it_with_the_release() {
+async fn a_waiter_for_a_lock_has_it_with_the_release() {
     let under = serve().await;
     let taken = under
         .send("POST", "/v1/locks", r#"{"name":"a"}"#)

@@ -13,7 +13,7 @@ async fn get(under: &Under, path: &str, headers: &[(&str, &str)]) -> Reply {
 }
 
 #[tokio::test]
-async fn files_of_the_page_are_small_for_who_takes_gzip_and_not_sent_again() {
+async fn files_of_the_page_are_small_with_gzip_and_not_sent_again() {
     let under = serve().await;
     let gzip = [("accept-encoding", "gzip")];
     let mut total = 0;

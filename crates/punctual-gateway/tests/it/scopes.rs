@@ -317,7 +317,7 @@ async fn the_verbs_as_bytes_are_for_admins() {
 }
 
 #[tokio::test]
-async fn a_socket_is_for_whom_its_routes_are() {
+async fn a_socket_needs_the_scopes_of_its_routes() {
     let under = shop().await;
     for (token, scope) in SCOPES {
         let mut socket = under.socket().await;

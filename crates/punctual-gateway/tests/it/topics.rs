@@ -52,7 +52,7 @@ async fn a_subscription_is_written_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn a_message_goes_to_who_matches_and_again_nowhere() {
+async fn a_message_goes_to_the_matching_queues_once() {
     let under = serve().await;
     subscribe(&under, "mailer", mailer()).await;
     let published = publish(&under, "/v1/publish", paid("de")).await;
@@ -84,7 +84,7 @@ async fn a_message_goes_to_who_matches_and_again_nowhere() {
 }
 
 #[tokio::test]
-async fn a_match_says_who_would_receive_it_and_why_others_not() {
+async fn a_match_names_the_receivers_and_why_others_are_none() {
     let under = serve().await;
     subscribe(&under, "mailer", mailer()).await;
     let matched = publish(&under, "/v1/publish/match", paid("fr"))

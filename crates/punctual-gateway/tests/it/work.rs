@@ -187,7 +187,7 @@ async fn an_old_token_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_drain_answers_those_who_wait_and_ends() {
+async fn a_drain_answers_waiters_and_ends() {
     let under = serve().await;
     let (address, clock) = (under.address, under.clock.clone());
     let claim = tokio::spawn(async move {

@@ -212,7 +212,7 @@ async fn fsync_is_not_promised_behind_a_torn_end_after_a_restart() {
 
 /// As a replica does that was set up otherwise and has become master.
 #[tokio::test]
-async fn who_takes_over_is_held_to_what_was_promised() {
+async fn a_new_master_is_held_to_what_was_promised() {
     let mut server = TestServer::with(&ALWAYS);
     let address = format!("{}?durability=fsync", server.address());
     let time_limit = options(&address).deadline(millis(2_000));

@@ -100,7 +100,7 @@ const WORKERS: usize = 20;
 const JOBS: u64 = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_all_who_sleep_until_a_due_one_comes() {
+async fn of_all_workers_that_sleep_until_a_due_one_comes() {
     let server = TestServer::start();
     let producer = connect(&server.address()).await;
     let jobs = (1..=JOBS).map(|n| due_in(seconds(1) + millis(25) * n as u32));

@@ -185,7 +185,7 @@ async fn dies_at(server: &TestServer, now: Timestamp, way: Way, bytes: usize) ->
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn effects_of_one_who_died_at_any_byte_arrive_once() {
+async fn effects_of_a_client_that_died_at_any_byte_arrive_once() {
     let server = TestServer::start();
     let mut now = START;
     for way in [Way::Request, Way::Reply] {

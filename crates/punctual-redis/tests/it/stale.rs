@@ -54,7 +54,7 @@ async fn a_bundle_that_was_cancelled_whole_slows_no_claim_down() {
 }
 
 #[tokio::test]
-async fn who_reads_no_bundles_leaves_nothing_of_one_that_was_cancelled_whole() {
+async fn a_client_without_bundles_leaves_nothing_of_a_cancelled_one() {
     let place = Place::new().await;
     let (cancelled, others) = (alike(90), alike(20));
     place.enqueue(&cancelled).await;
@@ -95,7 +95,7 @@ async fn stale_entries_at_the_end_of_a_line_go_with_its_last_job() {
 }
 
 #[tokio::test]
-async fn who_cancels_a_queue_from_its_front_leaves_no_stale_packs() {
+async fn a_cancel_of_a_queue_from_its_front_leaves_no_stale_chunks() {
     let place = Place::new().await;
     let jobs = alike(1_000);
     place.enqueue(&jobs).await;

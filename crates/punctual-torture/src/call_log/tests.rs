@@ -62,7 +62,7 @@ fn packed_histories_are_read_as_before() {
 /// What a kill may leave: a packed file that was begun, one beside what it was packed from, and, by
 /// a program that packed under the last name at once, a torn one.
 #[test]
-fn a_killed_pack_leaves_every_history_whole_and_can_run_again() {
+fn a_killed_packing_leaves_every_history_whole_and_can_run_again() {
     let left: [fn(&Path); 3] = [
         |nemesis| fs::write(nemesis.with_extension("jsonl.begun"), "torn").expect("a disk"),
         |nemesis| {

@@ -53,7 +53,7 @@ async fn a_free_lock_takes_two_round_trips() {
 
 /// A waiter outlives an engine that is away for a while; what is wrong for good ends the wait.
 #[tokio::test]
-async fn who_waits_tries_an_engine_that_is_away_again() {
+async fn a_waiter_tries_an_engine_that_is_away_again() {
     let (probe, _clock) = Probe::new();
     let queue = Queue::new(&probe);
     let away = Fault::Lost(ErrorKind::EngineUnavailable);
@@ -68,7 +68,7 @@ async fn who_waits_tries_an_engine_that_is_away_again() {
 }
 
 #[tokio::test]
-async fn who_waits_is_woken_by_the_release() {
+async fn a_waiter_is_woken_by_the_release() {
     let (probe, _clock) = Probe::new();
     let queue = Queue::new(&probe);
     let guard = queue.lock("a").try_now().await.unwrap();
@@ -127,7 +127,7 @@ async fn a_release_wakes_one_waiter_and_they_take_turns() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_with_who_holds_the_lock() {
+async fn a_wait_that_ends_names_the_holder() {
     let (probe, clock) = Probe::new();
     let queue = Queue::new(&probe);
     let _guard = queue.lock("a").lease(seconds(600)).try_now().await.unwrap();
@@ -380,7 +380,7 @@ async fn a_waiter_with_a_short_lease_does_not_poll_all_the_time() {
 
 /// Who waits is shown beside the holder, and is no worker; a lock that is free costs no record.
 #[tokio::test]
-async fn a_lock_shows_its_holder_and_those_who_wait() {
+async fn a_lock_shows_its_holder_and_its_waiters() {
     let (probe, clock) = Probe::new();
     let queue = Queue::new(&probe);
     assert_eq!(queue.locks().await.unwrap(), []);

@@ -72,7 +72,7 @@ async fn rest(mut stream: DuplexStream) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_static_files_and_reads_none_gives_the_place_back() {
+async fn a_client_that_reads_no_static_file_gives_its_place_back() {
     let transport = transport(4);
     let mut unread = Vec::new();
     for _ in 0..4 {
@@ -146,7 +146,7 @@ async fn unread_verdicts_of_a_stream_of_jobs_give_its_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_a_little_now_and_then_gets_all_of_it() {
+async fn a_client_that_reads_slowly_gets_all() {
     let transport = transport(1);
     let mut slow = transport.connect_with(4 << 10, HOME);
     let requests = SCRIPT.repeat(3).replace("\r\n\r\n", "\r\nx: y\r\n\r\n");
@@ -177,7 +177,7 @@ async fn a_drain_does_not_wait_for_a_reader_that_takes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_nothing_by_tls_gives_the_place_back() {
+async fn a_client_that_reads_nothing_by_tls_gives_its_place_back() {
     let dir = tempfile::tempdir().expect("a directory");
     let (chain, private) = (dir.path().join("chain.pem"), dir.path().join("key.pem"));
     let key = KeyPair::generate().expect("a key");

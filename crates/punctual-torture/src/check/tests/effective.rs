@@ -106,7 +106,7 @@ fn a_call_without_an_answer_is_not_under_way_for_ever() {
 }
 
 #[test]
-fn memory_that_is_full_meets_who_sends_jobs() {
+fn memory_that_is_full_meets_producers() {
     assert!(!effective_at("F18", CLAIMED - MS, CLAIMED));
     assert!(effective_at("F18", SENT, SENT));
 }

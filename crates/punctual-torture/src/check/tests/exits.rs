@@ -39,7 +39,7 @@ fn a_caller_that_begins_anew_after_a_loss_ends_as_reported() {
 }
 
 #[test]
-fn who_is_asked_to_end_or_cannot_begin_has_claimed_nothing() {
+fn a_process_that_is_asked_to_end_or_cannot_begin_claimed_nothing() {
     for how in ["signal: 15 (SIGTERM)", "exit status: 2"] {
         assert_eq!(ended(how).broken(), NOTHING);
         let mut scenario = Scenario::one_job();
