@@ -191,7 +191,7 @@ local function read_each(blob, k, n, may_repeat)
   batch.dues, batch.dues8, batch.lates, batch.examined, batch.keys, batch.ends, batch.groups, batch.flows, batch.steps, batch.shares = dues, dues8, lates, examined, keys, ends, groups, flows, steps, shares
   local now, now8, size, at = S.now, u8(S.now), #blob, %ENQUEUE_JOBS_AT%
   local stamp = now8 .. S.sub
-  local waiting, plain = '\%TAG_WAITING%' .. stamp, '\%TAG_PLAIN%' .. stamp
+  local waiting, plain, linked = '\%TAG_WAITING%' .. stamp, '\%TAG_PLAIN%' .. stamp, '\%TAG_HELD%' .. stamp -- mostly their flow is yet to be sealed
   local last_kind, last_given8, last_lane, due8, late, due, later, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
   local last_opts, last_held, last_grouped, last_shared, last_limited, alike, shapes = nil, nil, nil, nil, nil, nil, 0
   local limits, last_kept, chunk_kind = nil, nil, 1
@@ -251,7 +251,7 @@ local function read_each(blob, k, n, may_repeat)
       if flow then flows[i], steps[i] = flow, step end
       if share then shares[i] = share end
       kv[2 * i] = held and Enqueue.held_record(waiting .. due8, sub(blob, at + 29, at + 40), o, sub(blob, at + 41, last))
-        or waiting .. due8 .. sub(blob, at + 29, at + 40) .. '%REC_NO_EXT%' .. sub(blob, at + 41, last)
+        or (flow and is_linked and linked or waiting) .. due8 .. sub(blob, at + 29, at + 40) .. '%REC_NO_EXT%' .. sub(blob, at + 41, last)
     else
       kv[2 * i] = plain .. due8 .. sub(blob, at + 29, last)
     end
@@ -303,12 +303,15 @@ end
 
 -- Reads a call of jobs that wait for others, or are steps: its second argument has their links.
 local function read_linked(args, at, k)
-  local bytes, from = args[at + 1], 1
+  local bytes, from, link = args[at + 1], 1, nil
   local batch = read_jobs(args, at, k, nil, true)
-  batch.plain, batch.links = false, {}
-  for i = 1, batch.n do
-    batch.links[i], from = Flow.read_sent(bytes, from, i - 1)
-    if batch.links[i] and not batch.flows[i] then refuse('invalid_input', 'a link is not that of a step index=' .. i - 1) end
+  local links, flows, n = {}, batch.flows, batch.n
+  local are_alike = n > 1 and #bytes == 12 * n and bytes == rep(sub(bytes, 1, 12), n)
+  batch.plain, batch.links = false, links
+  for i = 1, n do
+    if i == 1 or not are_alike then link, from = Flow.read_sent(bytes, from, i - 1) end
+    if link and not flows[i] then refuse('invalid_input', 'a link is not that of a step index=' .. i - 1) end
+    links[i] = link
   end
   return batch
 end

@@ -14,26 +14,56 @@ local EXAMINED_MAX = Claim.examined_max
 -- Jobs of a queue, from one of the claim's to another, got a lease.
 local function taken_of(take, r, from, till)
   local n = till - from + 1
-  if flag(r, %ROW_BOUNDED%) then Share.claimed(r, take.ids, take.records, from, till) end
+  if flag(r, %ROW_BOUNDED%) then Share.claimed(r, take, from, till) end
   r.counts[READY], r.counts[ACTIVE] = r.counts[READY] - n, r.counts[ACTIVE] + n
   if r.gate then r.gate.taken = 0 end
   if r.share then r.share.fresh, r.share.others = 0, 0 end
   note(r, 2, n)
 end
 
+-- The same as add_records where another client has deleted some: a lease has those that are there.
+local function add_kept(lease, ids, records, at, n)
+  local lengths, own, kept, k = {}, {}, {}, 0
+  for i = at + 1, at + n do
+    local raw = records[i]
+    if raw then
+      k = k + 1
+      lengths[k], own[k], kept[k] = #raw, raw, ids[i]
+    end
+  end
+  lease[2], lease[3] = sub(lease[2], 1, -3) .. pack('>I2', k), concat(kept)
+  lease[4], lease[5] = pack('>' .. rep('I4', k), unpack_list(lengths)), concat(own)
+  return lease
+end
+
+-- Adds the records of its n jobs to a lease, which stand behind a place in lists.
+local function add_records(lease, ids, records, at, n)
+  local lengths = {}
+  for i = 1, n do
+    local raw = records[at + i]
+    if not raw then return add_kept(lease, ids, records, at, n) end
+    lengths[i] = #raw
+  end
+  lease[4], lease[5] = pack('>' .. rep('I4', n), unpack_list(lengths)), n == 1 and records[at + 1] or concat(records, '', at + 1, at + n)
+  return lease
+end
+
 -- Counts what was taken, opens its lease, and answers the lease: a list of strings.
 local function open_lease(take, alone, call_)
   local n, ids, records, rows = take.n, take.ids, take.records, take.rows
   local first, plain = rows[1], take.plain and not alone
-  local lengths, queues, seen = {}, first.name, {[first.name] = true}
-  local low, high, earliest, latest = math.huge, -1, nil, nil -- over priorities and overflow sets the first is not the least
+  local queues, seen = first.name, {[first.name] = true}
+  local low, high, lo, hi, last8 = math.huge, -1, nil, nil, nil -- over priorities and overflow sets the first is not the least
   local same, since = first, 1
   for i = 1, n do
     local raw, r = records[i], rows[i]
-    local due = unp('>I8', raw, %REC_DUE_AT%) -- it has passed: exact
-    lengths[i] = #raw
-    if due < low then low, earliest = due, raw end
-    if due > high then high, latest = due, raw end
+    local due8 = raw and sub(raw, %REC_DUE%) or take.dues[i]
+    if due8 ~= last8 then
+      local due = unp('>I8', due8) -- it has passed: exact
+      last8 = due8
+      if due < low then low, lo = due, due8 end
+      if due > high then high, hi = due, due8 end
+    end
     if r ~= same then
       taken_of(take, same, since, i - 1)
       same, since, plain = r, i, false
@@ -41,16 +71,26 @@ local function open_lease(take, alone, call_)
     end
   end
   taken_of(take, same, since, n)
-  local lo, hi = sub(earliest, %REC_DUE%), sub(latest, %REC_DUE%)
   if M.feed >= S.now then
     for i = 1, n do changed(ids[i], rows[i].name, ACTIVE) end
   end
   local fence, all = max(M.fence + 1, S.now), n == 1 and ids[1] or concat(ids)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
-  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, alone, queues, plain)
+  local sent, keyed = nil, nil
+  if take.sent and not alone and not plain and queues == first.name then
+    sent = %LEASE_SENT% + (take.steps and %LEASE_STEPS% or 0)
+    if take.has_shares or take.has_groups then
+      sent, keyed = sent + %LEASE_KEYED%, Lease.pack_keyed(take.has_shares and take.shares, take.has_groups and take.groups, n)
+    end
+  end
+  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, alone, queues, plain, nil, sent, keyed)
   for _, j in ipairs(take.starts or {}) do Unique.free(j) end
-  return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, pack('>' .. rep('I4', n), unpack_list(lengths)), concat(records)}
+  local lease = {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, '', ''}
+  lease.unseen = take.dues and n >= UNSEEN_MIN
+  for i = 1, take.dues and n or 0 do lease.unseen = lease.unseen and not records[i] end
+  if lease.unseen then return lease end
+  return add_records(lease, ids, take.dues and Job.raws(ids) or records, 0, n)
 end
 
 -- The lane whose list has what a claim of so many jobs of a queue is to be answered; nothing if it
@@ -73,13 +113,14 @@ local function plain_lane(r, limit)
 end
 
 -- Opens a lease of jobs of one queue that were not looked at; the lease without its records. `runs`
--- if its jobs are in bundles, `exts` if some may have an ext, `sent` if all are as they were sent.
-local function plain_lease(call_, r, all, n, lo, hi, runs, exts, sent)
+-- if its jobs are in bundles, `exts` if some may have an ext, `sent` if all are as they were sent,
+-- `steps` if some of these may be steps.
+local function plain_lease(call_, r, all, n, lo, hi, runs, exts, sent, steps)
   local fence = max(M.fence + 1, S.now)
   M.fence = fence
   local token = u8(fence) .. call_.nonce
   local packed = runs and Bundle.pack_runs(runs)
-  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, not exts, packed, sent)
+  Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, false, r.name, not exts, packed, sent and (steps and %LEASE_SENT% + %LEASE_STEPS% or %LEASE_SENT%) or 0)
   return {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, runs and pack('>I2', #runs) or '', packed or '', bundles = runs}
 end
 
@@ -92,9 +133,9 @@ local function lease_of_plain(r, call_)
   local first = limit > 0 and plain_lane(r, limit)
   if not first then return nil end
   local in_bundles, bytes = limit >= UNSEEN_MIN and %call_.flags has CLAIM_BUNDLES%, call_.max_bytes
-  local all, n, size, lo, hi, runs, mixed, exts, sent = Line.take_unseen(r, first, limit, bytes, in_bundles)
+  local all, n, size, lo, hi, runs, mixed, exts, sent, steps = Line.take_unseen(r, first, limit, bytes, in_bundles)
   if not all and bytes >= ROUGH_BYTES and (n or 0) > 0 then -- so many do fit
-    all, n, size, lo, hi, runs, mixed, exts, sent = Line.take_unseen(r, first, n, bytes, in_bundles)
+    all, n, size, lo, hi, runs, mixed, exts, sent, steps = Line.take_unseen(r, first, n, bytes, in_bundles)
   end
   if not all then return nil end
   if limited then Gate.count(Gate.of(r), n) end
@@ -105,7 +146,7 @@ local function lease_of_plain(r, call_)
     runs = nil
   end
   local may_be_unseen = %call_.flags has CLAIM_READS% and (not exts or call_.flags >= %CLAIM_READS_EXT%)
-  local lease = plain_lease(call_, r, all, n, lo, hi, runs, exts, sent)
+  local lease = plain_lease(call_, r, all, n, lo, hi, runs, exts, sent, steps)
   lease.unread = not (may_be_unseen and (n >= UNSEEN_MIN or size > UNSEEN_BYTES)) and n or nil
   lease.full = n >= call_.limit
   return lease, not lease.unread
@@ -121,19 +162,8 @@ local function read_records(leases)
   end
   local records, at = Job.raws(ids), 0
   for k = 1, #leases do
-    local lease, lengths, own, kept = leases[k], {}, {}, {}
-    for i = 1, lease.unread do
-      local raw = records[at + i]
-      if raw then
-        own[#own + 1], kept[#kept + 1] = raw, ids[at + i]
-        lengths[#own] = #raw
-      end
-    end
-    at = at + lease.unread
-    if #own < lease.unread then -- another client deleted a record
-      lease[2], lease[3] = sub(lease[2], 1, -3) .. pack('>I2', #own), concat(kept)
-    end
-    lease[4], lease[5] = pack('>' .. rep('I4', #own), unpack_list(lengths)), #own == 1 and own[1] or concat(own)
+    add_records(leases[k], ids, records, at, leases[k].unread)
+    at = at + leases[k].unread
   end
 end
 
@@ -279,6 +309,7 @@ local function claim(call_)
   end
   Workers.seen(call_.worker, call_.limit, call_.record)
   if call_.flags < %CLAIM_READS_EXT% then limited = nil end
+  if lease and lease.unseen then unseen = true end
   local opened = limited and lease and lease.opened and Share.openings(lease.opened, rows)
   local by_name = limited and lease and lease.opened_limits and Share.openings(lease.opened_limits, rows)
   if opened then limited = limited .. opened end
@@ -305,7 +336,7 @@ local function claim_alike(calls, first, heads, leases)
     total, bytes, last = total + call_.limit, min(bytes, call_.max_bytes), k
   end
   if last <= first then return 0 end
-  local all, n, size, lo, hi, _, _, exts, sent = Line.take_unseen(r, lane, total, bytes)
+  local all, n, size, lo, hi, _, _, exts, sent, steps = Line.take_unseen(r, lane, total, bytes)
   if not all then return 0 end
   r.counts[READY], r.counts[ACTIVE] = r.counts[READY] - n, r.counts[ACTIVE] + n
   note(r, 2, n)
@@ -321,7 +352,7 @@ local function claim_alike(calls, first, heads, leases)
   for k = first, last do
     local call_ = calls[k]
     local m = call_.limit
-    local lease = plain_lease(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi, nil, exts, sent)
+    local lease = plain_lease(call_, r, sub(all, at, at + 16 * m - 1), m, lo, hi, nil, exts, sent, steps)
     lease.unread = not unseen and m or nil
     heads[k], leases[k], at = head, lease, at + 16 * m
     Workers.seen(call_.worker, call_.limit, call_.record)
@@ -354,8 +385,7 @@ function Claim.run(calls, places, replies)
   if #unread > 0 then read_records(unread) end
   for k = 1, #calls do
     local lease = leases[k]
-    local reply = lease and heads[k] .. lease[1] .. lease[2] .. lease[3] .. lease[4] .. lease[5] or heads[k]
-    replies[places[k]] = tails[k] and reply .. tails[k] or reply
+    replies[places[k]] = lease and heads[k] .. lease[1] .. lease[2] .. lease[3] .. lease[4] .. lease[5] .. (tails[k] or '') or tails[k] and heads[k] .. tails[k] or heads[k]
   end
 end
 

@@ -11,7 +11,8 @@ Claim.examined_max = EXAMINED_MAX
 
 -- What a claim has taken: ids, records, and the queue rows they came from.
 function Claim.new_take(limit, bytes, call_)
-  return {limit = limit, bytes = bytes, call_ = call_, n = 0, ids = {}, records = {}, rows = {}, size = 0, expired = 0, kept_back = 0, full = false, plain = true}
+  return {limit = limit, bytes = bytes, call_ = call_, n = 0, ids = {}, records = {}, rows = {}, shares = {}, groups = {}, size = 0, expired = 0, kept_back = 0, full = false, plain = true, sent = true,
+    steps = false, has_shares = false, has_groups = false}
 end
 
 -- Whether a claim has settled as many expired jobs as one call may: what it has then is its answer.
@@ -30,6 +31,10 @@ local function fits(take, raw)
   if not take.left then
     take.size = take.size + #raw
     if take.size <= take.bytes then return true end
+    if take.dues then -- the payloads of some are not known
+      take.full = true
+      return false
+    end
     take.left = take.bytes
     for i = 1, take.n do take.left = take.left - payload_of(take.records[i]) end
   end
@@ -39,9 +44,29 @@ local function fits(take, raw)
   return not take.full
 end
 
-local function add(take, r, id, raw)
+-- Adds a job: `kind` is that of a chunk of such jobs, nothing if its record says more than what was
+-- sent; its share and its group, if its end touches them.
+local function add(take, r, id, raw, kind, share, group)
   local n = take.n + 1
-  take.n, take.ids[n], take.records[n], take.rows[n] = n, id, raw, r
+  take.n, take.ids[n], take.records[n], take.rows[n], take.shares[n], take.groups[n] = n, id, raw, r, share or '', group or ''
+  if not kind or kind < %CHUNK_SENT% then take.sent = false end
+  if kind == %CHUNK_STEPS% then take.steps = true end
+  if share then take.has_shares = true end
+  if group then take.has_groups = true end
+end
+
+-- Whether jobs of a queue may be added to a claim by what is known of them: as they were sent, none
+-- has expired, and its claimer reads records itself.
+function Claim.may_be_unseen(take, r)
+  local call_ = take.call_
+  return call_.flags >= %CLAIM_READS_EXT% and %call_.flags has CLAIM_READS% and not take.left and S.now < M.expiry and not flag(r, %ROW_NAMED%)
+end
+
+-- Adds a job of a share so, which is due then; its bytes are counted by the caller.
+function Claim.add_unseen(take, r, id, due8, share)
+  take.plain, take.dues = false, take.dues or {}
+  add(take, r, id, false, %CHUNK_SENT%, share)
+  take.dues[take.n] = due8
 end
 
 -- Takes a job that needs a look: a key that is held until the start is freed with the lease.
@@ -65,11 +90,12 @@ local function expired_off_list(r, j)
 end
 
 -- Whether a record with an ext can be claimed as it stands: it has not expired, has no named
--- limits, and keeps its key when it starts. Then its ext, and whether it may be a suspect.
+-- limits, and keeps its key when it starts. Then its ext, whether it may be a suspect, the kind of
+-- a chunk of such jobs if it is as it was sent, and its share.
 local function may_start(raw)
-  local e, o, _, ex = Job.parts(raw)
+  local e, o, _, ex, _, _, _, _, flow, share = Job.parts(raw)
   if e.ex ~= nil then ex = e.ex ~= '' and e.ex end
-  return o.uh ~= 0 and not o.li and not (ex and at8(ex) <= S.now), e, e.c or o.mc
+  return o.uh ~= 0 and not o.li and not (ex and at8(ex) <= S.now), e, e.c or o.mc, e == Job.NOTHING and Line.kind_of(o, flow) or nil, share
 end
 
 -- Takes one job that is off its list; false if it does not fit.
@@ -81,13 +107,15 @@ local function take_listed(take, r, id, raw)
   end
   if byte(raw) == %TAG_PLAIN% then
     if not fits(take, raw) then return false end
-    add(take, r, id, raw)
+    add(take, r, id, raw, %CHUNK_SENT%)
     return true
   end
-  if byte(raw) == %TAG_WAITING% and may_start(raw) then
+  local starts, _, kind, share
+  if byte(raw) == %TAG_WAITING% then starts, _, _, kind, share = may_start(raw) end
+  if starts then
     if not fits(take, raw) then return false end
     take.plain = false
-    add(take, r, id, raw)
+    add(take, r, id, raw, kind, share)
     return true
   end
   local j = Job.parse(id, raw)
@@ -100,16 +128,17 @@ local function take_listed(take, r, id, raw)
   return true
 end
 
--- The jobs that entries of an overflow set stand for: their ids, records and groups.
-local function candidates_of(r, lane, overflow)
+-- The jobs that entries of an overflow set stand for: their ids, records and groups. `read`: rows of
+-- the first of these groups, if they were read.
+local function candidates_of(r, lane, overflow, read)
   local groups, of, ids = {}, {}, {}
   for s = 1, #overflow do
     local group = Group.of_place(overflow[s])
     of[s] = group or false
     if group then groups[#groups + 1] = group end
   end
-  if #groups > 0 then Group.fetch(r, groups) end
-  for s = 1, #overflow do ids[s] = of[s] and Group.candidate(r, of[s], lane) or not of[s] and sub(overflow[s], %PLACE_ID_AT%) or '' end
+  if #groups > 0 then Group.fetch(r, groups, read and read.n == #groups and read.rows or nil) end
+  for s = 1, #overflow do ids[s] = of[s] and Group.candidate(r, of[s], lane) or not of[s] and sub(overflow[s], 23) or '' end
   return ids, Job.raws(ids), of
 end
 
@@ -117,13 +146,13 @@ end
 -- `taken` has the jobs to be taken out of the set. Answers false if it does not fit.
 local function take_overflow(take, r, lane, member, id, raw, group, taken)
   if ends(take) then return false end
-  local starts, e, may_be_suspect
-  if raw and byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect = may_start(raw) end
+  local starts, e, may_be_suspect, kind, share
+  if raw and byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect, kind, share = may_start(raw) end
   if starts and not (group and may_be_suspect) then
     if not fits(take, raw) then return false end
     if group then Group.started(r, group, id, raw, e.fr) else taken[#taken + 1] = member end
     take.plain = false
-    add(take, r, id, raw)
+    add(take, r, id, raw, kind, share, group)
     return true
   end
   if not raw or byte(raw) > %TAG_WAITING% then -- another client deleted its record: its place goes too, and holds up no others
@@ -161,6 +190,7 @@ local function all_plain(take, r, ids, records, n)
   end
   if size > take.bytes then return false end
   take.n, take.ids, take.records, take.rows, take.size = n, ids, records, rows, size
+  for i = 1, n do take.shares[i], take.groups[i] = '', '' end
   return true
 end
 
@@ -169,6 +199,33 @@ local function pop_most(take)
   if take.n == 0 then return POP_FIRST end
   local left = take.left or take.bytes - take.size
   return max(1, min(POP_MAX, 1 + floor(left * take.n / max(1, take.size))))
+end
+
+-- Takes jobs of a lane, of which the first in its overflow set were read, as many as there is `room`
+-- for, and of its list; whether there were any.
+local function take_merged(take, r, lane, overflow, read, want, room)
+  local stand, raws, groups = candidates_of(r, lane, overflow, read)
+  if flag(r, %ROW_NAMED%) then Named.prefetch(raws) end
+  local taken = {}
+  local ids, records, stamps, n = {}, {}, {}, 0
+  if lane < 10 then ids, records, stamps, n = Line.pop(r, lane, want) end
+  local at, s = 1, 1
+  while (at <= n or s <= #overflow) and room() > 0 do
+    -- Behind what was read of one order there may be more of it, before the next of the other.
+    if at > n and n >= want or s > #overflow and #overflow >= want then break end
+    local raw = records[at]
+    local first = raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%)
+    if s <= #overflow and (not raw or below(sub(overflow[s], 1, 21), first)) then
+      if not take_overflow(take, r, lane, overflow[s], stand[s], raws[s], groups[s], taken) then break end
+      s = s + 1
+    else
+      if not take_listed(take, r, ids[at], raw) then break end
+      at = at + 1
+    end
+  end
+  if #taken > 0 then Line.overflow_remove_many(r, lane, taken) end
+  if at <= n then Line.unpop(r, lane, ids, stamps, at) end
+  return #overflow > 0 or n > 0
 end
 
 -- Takes at most `most` jobs of a lane.
@@ -192,28 +249,9 @@ local function take_lane(take, r, lane, most)
     else
       local want = min(room(), pop_most(take))
       local overflow = call('ZRANGE', S.base .. ':x:' .. lane .. ':' .. r.name, 0, want - 1)
-      local stand, raws, groups = candidates_of(r, lane, overflow)
-      if flag(r, %ROW_NAMED%) then Named.prefetch(raws) end
-      local taken = {}
-      local ids, records, stamps, n = {}, {}, {}, 0
-      if lane < 10 then ids, records, stamps, n = Line.pop(r, lane, want) end
-      local at, s = 1, 1
-      while (at <= n or s <= #overflow) and room() > 0 do
-        -- Behind what was read of one order there may be more of it, before the next of the other.
-        if at > n and n >= want or s > #overflow and #overflow >= want then break end
-        local raw = records[at]
-        local first = raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%)
-        if s <= #overflow and (not raw or below(sub(overflow[s], %PLACE_BYTES%), first)) then
-          if not take_overflow(take, r, lane, overflow[s], stand[s], raws[s], groups[s], taken) then break end
-          s = s + 1
-        else
-          if not take_listed(take, r, ids[at], raw) then break end
-          at = at + 1
-        end
-      end
-      if #taken > 0 then Line.overflow_remove_many(r, lane, taken) end
-      if at <= n then Line.unpop(r, lane, ids, stamps, at) end
-      if #overflow == 0 and n == 0 then return end
+      local n, read = 0, nil
+      if (r.in_lists[lane] or 0) == 0 and not flag(r, %ROW_NAMED%) then n, read = Group.take_alone(take, r, lane, overflow) end
+      if n == 0 and not take_merged(take, r, lane, overflow, read, want, room) then return end
     end
   end
 end

@@ -152,6 +152,11 @@ end
 
 -- Lets a job wait for others, as far as they have not ended as asked.
 local function add_edges(link, after, runs, policy)
+  local row = link.flow ~= '' and Flow.row(link.flow)
+  if row and row.is_flat then
+    row.is_flat = false
+    Flow.changed(row)
+  end
   for at = 1, #after, 17 do
     local from, on = sub(after, at, at + 15), byte(after, at + 16)
     local other = Flow.link(from)
@@ -263,7 +268,7 @@ end
 -- The same of jobs that ended together, none of them passed over: ids, and results by place.
 function Flow.settled_many(ids, results, state)
   Flow.read_links(ids)
-  local row, name, n = nil, nil, 0
+  local all, row, name, n = S.flows, nil, nil, 0
   local function count()
     if n > 0 then
       local of = class(state, false)
@@ -273,7 +278,7 @@ function Flow.settled_many(ids, results, state)
     end
   end
   for i = 1, #ids do
-    local of = state == COMPLETED and Flow.end_unwatched(ids[i], state, results[i])
+    local of = state == COMPLETED and Flow.end_unwatched(all, ids[i], state, results[i])
     if of and of ~= name then
       count()
       row, name = Flow.row(of), of

@@ -1,5 +1,6 @@
 -- Flows: rows of flows, links, edges and tasks, each read once a call and written with the commit.
--- `BASE:fl`: name to flow, version 1 | cancelled 1 | on_failure 1 | created, sealed, settled, until
+-- `BASE:fl`: name to flow, version 1 | bits 1 (1 cancelled, 2 no step waits for another job) |
+-- on_failure 1 | created, sealed, settled, until
 -- 8 each (0: none) | steps, open, completed, skipped, cancelled, dead, planned 4 each | changes 6 |
 -- callbacks, role 1 | fired 1 | id 16 each; in version 2 behind their number 1, and then what
 -- retries keep. `BASE:fk`: id of a job that waits or is a step to its
@@ -14,7 +15,7 @@ do
 
 local FLOW, FLOW_BYTES = '>BBBI8I8I8I8I4I4I4I4I4I4I4I6', 69
 local LINK, LINK_BYTES = '>BBBBI4I4I4I4c8c8', 36
-local ROW_VERSION, AGAIN_VERSION = 1, 2
+local ROW_VERSION, AGAIN_VERSION, FLAT = 1, 2, 2
 local ON_FAILED, HAS_RESULT, WATCHED, SKIPPED, HAS_PARENTS, LOST, STILL = 1, 2, 4, 8, 16, 32, 255
 local function bit(flags, one) return floor(flags / one) % 2 > 0 end
 
@@ -26,7 +27,7 @@ local function tasks_key(name) return S.base .. ':fq:' .. name end
 local function known()
   local all = S.flows
   if not all then
-    all = {rows = {}, links = {}, changed_rows = {}, changed_links = {}, steps = {}, edges = {}, tasks = {}, queue = {}, ends = {}, first = 1, new_tasks = {}}
+    all = {rows = {}, links = {}, changed_rows = {}, changed_links = {}, raw_links = {}, steps = {}, edges = {}, tasks = {}, queue = {}, ends = {}, first = 1, new_tasks = {}}
     S.flows = all
   end
   return all
@@ -35,11 +36,11 @@ Flow.known = known
 
 local function read_row(name, raw)
   local row = {name = name, callbacks = {}}
-  local version, cancelled
-  version, cancelled, row.on_failure, row.created, row.sealed, row.settled, row.till, row.steps, row.open, row.completed, row.skipped, row.cancelled_steps,
+  local version, bits
+  version, bits, row.on_failure, row.created, row.sealed, row.settled, row.till, row.steps, row.open, row.completed, row.skipped, row.cancelled_steps,
     row.dead, row.planned, row.changes = unp(FLOW, raw)
   if version > AGAIN_VERSION then refuse_later('a flow') end
-  row.cancelled = cancelled == 1
+  row.cancelled, row.is_flat = bits % 2 == 1, bits >= FLAT
   local first, till = FLOW_BYTES + 1, #raw
   if version == AGAIN_VERSION then
     first, till = first + 1, first + 18 * byte(raw, first)
@@ -53,7 +54,7 @@ end
 
 local function write_row(row)
   local again = row.again and next_of(row.again) ~= nil and row.again
-  local out = {pack(FLOW, again and AGAIN_VERSION or ROW_VERSION, row.cancelled and 1 or 0, row.on_failure, row.created, row.sealed, row.settled, row.till, row.steps, row.open,
+  local out = {pack(FLOW, again and AGAIN_VERSION or ROW_VERSION, (row.cancelled and 1 or 0) + (row.is_flat and FLAT or 0), row.on_failure, row.created, row.sealed, row.settled, row.till, row.steps, row.open,
     row.completed, row.skipped, row.cancelled_steps, row.dead, row.planned, row.changes)}
   if again then out[2] = char(#row.callbacks) end
   for _, one in ipairs(row.callbacks) do out[#out + 1] = char(one.role, one.fired and 1 or 0) .. one.id end
@@ -75,7 +76,7 @@ end
 
 function Flow.new_row(name)
   local row = {name = name, on_failure = 0, created = S.now, sealed = 0, settled = 0, till = 0, steps = 0, open = 0, completed = 0, skipped = 0,
-    cancelled_steps = 0, dead = 0, planned = 0, changes = 0, callbacks = {}, is_new = true}
+    cancelled_steps = 0, dead = 0, planned = 0, changes = 0, callbacks = {}, is_flat = true, is_new = true}
   known().rows[name] = row
   return row
 end
@@ -166,18 +167,32 @@ function Flow.read_links(ids)
   for i = 1, #asked do links[asked[i]] = raws[i] end
 end
 
+-- Keeps the bytes of a link; they are written before links that are tables.
+local function put_raw(all, id, raw)
+  local list = all.raw_links
+  local n = #list
+  all.links[id], list[n + 1], list[n + 2] = raw, id, raw
+  if all.changed_links[id] ~= nil then all.changed_links[id] = nil end
+end
+
+local ended_heads = {} -- what a link begins with that has ended so, by flags and state
+
 -- Lets a step end that no other job waits for, by its bytes as they were read: the name of its
 -- flow; nil if its link is to be looked into.
-function Flow.end_unwatched(id, state, result)
-  local all = known()
+function Flow.end_unwatched(all, id, state, result)
   local raw = all.links[id]
   if type(raw) ~= 'string' then return nil end
-  local version, flags, role, ended, length = byte(raw, %LINK_FRONT%)
+  local version, flags, role, ended = byte(raw, 1, 4)
   if version ~= ROW_VERSION or flags > ON_FAILED or role > 0 or ended ~= STILL then return nil end
-  length = byte(raw, LINK_BYTES + 1)
+  local length = byte(raw, LINK_BYTES + 1)
   if length == 0 then return nil end
-  raw = sub(raw, 1, 1) .. char(flags + (result and HAS_RESULT or 0), role, state) .. sub(raw, %LINK_REST_AT%) .. (result or '')
-  all.links[id], all.changed_links[id] = raw, raw
+  if result then flags = flags + HAS_RESULT end
+  local head = ended_heads[8 * flags + state]
+  if not head then
+    head = char(ROW_VERSION, flags, role, state)
+    ended_heads[8 * flags + state] = head
+  end
+  put_raw(all, id, result and head .. sub(raw, 5) .. result or head .. sub(raw, 5))
   return sub(raw, LINK_BYTES + 2, LINK_BYTES + 1 + length)
 end
 
@@ -190,10 +205,12 @@ function Flow.is_free(id)
   return role == 0 and ended == STILL and sub(raw, %LINK_WAITS%) == BELOW or nil
 end
 
+local new_name, new_flow -- of the link that was made last: most of a call are of one flow
+
 -- Keeps the link of a new step that waits for nothing; it comes last in its flow.
 function Flow.put_new(all, id, name, step, number, sent, due8)
-  local raw = pack(LINK, ROW_VERSION, 0, 0, STILL, number, 0, 0, 0, sent, due8) .. char(#name) .. name .. char(#step) .. step
-  all.links[id], all.changed_links[id] = raw, raw
+  if name ~= new_name then new_name, new_flow = name, char(#name) .. name end
+  put_raw(all, id, '\1\0\0\255' .. pack('>I4', number) .. '\0\0\0\0\0\0\0\0\0\0\0\0' .. sent .. due8 .. new_flow .. char(#step) .. step)
   local list = all.steps[name]
   if list then list[#list + 1] = id else all.steps[name] = {id} end
 end
@@ -364,9 +381,9 @@ function Flow.flush()
   local all = known()
   Flow.flush_steps()
   Flow.flush_edges()
-  local kv, gone = {}, {}
+  local kv, gone = all.raw_links, {}
   for id, link in pairs(all.changed_links) do
-    if link then kv[#kv + 1], kv[#kv + 2] = id, type(link) == 'string' and link or write_link(link) else gone[#gone + 1] = id end
+    if link then kv[#kv + 1], kv[#kv + 2] = id, write_link(link) else gone[#gone + 1] = id end
   end
   call_many('HSET', S.k.fk, kv)
   call_many('HDEL', S.k.fk, gone)
@@ -379,7 +396,7 @@ function Flow.flush()
     end
   end
   call_many('HSET', S.k.fl, kv)
-  all.changed_links, all.changed_rows = {}, {}
+  all.raw_links, all.changed_links, all.changed_rows = {}, {}, {}
 end
 
 end

@@ -128,15 +128,19 @@ local function keep_work(work)
 end
 
 local function start_some(name, todo, budget)
-  local ids, free, are_free = Flow.steps_from(name, todo.nu or 0, budget), {}, {}
-  Flow.read_links(ids)
-  for i = 1, #ids do
-    local is_free = Flow.is_free(ids[i])
-    local link = not is_free and Flow.link(ids[i])
-    if is_free then
-      free[#free + 1], are_free[ids[i]] = ids[i], true
-    elseif link and not link.ended then
-      if link.broken > 0 then Flow.skip(ids[i]) elseif link.unmet == 0 then free[#free + 1] = ids[i] end
+  local ids, free, are_free, row = Flow.steps_from(name, todo.nu or 0, budget), {}, {}, Flow.row(name)
+  if row and row.is_flat then
+    free, are_free = ids, true
+  else
+    Flow.read_links(ids)
+    for i = 1, #ids do
+      local is_free = Flow.is_free(ids[i])
+      local link = not is_free and Flow.link(ids[i])
+      if is_free then
+        free[#free + 1], are_free[ids[i]] = ids[i], true
+      elseif link and not link.ended then
+        if link.broken > 0 then Flow.skip(ids[i]) elseif link.unmet == 0 then free[#free + 1] = ids[i] end
+      end
     end
   end
   Flow.release_all(free, are_free)
@@ -401,17 +405,17 @@ local function place_of(places, lists, q, prio, later)
   local name = q .. (later and '\0' or '\0' .. prio)
   local list = places[name]
   if not list then
-    list = {r = Row.of(q), prio = prio, later = later, n = 0, ids = {}, raws = {}, dues = {}, sizes = {}, examined = {}, held = {}, kind = %CHUNK_EXT%}
+    list = {r = Row.of(q), prio = prio, later = later, n = 0, ids = {}, raws = {}, dues = {}, sizes = {}, examined = {}, held = {}, opts = nil, kind = nil}
     lists[#lists + 1], places[name] = list, list
   end
   return list
 end
 
 -- Lets jobs run that wait for nothing more: those that are alike together, with a few commands.
--- `are_free` has the ids of those that are known to wait for no other.
+-- `are_free` has the ids of those that are known to wait for no other, or is true if all are.
 function Flow.release_all(ids, are_free)
   if #ids == 0 then return end
-  are_free = are_free or {}
+  local function is_free(id) return are_free and (are_free == true or are_free[id]) or waits_for_none(id) end
   local raws, now8, lists, places, kv, alike, shapes = Job.raws(ids), u8(S.now), {}, {}, {}, nil, 0
   local list
   for i = 1, #ids do
@@ -419,13 +423,13 @@ function Flow.release_all(ids, are_free)
     local is_held = raw and byte(raw) == %TAG_HELD%
     local o, q, from, released = nil, nil, %REC_NEXT_QUEUE%, false
     local shape = is_held and alike and alike.last
-    if shape and not Job.value_in(shape, raw, %REC_FLAGS%) then shape = Job.of_another_shape(alike, raw, %REC_FLAGS%, #raw) end
+    if shape and not Job.is_of_shape(shape, raw, %REC_FLAGS%) then shape = Job.of_another_shape(alike, raw, %REC_FLAGS%, #raw) end
     if shape then
-      o, q, released = shape.opts, shape.queue, Flow.runs(shape.row) and (are_free[id] or waits_for_none(id))
+      o, q, released = shape.opts, shape.queue, Flow.runs(shape.row) and (are_free == true or is_free(id))
     elseif is_held then
       local e, key, ex, group, flow, share, _
       e, o, key, ex, group, q, _, from, flow, share = Job.parts(raw)
-      released = is_simple(raw, e, o, group, ex, flow, share) and waits_for_none(id)
+      released = is_simple(raw, e, o, group, ex, flow, share) and is_free(id)
       if released and shapes < SHAPES then alike, shapes = keep_shape(alike, raw, e, o, key, ex, group, q, from, flow, share), shapes + 1 end
     end
     if released then
@@ -443,7 +447,10 @@ function Flow.release_all(ids, are_free)
       end
       list.n, list.ids[n], list.held[n] = n, id, stamp .. sub(raw, %REC_IDX%) .. id
       if later then list.raws[n], list.dues[n], list.examined[n] = now_is, max(due, S.now), o.uh == 0 else list.sizes[n] = #now_is end
-      if o.uh == 0 then list.kind = 0 end
+      if o ~= list.opts then
+        local kind = Line.kind_of(o, true)
+        list.opts, list.kind = o, Line.both(kind, list.kind or kind)
+      end
       kv[#kv + 1], kv[#kv + 2] = id, now_is
       changed(id, q, due > S.now and SCHEDULED or READY)
     else

@@ -157,8 +157,8 @@ local function known_rows(r)
   return rows
 end
 
--- Reads the rows of groups that the call does not know yet.
-function Group.fetch(r, groups)
+-- Reads the rows of groups that the call does not know yet; `found`: those of all, if they were read.
+function Group.fetch(r, groups, found)
   local rows, wanted = known_rows(r), {}
   for i = 1, #groups do
     local group = groups[i]
@@ -166,9 +166,10 @@ function Group.fetch(r, groups)
       wanted[#wanted + 1], rows[group] = group, new_row(r, group)
     end
   end
-  local raws = get_many(S.base .. ':g:' .. r.name, wanted)
+  local raws = found or get_many(S.base .. ':g:' .. r.name, wanted)
   for i = 1, #wanted do
-    if raws[i] then read_row(rows[wanted[i]], raws[i]) end
+    local raw = raws[found and wanted[i] or i]
+    if raw then read_row(rows[wanted[i]], raw) end
   end
   return rows
 end
@@ -526,9 +527,7 @@ function Group.heal(r, group)
   changes(row)
 end
 
-local function leave(row, id)
-  if row.a == id then row.n, row.a = row.n - 1, nil end
-end
+local function leave(row, id) if row.a == id then row.n, row.a = row.n - 1, nil end end
 
 -- The attempt of an active job is over and the job waits again; `holds` keeps the others back.
 function Group.ended(r, j, holds)

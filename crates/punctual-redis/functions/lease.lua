@@ -8,7 +8,7 @@
 -- by a lower bound of the first deadline.
 do
 
-local ALONE, PLAIN, IN_BUNDLES, SENT = %LEASE_ALONE%, %LEASE_PLAIN%, %LEASE_BUNDLES%, %LEASE_SENT%
+local ALONE, PLAIN, IN_BUNDLES = %LEASE_ALONE%, %LEASE_PLAIN%, %LEASE_BUNDLES%
 
 -- Where leases of n jobs of a queue stand by deadline, and a lease there.
 local function ends_of(q, n) return S.base .. (n == 1 and ':eo:' or ':ew:') .. q end
@@ -97,7 +97,7 @@ function Lease.load(token)
   p.started, p.lease_duration = unp('>I8I8', blob, %LEASE_STARTED_AT%)
   flags, n, ql = unp('>BI2I2', blob, %LEASE_FLAGS_AT%)
   if flags >= %LEASE_LATER% then refuse_later('a lease') end
-  p.alone, p.plain, p.sent, p.n = %flags has LEASE_ALONE%, %flags has LEASE_PLAIN%, %flags has LEASE_SENT%, n
+  p.alone, p.plain, p.sent, p.steps, p.keyed, p.n = %flags has LEASE_ALONE%, %flags has LEASE_PLAIN%, %flags has LEASE_SENT%, %flags has LEASE_STEPS%, %flags has LEASE_KEYED%, n
   p.q, p.at = sub(blob, %LEASE_NAME_AT%, %LEASE_HEAD_BYTES% + ql), %LEASE_NAME_AT% + ql
   p.runs = %flags has LEASE_BUNDLES% and sub(blob, p.at + 16 * n) or nil
   p.saved = changes and true
@@ -196,6 +196,42 @@ function Lease.rest(p)
     end
   end
   return ids, places
+end
+
+-- Shares and groups of n jobs, by place, empty where a job has none, as a lease keeps them: length 4
+-- | shares, NUL between | groups, NUL between; nothing behind the length if none has a share, or a
+-- group.
+function Lease.pack_keyed(shares, groups, n)
+  local bytes = shares and concat(shares, '\0', 1, n) or ''
+  return pack('>I4', #bytes) .. bytes .. (groups and concat(groups, '\0', 1, n) or '')
+end
+
+-- The keys of a list of such, by place, up to one.
+local function cut_keys(bytes, last)
+  local keys, at = {}, 1
+  for place = 1, last do
+    local nul = find(bytes, '\0', at, true) or #bytes + 1
+    keys[place], at = sub(bytes, at, nul - 1), nul + 1
+  end
+  return keys
+end
+
+-- The shares of the jobs of runs of places, and their groups with the ids of their jobs.
+function Lease.keyed_of(p, runs)
+  local shares, groups, members, at = {}, {}, {}, p.at + 16 * p.n
+  local length, last = unp('>I4', p.blob, at), runs[#runs - 1] + runs[#runs] - 1
+  local by_share = length > 0 and cut_keys(sub(p.blob, at + 4, at + 3 + length), last)
+  local by_group = at + 4 + length <= #p.blob and cut_keys(sub(p.blob, at + 4 + length), last)
+  for k = 1, #runs, 2 do
+    for place = runs[k], runs[k] + runs[k + 1] - 1 do
+      if by_share and by_share[place] ~= '' then shares[#shares + 1] = by_share[place] end
+      if by_group and by_group[place] ~= '' then
+        local n = #groups + 1
+        groups[n], members[n] = by_group[place], sub(p.blob, p.at + 16 * place - 16, p.at + 16 * place - 1)
+      end
+    end
+  end
+  return shares, groups, members
 end
 
 -- Notes that a lease is to be written as gone: its fields, and where it stands in its queues.
@@ -298,11 +334,12 @@ function Lease.settle_all_departed()
 end
 
 -- Opens a lease over ids, a string of n of them; plain if every job is, and all of one queue;
--- `runs` if all are in bundles; `sent` if all are as they were sent.
-function Lease.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, plain, runs, sent)
+-- `runs` if all are in bundles; `sent`: the flags LEASE_SENT, LEASE_STEPS and LEASE_KEYED that it
+-- has, and `keyed` as Lease.keyed_of reads it.
+function Lease.open(token, worker, lease_duration, ids, n, lo, hi, alone, q, plain, runs, sent, keyed)
   local now = S.now
-  local flags = (alone and ALONE or 0) + (plain and PLAIN or 0) + (runs and IN_BUNDLES or 0) + (sent and SENT or 0)
-  local blob = worker .. pack('>I8I8', now, lease_duration) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids .. (runs or '')
+  local flags = (alone and ALONE or 0) + (plain and PLAIN or 0) + (runs and IN_BUNDLES or 0) + (sent or 0)
+  local blob = worker .. pack('>I8I8', now, lease_duration) .. lo .. hi .. pack('>BI2I2', flags, n, #q) .. q .. ids .. (runs or keyed or '')
   local opened, ends, deadline = S.opened or {}, S.opened_ends or {}, now + lease_duration
   local k, score = #opened, fmt('%d', deadline)
   opened[k + 1], opened[k + 2], opened[k + 3], opened[k + 4] = token, blob, 'n' .. worker .. sub(token, %TOKEN_NONCE_AT%), token

@@ -2,7 +2,7 @@
 -- now 8 | sub 2 | kind 1 | size 3 | [lo 8 | hi 8] | ids. Kind 1: plain jobs due at `now`; 2: plain
 -- jobs due from lo to hi; 4, 5: the same of jobs that may have an ext, of which a claim has to look
 -- at none unless some have expired; 6, 7: the same of jobs as they were sent, at whose end there is
--- no more than a key and an expiry; 0: look at each; 3: jobs of the bundle now, sub and no: no 1 |
+-- no more than a key and an expiry; 8: as 6, but some may be steps; 0: look at each; 3: jobs of the bundle now, sub and no: no 1 |
 -- from 2 | n 2 | count of the bundle 2 instead of ids. Size: bytes of the records together, at
 -- most: as many as if each were the largest. Jobs out of order (rescued, moved, cleared), suspects
 -- and groups stand in overflow sets, `BASE:x:LANE:QUEUE`, ordered by position, due and enqueue. A
@@ -37,13 +37,15 @@ end
 -- others of its call; `flow` if it is a step.
 function Line.kind_of(o, flow)
   if o.uh == 0 then return 0 end
-  return (o.rn or o.rm or o.w or o.sc or o.mc or flow) and %CHUNK_EXT% or %CHUNK_SENT%
+  if o.rn or o.rm or o.w or o.sc or o.mc then return %CHUNK_EXT% end
+  return flow and %CHUNK_STEPS% or %CHUNK_SENT%
 end
 
 -- The kind of a chunk of jobs of two kinds, moved ones or others.
 function Line.both(a, b)
   if a == b then return a end
   local less, more = min(a, b), max(a, b)
+  if less == %CHUNK_SENT% then return more end
   return (less == 0 or less >= %CHUNK_EXT%) and less or more
 end
 
@@ -356,14 +358,14 @@ end
 -- Takes at most `want` jobs of a lane unseen, at most `bytes` of records: a string of ids, how
 -- many, how many bytes at most, and their earliest and latest due; runs of those that are in
 -- bundles, if they may be, and whether others are not; whether some may have an ext, and then
--- whether all are as they were sent. Nothing if the jobs of a chunk must be read, or if these are
--- more bytes: then, how many are not.
+-- whether all are as they were sent, and whether some of these may be steps. Nothing if the jobs of
+-- a chunk must be read, or if these are more bytes: then, how many are not.
 function Line.take_unseen(r, lane, want, bytes, in_bundles)
   local live = r.in_lists[lane] or 0
   if live == 0 or (r.stale[lane] or 0) > 0 then return nil end
   local key = list_of(r, lane)
   local pieces, k = take_chunks(r, lane, min(want, live), in_bundles)
-  local size, lo, hi, ids, runs, may_expire, exts, sent, fit = 0, nil, nil, {}, nil, S.now >= M.expiry, false, true, 0
+  local size, lo, hi, ids, runs, may_expire, exts, sent, steps, fit = 0, nil, nil, {}, nil, S.now >= M.expiry, false, true, false, 0
   for p = 1, #pieces do
     local one, skip, n = unpack_list(pieces[p])
     local kind, of = unp('>BI3', one, 11)
@@ -381,8 +383,8 @@ function Line.take_unseen(r, lane, want, bytes, in_bundles)
       return nil, kind > 0 and size > bytes and fit or 0
     end
     local first, last
-    exts, sent = exts or kind >= %CHUNK_EXT%, sent and (kind < %CHUNK_EXT% or kind >= %CHUNK_SENT%)
-    if is_moved(one) then first, last = sub(one, %CHUNK_FIRST_DUE%), sub(one, %CHUNK_LAST_DUE%) else first = sub(one, %CHUNK_TIME%) last = first end
+    exts, sent, steps = exts or kind >= %CHUNK_EXT%, sent and (kind < %CHUNK_EXT% or kind >= %CHUNK_SENT%), steps or kind == %CHUNK_STEPS%
+    if is_moved(one) then first, last = sub(one, 15, 22), sub(one, 23, 30) else first = sub(one, 1, 8) last = first end
     if not lo or below(first, lo) then lo = first end
     if not hi or below(hi, last) then hi = last end
     if kind == 3 then
@@ -396,7 +398,7 @@ function Line.take_unseen(r, lane, want, bytes, in_bundles)
     end
   end
   r.in_lists[lane] = live - k
-  return #ids == 1 and ids[1] or concat(ids), k, size, lo, hi, runs, runs and #runs < #pieces, exts, exts and sent
+  return #ids == 1 and ids[1] or concat(ids), k, size, lo, hi, runs, runs and #runs < #pieces, exts, exts and sent, steps
 end
 
 -- Takes at most `want` live jobs off a lane's list: ids, records, the stamp of each, and how many.

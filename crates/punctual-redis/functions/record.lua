@@ -223,6 +223,12 @@ function Job.value_in(shape, bytes, from)
   return sub(bytes, start, last - 1)
 end
 
+-- Whether other bytes from a place on look so, whatever their value is.
+function Job.is_of_shape(shape, bytes, from)
+  local start, rest = from + shape.start, shape.rest
+  return sub(bytes, from, start - 1) == shape.front and (rest == '' or sub(bytes, start + shape.length, from + shape.all - 1) == rest)
+end
+
 -- Keeps a shape, if it is one, with its opts, beside others of a call: the last one, and by the
 -- byte before the value, which is mostly its length.
 function Job.keep_shape(alike, shape, opts, bytes, from)
@@ -315,9 +321,9 @@ function Job.raw(id)
   return raw and byte(raw) == %TAG_BUNDLE_REF% and Bundle.read(id, raw) or raw and byte(raw) ~= %TAG_BUNDLE_REF% and raw
 end
 
--- The same for any number of ids.
-function Job.raws(ids)
-  local raws = Records.get_many(ids)
+-- The same for any number of ids. `key`: their only hash, if it is known.
+function Job.raws(ids, key)
+  local raws = Records.get_many(ids, key)
   for i = 1, #ids do
     local raw = raws[i]
     if raw and byte(raw) == %TAG_BUNDLE_REF% then raws[i] = Bundle.read(ids[i], raw) end

@@ -249,6 +249,12 @@ local function settle_plain(p, report)
     kinds = kinds or Ends.kinds(sent, n, records)
   end
   completed_plain(p, ids, n, sent, kinds)
+  if p.keyed then
+    local shares, groups, members = Lease.keyed_of(p, runs)
+    if shares[1] then Share.freed_many(Row.of(p.q), shares) end
+    if groups[1] then Group.settled_many(Row.of(p.q), groups, members) end
+  end
+  if p.steps then Flow.settled_many(ids, {}, COMPLETED) end
   Lease.leave_runs(p, runs)
   return true
 end

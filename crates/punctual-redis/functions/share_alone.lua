@@ -2,18 +2,21 @@
 -- rows are known by their bytes: jobs come, start and end without a look at more of them.
 do
 
--- A row of one job that waits: to its round; from the number of its places to its only one. One of
--- jobs that run: to their number.
+-- A row of one job that waits: to its round, of one that is as it was sent, too; from the number of
+-- its places to its only one. One of jobs that run: to their number.
 local FIRST, ONLY, RUNNING = '\1\1\0\0\0\0' .. BELOW .. '\0\0\0\0', '\0\0\0\1\1\0\38', '\1\0'
+local FIRST_SENT = '\1\17\0\0\0\0' .. BELOW .. '\0\0\0\0'
 local RUNS = RUNNING .. '\0\0\0\1' .. BELOW
--- Bytes of a row of one job that waits, and of jobs that run.
-local ROW_BYTES, RUNS_BYTES = 72, 14
+-- Bytes of a row of one job that waits, of one that is as it was sent, and of jobs that run.
+local ROW_BYTES, SENT_BYTES, RUNS_BYTES = 72, 75, 14
+local WIDEST = Share.WIDEST
 -- Jobs of a share that end together, at most.
 local TOGETHER = 15
 
 -- Puts jobs that were enqueued now in line, each the only one of its share, as far as they are:
--- ids, records and shares. Answers those that are not; nothing if all were.
-function Share.line_up_alone(r, ids, raws, shares)
+-- ids, records and shares; `are_sent` if all are as they were sent, and their ends touch no more
+-- than keys, expiries and shares. Answers those that are not; nothing if all were.
+function Share.line_up_alone(r, ids, raws, shares, are_sent)
   local rows, counts, fresh, n = Share.known_rows(r), {}, {}, 0
   for i = 1, #ids do
     local share = shares[i]
@@ -27,7 +30,7 @@ function Share.line_up_alone(r, ids, raws, shares)
   local key, sh, weights = Share.rows_key(r), Share.of(r), Share.settings(r).weights
   local found, by_share = get_many(key, fresh), {}
   for i = 1, n do by_share[fresh[i]] = found[i] end
-  local kv, places, turns, heads, stood, left, k = {}, {}, {}, {}, {}, nil, 0
+  local kv, places, turns, heads, stood, left, k, size, size3 = {}, {}, {}, {}, {}, nil, 0, nil, nil
   for i = 1, #ids do
     local share, raw, id = shares[i], raws[i], ids[i]
     if counts[share] == 1 and by_share[share] == false then
@@ -35,13 +38,14 @@ function Share.line_up_alone(r, ids, raws, shares)
       local head = heads[lane]
       if not head or head.weight ~= weight then
         local pass = Share.behind(Share.lane_of_state(sh, lane).turn, weight)
-        head = {weight = weight, turn = '\0\0\0\0' .. u8(pass), row = FIRST .. char(lane) .. u8(pass) .. ONLY, behind = '\0' .. char(lane), into = turns[lane] or {}}
+        head = {weight = weight, turn = '\0\0\0\0' .. u8(pass), row = FIRST .. char(lane) .. u8(pass) .. ONLY, sent = FIRST_SENT .. char(lane) .. u8(pass) .. ONLY, behind = '\0' .. char(lane), into = turns[lane] or {}}
         heads[lane], turns[lane], stood[lane] = head, head.into, stood[lane] or 0
       end
       local place, into = '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. 'J' .. id, head.into
       local at = 2 * k
       k, stood[lane] = k + 1, stood[lane] + 1
-      kv[at + 1], kv[at + 2] = share, head.row .. place
+      if #raw ~= size then size, size3 = #raw, pack('>I3', min(#raw, WIDEST)) end
+      kv[at + 1], kv[at + 2] = share, are_sent and size < WIDEST and head.sent .. place .. size3 or head.row .. place
       places[at + 1], places[at + 2] = '0', share .. head.behind .. place
       at = #into
       into[at + 1], into[at + 2] = '0', head.turn .. share
@@ -80,37 +84,63 @@ local function read_unknown(r, shares)
   return out
 end
 
--- Takes the jobs of shares that have the next turns in a lane, as far as each is the only one of
--- its share, and no job without a share is there. Answers what it has read of shares, and how many
--- turns were had.
-function Share.take_alone(take, r, lane, members, shares)
-  local sh, raws = Share.of(r), read_unknown(r, shares)
-  if Share.settings(r).has_limits or (r.in_overflow[lane] or 0) > 0 or lane < 10 and (r.in_lists[lane] or 0) > 0 then return raws, 0 end
-  local places, ids, n, pass8, head = {}, {}, 0, nil, nil
-  for i = 1, #members do
-    local raw = raws[shares[i]]
-    if not raw or #raw ~= ROW_BYTES then break end
-    local turn8 = sub(members[i], %TURN_PASS%)
-    if turn8 ~= pass8 then pass8, head = turn8, FIRST .. char(lane) .. turn8 .. ONLY end
-    if sub(raw, %ALONE_HEAD%) ~= head or byte(raw, %ALONE_MARK_AT%) == 255 then break end -- it has more, or the place of a group
-    n = n + 1
-    places[n], ids[n] = sub(raw, %ALONE_PLACE_AT%), sub(raw, %ALONE_ID_AT%)
-  end
-  if 2 * n < #members then return raws, 0 end -- what comes of few is not worth a look at all of them again
+-- Takes jobs that are known by their places, from one to another, as far as they can start.
+local function take_seen(take, r, ids, shares, n)
   local k, goes_on = 0, true
   while k < n and goes_on do
     local till = min(n, k + max(1, Claim.pop_most(take)))
     local records = Job.raws(slice(ids, k + 1, till))
     local from = k
     while k < till and goes_on do
-      local raw = records[k + 1 - from]
-      if Claim.ends(take) or not raw or byte(raw) ~= %TAG_WAITING% or not Share.may_start(take, raw) or not Claim.fits(take, raw) then
+      local raw, starts, kind, _ = records[k + 1 - from], nil, nil, nil
+      if raw and byte(raw) == %TAG_WAITING% and not Claim.ends(take) then starts, _, _, kind = Share.may_start(take, raw) end
+      if not starts or not Claim.fits(take, raw) then
         goes_on = false
       else
         k = k + 1
-        Claim.add(take, r, ids[k], raw)
+        Claim.add(take, r, ids[k], raw, kind, shares[k])
       end
     end
+  end
+  return k
+end
+
+-- Takes the jobs of shares that have the next turns in a lane, as far as each is the only one of
+-- its share, and no job without a share is there: unseen, if all are as they were sent. Answers
+-- what it has read of shares, and how many turns were had.
+function Share.take_alone(take, r, lane, members, shares)
+  local sh, raws = Share.of(r), read_unknown(r, shares)
+  if Share.settings(r).has_limits or (r.in_overflow[lane] or 0) > 0 or lane < 10 and (r.in_lists[lane] or 0) > 0 then return raws, 0 end
+  local places, ids, n, pass8, head, sent_head, size = {}, {}, 0, nil, nil, nil, 0
+  local is_unseen = Claim.may_be_unseen(take, r)
+  for i = 1, #members do
+    local raw = raws[shares[i]]
+    local bytes = raw and #raw
+    if bytes ~= ROW_BYTES and bytes ~= SENT_BYTES then break end
+    local turn8 = sub(members[i], 5, 12)
+    if turn8 ~= pass8 then
+      local rest = char(lane) .. turn8 .. ONLY
+      pass8, head, sent_head = turn8, FIRST .. rest, FIRST_SENT .. rest
+    end
+    if sub(raw, 1, 34) ~= (bytes == SENT_BYTES and sent_head or head) or byte(raw, 44) == 255 then break end -- it has more, or the place of a group
+    n = n + 1
+    places[n], ids[n] = sub(raw, 35, ROW_BYTES), sub(raw, 57, ROW_BYTES)
+    if is_unseen then
+      if bytes == SENT_BYTES then
+        local high, low = byte(raw, 74, 75)
+        size = size + 256 * high + low
+      else
+        is_unseen = false
+      end
+    end
+  end
+  if 2 * n < #members then return raws, 0 end -- what comes of few is not worth a look at all of them again
+  local k = n
+  if is_unseen and take.size + size <= take.bytes then
+    for i = 1, n do Claim.add_unseen(take, r, ids[i], sub(places[i], 2, 9), shares[i]) end
+    take.size = take.size + size
+  else
+    k = take_seen(take, r, ids, shares, n)
   end
   if k == 0 then return raws, 0 end
   local kv, gone, stands, behind = {}, {}, Share.lane_of_state(sh, lane), '\0' .. char(lane)

@@ -43,15 +43,13 @@ function Share.waits_no_more(r, share, id)
   if bound then Group.gather(key_of(r), bound.since .. share .. '\0' .. id, false) end
 end
 
--- Jobs of a claim, from one to another, wait no more.
-function Share.claimed(r, ids, records, from, till)
+-- Jobs of a claim, from one to another, wait no more. Their shares are known, or empty.
+function Share.claimed(r, take, from, till)
   if not bound_of(r) then return end
   for i = from, till do
-    local raw = records[i]
-    if byte(raw) == %TAG_WAITING% then
-      local _, _, _, _, _, _, _, _, _, share = Job.parts(raw)
-      if share then Share.waits_no_more(r, share, ids[i]) end
-    end
+    local share, raw, _ = take.shares[i], take.records[i], nil
+    if share == '' and raw and byte(raw) == %TAG_WAITING% then _, _, _, _, _, _, _, _, _, share = Job.parts(raw) end
+    if share and share ~= '' then Share.waits_no_more(r, share, take.ids[i]) end
   end
 end
 

@@ -37,9 +37,10 @@ local function next_turns(r, lane, members, shares, found)
   return turns, closed
 end
 
--- The order of the next turns in a lane: shares and, as false, jobs without one.
+-- The order of the next turns in a lane: shares and, as false, jobs without one; and the passes of
+-- these turns.
 local function in_order(r, lane, turns, limit)
-  local sh, out, back, first, turn = Share.of(r), {}, {}, 1, 0
+  local sh, out, passes, back, first, turn = Share.of(r), {}, {}, {}, 1, 0
   local stands = sh.lanes[lane] or {turn = 0, others = 0}
   local left = lane < 10 and (r.in_lists[lane] or 0) + (r.in_overflow[lane] or 0) or r.in_overflow[lane] or 0
   local round, pass = max(0, r.counts[ACTIVE] - (sh.active - sh.fresh)) + sh.others, stands.others
@@ -59,18 +60,18 @@ local function in_order(r, lane, turns, limit)
     end
     if one then
       if from_back then table.remove(back, 1) else first = first + 1 end
-      out[#out + 1], turn = one, max(turn, one.pass)
+      local nth = #out + 1
+      out[nth], passes[nth], turn = one, one.pass, max(turn, one.pass)
       one.taken = one.taken + 1
       if one.taken < one.room then
-        local next_one = {row = one.row, line = one.line, weight = one.weight, taken = one.taken, room = one.room,
-          round = floor((one.row.active + one.taken) / one.weight), pass = Share.raised(one.pass, one.weight)}
+        one.round, one.pass = floor((one.row.active + one.taken) / one.weight), Share.raised(one.pass, one.weight)
         local at = #back + 1
-        while at > 1 and is_before(next_one, back[at - 1]) do at = at - 1 end
-        table.insert(back, at, next_one)
+        while at > 1 and is_before(one, back[at - 1]) do at = at - 1 end
+        table.insert(back, at, one)
       end
     end
   end
-  return out
+  return out, passes
 end
 
 -- The places that the turns are for: of each share as many of its first as it has turns.
@@ -96,40 +97,54 @@ local function places_of(r, lane, order, shares)
 end
 
 -- Whether a record with an ext can be claimed as it stands, as Claim.may_start: most differ from
--- the one before in nothing but their share.
+-- the one before in nothing but their share or group.
 local function may_start(take, raw)
   local alike = take.alike
-  if alike and (Job.value_in(alike.last, raw, %REC_FLAGS%) or Job.of_another_shape(alike, raw, %REC_FLAGS%, #raw)) then return true, Job.NOTHING end
-  local starts, e, may_be_suspect = Claim.may_start(raw)
+  local shape, value = alike and alike.last, nil
+  if shape then value = Job.value_in(shape, raw, %REC_FLAGS%) end
+  if shape and not value then shape, value = Job.of_another_shape(alike, raw, %REC_FLAGS%, #raw) end
+  if value then return true, Job.NOTHING, nil, shape.kind, shape.name == 'sh' and value or nil end
+  local starts, e, may_be_suspect, kind, own = Claim.may_start(raw)
   if starts and not may_be_suspect and sub(raw, %REC_BODY%, %REC_EXT%) == '%REC_NO_EXT%' then
     local ql = byte(raw, %REC_NEXT_QUEUE%)
     local from = 39 + ql + byte(raw, 38 + ql)
     local last = from + 3 + unp('>I4', raw, from)
     local _, _, key, ex, group, flow, share = Job.split_opts(raw, from + 4, last)
-    if share and not flow then
-      take.alike = Job.keep_shape(alike, Job.shape(raw, %REC_FLAGS%, from + 4, last, key, ex, group, share), Job.NOTHING, raw, %REC_FLAGS%)
+    shape = (share or group) and not flow and Job.shape(raw, %REC_FLAGS%, from + 4, last, key, ex, group, share)
+    if shape then
+      shape.kind, take.alike = kind, Job.keep_shape(alike, shape, Job.NOTHING, raw, %REC_FLAGS%)
     end
   end
-  return starts, e, may_be_suspect
+  return starts, e, may_be_suspect, kind, own
 end
 Share.may_start = may_start
 
+-- A job of a share is taken, whose due stands in bytes.
+local function started(take, r, row, lane, pass, bytes, at)
+  if row.open_since > 0 and row.open_since > unp('>I8', bytes, at) then
+    local opened = take.opened or {}
+    if not opened[row] then opened[row], opened[#opened + 1] = true, {r, row.share, row.open_since} end
+    take.opened = opened
+  end
+  Share.started(r, row, lane, pass)
+end
+
 -- Takes the job of a place, in its share's turn. Whether it did, and whether the claim may go on.
-local function take_place(take, r, lane, one, place, id, raw, group)
+local function take_place(take, r, lane, one, pass, place, id, raw, group)
   if Claim.ends(take) then return false, false end
-  local row, starts, e, may_be_suspect = one.row, nil, nil, nil
+  local row, starts, e, may_be_suspect, kind, share = one.row, nil, nil, nil, nil, nil
   if not raw or byte(raw) > %TAG_WAITING% then -- another client deleted its record
     Share.place_out(r, row, lane, place)
     S.lost = true
     if not group or Group.lost(r, group, lane, id) then r.counts[READY] = max(0, r.counts[READY] - 1) end
     return false, true
   end
-  if byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect = may_start(take, raw) end
+  if byte(raw) == %TAG_WAITING% then starts, e, may_be_suspect, kind, share = may_start(take, raw) end
   if starts and not (group and may_be_suspect) then
     if not Claim.fits(take, raw) then return false, false end
     if group then Group.started(r, group, id, raw, e.fr) else Share.place_out(r, row, lane, place) end
     take.plain = false
-    Claim.add(take, r, id, raw)
+    Claim.add(take, r, id, raw, kind, share, group)
   else
     local j = Job.parse(id, raw)
     if Job.has_expired(j) then
@@ -142,12 +157,7 @@ local function take_place(take, r, lane, one, place, id, raw, group)
     if group then Group.started(r, group, id, raw, nil, j) else Share.place_out(r, row, lane, place) end
     Claim.take_one(take, r, j, raw)
   end
-  if row.open_since > 0 and row.open_since > unp('>I8', raw, %REC_DUE_AT%) then
-    local opened = take.opened or {}
-    if not opened[row] then opened[row], opened[#opened + 1] = true, {r, row.share, row.open_since} end
-    take.opened = opened
-  end
-  Share.started(r, row, lane, one.pass)
+  started(take, r, row, lane, pass, raw, %REC_DUE_AT%)
   return true, true
 end
 
@@ -164,9 +174,30 @@ end
 
 local others_had_turns = Share.others_had_turns
 
+-- Takes the jobs of turns unseen, if all are as they were sent; whether it did.
+local function take_unseen(take, r, lane, order, passes, places, last)
+  if not Claim.may_be_unseen(take, r) or Claim.ends(take) then return false end
+  local size = take.size
+  for i = 1, last do
+    local sent = order[i] and order[i].line.sent
+    if not sent then return false end
+    size = size + sent
+  end
+  if size > take.bytes then return false end
+  take.size = size
+  for i = 1, last do
+    local row, place = order[i].row, places[i]
+    Share.place_out(r, row, lane, place)
+    Claim.add_unseen(take, r, sub(place, 23), sub(place, 2, 9), row.share)
+    started(take, r, row, lane, passes[i], place, 2)
+  end
+  return true
+end
+
 -- Takes jobs of a lane in the order that was found, as far as their records are read; how many
 -- turns were had, and whether the claim may go on.
-local function take_turns(take, r, lane, order, places, last)
+local function take_turns(take, r, lane, order, passes, places, last)
+  if take_unseen(take, r, lane, order, passes, places, last) then return last, true end
   local at = 1
   while at <= last do
     local till, ids, groups, n = min(last, at + max(1, Claim.pop_most(take)) - 1), {}, {}, 0
@@ -185,7 +216,7 @@ local function take_turns(take, r, lane, order, places, last)
     while at <= till do
       if places[at] then
         k = k + 1
-        local taken, goes_on = take_place(take, r, lane, order[at], places[at], ids[k], raws[k], of[at])
+        local taken, goes_on = take_place(take, r, lane, order[at], passes[at], places[at], ids[k], raws[k], of[at])
         if not taken then return at - 1, goes_on end
         at = at + 1
       else
@@ -217,9 +248,9 @@ function Share.take_lane(take, r, lane, most)
       take.expired = take.expired + closed
       if Claim.ends(take) then break end
       if #turns > 0 then
-        local order = in_order(r, lane, turns, room)
+        local order, passes = in_order(r, lane, turns, room)
         local places, last = places_of(r, lane, order, #turns)
-        had, goes_on = take_turns(take, r, lane, order, places, last)
+        had, goes_on = take_turns(take, r, lane, order, passes, places, last)
       end
       Share.flush()
       idle = had == 0 and closed == 0 and idle + 1 or 0

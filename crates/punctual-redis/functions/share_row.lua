@@ -11,17 +11,19 @@
 -- A row: version 1 | flags 1 | active 4 | open since 8 | [round 4] | [1 if it is idle 1 | until 8]
 -- | [blocked until 8] | [what its rate has counted, as in a gate: length 2, bytes] | per lane with
 -- ready jobs: lane 1 | pass 8 | places 4 | known ones 1, each length 2 and the place, first in
--- line.
+-- line | [bytes of the longest of their records, which are as they were sent 3].
 do
 
 local ROW_VERSION = 1
-local HAS_ROUND, HAS_PARKED, HAS_BLOCK, HAS_RATE = 1, 2, 4, 8
+local HAS_ROUND, HAS_PARKED, HAS_BLOCK, HAS_RATE, HAS_SENT = 1, 2, 4, 8, 16
 -- Places that a row knows: a claim takes them without another read.
 local KNOWN_MAX = 8
 -- Bytes of the place of a job, and how a row says that.
 local JOB_PLACE, PLACE_LENGTH = 38, '\0\38'
 -- How much a turn of weight 1 raises a pass: every weight up to 1,000 divides it well.
 local TURN = 1000000
+-- Of a longer record a row does not say how long it is.
+Share.WIDEST = 65535
 -- A share of fewer jobs is not in the order of the largest.
 local LARGE_MIN = 16
 
@@ -139,11 +141,16 @@ local function read_row(row, raw)
     at = at + 9
   end
   if flags % (2 * HAS_BLOCK) >= HAS_BLOCK then row.blocked, at = unp('>I8', raw, at) end
-  if flags >= HAS_RATE then
+  if flags % (2 * HAS_RATE) >= HAS_RATE then
     local length = unp('>I2', raw, at)
     row.counted, at = sub(raw, at + 2, at + 1 + length), at + 2 + length
   end
-  while at <= #raw do
+  local size, sent = #raw, nil
+  if flags >= HAS_SENT then
+    size = size - 3
+    sent = unp('>I3', raw, size + 1)
+  end
+  while at <= size do
     local lane, pass, n, count = unp('>BI8I4B', raw, at)
     local known, mixed = {}, false
     at = at + 14
@@ -152,7 +159,7 @@ local function read_row(row, raw)
       known[k], at = sub(raw, at + 2, at + 1 + length), at + 2 + length
       mixed = mixed or length ~= JOB_PLACE
     end
-    row.lanes[lane] = {pass = pass, n = n, was_n = n, known = known, mixed = mixed, filed_round = row.round, filed_pass = pass,
+    row.lanes[lane] = {pass = pass, n = n, was_n = n, known = known, mixed = mixed, sent = sent, filed_round = row.round, filed_pass = pass,
       prefix = row.share .. '\0' .. char(lane), member = row.round and pack('>I4I8', row.round, pass) .. row.share or nil}
   end
 end
@@ -175,7 +182,8 @@ end
 
 -- The row of a share that is open and remembers nothing, with jobs in one lane.
 local function write_open_row(row, lane, line)
-  return pack('>BBI4I8I4BI8I4B', ROW_VERSION, HAS_ROUND, row.active, row.open_since, row.round, lane, line.pass, line.n, min(#line.known, KNOWN_MAX)) .. known_places(line)
+  local head = pack('>BBI4I8I4BI8I4B', ROW_VERSION, line.sent and HAS_ROUND + HAS_SENT or HAS_ROUND, row.active, row.open_since, row.round, lane, line.pass, line.n, min(#line.known, KNOWN_MAX))
+  return line.sent and head .. known_places(line) .. pack('>I3', line.sent) or head .. known_places(line)
 end
 
 local function write_row(row)
@@ -289,17 +297,22 @@ Share.catch_up = catch_up
 local function place_prefix(share, lane) return share .. '\0' .. char(lane) end
 Share.place_prefix = place_prefix
 
--- A place of a share in a lane comes; `is_last` if none of its jobs there is behind it.
-local function place_in(r, row, lane, place, is_last)
+-- A place of a share in a lane comes; `is_last` if none of its jobs there is behind it; `size`, the
+-- bytes of its record, if that is as it was sent, and its end touches no more than its key, its
+-- expiry and its share.
+local function place_in(r, row, lane, place, is_last, size)
   local line = row.lanes[lane]
   if not line then
-    line = {n = 0, was_n = 0, pass = 0, known = {}, prefix = place_prefix(row.share, lane), member = nil, filed_round = nil, filed_pass = nil, mixed = false} -- room for all
+    line = {n = 0, was_n = 0, pass = 0, known = {}, prefix = place_prefix(row.share, lane), member = nil, filed_round = nil, filed_pass = nil, mixed = false, sent = nil} -- room for all
     row.lanes[lane] = line
   end
   local known, n = line.known, line.n
   if n == 0 then
     local stands = Share.of(r).lanes[lane]
     line.pass = behind(stands and stands.turn or 0, Share.weight(r, row.share))
+    line.sent = size
+  elseif line.sent then
+    line.sent = size and max(size, line.sent)
   end
   local at = #known + 1
   if not is_last or at > 1 and Group.of_place(known[at - 1]) then -- a group of this microsecond stands last
@@ -359,16 +372,17 @@ function Share.has(r, j)
 end
 
 -- Puts jobs that were enqueued now, in their order, at the end of their shares' lines: ids, records
--- and shares.
-function Share.line_up(r, ids, raws, shares)
+-- and shares; `kind` of a chunk of such jobs, if it is known.
+function Share.line_up(r, ids, raws, shares, kind)
   local found
   r.counts[READY] = r.counts[READY] + #ids
-  ids, raws, shares, found = Share.line_up_alone(r, ids, raws, shares)
+  ids, raws, shares, found = Share.line_up_alone(r, ids, raws, shares, kind == %CHUNK_SENT%)
   if not ids then return end
-  local rows = Share.fetch(r, shares, found)
+  local rows, are_sent = Share.fetch(r, shares, found), kind == %CHUNK_SENT%
   for i = 1, #ids do
     local raw = raws[i]
-    place_in(r, rows[shares[i]], byte(raw, %REC_PRIORITY%), '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. 'J' .. ids[i], true)
+    place_in(r, rows[shares[i]], byte(raw, %REC_PRIORITY%), '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. 'J' .. ids[i], true,
+      are_sent and #raw < Share.WIDEST and #raw or nil)
   end
 end
 

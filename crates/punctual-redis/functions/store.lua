@@ -118,7 +118,7 @@ function Enqueue.line_up_keyed(batch, part)
   if part.later then return Due.add_many(r, dues, ids, raws, nil, examined) end
   if part.limited then return Named.line_up(r, ids, raws, groups, shares) end
   if part.grouped then return Group.line_up(r, ids, raws, groups, part.shared and shares or nil) end
-  Share.line_up(r, ids, raws, shares)
+  Share.line_up(r, ids, raws, shares, part.kind)
 end
 
 -- Holds the jobs of a part of a batch back.
@@ -136,7 +136,7 @@ function Enqueue.hold(batch, part)
 end
 
 -- What is gathered to be stored together: arguments of commands, and jobs by queue.
-local function nothing_yet() return {n = 0, kv = {}, keys = {}, periods = {}, ends = {}, places = {}} end
+local function nothing_yet() return {n = 0, kv = {}, keys = {}, periods = {}, ends = {}, places = {}, stamp = u8(S.now) .. S.sub, feed = M.feed >= S.now} end
 
 -- Where jobs of a queue go that are gathered: lists by lane, those that are due later, held ones.
 local function place_of(all, r)
@@ -183,13 +183,13 @@ local function gather(all, r, id, raw, due, o, field, ex, group, share, flow)
     all.ends[k + 1], all.ends[k + 2] = fmt('%d', at), id
     schedule('expiry', at)
   end
-  local place = place_of(all, r)
+  local place = all.places[r] or place_of(all, r)
   place.n = place.n + 1
   if byte(raw) == %TAG_HELD% then
     local k = #place.held
-    place.held[k + 1], place.held[k + 2] = '0', sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
-    wait_in_group(r, group, id, raw)
-    changed(id, r.name, HELD)
+    place.held[k + 1], place.held[k + 2] = '0', all.stamp .. sub(raw, %REC_IDX%) .. id
+    if group then wait_in_group(r, group, id, raw) end
+    if all.feed then changed(id, r.name, HELD) end
   elseif (group or share or o and o.li) and due <= S.now then
     local of = o.li and place.limited or group and place.grouped or place.shared
     local k = #of.ids + 1
@@ -211,7 +211,7 @@ end
 -- Stores what was gathered.
 local function store_gathered(all)
   if all.n == 0 then return end
-  Records.add_many(all.kv)
+  Records.add_many(all.kv, all.key)
   if #all.keys > 0 then Records.set_short(S.k, S.k.u, S.now, all.keys) end
   call_many('ZADD', S.k.up, all.periods)
   call_many('ZADD', S.k.xp, all.ends)
@@ -264,21 +264,24 @@ end
 function Enqueue.each(batch)
   Shard.may_all()
   local n, ids, kv, examined, lates, sub_ = batch.n, batch.ids, batch.kv, batch.examined or {}, batch.lates or {}, S.sub
-  local known = Job.raws(ids)
+  local key = Records.only_key(ids)
+  local known = Job.raws(ids, key)
   for i = 1, n do -- before anything is changed
-    Job.check(known[i])
-    if not known[i] and examined[i] and examined[i].rm then Settled.may_remember(i - 1) end
+    if known[i] then Job.check(known[i]) elseif examined[i] and examined[i].rm then Settled.may_remember(i - 1) end
   end
   local rows = batch.has_room and rows_of(batch)
   local ends, groups, shares, fields, taken, seen, out, all, form = batch.ends or {}, batch.groups or {}, batch.shares or {}, {}, {}, {}, {}, nothing_yet(), 0
   if rows and batch.keys then fields, taken = fields_of(batch.keys, rows, n) end
   S.sub = batch.sub
-  if batch.links then Flow.read_links(ids) end
+  all.stamp, all.key = u8(S.now) .. S.sub, key
+  local links, last_opts, last_goes = batch.links, nil, true
+  if links then Flow.read_links(ids) end
   for i = 1, n do
-    local id, o, field, late, sent = ids[i], examined[i], fields[i], batch.late or lates[i], batch.links and batch.links[i]
+    local id, o, field, late, sent = ids[i], examined[i], fields[i], batch.late or lates[i], links and links[i]
     local flow = batch.flows and batch.flows[i]
+    if o ~= last_opts then last_opts, last_goes = o, not o or Enqueue.goes_along(o) end
     local due8, is_held = batch.due8 or batch.dues8[i], false
-    local is_new = rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and (not o or Enqueue.goes_along(o) and not (o.li and Named.decides(o.li)) and not (o.w and Enqueue.was_cleared(id, o.w))) and not (ends[i] and at8(ends[i]) <= S.now)
+    local is_new = rows and not known[i] and not seen[id] and not late and not (field and taken[field]) and last_goes and not (o and (o.li and Named.decides(o.li) or o.w and Enqueue.was_cleared(id, o.w))) and not (ends[i] and at8(ends[i]) <= S.now)
     if is_new and sent then
       is_held = Flow.add_free(id, flow, batch.steps[i], due8, sent)
       if is_held == nil then
@@ -288,12 +291,18 @@ function Enqueue.each(batch)
     end
     if is_new then
       local raw = kv[2 * i]
-      if is_held then raw = '\%TAG_HELD%' .. sub(raw, 2) end
+      local tag = byte(raw)
+      if is_held and tag ~= %TAG_HELD% then
+        raw = '\%TAG_HELD%' .. sub(raw, 2)
+      elseif not is_held and tag == %TAG_HELD% and not (o.w and #o.w > 0) then -- its flow runs
+        raw = '\%TAG_WAITING%' .. sub(raw, 2)
+      end
       gather(all, rows[i], id, raw, batch.dues and batch.dues[i] or batch.parts[1].due, o, field, ends[i], groups[i], shares[i], flow)
       out[i] = false
     else
       store_gathered(all)
       all = nothing_yet()
+      all.key = key
       local verdict, other
       verdict, due8, late, other = Enqueue.one(id, due8, late, spec_of(kv[2 * i]), true, sent)
       if verdict > 0 or late then form = 1 end

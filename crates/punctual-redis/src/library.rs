@@ -25,6 +25,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/line.lua"),
     include_str!("../functions/gate.lua"),
     include_str!("../functions/group.lua"),
+    include_str!("../functions/group_alone.lua"),
     include_str!("../functions/share_row.lua"),
     include_str!("../functions/share_alone.lua"),
     include_str!("../functions/share.lua"),

@@ -135,6 +135,11 @@ pub(super) const CHUNK: &[Number] = &[
         "kind: jobs as they were sent, whose end touches no more than their key and their expiry",
     ),
     lua("CHUNK_SENT_MOVED", 7, "kind: the same, moved by a sweep"),
+    lua(
+        "CHUNK_STEPS",
+        8,
+        "kind: as CHUNK_SENT, but jobs may be steps, whose end touches their link too",
+    ),
 ];
 
 pub(super) const PARTS: &[Number] = &[
@@ -187,7 +192,17 @@ pub(super) const LEASE: &[Number] = &[
         8,
         "all its jobs were as they were sent, and their ends touch no more than keys and expiries",
     ),
-    lua("LEASE_LATER", 16, "from here on a later version"),
+    lua(
+        "LEASE_STEPS",
+        16,
+        "with LEASE_SENT: some may be steps, whose ends touch their links too",
+    ),
+    lua(
+        "LEASE_KEYED",
+        32,
+        "with LEASE_SENT: shares and groups of its jobs follow, whose ends touch them too",
+    ),
+    lua("LEASE_LATER", 64, "from here on a later version"),
 ];
 
 pub(super) const LEASE_BYTES: &[Number] = &[

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use punctual::conformance::START;
 use punctual::engine::{
-    Action, Control, Edit, Edited, EnqueueVerdict, LeaseReport, LimitSettings, QueueSettings,
-    RecordValue, Select, Settle, SettleVerdict, Settlement, ShareSettings, Target,
+    Action, Control, Edit, Edited, EnqueueVerdict, FlowAct, LeaseReport, LimitSettings,
+    QueueSettings, RecordValue, Select, Settle, SettleVerdict, Settlement, ShareSettings, Target,
 };
+use punctual::flow::OnFailure;
 use punctual::time::{ManualClock, hours, minutes, seconds};
 use punctual::{Due, Effect, Engine, JobId, JobState, NewJob, Outcome, Unique};
 use punctual_redis::testing::TestServer;
@@ -201,7 +202,30 @@ const RECORDS_READ: u64 = 6;
 /// A group knows who comes next without reading its line.
 #[tokio::test]
 async fn jobs_of_shares_take_a_few_commands_a_call() {
-    assert_eq!(life_of(of_share).await, [11, 18, 14]);
+    assert_eq!(life_of(of_share).await, [11, 17, 13]);
+}
+
+/// A settle of jobs as they were sent reads their lease and what their ends touch, not themselves.
+#[tokio::test]
+async fn ends_of_jobs_as_they_were_sent_read_no_record() {
+    let step: fn(usize) -> NewJob = |nth| plain(nth).step("nightly", nth.to_string());
+    for kind in [keyed, of_share, in_group, step] {
+        let mut place = Place::new().await;
+        place.enqueue((0..20).map(kind).collect()).await;
+        let act = FlowAct::Seal {
+            steps: 20,
+            on_failure: OnFailure::default(),
+            callbacks: None,
+        };
+        let name = "nightly".to_owned();
+        let seal = Control::Flow { name, act };
+        // There is a flow of steps only.
+        let _ = place.engine.control(&here(), seal).await;
+        let lease = place.claim(20).await;
+        place.look();
+        place.end(&lease, Outcome::Completed).await;
+        assert_eq!(place.look().get("hmget"), Some(&2));
+    }
 }
 
 /// While the settings bound how many jobs of a share wait, plain jobs cost as much as elsewhere,

@@ -7,7 +7,7 @@ use punctual::{Engine, JobId, JobState, NewJob, Outcome, Unique};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
 
-use crate::client::{claim, connect, here, job, state};
+use crate::client::{Claimed, claim, connect, here, job, state};
 use crate::hand::SHARD;
 use crate::packer::call;
 
@@ -59,6 +59,69 @@ async fn a_settle_frees_no_key_that_its_jobs_do_not_hold() {
         "a and b have ended"
     );
     assert_ne!(verdicts[2], EnqueueVerdict::Created, "c waits");
+}
+
+fn of_share(nth: usize) -> NewJob {
+    job().share(format!("share {nth}"))
+}
+
+fn of_one_share(_: usize) -> NewJob {
+    job().share("share")
+}
+
+fn of_group(nth: usize) -> NewJob {
+    job().group(format!("group {nth}"))
+}
+
+/// As many jobs as are claimed unseen.
+const SEVERAL: usize = 10;
+
+/// A lease of several jobs of a kind.
+async fn leased(engine: &RedisEngine, kind: fn(usize) -> NewJob) -> Claimed {
+    send(engine, (0..SEVERAL).map(kind).collect()).await;
+    let mut leases = claim(engine, SEVERAL).await.expect("claim");
+    assert_eq!(leases[0].jobs.len(), SEVERAL);
+    leases.remove(0)
+}
+
+#[tokio::test]
+async fn what_was_written_to_active_jobs_of_shares_and_groups_counts() {
+    for kind in [of_share, of_one_share, of_group] {
+        let server = TestServer::start();
+        let engine = connect(&server.address()).await;
+        let lease = leased(&engine, kind).await;
+        let waits = job().after(lease.jobs[3].id, On::Completed);
+        let waiting = waits.id;
+        send(&engine, vec![waits]).await;
+        assert_eq!(state(&engine, waiting).await, Some(JobState::Held));
+        let settled = engine.settle(&here(), lease.ends(Outcome::Completed)).await;
+        let is_settled = |one: &SettleVerdict| matches!(one, SettleVerdict::Settled { .. });
+        let verdicts = settled.expect("settle").verdicts.concat();
+        assert!(verdicts.iter().all(is_settled), "{verdicts:?}");
+        assert_eq!(state(&engine, waiting).await, Some(JobState::Ready));
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_a_lease_ends_the_shares_and_groups_of_its_jobs() {
+    for kind in [of_share, of_one_share, of_group] {
+        let server = TestServer::start();
+        let engine = connect(&server.address()).await;
+        let lease = leased(&engine, kind).await;
+        for part in [2..3, 5..9, 0..2, 9..10, 3..5] {
+            let mut ends = lease.ends(Outcome::Completed);
+            for report in &mut ends.leases {
+                report.settlements = report.settlements[part.clone()].to_vec();
+            }
+            engine.settle(&here(), ends).await.expect("settle");
+        }
+        for job in &lease.jobs {
+            assert_eq!(state(&engine, job.id).await, Some(JobState::Completed));
+        }
+        let keys = server.cli(&["KEYS", "*"]);
+        let are_left = |key: &&str| key.contains(":ss:") || key.contains(":g:");
+        assert_eq!(keys.lines().find(are_left), None, "no row is left");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,57 @@
+-- Groups of one ready job, with nothing else to say: most of a queue with many groups. Their rows are
+-- known by their bytes: jobs start without a look at more of them.
+do
+
+-- What the row of such a group begins with, besides its priority and bits; and one whose only job
+-- runs.
+local IDLE, RUNS = '\8', '\9\0\1'
+-- Bits beside a priority: alone in its row, and with a place.
+local BITS, ROW_BYTES = 96, 28
+
+-- How many of these places in an overflow set are those of such groups, from the first on; the
+-- groups and the ids of their jobs; and what was read: of so many groups the rows.
+local function known_ones(r, lane, members)
+  local groups, ids, n, k = {}, {}, 0, 0
+  for i = 1, #members do
+    local group = Group.of_place(members[i])
+    if not group then break end
+    n = n + 1
+    groups[n] = group
+  end
+  if n == 0 then return 0 end
+  local read = {n = n, rows = {}}
+  local raws, rows, front = get_many(S.base .. ':g:' .. r.name, groups), S.groups and S.groups[r.name], IDLE .. char(lane + BITS)
+  for i = 1, n do read.rows[groups[i]] = raws[i] end
+  for i = 1, n do
+    local raw, member = raws[i], members[i]
+    if not raw or #raw ~= ROW_BYTES or rows and rows[groups[i]] or sub(raw, 1, 2) ~= front then break end
+    if sub(raw, 19, 25) ~= sub(member, 3, 9) or sub(raw, 26) ~= sub(member, 11, 13) then break end -- it stands elsewhere
+    k, ids[i] = i, sub(raw, 3, 18)
+  end
+  return k, groups, ids, read
+end
+
+-- Takes the jobs of the first places in an overflow set, as far as they are those of such groups,
+-- and can start; how many, or else what was read, as known_ones.
+function Group.take_alone(take, r, lane, members)
+  if lane > 9 then return 0 end
+  local n, groups, ids, read = known_ones(r, lane, members)
+  if 2 * n < #members or n == 0 then return 0, read end -- what comes of few is not worth a look at all of them again
+  local raws, k, kv = Job.raws(slice(ids, 1, n)), 0, {}
+  for i = 1, n do
+    local raw = raws[i]
+    if not raw or byte(raw) ~= %TAG_WAITING% or Claim.ends(take) then break end
+    local starts, _, may_be_suspect, kind, share = Share.may_start(take, raw)
+    if not starts or may_be_suspect or not Claim.fits(take, raw) then break end
+    k = i
+    Claim.add(take, r, ids[i], raw, kind, share, groups[i])
+    kv[2 * i - 1], kv[2 * i] = groups[i], RUNS .. ids[i]
+  end
+  if k == 0 then return 0, read end
+  take.plain = false
+  Line.overflow_remove_many(r, lane, slice(members, 1, k))
+  call_many('HSET', S.base .. ':g:' .. r.name, kv)
+  return k
+end
+
+end
