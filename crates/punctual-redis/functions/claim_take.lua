@@ -128,8 +128,8 @@ local function take_listed(take, r, id, raw)
   return true
 end
 
--- The jobs that entries of an overflow set stand for: their ids, records and groups. `read`: rows of
--- the first of these groups, if they were read.
+-- The jobs that entries of an overflow set stand for: their ids, records and groups. `read`: rows
+-- of the first of these groups, if they were read.
 local function candidates_of(r, lane, overflow, read)
   local groups, of, ids = {}, {}, {}
   for s = 1, #overflow do
@@ -201,8 +201,8 @@ local function pop_most(take)
   return max(1, min(POP_MAX, 1 + floor(left * take.n / max(1, take.size))))
 end
 
--- Takes jobs of a lane, of which the first in its overflow set were read, as many as there is `room`
--- for, and of its list; whether there were any.
+-- Takes jobs of a lane, of which the first in its overflow set were read, as many as there is
+-- `room` for, and of its list; whether there were any.
 local function take_merged(take, r, lane, overflow, read, want, room)
   local stand, raws, groups = candidates_of(r, lane, overflow, read)
   if flag(r, %ROW_NAMED%) then Named.prefetch(raws) end

@@ -157,7 +157,7 @@ local function known_rows(r)
   return rows
 end
 
--- Reads the rows of groups that the call does not know yet; `found`: those of all, if they were read.
+-- Reads the rows of groups that a call does not know yet; `found`: those of all, if they are read.
 function Group.fetch(r, groups, found)
   local rows, wanted = known_rows(r), {}
   for i = 1, #groups do

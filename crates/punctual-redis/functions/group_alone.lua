@@ -1,5 +1,5 @@
--- Groups of one ready job, with nothing else to say: most of a queue with many groups. Their rows are
--- known by their bytes: jobs start without a look at more of them.
+-- Groups of one ready job, with nothing else to say: most of a queue with many groups. Their rows
+-- are known by their bytes: jobs start without a look at more of them.
 do
 
 -- What the row of such a group begins with, besides its priority and bits; and one whose only job

@@ -198,9 +198,9 @@ function Lease.rest(p)
   return ids, places
 end
 
--- Shares and groups of n jobs, by place, empty where a job has none, as a lease keeps them: length 4
--- | shares, NUL between | groups, NUL between; nothing behind the length if none has a share, or a
--- group.
+-- Shares and groups of n jobs, by place, empty where a job has none, as a lease keeps them: length
+-- 4 | shares, NUL between | groups, NUL between; nothing behind the length if none has a share, or
+-- a group.
 function Lease.pack_keyed(shares, groups, n)
   local bytes = shares and concat(shares, '\0', 1, n) or ''
   return pack('>I4', #bytes) .. bytes .. (groups and concat(groups, '\0', 1, n) or '')
