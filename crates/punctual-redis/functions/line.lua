@@ -3,10 +3,10 @@
 -- jobs due from lo to hi; 4, 5: the same of jobs that may have an ext, of which a claim has to look
 -- at none unless some have expired; 6, 7: the same of jobs as they were sent, at whose end there is
 -- no more than a key and an expiry; 8: as 6, but some may be steps; 0: look at each; 3: jobs of the
--- bundle now, sub and no: no 1 | from 2 | n 2 | count of the bundle 2 instead of ids. Size: bytes of
--- the records together, at most: as many as if each were the largest. Jobs out of order (rescued,
--- moved, cleared), suspects and groups stand in overflow sets, `BASE:x:LANE:QUEUE`, ordered by
--- position, due and enqueue. A claim merges the two.
+-- bundle now, sub and no: no 1 | from 2 | n 2 | count of the bundle 2 instead of ids. Size: bytes
+-- of the records together, at most: as many as if each were the largest. Jobs out of order
+-- (rescued, moved, cleared), suspects and groups stand in overflow sets, `BASE:x:LANE:QUEUE`,
+-- ordered by position, due and enqueue. A claim merges the two.
 do
 
 local function list_of(r, lane)
