@@ -301,12 +301,14 @@ local function read_jobs(args, at, k, last, is_linked)
   return one
 end
 
+local LINK_ALONE = 12 -- bytes of a sent link that names no other job
+
 -- Reads a call of jobs that wait for others, or are steps: its second argument has their links.
 local function read_linked(args, at, k)
   local bytes, from, link = args[at + 1], 1, nil
   local batch = read_jobs(args, at, k, nil, true)
   local links, flows, n = {}, batch.flows, batch.n
-  local are_alike = n > 1 and #bytes == 12 * n and bytes == rep(sub(bytes, 1, 12), n)
+  local are_alike = n > 1 and #bytes == LINK_ALONE * n and bytes == rep(sub(bytes, 1, LINK_ALONE), n)
   batch.plain, batch.links = false, links
   for i = 1, n do
     if i == 1 or not are_alike then link, from = Flow.read_sent(bytes, from, i - 1) end

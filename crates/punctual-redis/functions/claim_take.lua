@@ -138,7 +138,7 @@ local function candidates_of(r, lane, overflow, read)
     if group then groups[#groups + 1] = group end
   end
   if #groups > 0 then Group.fetch(r, groups, read and read.n == #groups and read.rows or nil) end
-  for s = 1, #overflow do ids[s] = of[s] and Group.candidate(r, of[s], lane) or not of[s] and sub(overflow[s], 23) or '' end
+  for s = 1, #overflow do ids[s] = of[s] and Group.candidate(r, of[s], lane) or not of[s] and sub(overflow[s], %PLACE_ID_AT%) or '' end
   return ids, Job.raws(ids), of
 end
 
@@ -215,7 +215,7 @@ local function take_merged(take, r, lane, overflow, read, want, room)
     if at > n and n >= want or s > #overflow and #overflow >= want then break end
     local raw = records[at]
     local first = raw and '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%)
-    if s <= #overflow and (not raw or below(sub(overflow[s], 1, 21), first)) then
+    if s <= #overflow and (not raw or below(sub(overflow[s], %PLACE_BYTES%), first)) then
       if not take_overflow(take, r, lane, overflow[s], stand[s], raws[s], groups[s], taken) then break end
       s = s + 1
     else

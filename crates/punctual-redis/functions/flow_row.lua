@@ -182,7 +182,7 @@ local ended_heads = {} -- what a link begins with that has ended so, by flags an
 function Flow.end_unwatched(all, id, state, result)
   local raw = all.links[id]
   if type(raw) ~= 'string' then return nil end
-  local version, flags, role, ended = byte(raw, 1, 4)
+  local version, flags, role, ended = byte(raw, %LINK_FRONT%)
   if version ~= ROW_VERSION or flags > ON_FAILED or role > 0 or ended ~= STILL then return nil end
   local length = byte(raw, LINK_BYTES + 1)
   if length == 0 then return nil end
@@ -192,7 +192,7 @@ function Flow.end_unwatched(all, id, state, result)
     head = char(ROW_VERSION, flags, role, state)
     ended_heads[8 * flags + state] = head
   end
-  put_raw(all, id, result and head .. sub(raw, 5) .. result or head .. sub(raw, 5))
+  put_raw(all, id, result and head .. sub(raw, %LINK_REST_AT%) .. result or head .. sub(raw, %LINK_REST_AT%))
   return sub(raw, LINK_BYTES + 2, LINK_BYTES + 1 + length)
 end
 

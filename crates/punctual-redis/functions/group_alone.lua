@@ -25,8 +25,8 @@ local function known_ones(r, lane, members)
   for i = 1, n do
     local raw, member = raws[i], members[i]
     if not raw or #raw ~= ROW_BYTES or rows and rows[groups[i]] or sub(raw, 1, 2) ~= front then break end
-    if sub(raw, 19, 25) ~= sub(member, 3, 9) or sub(raw, 26) ~= sub(member, 11, 13) then break end -- it stands elsewhere
-    k, ids[i] = i, sub(raw, 3, 18)
+    if sub(raw, %GROUP_ALONE_STAMP%) ~= sub(member, %PLACE_STAMP%) or sub(raw, %GROUP_ALONE_END_AT%) ~= sub(member, %PLACE_STAMP_END%) then break end -- it stands elsewhere
+    k, ids[i] = i, sub(raw, %GROUP_ALONE_ID%)
   end
   return k, groups, ids, read
 end

@@ -384,7 +384,7 @@ function Line.take_unseen(r, lane, want, bytes, in_bundles)
     end
     local first, last
     exts, sent, steps = exts or kind >= %CHUNK_EXT%, sent and (kind < %CHUNK_EXT% or kind >= %CHUNK_SENT%), steps or kind == %CHUNK_STEPS%
-    if is_moved(one) then first, last = sub(one, 15, 22), sub(one, 23, 30) else first = sub(one, 1, 8) last = first end
+    if is_moved(one) then first, last = sub(one, %CHUNK_FIRST_DUE%), sub(one, %CHUNK_LAST_DUE%) else first = sub(one, %CHUNK_TIME%) last = first end
     if not lo or below(first, lo) then lo = first end
     if not hi or below(hi, last) then hi = last end
     if kind == 3 then

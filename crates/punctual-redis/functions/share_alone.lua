@@ -117,17 +117,17 @@ function Share.take_alone(take, r, lane, members, shares)
     local raw = raws[shares[i]]
     local bytes = raw and #raw
     if bytes ~= ROW_BYTES and bytes ~= SENT_BYTES then break end
-    local turn8 = sub(members[i], 5, 12)
+    local turn8 = sub(members[i], %TURN_PASS%)
     if turn8 ~= pass8 then
       local rest = char(lane) .. turn8 .. ONLY
       pass8, head, sent_head = turn8, FIRST .. rest, FIRST_SENT .. rest
     end
-    if sub(raw, 1, 34) ~= (bytes == SENT_BYTES and sent_head or head) or byte(raw, 44) == 255 then break end -- it has more, or the place of a group
+    if sub(raw, %ALONE_HEAD%) ~= (bytes == SENT_BYTES and sent_head or head) or byte(raw, %ALONE_MARK_AT%) == 255 then break end -- it has more, or the place of a group
     n = n + 1
-    places[n], ids[n] = sub(raw, 35, ROW_BYTES), sub(raw, 57, ROW_BYTES)
+    places[n], ids[n] = sub(raw, %ALONE_PLACE_AT%, ROW_BYTES), sub(raw, %ALONE_ID_AT%, ROW_BYTES)
     if is_unseen then
       if bytes == SENT_BYTES then
-        local high, low = byte(raw, 74, 75)
+        local high, low = byte(raw, %ALONE_SIZE%)
         size = size + 256 * high + low
       else
         is_unseen = false
@@ -137,7 +137,7 @@ function Share.take_alone(take, r, lane, members, shares)
   if 2 * n < #members then return raws, 0 end -- what comes of few is not worth a look at all of them again
   local k = n
   if is_unseen and take.size + size <= take.bytes then
-    for i = 1, n do Claim.add_unseen(take, r, ids[i], sub(places[i], 2, 9), shares[i]) end
+    for i = 1, n do Claim.add_unseen(take, r, ids[i], sub(places[i], %PLACE_DUE%), shares[i]) end
     take.size = take.size + size
   else
     k = take_seen(take, r, ids, shares, n)

@@ -188,7 +188,7 @@ local function take_unseen(take, r, lane, order, passes, places, last)
   for i = 1, last do
     local row, place = order[i].row, places[i]
     Share.place_out(r, row, lane, place)
-    Claim.add_unseen(take, r, sub(place, 23), sub(place, 2, 9), row.share)
+    Claim.add_unseen(take, r, sub(place, %PLACE_ID_AT%), sub(place, %PLACE_DUE%), row.share)
     started(take, r, row, lane, passes[i], place, 2)
   end
   return true

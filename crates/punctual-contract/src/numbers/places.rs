@@ -144,6 +144,14 @@ pub(super) const MEMBERS: &[Number] = &[
         8,
         "where begins what stands behind it",
     ),
+    bytes("PLACE_DUE", 2, 9, "of a place in a lane: when it was due"),
+    bytes(
+        "PLACE_STAMP",
+        3,
+        9,
+        "of the place of a group: the stamp of its job, to the last bytes",
+    ),
+    bytes("PLACE_STAMP_END", 11, 13, "those"),
     bytes("TURN_PASS", 5, 12, "of the turn of a share: its pass"),
     lua("TURN_SHARE_AT", 13, "where its key begins"),
     lua(
@@ -236,6 +244,20 @@ pub(super) const ROWS: &[Number] = &[
     lua("ALONE_PLACE_AT", 35, "where that place begins"),
     lua("ALONE_MARK_AT", 44, "255 if it is that of a group"),
     lua("ALONE_ID_AT", 57, "where the id begins"),
+    bytes(
+        "ALONE_SIZE",
+        74,
+        75,
+        "of one that is as it was sent: bytes of its record",
+    ),
+    bytes(
+        "GROUP_ALONE_ID",
+        3,
+        18,
+        "of a group of one ready job: its id",
+    ),
+    bytes("GROUP_ALONE_STAMP", 19, 25, "its stamp, to the last bytes"),
+    lua("GROUP_ALONE_END_AT", 26, "where those begin"),
     bytes(
         "RUNNING_HEAD",
         1,
