@@ -196,7 +196,7 @@ async fn rows_and_leases_of_a_later_format_are_refused() {
         assert!(error.to_string().contains("newer library"), "{error}");
         patch(&server, key, field, at, before);
     }
-    let before = patch(&server, "pg", token, 49, 16);
+    let before = patch(&server, "pg", token, 49, 64);
     let error = lease
         .complete(&engine)
         .await
