@@ -320,14 +320,35 @@ function Named.open(r, want)
   if S.changed_shares or S.changed_groups then Share.flush() end -- a queue has shares again
 end
 
--- The earliest since when the first job of a line may start that is open; nil if none is.
+-- Since when the job of a record may start that one of its limits lets start since an instant; nil
+-- while another one does not.
+local function open_since(r, raw, since)
+  local _, o = Job.parts(raw)
+  local rows = Named.fetch(o.li or {})
+  since = max(since, at8(raw, %REC_DUE_AT%))
+  for _, name in ipairs(o.li or {}) do
+    if Named.closed(rows[name], o.co or 1) then return nil end
+    since = max(since, min(rows[name].open_since, S.now))
+  end
+  local row = o.sh and r.flags >= %ROW_SHARED% and Share.row(r, o.sh)
+  if row and Share.closed(row, Share.settings(r)) then return nil end
+  return row and max(since, min(row.open_since, S.now)) or since
+end
+
+-- Jobs of one line that statistics read: of the first one another limit may be closed.
+local HEADS = 4
+
+-- The earliest since when one of the first jobs of a line may start that is open; nil if none may.
 function Named.oldest_opened(r)
   if not Named.has_open(r) then return nil end
   local found, oldest = call('ZRANGEBYSCORE', Named.opens_key(r), '-inf', fmt('%d', S.now), 'WITHSCORES', 'LIMIT', 0, LINES_OPENED), nil
   for i = 1, #found, 2 do
-    local _, raws = places_of(r, found[i], 0, 255, 1)
-    local due = raws[1] and byte(raws[1]) <= %TAG_WAITING% and max(at8(raws[1], %REC_DUE_AT%), tonum(found[i + 1]))
-    if due and (not oldest or due < oldest) then oldest = due end
+    local firsts, raws = places_of(r, found[i], 0, 255, HEADS)
+    for k = 1, #firsts do
+      local raw = raws[k]
+      local since = raw and byte(raw) <= %TAG_WAITING% and open_since(r, raw, tonum(found[i + 1]))
+      if since and (not oldest or since < oldest) then oldest = since end
+    end
   end
   return oldest
 end

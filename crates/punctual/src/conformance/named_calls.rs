@@ -241,6 +241,33 @@ pub(super) async fn jobs_of_a_limit_that_time_opened_are_late(case: Case) {
     assert_eq!(case.oldest_due().await, Some(seconds(7)));
 }
 
+/// A job that time lets start by one limit is not late while another of its limits is closed, and
+/// is from then on.
+pub(super) async fn a_job_that_another_limit_keeps_back_is_not_late(case: Case) {
+    case.set_limit("api", Some(at_most(1))).await;
+    case.block_limit("smtp", seconds(1)).await;
+    case.enqueue(job().limit("smtp").limit("api")).await;
+    assert_eq!(case.claim_ids(10).await, [], "smtp is blocked");
+    let running = case.active(job().limit("api")).await;
+    case.advance(seconds(8)).await;
+    assert_eq!(case.oldest_due().await, None, "api is full");
+    case.complete(&running).await;
+    case.advance(seconds(2)).await;
+    assert_eq!(case.oldest_due().await, Some(seconds(2)));
+}
+
+/// One behind it in the line of the open limit is late.
+pub(super) async fn a_job_behind_one_that_is_kept_back_is_late(case: Case) {
+    case.set_limit("api", Some(at_most(1))).await;
+    case.block_limit("smtp", seconds(1)).await;
+    case.enqueue(job().limit("smtp").limit("api")).await;
+    case.enqueue(job().limit("smtp")).await;
+    assert_eq!(case.claim_ids(10).await, [], "smtp is blocked");
+    case.active(job().limit("api")).await;
+    case.advance(seconds(8)).await;
+    assert_eq!(case.oldest_due().await, Some(seconds(7)));
+}
+
 /// A ready job names each limit that keeps it back, and until when.
 pub(super) async fn explain_names_the_closed_named_limit(case: Case) {
     let rate = Rate::window(2, hours(1));

@@ -45,6 +45,8 @@ macro_rules! __named_laws {
                 a_queue_with_named_limits_is_not_claimed_ahead[NamedLimits],
                 lateness_counts_from_the_opening[NamedLimits],
                 jobs_of_a_limit_that_time_opened_are_late[NamedLimits],
+                a_job_that_another_limit_keeps_back_is_not_late[NamedLimits],
+                a_job_behind_one_that_is_kept_back_is_late[NamedLimits],
                 explain_names_the_closed_named_limit[NamedLimits, Explain],
                 waiting_jobs_are_listed_and_edited[NamedLimits, ListByState],
                 jobs_of_a_limit_are_listed[NamedLimits, Groups, ListByState],

@@ -16,6 +16,8 @@ use crate::time::{Timestamp, seconds};
 const QUEUES_WOKEN: usize = 64;
 /// Lines of one queue that one claim reads.
 const LINES_OPENED: usize = 64;
+/// Jobs of one line that statistics read: of the first one another limit may be closed.
+const HEADS: usize = 4;
 /// How often a queue reads a full limit that does not know it.
 const POLL_EVERY: std::time::Duration = seconds(1);
 
@@ -245,13 +247,15 @@ impl Machine {
         Ok(due.into_iter().map(|(key, ())| key).collect())
     }
 
-    /// The first jobs of lines of a queue that are open, each with the instant.
+    /// The first few jobs of lines of a queue that are open, each with the instant.
     pub(super) fn opened_lines(&mut self, queue: u32) -> Result<Vec<(JobId, Timestamp)>> {
         let mut opened = Vec::new();
         for key in self.due_lines(queue)? {
-            if let Some((_, kept)) = self.first_kept_back(queue, &key.limit, 0)? {
-                opened.push((kept.job, key.until));
-            }
+            let start = KeptBackKey::start_of(queue, &key.limit, 0);
+            let end = KeptBackKey::start_of(queue, &key.limit, u8::MAX);
+            let bounds = (Bound::Included(&start), Bound::Excluded(&end));
+            let first = (self.rows.kept_back).scan(bounds.0, bounds.1, false, HEADS)?;
+            opened.extend(first.into_iter().map(|(_, kept)| (kept.job, key.until)));
         }
         Ok(opened)
     }

@@ -5,10 +5,11 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
 
 use super::Machine;
+use super::jobs::Loaded;
 use super::rows::*;
 use crate::engine::{
-    Counts, DueBucket, Namespace, NamespaceProblem, QueueStats, Stats, StatsRequest, WorkerSeen,
-    free_workers,
+    Counts, DueBucket, Namespace, NamespaceProblem, QueueStats, ShareSettings, Stats, StatsRequest,
+    WorkerSeen, free_workers,
 };
 use crate::error::Result;
 use crate::time::{Timestamp, days, format_span, hours, minutes, seconds};
@@ -184,14 +185,40 @@ impl Machine {
         opened.extend(self.opened_lines(queue)?);
         let mut oldest = None;
         for (id, since) in opened {
-            let since = self
-                .load_indexed(&JobKey { namespace, id })?
-                .status
-                .due
-                .max(since);
-            oldest = Some(oldest.map_or(since, |oldest: Timestamp| oldest.min(since)));
+            let job = self.load_indexed(&JobKey { namespace, id })?;
+            if let Some(since) = self.open_since(&job, since)? {
+                oldest = Some(oldest.map_or(since, |oldest: Timestamp| oldest.min(since)));
+            }
         }
         Ok(oldest)
+    }
+
+    /// Since when a job may start that one of its limits lets start since an instant; `None` while
+    /// another one does not.
+    fn open_since(&self, job: &Loaded, since: Timestamp) -> Result<Option<Timestamp>> {
+        let (namespace, now) = (job.key.namespace, self.now);
+        let mut since = since.max(job.status.due);
+        for name in job.limits() {
+            let row = self.named_row(namespace, name)?;
+            let limits = self.limits_of(namespace, name);
+            let units = u64::from(job.spec.rare.cost());
+            if row.closed(&limits, units, now).is_some() {
+                return Ok(None);
+            }
+            since = since.max(row.open_since.min(now));
+        }
+        let queue = job.spec.queue;
+        if let Some(share) = job.share()
+            && let Some(row) = self.share_row(queue, share)?
+        {
+            let none = ShareSettings::new();
+            let limits = self.queue_state(queue)?.settings.shares.as_deref();
+            if row.closed(limits.unwrap_or(&none), now).is_some() {
+                return Ok(None);
+            }
+            since = since.max(row.open_since.min(now));
+        }
+        Ok(Some(since))
     }
 
     /// What is wrong with the engine's liveness: due jobs that wait while workers are free.
