@@ -12,6 +12,7 @@ mod failure;
 mod help;
 mod lines;
 mod log;
+mod numbers;
 #[cfg(feature = "otel")]
 mod otel;
 mod output;
@@ -99,7 +100,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let text = negative(error).unwrap_or_else(|| error.to_string());
+    let text = negative(error).unwrap_or_else(|| numbers::in_words(&error.to_string()));
     if !wants_json() {
         let text = output::fitted_lines(&text, 2, output::fits(&std::io::stderr()));
         let _ = writeln!(std::io::stderr().lock(), "{text}");

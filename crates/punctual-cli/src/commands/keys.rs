@@ -5,6 +5,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 use toml::Value;
 
+use crate::numbers::in_words;
+
 /// The words of a command line that a key and its value stand for. `text_of` reads one value.
 pub(crate) fn words(
     command: &Command,
@@ -74,7 +76,8 @@ pub(crate) fn message<'a>(error: &clap::Error, keys: impl Iterator<Item = &'a st
     match error.kind() {
         ErrorKind::MissingRequiredArgument => format!("{option} is missing"),
         ErrorKind::ValueValidation => {
-            let why = std::error::Error::source(error).map(|why| format!(": {why}"));
+            let why = std::error::Error::source(error).map(ToString::to_string);
+            let why = why.map(|why| format!("; {}", in_words(&why)));
             let why = why.unwrap_or_default();
             format!("{option}: invalid value '{value}'{why}")
         }

@@ -8,6 +8,7 @@ use punctual::time::Timestamp;
 
 use crate::args::{instant_of, span_of};
 use crate::failure::Result;
+use crate::numbers::whole;
 
 /// When to run; several options add up.
 #[derive(Debug, clap::Args)]
@@ -75,7 +76,7 @@ pub(super) struct Options {
     end: Option<Timestamp>,
 
     /// So many runs in all
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| whole::<u64>(text, 1..=u64::MAX))]
     max_runs: Option<u64>,
 }
 
