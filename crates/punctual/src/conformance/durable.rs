@@ -411,6 +411,22 @@ pub(super) async fn schedules_outlive_a_crash(mut case: Case) {
     go_on_with_schedules(&case, before).await;
 }
 
+/// A crash after a run has moved, before anyone has its job, loses neither it nor the next one.
+pub(super) async fn an_outage_after_a_move_loses_no_run(mut case: Case) {
+    case.write("beat", every(minutes(1))).await;
+    for n in 0..3 {
+        case.set_time(minute(n)).await;
+        case.do_all().await;
+        let moved = case.beat().await;
+        case.crash().await;
+        let status = case.beat().await;
+        assert_eq!((status.fired, status.next), (moved.fired, moved.next));
+        assert_eq!(case.fired().await, [minute(n)]);
+    }
+    let after = case.beat().await;
+    assert_eq!((after.fired, after.skipped, after.missed), (3, 0, 0));
+}
+
 /// The same after an orderly close.
 pub(super) async fn schedules_outlive_a_close(mut case: Case) {
     begin_schedules(&case).await;

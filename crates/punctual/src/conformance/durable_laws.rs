@@ -37,6 +37,7 @@ macro_rules! __durable_laws {
                 shares_outlive_a_crash[Shares],
                 named_limits_outlive_a_crash[NamedLimits],
                 schedules_outlive_a_crash[Schedules],
+                an_outage_after_a_move_loses_no_run[Schedules],
                 schedules_outlive_a_close[Schedules],
                 flows_outlive_a_crash[Flows],
                 flows_outlive_a_close[Flows],
