@@ -52,7 +52,7 @@ local function advance(one)
     end
   end
   local low = is_low(s, row)
-  if low then redis.pcall('ZADD', S.k.sl, 0, one.name) elseif row.low then redis.pcall('ZREM', S.k.sl, one.name) end
+  if low then redis.pcall('ZADD', S.k.sl, 'NX', fmt('%d', S.now), one.name) elseif row.low then redis.pcall('ZREM', S.k.sl, one.name) end
   row.low = low
   Schedule.write_row(one)
   if s.within and Schedule.has_ended(row) then redis.pcall('ZREM', S.k.sx, one.name) end

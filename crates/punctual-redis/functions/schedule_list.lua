@@ -51,7 +51,7 @@ local function refill_older(tz)
     local one = Schedule.load(name)
     if one and not one.s.sums and not one.row.old and below(one.row.tz, newest) then
       one.row.low, one.row.old = true, true
-      call('ZADD', S.k.sl, 0, name)
+      call('ZADD', S.k.sl, 'NX', fmt('%d', S.now), name)
       Schedule.write_row(one)
     end
   end
@@ -59,16 +59,25 @@ local function refill_older(tz)
   return #names == EXAMINED_MAX
 end
 
--- Schedules that have had no run to come for over a minute, of the first ones whose list is short.
-local DRY_SINCE, DRY_MAX = 60e6, 100
-function Schedule.dry()
-  local names, out = redis.pcall('ZRANGE', S.k.sl, 0, DRY_MAX - 1), {}
-  for _, name in ipairs(names.err and {} or names) do
-    local stored = Schedule.fields_of(S.k.sc, name, '~' .. name)
+-- Schedules that a process with calendars forgets, of the first ones whose list is short: names of
+-- those that have had no run to come for over a minute; and name and last known instant of those
+-- that still have one, although for over a minute nothing has refilled them.
+local NEGLECTED_US, NEGLECTED_MAX = 60e6, 100
+function Schedule.neglected()
+  local found, dry, ending = redis.pcall('ZRANGE', S.k.sl, 0, NEGLECTED_MAX - 1, 'WITHSCORES'), {}, {}
+  for i = 1, found.err and 0 or #found, 2 do
+    local stored = Schedule.fields_of(S.k.sc, found[i], '~' .. found[i])
     local row = Schedule.read_row(stored[1], stored[2])
-    if row and not row.pending and not row.complete and S.now - row.searched > DRY_SINCE then out[#out + 1] = name end
+    if row and not row.complete then
+      local left = #row.list - 8 * row.used
+      if not row.pending then
+        if S.now - row.searched > NEGLECTED_US then dry[#dry + 1] = found[i] end
+      elseif S.now - tonum(found[i + 1]) > NEGLECTED_US or left == 0 and S.now - (row.last or 0) > NEGLECTED_US then
+        ending[#ending + 1] = {found[i], left > 0 and sub(row.list, -8) or u8(row.pending)}
+      end
+    end
   end
-  return #out > 0 and out or nil
+  return #dry > 0 and dry or nil, #ending > 0 and ending or nil
 end
 
 -- Goes on with schedules whose list is short: with sums here; of calendars it answers name,

@@ -4,8 +4,8 @@
 -- tz database; `~` and the name to the `listed` instants that a calendar named, 8 each, of which
 -- the first `used` ones are past. Spans and fixed instants are sums, and have no list; `+` and the
 -- name to expected from 8 | instant of the last run that completed 8, finished 8, result, where
--- one did. `BASE:sn`: names; `BASE:sl`: those whose list is short, by when `maintain` last named
--- them; `BASE:sx`: by when a run of them is expected to complete.
+-- one did. `BASE:sn`: names; `BASE:sl`: those whose list is short, by since when, or by when
+-- `maintain` last named them; `BASE:sx`: by when a run of them is expected to complete.
 do
 
 local ROW, ROW_BYTES, ROW_VERSION = '>BBI8I8I8I6I6I6I2I2', 48, 1

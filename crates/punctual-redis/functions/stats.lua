@@ -276,12 +276,14 @@ local function problems()
   return out
 end
 
--- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, ob, te, dr, n, i}.
+-- info. Key: base. Argument: instance, map {any}. Reply: map {v, ju, pr, ob, te, dr, ru, n, i}.
 function Stats.info(base, blob)
   local map = Check.map('info', blob)
   Shard.open(base, sub(blob, %CALL_INSTANCE%), nil, true, map.any)
+  local dry, ending
+  if not S.empty then dry, ending = Schedule.neglected() end
   return mp.pack({v = VERSION, ju = M.jumps, pr = S.empty and {} or problems(), ob = not S.empty and {Outbox.waiting()} or nil, n = S.now, i = M.instance, te = not S.empty and call('HGET', S.k.s, 'te') or nil,
-    dr = not S.empty and Schedule.dry() or nil})
+    dr = dry, ru = ending})
 end
 
 end

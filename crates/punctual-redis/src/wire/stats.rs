@@ -7,7 +7,7 @@ use punctual::engine::{
     NamespaceProblem, QueueStats, ShareStats, Stats, StatsRequest, WorkerId, WorkerSeen,
     resend_problem,
 };
-use punctual::time::{format_span, seconds};
+use punctual::time::{Timestamp, format_span, seconds};
 use punctual::{Namespace, Result};
 
 use super::claim::read_worker;
@@ -253,6 +253,7 @@ pub(crate) fn info(
             .into_iter()
             .chain(resends)
             .chain(dry_problem(reply.get("dr"))?)
+            .chain(ending_problem(reply.get("ru"))?)
             .map(of_namespace)
             .collect(),
         late: late.collect::<Result<_>>()?,
@@ -267,14 +268,41 @@ fn dry_problem(names: &Mp) -> Result<Option<String>> {
     let Some(first) = names.first() else {
         return Ok(None);
     };
-    let more = match names.len() {
-        1 => String::new(),
-        count => format!(" and {} more", count - 1),
-    };
+    let more = and_more(names.len());
     Ok(Some(format!(
         "schedule {first}{more}: no run to come, as no process has named the next instants of its \
          calendar; keep a worker or `punctual serve` running"
     )))
+}
+
+/// `[name, last known instant]` of schedules whose list nothing refills.
+fn ending_problem(ending: &Mp) -> Result<Option<String>> {
+    let mut first: Option<(Timestamp, String)> = None;
+    let ending = ending.list()?;
+    for one in ending {
+        let [name, until] = one.list()? else {
+            return Err(damaged());
+        };
+        let one = (read_instant(until)?, name.text()?);
+        first = Some(match first {
+            Some(first) => first.min(one),
+            None => one,
+        });
+    }
+    Ok(first.map(|(until, name)| {
+        let more = and_more(ending.len());
+        format!(
+            "schedule {name}{more}: runs are known until {until} only, as no process has named later \
+             instants of its calendar for over a minute; keep a worker or `punctual serve` running"
+        )
+    }))
+}
+
+fn and_more(count: usize) -> String {
+    match count {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    }
 }
 
 /// `[entries, the longest wait]`; maintenance runs more often than that.
