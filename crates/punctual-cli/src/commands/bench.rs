@@ -8,6 +8,7 @@ mod job;
 mod lateness;
 mod leftovers;
 mod lifecycle;
+mod limit_cost;
 mod limits;
 mod locks;
 mod neighbours;
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Footprint(footprint::Args),
     Neighbours(neighbours::Args),
     Limits(limits::Args),
+    LimitCost(limit_cost::Args),
     Fairness(fairness::Args),
     Flows(flows::Args),
     Schedules(schedules::Args),
@@ -59,6 +61,7 @@ impl Command {
             Self::Footprint(args) => args.run(&place).await,
             Self::Neighbours(args) => args.run(&place).await,
             Self::Limits(args) => args.run(&place).await,
+            Self::LimitCost(args) => args.run(&place).await,
             Self::Fairness(args) => args.run(&place).await,
             Self::Flows(args) => args.run(&place).await,
             Self::Schedules(args) => args.run(&place).await,

@@ -1,5 +1,7 @@
 //! `punctual bench fairness`: how late jobs of small tenants start beside one that floods.
 
+mod weights;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,10 +23,14 @@ use crate::output::{Histogram, count, ms, object};
 Examples:
   punctual bench fairness --tenants 1000 --flood 200000 -o json
   punctual bench fairness --tenants 10000 --flood 1000000 --seconds 10 --engine $REDIS
+  punctual bench fairness --weights 1:2:5 --flood 300000 --seconds 10 --engine $REDIS -o json
 
 Each small tenant sends a job per second, whose due is an instant of that second. First they are
 alone, then one tenant has sent a flood of jobs before. Lateness is the start by the engine's clock
-less the due. `flood_left` says how much of the flood was left at the end: with 0 it was too short.")]
+less the due. `flood_left` says how much of the flood was left at the end: with 0 it was too short.
+
+With --weights the flood is of one share for each weight, and nothing else is sent. `starts` counts the
+starts of each, and `worst_error` is how far one of them is from its part.")]
 pub(crate) struct Args {
     /// Tenants with one job per second each
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
@@ -45,6 +51,10 @@ pub(crate) struct Args {
     /// How long a handler runs
     #[arg(long, value_name = "SPAN", default_value = "5ms", value_parser = span_of)]
     run: Duration,
+
+    /// Measure how exactly shares with these weights get their parts instead, such as 1:2:5
+    #[arg(long, value_name = "W:W", value_parser = weights::weights_of, conflicts_with = "tenants")]
+    weights: Option<weights::Weights>,
 }
 
 const QUEUE: &str = "bench";
@@ -63,6 +73,14 @@ struct Seen {
 
 impl Args {
     pub(super) async fn run(self, place: &Place) -> Result<()> {
+        if let Some(weights) = &self.weights {
+            let span = Duration::from_secs(self.seconds);
+            let ran = weights
+                .run(place, self.flood, self.slots, self.run, span)
+                .await;
+            leftovers::remove(&place.session, &[QUEUE.into()]).await?;
+            return ran;
+        }
         let measured = self.both(place).await;
         let removed = leftovers::remove(&place.session, &[QUEUE.into()]).await;
         let (unloaded, small, flood_left) = measured?;
