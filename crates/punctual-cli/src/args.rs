@@ -263,7 +263,7 @@ impl Command {
 fn stored(durability: Durability, ends_here: bool) -> String {
     let means = match durability {
         Durability::Memory if ends_here => {
-            return "warning: stored in memory:, which ends with this command: the job is lost; use --engine file:DIR or a server"
+            return "warning: stored in memory:, which ends with this command, so it is lost; use --engine file:DIR or a server"
                 .into();
         }
         Durability::Memory => {

@@ -99,6 +99,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(queues::settings, queues::set_settings))
         .routes(routes!(limits::get, limits::put, limits::delete))
         .routes(routes!(shares::get))
+        .routes(routes!(shares::blocks))
         .routes(routes!(shares::block))
         .routes(routes!(named::list))
         .routes(routes!(named::get, named::put, named::delete))

@@ -212,6 +212,17 @@ impl Pairs {
     }
 }
 
+/// The version of `If-Match`, with or without quotes.
+pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<u64>> {
+    let Some(value) = headers.get(header::IF_MATCH) else {
+        return Ok(None);
+    };
+    let text = value.to_str().unwrap_or_default().trim().trim_matches('"');
+    text.parse().map(Some).map_err(|_| {
+        Problem::invalid("If-Match is no version").hint("send the version that was read")
+    })
+}
+
 /// The instant at which a wait ends that was asked for as a span.
 pub(crate) fn wait_until(now: Timestamp, wait: Option<&str>) -> Result<Timestamp> {
     let Some(wait) = wait else { return Ok(now) };

@@ -398,7 +398,7 @@ local MAPS = {
   edit = {t = many(is_target), f = is_filter, cu = is_string, li = is_limit, a = up_to(255), dk = up_to(2), d = is_flag},
   stats = {q = many(is_name), af = is_string, li = is_limit, h = is_flag, du = is_flag, en = is_flag, sh = up_to(%TOP_SHARES_MAX%), any = is_flag},
   control = {c = up_to(255), q = is_name, cu = is_string, li = is_limit, ex = function(v) return is_whole(v, 0, 2 ^ 53) end, st = up_to(2),
-    dy = is_flag, fo = is_flag, sk = is_key, ac = up_to(3), at = is_instants, af = is_string, ot = is_span,
+    dy = is_flag, fo = is_flag, sk = is_key, ac = up_to(4), su = function(v) return is_string(v) and #v >= 16 and #v <= 16 + %RESULT_BYTES_MAX% end, at = is_instants, af = is_string, ot = is_span,
     se = is_bytes8, co = is_flag, ne = is_instants, tz = is_tz, fa = up_to(9), es = many(is_ended), pl = is_span, ca = is_flag, cb = up_to(15), sp = is_span, pf = up_to(2), to = is_id, id = is_id, sn = is_name, nu = is_span,
     ed = is_edges, f = is_filter, t = many(is_id), ef = many(is_effect), no = is_id, ve = function(v) return is_whole(v, 1, 2 ^ 53) end},
   maintain = {sh = function(v) return is_whole(v, 1, 1024) end, ss = is_flag, tz = is_tz},
@@ -460,7 +460,7 @@ function Check.schedules(map)
   if map.c == %CONTROL_SCHEDULES% and map.af ~= nil and map.af ~= '' then Check.name('schedule', map.af) end
   if map.c == %CONTROL_SCHEDULE% then
     Check.name('schedule', map.na)
-    if map.ac == nil or map.ac == %SCHEDULE_BACKFILL% and map.at == nil then refuse('invalid_input', 'a schedule is asked with `ac`, and `at` for a backfill; see docs/wire-protocol.md') end
+    if map.ac == nil or map.ac == %SCHEDULE_BACKFILL% and map.at == nil or map.ac == %SCHEDULE_RESTORE% and map.su == nil then refuse('invalid_input', 'a schedule is asked with `ac`, `at` for a backfill, and `su` to restore its last success; see docs/wire-protocol.md') end
   end
   if map.c == %CONTROL_REFILL% and not is_list(map.rf, 64, is_refill) then refuse('invalid_input', 'lists of schedules are not as they should be; see docs/wire-protocol.md') end
 end
@@ -487,7 +487,9 @@ end
 function Check.control(map)
   local c, v = map.c, map.v
   if c == nil then refuse('invalid_input', 'no such control') end
-  if c <= %CONTROL_PURGE% or c == %CONTROL_DELETE% or c == %CONTROL_BLOCK_SHARE% then Check.name('queue', map.q) end
+  if c <= %CONTROL_PURGE% or c == %CONTROL_DELETE% or c == %CONTROL_BLOCK_SHARE% or c == %CONTROL_BLOCKED_SHARES% then Check.name('queue', map.q) end
+  -- Where a scan goes on.
+  if (c == %CONTROL_NAMES% or c == %CONTROL_BLOCKED_SHARES%) and map.cu and (#map.cu > 20 or not find(map.cu, '^%d+$')) then Inspect.bad_cursor() end
   if c == %CONTROL_BLOCK_SHARE% and not (map.sk and (map.sp == nil or is_whole(map.sp, 0, %BLOCK_MAX_US%))) then refuse('invalid_input', 'a share is blocked with `sk` and `sp`, a span of at most 365 days; without `sp` it is paused') end
   if c == %CONTROL_DELETE% and (map.st == nil or map.cu and not find(map.cu, '^%d+$')) then
     refuse('invalid_input', 'a queue is deleted in steps: `st` of 0 to 2, and the `cu` of the last reply; see docs/wire-protocol.md')

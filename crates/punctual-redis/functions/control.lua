@@ -133,6 +133,9 @@ local function set_clock_back(map)
   return answer
 end
 
+-- Records that one call for names reads: each may have 64 KiB.
+local NAMES_MAX = 100
+
 local ACTIONS = {
   [%CONTROL_PAUSE%] = function(map)
     local r = Row.of(map.q)
@@ -156,12 +159,11 @@ local ACTIONS = {
     return known and {ve = at8(known), v = sub(known, %VALUE_KIND_AT%)} or {}
   end,
   [%CONTROL_NAMES%] = function(map)
-    local names, prefix = {}, map.na or ''
-    for _, name in ipairs(call('HKEYS', S.k.rec)) do
-      if sub(name, 1, #prefix) == prefix then names[#names + 1] = name end
-    end
+    local answer = call('HSCAN', S.k.rec, map.cu or '0', 'MATCH', (map.na or '') .. '*', 'COUNT', min(Inspect.limit(map.li or 1000, true), NAMES_MAX))
+    local names, found = {}, answer[2]
+    for i = 1, #found, 2 do names[#names + 1] = found[i] end
     table.sort(names, below)
-    return {na = slice(names, 1, 1000)}
+    return {na = names, cu = answer[1] ~= '0' and answer[1] or nil}
   end,
   [%CONTROL_WRITE%] = write_record,
   [%CONTROL_BOUNDS%] = function(map)
@@ -173,6 +175,7 @@ local ACTIONS = {
   [%CONTROL_DELETE%] = delete_queue,
   [%CONTROL_CLOCK%] = set_clock_back,
   [%CONTROL_BLOCK_SHARE%] = function(map) return {d = Share.block(map.q, map.sk, map.sp) and 1 or 0} end,
+  [%CONTROL_BLOCKED_SHARES%] = function(map) return Share.list_blocked(map.q, map.cu or '0', Inspect.limit(map.li or 1000, true)) end,
   [%CONTROL_BLOCK_LIMIT%] = function(map)
     may_limit('\%VALUE_LIMIT%')
     return {d = Named.block(map.na, map.sp) and 1 or 0}

@@ -268,6 +268,10 @@ local ACTS = {
     for i = 1, #map.at - 7, 8 do out[#out + 1] = backfill(one, at8(map.at, i), job) end
     return {r = out}
   end,
+  [%SCHEDULE_RESTORE%] = function(one, map)
+    Schedule.restore(one.name, map.su)
+    return {s = status(one)}
+  end,
 }
 
 -- What is asked of a schedule.

@@ -12,6 +12,12 @@ function Schedule.success_of(name)
   return at8(raw), sub(raw, %BEHIND_INSTANT%)
 end
 
+-- Keeps the last success that an import brings, if the schedule has none.
+function Schedule.restore(name, success)
+  local from, known = Schedule.success_of(name)
+  if #known < 16 then redis.pcall('HSET', S.k.sc, '+' .. name, u8(from or S.now) .. success) end
+end
+
 -- By when a run of a schedule is to complete; nil if none is expected.
 function Schedule.expected_by(one, from)
   if not one.s.within or one.s.paused or Schedule.has_ended(one.row) then return nil end

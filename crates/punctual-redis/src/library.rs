@@ -61,6 +61,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/calls.lua"),
     include_str!("../functions/lone.lua"),
     include_str!("../functions/share_read.lua"),
+    include_str!("../functions/share_list.lua"),
     include_str!("../functions/named_read.lua"),
     include_str!("../functions/explain.lua"),
     include_str!("../functions/inspect.lua"),

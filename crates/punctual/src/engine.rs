@@ -21,6 +21,7 @@ mod info;
 mod inspect;
 mod limited;
 mod named;
+mod settings;
 mod settle;
 mod share;
 mod stats;
@@ -34,9 +35,7 @@ pub use claim::{
     Claim, ClaimMode, ClaimOrder, Claimed, Extend, ExtendVerdict, Extended, Lease, Token, WakeBy,
     WorkerId, WorkerPlace, WorkerRecord,
 };
-pub use control::{
-    Control, Controlled, FlowAct, OnFull, QueueSettings, RecordValue, ScheduleAct, VersionedRecord,
-};
+pub use control::{Control, Controlled, FlowAct, RecordValue, ScheduleAct, VersionedRecord};
 pub(crate) use edit::check_signal;
 pub use edit::{Action, Edit, EditVerdict, Edited, Select};
 pub use ends::{ENDS_KEPT, JobEnd};
@@ -57,10 +56,11 @@ pub use named::{
     BLOCKED_LIMITS_MAX, CANCELLING_MAX, LIMIT_PREFIX, LIMIT_RECORDS_MAX, LimitSettings, NamedLimit,
     WhenFull, limit_family,
 };
+pub use settings::{OnFull, QueueSettings};
 pub use settle::{LeaseReport, SAMPLE_US_MAX, Settle, SettleVerdict, Settled, Settlement};
 pub use share::{
-    BLOCK_MAX, BLOCKED_SHARES_MAX, ClosedShare, SHARE_PENDING_MAX, ShareSettings, ShareStats,
-    TOP_SHARES_MAX, WEIGHT_MAX, WEIGHTS_MAX,
+    BLOCK_MAX, BLOCKED_SHARES_MAX, BlockedShare, ClosedShare, SHARE_PENDING_MAX, ShareSettings,
+    ShareStats, TOP_SHARES_MAX, WEIGHT_MAX, WEIGHTS_MAX,
 };
 pub use stats::{
     Counts, DueBucket, MinuteStats, QueueStats, STATS_PAGE_MAX, Stats, StatsRequest, WorkerSeen,

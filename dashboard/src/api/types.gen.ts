@@ -448,7 +448,7 @@ export interface paths {
         /** Sets a named limit, instead of the settings that it has */
         put: operations["put_limit"];
         post?: never;
-        /** Takes the settings of a named limit off */
+        /** Takes the settings of a named limit off; with `If-Match` only if they still have that version */
         delete: operations["delete_limit"];
         options?: never;
         head?: never;
@@ -661,6 +661,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/queues/{queue}/blocks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the shares of a queue that are blocked or paused */
+        get: operations["get_blocks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/queues/{queue}/limits": {
         parameters: {
             query?: never;
@@ -673,7 +690,7 @@ export interface paths {
         /** Sets the limits of a queue, instead of those that it has */
         put: operations["put_limits"];
         post?: never;
-        /** Takes the limits of a queue off */
+        /** Takes the limits of a queue off; with `If-Match` only if its settings still have that version */
         delete: operations["delete_limits"];
         options?: never;
         head?: never;
@@ -1039,6 +1056,19 @@ export interface components {
             share: string;
             /** @description How long, up to 365d; `0s` ends a block. */
             span: components["schemas"]["Span"];
+        };
+        /** @description A share of which no job starts. */
+        BlockedShareLine: {
+            share: string;
+            until?: components["schemas"]["Instant"] | null;
+        };
+        /** @description Shares that are blocked or paused. */
+        BlocksAnswer: {
+            /** @description In order within an answer; on Redis one may come in two answers. */
+            blocks: components["schemas"]["BlockedShareLine"][];
+            /** @description Go on with it as `cursor`; omitted at the end. */
+            cursor?: string | null;
+            queue: string;
         };
         CancelLine: {
             queue: components["schemas"]["Name"];
@@ -1674,6 +1704,8 @@ export interface components {
             active: components["schemas"]["Count"];
             queue: string;
             shares?: components["schemas"]["Shares"] | null;
+            /** @description Of the queue's settings, for `If-Match`; 0 if they were never set. */
+            version: components["schemas"]["Count"];
         };
         /** @description Limits that concern senders. */
         LimitsLine: {
@@ -1852,6 +1884,11 @@ export interface components {
              */
             waiting: number;
             when_full?: components["schemas"]["WhenFull"] | null;
+        };
+        /** @description A named limit, how it stands, and the version of its own settings. */
+        NamedLimitAnswer: components["schemas"]["NamedLimit"] & {
+            /** @description For `If-Match`; 0 if it has no settings of its own. */
+            version: components["schemas"]["Count"];
         };
         /** @description Settings of a named limit; name a concurrency, a rate, or both. */
         NamedLimitRequest: {
@@ -2759,6 +2796,8 @@ export interface components {
         SubscriptionList: {
             /** @description In order of their names. */
             subscriptions: components["schemas"]["SubscriptionAnswer"][];
+            /** @description Of all of them together, for `If-Match`; 0 if there never were any. */
+            version: components["schemas"]["Count"];
         };
         /** @description A queue, or one share of it. */
         SwitchRequest: {
@@ -4147,7 +4186,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NamedLimit"];
+                    "application/json": components["schemas"]["NamedLimitAnswer"];
                 };
             };
             "4XX": {
@@ -4171,7 +4210,10 @@ export interface operations {
     put_limit: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the version that was read; 0 if there must be none */
+                "If-Match"?: string | null;
+            };
             path: {
                 name: components["schemas"]["Name"];
             };
@@ -4188,7 +4230,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NamedLimit"];
+                    "application/json": components["schemas"]["NamedLimitAnswer"];
                 };
             };
             "4XX": {
@@ -4212,7 +4254,10 @@ export interface operations {
     delete_limit: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the version that was read */
+                "If-Match"?: string | null;
+            };
             path: {
                 name: components["schemas"]["Name"];
             };
@@ -4225,7 +4270,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NamedLimit"];
+                    "application/json": components["schemas"]["NamedLimitAnswer"];
                 };
             };
             "4XX": {
@@ -4800,6 +4845,48 @@ export interface operations {
             };
         };
     };
+    get_blocks: {
+        parameters: {
+            query?: {
+                /** @description where the last answer ended */
+                cursor?: string;
+                /** @description how many shares to examine, 1 to 1,000; 1,000 by default */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                queue: components["schemas"]["Name"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlocksAnswer"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     get_limits: {
         parameters: {
             query?: never;
@@ -4840,7 +4927,10 @@ export interface operations {
     put_limits: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the version that was read; 0 if it was never set */
+                "If-Match"?: string | null;
+            };
             path: {
                 queue: components["schemas"]["Name"];
             };
@@ -4881,7 +4971,10 @@ export interface operations {
     delete_limits: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the version that was read */
+                "If-Match"?: string | null;
+            };
             path: {
                 queue: components["schemas"]["Name"];
             };
@@ -5550,7 +5643,10 @@ export interface operations {
     put_subscription: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the version of all subscriptions that was read */
+                "If-Match"?: string | null;
+            };
             path: {
                 name: string;
             };
@@ -5591,7 +5687,10 @@ export interface operations {
     delete_subscription: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the version of all subscriptions that was read */
+                "If-Match"?: string | null;
+            };
             path: {
                 name: string;
             };

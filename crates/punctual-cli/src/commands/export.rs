@@ -30,10 +30,10 @@ Jobs are in the order of their ids; those that wait for others, and jobs of flow
 they wait for. An active job is imported as ready. Tombstones of completed jobs are not exported, nor
 are clears that came before their jobs.
 Behind the jobs are flows, the settings and limits of queues, their pauses, blocks of shares and
-limits, schedules with the runs that they have left, subscriptions and named limits. What a schedule
-did so far stays behind, as its last success. With --queue, named limits, jobs of flows and jobs that
-wait for others are left out. Stop workers and producers first: what runs meanwhile may run again after the
-import.")]
+limits, schedules with the runs that they have left and their last success, subscriptions and named
+limits. How many runs a schedule has had stays behind. With --queue, named limits, jobs of flows and
+jobs that wait for others are left out. Stop workers and producers first: what runs meanwhile may run
+again after the import.")]
 pub(crate) struct Args {
     /// The file to write; - is standard output
     #[arg(value_name = "FILE.jsonl", default_value = "-")]

@@ -1,14 +1,14 @@
 //! What an export has beside jobs, and what an import makes of it: settings, pauses, schedules,
 //! subscriptions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use punctual::engine::{
-    ClosedShare, Control, Controlled, NamedLimit, QueueStats, RecordValue, SETTINGS_PREFIX,
-    ShareStats, StatsRequest, TOP_SHARES_MAX, VersionedRecord,
+    BlockedShare, ClosedShare, Control, Controlled, NamedLimit, RecordValue, SETTINGS_PREFIX,
+    StatsRequest, VersionedRecord,
 };
-use punctual::schedule::{SCHEDULE_PREFIX, ScheduleStatus};
+use punctual::schedule::{SCHEDULE_PREFIX, Schedule, ScheduleStatus, Success};
 use punctual::topic::Subscription;
 use punctual::{Limits, Queue};
 use punctual_gateway::{Block, RecordJson};
@@ -51,48 +51,55 @@ fn schedule(status: &ScheduleStatus) -> Option<RecordJson> {
         *most = most.saturating_sub(status.fired);
     }
     let has_runs = !status.ended && schedule.spec.max_runs != Some(0);
-    has_runs.then(|| RecordJson::schedule(&status.name, &schedule))
+    let success = status.last_success.as_ref();
+    has_runs.then(|| RecordJson::schedule(&status.name, &schedule, success))
 }
 
-/// The shares of a queue that are blocked or paused, of the largest ones.
-fn blocks(queue: &QueueStats) -> Vec<RecordJson> {
-    let block = |share: &ShareStats| {
-        let until = match share.closed? {
-            ClosedShare::Blocked => Some(share.opens_at?),
-            ClosedShare::Paused => None,
-            _ => return None,
-        };
-        Some(RecordJson::of_block(&Block::Share {
-            queue: queue.queue.clone(),
-            share: share.share.clone(),
-            until,
-        }))
+/// The shares of a queue that are blocked or paused.
+async fn blocks(session: &Session, queue: &str) -> Result<Vec<RecordJson>> {
+    let handle = Queue::new(&session.engine).namespace(session.namespace.clone());
+    let blocked = match handle.limits(queue).blocked_shares().await {
+        Err(error) if is_unsupported(&error) => return Ok(Vec::new()),
+        blocked => blocked?,
     };
-    queue.shares.iter().filter_map(block).collect()
+    let block = |one: BlockedShare| {
+        RecordJson::of_block(&Block::Share {
+            queue: queue.to_owned(),
+            share: one.share,
+            until: one.until,
+        })
+    };
+    Ok(blocked.into_iter().map(block).collect())
 }
+
+/// Queues and settings that one call reads.
+const PAGE: usize = 1_000;
 
 async fn queues(session: &Session, queue: Option<&str>) -> Result<Vec<RecordJson>> {
-    let mut request = StatsRequest::default().shares(TOP_SHARES_MAX);
-    request.queues.extend(queue.map(str::to_owned));
-    let stats = session.engine.stats(&session.namespace, request).await?;
-    let blocked: Vec<RecordJson> = stats.queues.iter().flat_map(blocks).collect();
-    let paused = stats.queues.into_iter().filter(|queue| queue.paused);
-    let mut queues: BTreeMap<String, bool> = paused.map(|queue| (queue.queue, true)).collect();
-    let names = Control::Names {
-        prefix: SETTINGS_PREFIX.into(),
+    let mut queues = BTreeMap::new();
+    let mut blocked = Vec::new();
+    let mut request = match queue {
+        Some(queue) => StatsRequest::default().queues(vec![queue.to_owned()]),
+        None => StatsRequest::default().limit(PAGE),
     };
-    match session.engine.control(&session.namespace, names).await {
-        Ok(Controlled::Names(names)) => {
-            let names = names
-                .iter()
-                .filter_map(|name| name.strip_prefix(SETTINGS_PREFIX));
-            for name in names.filter(|name| queue.is_none_or(|queue| queue == *name)) {
-                queues.entry(name.into()).or_default();
+    loop {
+        let stats = session.engine.stats(&session.namespace, request).await?;
+        for found in stats.queues {
+            blocked.extend(blocks(session, &found.queue).await?);
+            if found.paused {
+                queues.insert(found.queue, true);
             }
         }
-        Err(error) if is_unsupported(&error) => {}
-        Err(error) => return Err(error.into()),
-        Ok(_) => return Err(strange()),
+        match stats.next {
+            Some(next) => request = StatsRequest::default().limit(PAGE).after(Some(next)),
+            None => break,
+        }
+    }
+    for name in names(session, SETTINGS_PREFIX).await? {
+        let name = name.strip_prefix(SETTINGS_PREFIX).unwrap_or(&name);
+        if queue.is_none_or(|queue| queue == name) {
+            queues.entry(name.to_owned()).or_default();
+        }
     }
     let mut lines = Vec::new();
     for (name, paused) in queues {
@@ -104,6 +111,33 @@ async fn queues(session: &Session, queue: Option<&str>) -> Result<Vec<RecordJson
     }
     lines.extend(blocked);
     Ok(lines)
+}
+
+/// The names of records that begin so.
+async fn names(session: &Session, prefix: &str) -> Result<BTreeSet<String>> {
+    let (mut found, mut cursor) = (BTreeSet::new(), None);
+    loop {
+        let page = Control::Names {
+            prefix: prefix.to_owned(),
+            cursor,
+            limit: PAGE,
+        };
+        match session.engine.control(&session.namespace, page).await {
+            Ok(Controlled::Names {
+                names,
+                cursor: next,
+            }) => {
+                found.extend(names);
+                cursor = next;
+            }
+            Err(error) if is_unsupported(&error) => return Ok(found),
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Err(strange()),
+        }
+        if cursor.is_none() {
+            return Ok(found);
+        }
+    }
 }
 
 /// The settings of named limits, and those that are blocked.
@@ -172,8 +206,16 @@ async fn subscribe(session: &Session, new: &Subscription) -> Result<&'static str
     })
 }
 
-/// Whether the engine takes a value.
-pub(super) fn check(name: &str, value: &RecordValue, limits: &Limits) -> punctual::Result<()> {
+/// Whether the engine takes a value, and the last success of a schedule.
+pub(super) fn check(
+    name: &str,
+    value: &RecordValue,
+    last_success: Option<&Success>,
+    limits: &Limits,
+) -> punctual::Result<()> {
+    if let Some(success) = last_success {
+        success.check(limits)?;
+    }
     match value {
         RecordValue::Queue(settings) => settings.check(),
         RecordValue::Limit(settings) => settings.check(),
@@ -201,7 +243,7 @@ pub(super) async fn import(
     lines: Vec<RecordJson>,
     counts: &mut BTreeMap<&'static str, u64>,
 ) -> Result<()> {
-    for line in lines {
+    for mut line in lines {
         if let Some(subscription) = line.subscription() {
             let verdict = subscribe(session, subscription).await?;
             *counts.entry(verdict).or_default() += 1;
@@ -218,10 +260,13 @@ pub(super) async fn import(
             Some(queue) => Some(pause(session, queue).await?),
             None => None,
         };
+        let success = line.take_last_success().map_err(|why| bad(&name, &why))?;
         let value = line.into_value().map_err(|why| bad(&name, &why))?;
         let verdict = match value {
             None => paused.unwrap_or("unchanged"),
-            Some(value) => create(session, &name, value).await.map_err(named)?,
+            Some(value) => create(session, &name, value, success)
+                .await
+                .map_err(named)?,
         };
         *counts.entry(verdict).or_default() += 1;
     }
@@ -273,19 +318,16 @@ async fn pause(session: &Session, queue: String) -> Result<&'static str> {
     Ok("created")
 }
 
-async fn create(session: &Session, name: &str, value: RecordValue) -> Result<&'static str> {
+async fn create(
+    session: &Session,
+    name: &str,
+    value: RecordValue,
+    last_success: Option<Success>,
+) -> Result<&'static str> {
     if let (Some(schedule), RecordValue::Schedule(value)) =
         (name.strip_prefix(SCHEDULE_PREFIX), &value)
     {
-        let handle = Queue::new(&session.engine).namespace(session.namespace.clone());
-        return Ok(match handle.schedules().get(schedule).await? {
-            None => {
-                handle.schedules().set(schedule, (**value).clone()).await?;
-                "created"
-            }
-            Some(known) if known.schedule == **value => "unchanged",
-            Some(_) => "kept",
-        });
+        return create_schedule(session, schedule, value, last_success).await;
     }
     match read(session, name.to_owned()).await? {
         Some(known) if known == value => return Ok("unchanged"),
@@ -299,6 +341,30 @@ async fn create(session: &Session, name: &str, value: RecordValue) -> Result<&'s
     };
     session.engine.control(&session.namespace, write).await?;
     Ok("created")
+}
+
+/// A schedule that was here keeps its own last success; an import that was cut off between the two
+/// writes goes on here.
+async fn create_schedule(
+    session: &Session,
+    name: &str,
+    schedule: &Schedule,
+    last_success: Option<Success>,
+) -> Result<&'static str> {
+    let handle = Queue::new(&session.engine).namespace(session.namespace.clone());
+    let schedules = handle.schedules();
+    let verdict = match schedules.get(name).await? {
+        None => {
+            schedules.set(name, schedule.clone()).await?;
+            "created"
+        }
+        Some(known) if known.schedule == *schedule => "unchanged",
+        Some(_) => return Ok("kept"),
+    };
+    if let Some(success) = last_success {
+        schedules.restore(name, success).await?;
+    }
+    Ok(verdict)
 }
 
 fn bad(name: &str, why: &str) -> Failure {

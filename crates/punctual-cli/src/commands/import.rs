@@ -42,9 +42,10 @@ impl Args {
         let read = |line: &crate::lines::Line| -> Result<Read, String> {
             if line.text.as_deref().is_ok_and(RecordJson::is_one) {
                 let value = line.read(|text| RecordJson::parse(text)?.into_value())?;
-                let record = line.read(RecordJson::parse)?;
+                let mut record = line.read(RecordJson::parse)?;
+                let success = record.take_last_success()?;
                 let checked = value.map_or(Ok(()), |value| {
-                    export_rows::check(record.name(), &value, &limits)
+                    export_rows::check(record.name(), &value, success.as_ref(), &limits)
                 });
                 checked.map_err(|error| error.to_string())?;
                 if record.is_of_limit() && !has_limits {

@@ -5,13 +5,14 @@ use std::time::Duration;
 use clap::{Subcommand, ValueEnum};
 use punctual::Queue;
 use punctual::engine::{ClosedShare, LimitSettings, NamedLimit, WhenFull};
+use punctual::queue::Limit;
 use punctual::time::{Timestamp, exact_span, format_span};
 
 use super::queues::limit::{Kind, rate_object, starts_of};
 use crate::args::{Global, Session, span_of};
 use crate::connect::Make;
 use crate::failure::{Failure, Result};
-use crate::output::{Columns, Object, ago, count, object, plain};
+use crate::output::{Columns, Object, ago, count, object, plain, raw};
 
 /// Limit jobs of any queue by name: how many are active, how many start, and blocks
 #[derive(Debug, Subcommand)]
@@ -49,6 +50,9 @@ Examples:
     Remove {
         #[arg(value_name = "NAME")]
         name: String,
+        /// Only if its settings have this version, which `limits show` says
+        #[arg(long, value_name = "VERSION")]
+        if_version: Option<u64>,
     },
     /// Start no job with a limit for a while: the other side is asked too often (429)
     #[command(after_help = "\
@@ -90,6 +94,10 @@ pub(crate) struct Set {
     /// What becomes of a new job while the concurrency is fully taken; wait by default
     #[arg(long, value_enum, value_name = "WHAT", requires = "concurrency")]
     when_full: Option<Full>,
+
+    /// Write only if its own settings have this version, which `limits show` says; 0: it has none
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<u64>,
 }
 
 /// What becomes of a new job while the concurrency of its limit is fully taken.
@@ -115,8 +123,8 @@ impl Command {
             Self::Set(args) => args.run(&session, &queue).await,
             Self::List => list(&session, &queue).await,
             Self::Show { name } => show(&session, &queue, &name).await,
-            Self::Remove { name } => {
-                let changed = queue.limit(&name).remove().await?;
+            Self::Remove { name, if_version } => {
+                let changed = at_version(queue.limit(&name), if_version).remove().await?;
                 if session.out.is_json() {
                     let line = object!({ "name": name, "changed": changed });
                     return session.out.json(&line);
@@ -133,7 +141,7 @@ impl Command {
 
 impl Set {
     async fn run(self, session: &Session, queue: &Queue) -> Result<()> {
-        let mut limit = queue.limit(&self.name);
+        let mut limit = at_version(queue.limit(&self.name), self.if_version);
         if let Some(concurrency) = self.concurrency {
             limit = limit.concurrency(concurrency);
         }
@@ -151,6 +159,13 @@ impl Set {
         let durability = session.durability().await?;
         session.announce_durability(durability);
         show(session, queue, &self.name).await
+    }
+}
+
+fn at_version(limit: Limit, version: Option<u64>) -> Limit {
+    match version {
+        Some(version) => limit.if_version(version),
+        None => limit,
     }
 }
 
@@ -174,9 +189,13 @@ async fn block(session: &Session, queue: &Queue, name: &str, span: Duration) -> 
 }
 
 async fn show(session: &Session, queue: &Queue, name: &str) -> Result<()> {
+    // Before the limit: a version that is older than its settings is refused.
+    let version = queue.limit(name).version().await?;
     let limit = queue.limit(name).get().await?;
     if session.out.is_json() {
-        return session.out.json(&object_of(&limit));
+        let mut line = object_of(&limit);
+        line.0.push(("version", raw(&version)));
+        return session.out.json(&line);
     }
     let now = session.engine.info().await?.now;
     let settings = limit.settings.unwrap_or_default();
@@ -204,6 +223,9 @@ async fn show(session: &Session, queue: &Queue, name: &str) -> Result<()> {
             None => "none: it limits nothing unless it is blocked".into(),
         },
     ));
+    if version > 0 {
+        card.push(("version", version.to_string()));
+    }
     let now = match closed(&limit, now) {
         text if text.is_empty() => "open".into(),
         text if limit.closed == Some(ClosedShare::Blocked) => text,

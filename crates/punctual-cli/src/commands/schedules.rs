@@ -33,7 +33,7 @@ Examples:
         #[arg(value_name = "NAME")]
         name: String,
     },
-    Set(Box<set::Args>),
+    Set(Box<set::Set>),
     Apply(apply::Args),
     Preview(Box<preview::Args>),
     /// Skip the runs of a schedule until it is resumed; jobs that wait already run
@@ -103,6 +103,9 @@ Examples:
     Remove {
         #[arg(value_name = "NAME")]
         name: String,
+        /// Only if it has this version, which `schedules show` says
+        #[arg(long, value_name = "VERSION")]
+        if_version: Option<u64>,
     },
 }
 
@@ -133,7 +136,7 @@ impl Command {
                 to,
                 dry_run,
             } => act::backfill(session, &name, from, to, dry_run).await,
-            Self::Remove { name } => act::remove(session, &name).await,
+            Self::Remove { name, if_version } => act::remove(session, &name, if_version).await,
         }
     }
 }
@@ -142,6 +145,14 @@ impl Command {
 fn schedules(session: &Session) -> Schedules {
     let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
     queue.schedules()
+}
+
+/// Those whose writes are refused unless the schedule has that version.
+fn at_version(session: &Session, version: Option<u64>) -> Schedules {
+    match version {
+        Some(version) => schedules(session).if_version(version),
+        None => schedules(session),
+    }
 }
 
 fn missing(name: &str) -> Failure {

@@ -38,6 +38,9 @@ Examples:
         /// The name of the subscription; `topics list` shows it
         #[arg(value_name = "NAME")]
         name: String,
+        /// Only if the subscriptions have this version, which `topics list -o json` shows
+        #[arg(long, value_name = "VERSION")]
+        if_version: Option<u64>,
     },
     Publish(Publish),
     Match(Match),
@@ -71,6 +74,9 @@ pub(crate) struct Subscribe {
     /// Cancel the job of the queue that holds the message's unique key, instead of enqueueing
     #[arg(long)]
     cancel: bool,
+    /// Only if the subscriptions have this version, which `topics list -o json` shows; 0: none ever
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<u64>,
 }
 
 /// A message without its subject and payload.
@@ -151,7 +157,7 @@ impl Command {
         match self {
             Self::List => list(session).await,
             Self::Subscribe(args) => args.run(session).await,
-            Self::Unsubscribe { name } => unsubscribe(session, &name).await,
+            Self::Unsubscribe { name, if_version } => unsubscribe(session, &name, if_version).await,
             Self::Publish(args) => args.run(session).await,
             Self::Match(args) => args.run(session).await,
         }
@@ -167,11 +173,22 @@ pub(super) fn topics(session: &Session) -> Topics {
     queue(session).topics()
 }
 
+fn at_version(topics: Topics, version: Option<u64>) -> Topics {
+    match version {
+        Some(version) => topics.if_version(version),
+        None => topics,
+    }
+}
+
 async fn list(session: &Session) -> Result<()> {
+    // Before the list: a version that is older than it is refused.
+    let version = topics(session).version().await?;
     let found = topics(session).list().await?;
     if session.out.is_json() {
         let all: Vec<Object> = found.iter().map(object_of).collect();
-        return session.out.json(&object!({ "subscriptions": all }));
+        return session
+            .out
+            .json(&object!({ "subscriptions": all, "version": version }));
     }
     if found.is_empty() {
         return session.out.line("no subscriptions");
@@ -227,7 +244,7 @@ impl Subscribe {
         }
         let subscription = subscription.matching(self.pattern);
         let pattern = subscription.pattern.clone();
-        let topics = topics(session);
+        let topics = at_version(topics(session), self.if_version);
         let changed = topics.subscribe(pattern, subscription.clone()).await?;
         if session.out.is_json() {
             let mut written = object_of(&subscription);
@@ -244,8 +261,9 @@ impl Subscribe {
     }
 }
 
-async fn unsubscribe(session: &Session, name: &str) -> Result<()> {
-    if !topics(session).unsubscribe(name).await? {
+async fn unsubscribe(session: &Session, name: &str, if_version: Option<u64>) -> Result<()> {
+    let topics = at_version(topics(session), if_version);
+    if !topics.unsubscribe(name).await? {
         let message = format!("no subscription {name}");
         return Err(Failure::new(Exit::NotFound, "not_found", message)
             .hint("`punctual topics list` shows the subscriptions"));

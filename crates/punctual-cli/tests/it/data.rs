@@ -137,6 +137,59 @@ fn an_export_has_settings_pauses_and_schedules() {
 }
 
 #[test]
+fn an_export_has_the_last_success_of_a_schedule() {
+    let punctual = Punctual::new();
+    let set = ["schedules", "set", "weekly", "--cron", "0 9 * * MON"];
+    let job = ["reports", "{}"];
+    punctual.run(&[&set[..], &job].concat()).exits(0);
+    punctual.run(&["schedules", "run", "weekly"]).exits(0);
+    let echo = ["--exec", "printf '{\"rows\":9}'", "--until-idle"];
+    punctual
+        .run(&[&["work", "reports"], &echo[..]].concat())
+        .exits(0);
+    let known = punctual.one(&["schedules", "show", "weekly"]);
+    assert_eq!(known["last_success"]["result"], "{\"rows\":9}", "{known}");
+    punctual.run(&["export", "all.jsonl"]).exits(0);
+    let other = ["--engine", "file:./other"];
+    let with = |words: &[&'static str]| [words, &other[..]].concat();
+    let show = || punctual.one(&with(&["schedules", "show", "weekly"]));
+    punctual.run(&with(&["import", "all.jsonl"])).exits(0);
+    assert_eq!(show()["last_success"], known["last_success"]);
+    // A result that an engine does not keep, or a success of nothing, is named before anything is
+    // written.
+    let all = punctual.read("all.jsonl");
+    let line = all
+        .lines()
+        .find(|line| line.starts_with("{\"record\":\"schedule/"));
+    let line = line.expect("the schedule");
+    let long = format!("\"{}\"", "x".repeat(9_000));
+    let result = "{\"rows\":9}";
+    let both = format!("{result},\"result_base64\":\"e30=\"");
+    let success = "\"last_success\":{\"at\":\"2026-01-05T09:00:00Z\",\"finished_at\":\"2026-01-05T09:00:01Z\"}";
+    for (bad, named) in [
+        (line.replace(result, &long), "last_success: its result"),
+        (line.replace(result, &both), "last_success has both"),
+        (line.replace("finished_at", "ended"), "last_success.ended"),
+        (
+            format!("{{\"record\":\"queue/mail\",\"paused\":true,{success}}}"),
+            "last_success is of a schedule",
+        ),
+    ] {
+        let third = ["import", "-", "--engine", "file:./third"];
+        let ran = punctual.run_with_input(&third, bad.as_bytes()).exits(2);
+        assert!(ran.stderr.contains(named), "{named} in {ran:?}");
+    }
+    // One that has run here keeps its own.
+    punctual
+        .run(&with(&["schedules", "run", "weekly"]))
+        .exits(0);
+    let exec = ["work", "reports", "--exec", "true", "--until-idle"];
+    punctual.run(&with(&exec)).exits(0);
+    punctual.run(&with(&["import", "all.jsonl"])).exits(0);
+    assert_eq!(show()["last_success"]["result"], serde_json::Value::Null);
+}
+
+#[test]
 fn an_export_has_blocks_and_the_runs_that_are_left() {
     let punctual = Punctual::new();
     punctual.enqueue(&["mail", "{}", "--share", "acme"]);

@@ -561,7 +561,7 @@ fn what_stores_something_prints_the_durability() {
     let memory = punctual.run(&["enqueue", "mail", "{}", "--engine", "memory:"]);
     let memory = said(memory);
     assert!(
-        memory.contains("warning: ") && memory.contains("the job is lost"),
+        memory.contains("warning: ") && memory.contains("so it is lost"),
         "{memory}"
     );
 }

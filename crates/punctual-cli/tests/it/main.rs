@@ -52,6 +52,7 @@ mod relay;
 mod relay_kills;
 /// The server ended and started again under load.
 mod restarts;
+mod schedule_files;
 mod schedules;
 mod schedules_shown;
 mod serve;
@@ -71,5 +72,6 @@ mod top;
 mod topics;
 /// Help, exit codes, errors, closed pipes.
 mod usage;
+mod versions;
 /// A command per job.
 mod work;

@@ -142,6 +142,11 @@ pub(super) const CONTROL: &[Number] = &[
     both("CONTROL_LIMIT", 11, "how a named limit stands"),
     both("CONTROL_LIMITS", 12, "named limits after a name"),
     both(
+        "CONTROL_BLOCKED_SHARES",
+        13,
+        "shares that are blocked or paused",
+    ),
+    both(
         "CONTROL_SCHEDULES",
         20,
         "schedules after a name; from here on those of schedules",
@@ -194,6 +199,7 @@ pub(super) const SCHEDULE: &[Number] = &[
     both("SCHEDULE_RUN", 1, "a run now"),
     both("SCHEDULE_SKIP", 2, "skip the next run"),
     both("SCHEDULE_BACKFILL", 3, "runs of the instants `at`"),
+    both("SCHEDULE_RESTORE", 4, "the last success `su` of an import"),
 ];
 
 pub(super) const FORM: &[Number] = &[

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::HeaderMap;
 use punctual::ErrorKind;
 use punctual::engine::{Control, Controlled, LIMIT_PREFIX, RecordValue};
 use serde::{Deserialize, Serialize};
@@ -12,10 +13,10 @@ use crate::auth::{Administering, Allowed, Blocking, Reading};
 use crate::http::{Caller, ErrorAnswer, Problem, Result};
 use crate::job_json::SpanText;
 use crate::json::named::{NamedLimitLine, NamedLimitRequest};
-use crate::request::{Answer, Pairs, Read};
+use crate::request::{Answer, Pairs, Read, if_match};
 use crate::service;
 use crate::shared::Shared;
-use crate::words::Name;
+use crate::words::{Count, Name};
 
 /// Reads and writes after which a change that others disturb is given up.
 const TRIES_MAX: usize = 10;
@@ -64,47 +65,63 @@ pub(super) async fn list(
     }))
 }
 
+/// A named limit, how it stands, and the version of its own settings.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct NamedLimitAnswer {
+    #[serde(flatten)]
+    limit: NamedLimitLine,
+    /// For `If-Match`; 0 if it has no settings of its own.
+    #[schema(value_type = Count)]
+    version: u64,
+}
+
 /// Returns a named limit and how it stands
 #[utoipa::path(
     get, path = "/v1/limits/{name}", operation_id = "get_limit", tag = "limits", params(("name" = Name, Path)),
-    responses((status = 200, body = NamedLimitLine), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+    responses((status = 200, body = NamedLimitAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn get(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Reading>,
     Path(name): Path<String>,
-) -> Answer<NamedLimitLine> {
+) -> Answer<NamedLimitAnswer> {
     answer(&shared, &caller, name).await
 }
 
 /// Sets a named limit, instead of the settings that it has
 #[utoipa::path(
-    put, path = "/v1/limits/{name}", operation_id = "put_limit", tag = "limits", params(("name" = Name, Path)),
+    put, path = "/v1/limits/{name}", operation_id = "put_limit", tag = "limits",
+    params(("name" = Name, Path), ("If-Match" = Option<String>, Header, description = "the version that was read; 0 if there must be none")),
     request_body = NamedLimitRequest,
-    responses((status = 200, body = NamedLimitLine), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+    responses((status = 200, body = NamedLimitAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn put(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Administering>,
     Path(name): Path<String>,
+    headers: HeaderMap,
     Read(request): Read<NamedLimitRequest>,
-) -> Answer<NamedLimitLine> {
+) -> Answer<NamedLimitAnswer> {
     let value = RecordValue::Limit(request.settings()?);
-    write(&shared, &caller, &name, Some(value)).await?;
+    let expected = if_match(&headers)?;
+    write(&shared, &caller, &name, expected, Some(value)).await?;
     answer(&shared, &caller, name).await
 }
 
-/// Takes the settings of a named limit off
+/// Takes the settings of a named limit off; with `If-Match` only if they still have that version
 #[utoipa::path(
-    delete, path = "/v1/limits/{name}", operation_id = "delete_limit", tag = "limits", params(("name" = Name, Path)),
-    responses((status = 200, body = NamedLimitLine), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+    delete, path = "/v1/limits/{name}", operation_id = "delete_limit", tag = "limits",
+    params(("name" = Name, Path), ("If-Match" = Option<String>, Header, description = "the version that was read")),
+    responses((status = 200, body = NamedLimitAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
 )]
 pub(super) async fn delete(
     State(shared): State<Shared>,
     Allowed(caller, _): Allowed<Administering>,
     Path(name): Path<String>,
-) -> Answer<NamedLimitLine> {
-    write(&shared, &caller, &name, None).await?;
+    headers: HeaderMap,
+) -> Answer<NamedLimitAnswer> {
+    let expected = if_match(&headers)?;
+    write(&shared, &caller, &name, expected, None).await?;
     answer(&shared, &caller, name).await
 }
 
@@ -146,12 +163,32 @@ pub(super) async fn block(
     Ok(Json(BlockLimitAnswer { name, changed }))
 }
 
-async fn answer(shared: &Shared, caller: &Caller, name: String) -> Answer<NamedLimitLine> {
+async fn answer(shared: &Shared, caller: &Caller, name: String) -> Answer<NamedLimitAnswer> {
+    // Before the limit: a version that is older than its settings is refused, and a later one would
+    // let a change of another caller be lost.
+    let (_, version) = settings_of(shared, caller, format!("{LIMIT_PREFIX}{name}")).await?;
     let read = Control::Limit { name };
     match shared.engine.control(&caller.namespace, read).await? {
-        Controlled::Limit(limit) => Ok(Json((&*limit).into())),
+        Controlled::Limit(limit) => Ok(Json(NamedLimitAnswer {
+            limit: (&*limit).into(),
+            version,
+        })),
         _ => Err(strange()),
     }
+}
+
+/// The settings of a limit, with the version of their record.
+async fn settings_of(
+    shared: &Shared,
+    caller: &Caller,
+    name: String,
+) -> Result<(Option<RecordValue>, u64)> {
+    let read = Control::Read { name };
+    let Controlled::Record(known) = shared.engine.control(&caller.namespace, read).await? else {
+        return Err(strange());
+    };
+    let version = known.as_ref().map_or(0, |known| known.version);
+    Ok((known.map(|known| known.value), version))
 }
 
 /// Writes the settings, again if another caller wrote in between.
@@ -159,18 +196,15 @@ async fn write(
     shared: &Shared,
     caller: &Caller,
     limit: &str,
+    wanted: Option<u64>,
     value: Option<RecordValue>,
 ) -> Result<()> {
     let name = format!("{LIMIT_PREFIX}{limit}");
     let mut tries = 1;
     loop {
-        let read = Control::Read { name: name.clone() };
-        let Controlled::Record(known) = shared.engine.control(&caller.namespace, read).await?
-        else {
-            return Err(strange());
-        };
-        let expected = known.as_ref().map_or(0, |known| known.version);
-        if known.map(|known| known.value) == value {
+        let (known, expected) = settings_of(shared, caller, name.clone()).await?;
+        Control::expect_version(&name, wanted, expected)?;
+        if known == value {
             return Ok(());
         }
         let write = Control::Write {
@@ -180,6 +214,7 @@ async fn write(
         };
         match service::control(shared, caller, write).await {
             Ok(_) => return Ok(()),
+            // With a version that was asked for, the next turn refuses.
             Err(error) if error.kind() == ErrorKind::VersionConflict && tries < TRIES_MAX => {
                 tries += 1;
             }

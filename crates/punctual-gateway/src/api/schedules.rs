@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use punctual::ErrorKind;
 use punctual::engine::{Control, Controlled, EnqueueVerdict, Receipt, RecordValue, ScheduleAct};
 use punctual::schedule::{SCHEDULE_PREFIX, Schedule, ScheduleStatus};
@@ -14,7 +14,7 @@ use crate::auth::{Administering, Allowed, Reading};
 use crate::http::{Caller, ErrorAnswer, Problem, Result};
 use crate::job_json::InstantText;
 use crate::json::schedule::{ScheduleAnswer, ScheduleLine};
-use crate::request::{Answer, Asked, Read};
+use crate::request::{Answer, Asked, Read, if_match};
 use crate::service;
 use crate::shared::Shared;
 use crate::words::{Id, Name};
@@ -384,17 +384,6 @@ async fn change(
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// The version of `If-Match`, with or without quotes.
-fn if_match(headers: &HeaderMap) -> Result<Option<u64>> {
-    let Some(value) = headers.get(header::IF_MATCH) else {
-        return Ok(None);
-    };
-    let text = value.to_str().unwrap_or_default().trim().trim_matches('"');
-    text.parse().map(Some).map_err(|_| {
-        Problem::invalid("If-Match is no version").hint("send the version that was read")
-    })
 }
 
 fn missing(name: &str) -> Problem {

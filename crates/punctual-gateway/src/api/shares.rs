@@ -2,14 +2,15 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use punctual::engine::{Control, Controlled, StatsRequest, TOP_SHARES_MAX};
+use punctual::engine::{BlockedShare, Control, Controlled, StatsRequest, TOP_SHARES_MAX};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::list::{cursor_of, text_of_cursor};
 use super::queues::strange;
 use crate::auth::{Allowed, Blocking, Reading};
 use crate::http::{ErrorAnswer, Problem};
-use crate::job_json::SpanText;
+use crate::job_json::{InstantText, SpanText};
 use crate::json::limits::ShareLine;
 use crate::request::{Answer, Pairs, Read};
 use crate::service;
@@ -54,6 +55,71 @@ pub(super) async fn get(
     Ok(Json(SharesAnswer {
         queue,
         shares: shares.into_iter().flatten().map(Into::into).collect(),
+    }))
+}
+
+/// A share of which no job starts.
+#[derive(Debug, Serialize, ToSchema)]
+struct BlockedShareLine {
+    share: String,
+    /// When time opens it; absent while it is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<InstantText>,
+}
+
+/// Shares that are blocked or paused.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BlocksAnswer {
+    queue: String,
+    /// In order within an answer; on Redis one may come in two answers.
+    blocks: Vec<BlockedShareLine>,
+    /// Go on with it as `cursor`; omitted at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
+}
+
+/// Shares that one answer examines, unless it is asked for fewer.
+const EXAMINED_MAX: usize = 1_000;
+
+/// Returns the shares of a queue that are blocked or paused
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}/blocks", operation_id = "get_blocks", tag = "queues",
+    params(("queue" = Name, Path), ("cursor" = Option<String>, Query, description = "where the last answer ended"), ("limit" = Option<u64>, Query, description = "how many shares to examine, 1 to 1,000; 1,000 by default")),
+    responses((status = 200, body = BlocksAnswer), (status = "4XX", body = ErrorAnswer), (status = "5XX", body = ErrorAnswer))
+)]
+pub(super) async fn blocks(
+    State(shared): State<Shared>,
+    Allowed(caller, _): Allowed<Reading>,
+    Path(queue): Path<String>,
+    pairs: Pairs,
+) -> Answer<BlocksAnswer> {
+    pairs.only(&["cursor", "limit"])?;
+    let limit = match pairs.one("limit")? {
+        None => EXAMINED_MAX,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|limit| (1..=EXAMINED_MAX).contains(limit))
+            .ok_or_else(|| Problem::invalid("limit is out of range").hint("use 1 to 1,000"))?,
+    };
+    let cursor = pairs.one("cursor")?;
+    let read = Control::BlockedShares {
+        queue: queue.clone(),
+        cursor: cursor.as_deref().map(cursor_of).transpose()?,
+        limit,
+    };
+    let found = shared.engine.control(&caller.namespace, read).await?;
+    let Controlled::BlockedShares { shares, cursor } = found else {
+        return Err(strange());
+    };
+    let line = |one: BlockedShare| BlockedShareLine {
+        share: one.share,
+        until: one.until.map(Into::into),
+    };
+    Ok(Json(BlocksAnswer {
+        queue,
+        blocks: shares.into_iter().map(line).collect(),
+        cursor: cursor.as_ref().map(text_of_cursor),
     }))
 }
 

@@ -10,7 +10,7 @@ use super::open_api;
 use crate::job_json::JobJson;
 
 /// Every route of `docs/http-api.md`, but those that are for ourselves or for browsers.
-const ROUTES: [(&str, &str); 70] = [
+const ROUTES: [(&str, &str); 71] = [
     ("delete", "/v1/jobs/by-unique"),
     ("delete", "/v1/jobs/{id}"),
     ("delete", "/v1/limits/{name}"),
@@ -38,6 +38,7 @@ const ROUTES: [(&str, &str); 70] = [
     ("get", "/v1/locks"),
     ("get", "/v1/queues"),
     ("get", "/v1/queues/settings"),
+    ("get", "/v1/queues/{queue}/blocks"),
     ("get", "/v1/queues/{queue}/limits"),
     ("get", "/v1/queues/{queue}/shares"),
     ("get", "/v1/relays"),

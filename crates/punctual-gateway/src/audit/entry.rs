@@ -81,6 +81,7 @@ impl Entry {
                 ScheduleAct::Run => ("run_schedule", name),
                 ScheduleAct::Skip => ("skip_schedule", name),
                 ScheduleAct::Backfill { .. } => ("backfill_schedule", name),
+                ScheduleAct::Restore { .. } => ("restore_schedule", name),
                 _ => return None,
             },
             Control::Flow { name, act } => match act {

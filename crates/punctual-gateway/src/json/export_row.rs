@@ -3,7 +3,7 @@
 
 use punctual::NewJob;
 use punctual::engine::{LIMIT_PREFIX, LimitSettings, QueueSettings, RecordValue, SETTINGS_PREFIX};
-use punctual::schedule::{SCHEDULE_PREFIX, Schedule};
+use punctual::schedule::{SCHEDULE_PREFIX, Schedule, Success};
 use punctual::time::Timestamp;
 use punctual::topic::{Subscription, TOPICS};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use super::flow_part::{FlowPart, FlowPartLine};
 use super::limits::{RateLine, SharesLine, rate_of, shares_of};
 use super::named::LimitOf;
 use super::queue::OnFullLine;
-use super::schedule::ScheduleLine;
+use super::schedule::{LastSuccess, ScheduleLine};
 use crate::decode::{self, DecodeError};
 use crate::http::Problem;
 use crate::job_json::{InstantText, LineError};
@@ -45,6 +45,8 @@ pub struct RecordJson {
     paused: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schedule: Option<Box<ScheduleLine>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_success: Option<Box<LastSuccess>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     subscription: Option<Box<Subscription>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,6 +100,7 @@ impl RecordJson {
             settings: None,
             paused: false,
             schedule: None,
+            last_success: None,
             subscription: None,
             flow: None,
             limit: None,
@@ -211,10 +214,11 @@ impl RecordJson {
         }
     }
 
-    /// A schedule as its user wrote it.
-    pub fn schedule(name: &str, schedule: &Schedule) -> Self {
+    /// A schedule as its user wrote it, with its last run that completed.
+    pub fn schedule(name: &str, schedule: &Schedule, last_success: Option<&Success>) -> Self {
         Self {
             schedule: Some(Box::new(ScheduleLine::of(schedule))),
+            last_success: last_success.map(|success| Box::new(success.into())),
             ..Self::bare(format!("{SCHEDULE_PREFIX}{name}"))
         }
     }
@@ -263,9 +267,24 @@ impl RecordJson {
         self.paused.then_some(queue)
     }
 
+    /// The last run of the schedule that completed, if it is one that had one.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn take_last_success(&mut self) -> Result<Option<Success>, LineError> {
+        let Some(success) = self.last_success.take() else {
+            return Ok(None);
+        };
+        if self.schedule.is_none() {
+            return Err("is no record of an export: last_success is of a schedule".into());
+        }
+        success.into_success().map(Some)
+    }
+
     /// The value of the record; none of a queue that is only paused, of a part of a flow, and of a
     /// subscription, which is a part of one.
-    pub fn into_value(self) -> Result<Option<RecordValue>, LineError> {
+    pub fn into_value(mut self) -> Result<Option<RecordValue>, LineError> {
+        self.take_last_success()?;
         let reported = |problem: Problem| problem.message().to_owned();
         let is_queue = self.record.starts_with(SETTINGS_PREFIX);
         let is_schedule = self.record.starts_with(SCHEDULE_PREFIX);

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::http::{Problem, Result};
-use crate::job_json::{InstantText, JobJson, SpanText, json_or_base64};
+use crate::job_json::{InstantText, JobJson, LineError, SpanText, either, json_or_base64, raw};
 use crate::json::new_job::new_job;
 use crate::words::{Count, Id};
 
@@ -290,17 +290,30 @@ struct LastRun {
 }
 
 /// The last run of a schedule that completed.
-#[derive(Debug, Serialize, ToSchema)]
-struct LastSuccess {
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LastSuccess {
     /// The instant that it stands for.
     at: InstantText,
     finished_at: InstantText,
     /// As a job has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "raw"
+    )]
     #[schema(value_type = serde_json::Value, required = false)]
     result: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     result_base64: Option<String>,
+}
+
+impl LastSuccess {
+    pub(crate) fn into_success(self) -> std::result::Result<Success, LineError> {
+        let result = either(&self.result, &self.result_base64, "result");
+        let result = result.map_err(|why| format!("last_success {why}"))?;
+        Ok(Success::new(self.at.0, self.finished_at.0, result))
+    }
 }
 
 impl From<&Success> for LastSuccess {

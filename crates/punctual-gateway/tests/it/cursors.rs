@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use crate::support::{OTHER, Reply, Under, serve};
 
 /// What a namespace asks for, with a cursor in its place.
-const LISTS: [&str; 6] = [
+const LISTS: [&str; 7] = [
     "/v1/jobs?limit=2",
     "/v1/jobs?queue=mail&limit=2",
     "/v1/jobs?queue=mail&state=ready&limit=2",
     "/v1/jobs?queue=mail&state=scheduled&limit=2",
     "/v1/jobs?queue=mail&state=held&limit=2",
     "/v1/jobs?queue=mail&group=g&limit=2",
+    "/v1/queues/mail/blocks?limit=2",
 ];
 
 /// Stores the same jobs wherever it is called; `from` begins their ids.
@@ -36,6 +37,15 @@ async fn fill(under: &Under, token: Option<&str>, from: u64) {
         None => under.send("POST", "/v1/jobs", body).await,
     };
     assert!(reply.status < 300, "{reply:?}");
+    for nth in 0..5 {
+        let block = json!({"share": format!("{from} {nth}"), "span": "1h"}).to_string();
+        let path = "/v1/queues/mail/block";
+        let reply = match token {
+            Some(token) => under.send_as(token, "POST", path, block).await,
+            None => under.send("POST", path, block).await,
+        };
+        assert!(reply.status < 300, "{reply:?}");
+    }
 }
 
 /// The status and the body, without instants and the id of the request.

@@ -42,5 +42,6 @@ mod support;
 mod tenants;
 mod topics;
 mod traces;
+mod versions;
 mod work;
 mod workers;

@@ -30,12 +30,15 @@ async fn limits_are_set_read_and_taken_off() {
     let under = serve().await;
     assert_eq!(
         under.get(LIMITS).await.json(),
-        json!({"queue": "mail", "active": 0})
+        json!({"queue": "mail", "active": 0, "version": 0})
     );
     let rate = json!({"kind": "window", "starts": 1000, "per": "1m"});
     let both = json!({"concurrency": 50, "rate": rate});
     let reported = set(&under, &both).await;
-    let expected = json!({"queue": "mail", "active": 0, "concurrency": 50, "rate": rate});
+    let expected = json!({
+        "queue": "mail", "active": 0, "concurrency": 50, "rate": rate,
+        "version": reported["version"]
+    });
     assert_eq!(reported, expected);
     assert_eq!(under.get(LIMITS).await.json(), reported);
     let listed = under.get("/v1/queues?queue=mail").await.json();
@@ -48,7 +51,7 @@ async fn limits_are_set_read_and_taken_off() {
     let off = under.send("DELETE", LIMITS, "").await;
     assert_eq!(
         (off.status, off.json()),
-        (200, json!({"queue": "mail", "active": 0}))
+        (200, json!({"queue": "mail", "active": 0, "version": 0}))
     );
 }
 

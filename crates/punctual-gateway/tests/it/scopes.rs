@@ -25,7 +25,7 @@ const SCOPES: [(&str, &str); 5] = [
 
 /// Route, query, body, and the scopes that allow it; `none` needs no token.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, &str, &str, &str); 73] = [
+const TABLE: [(&str, &str, &str, &str, &str); 74] = [
     ("GET", "/healthz", "", "", "none"),
     ("GET", "/readyz", "", "", "none"),
     ("GET", "/openapi.json", "", "", "none"),
@@ -48,6 +48,7 @@ const TABLE: [(&str, &str, &str, &str, &str); 73] = [
     ("GET", "/v1/queues/{queue}/limits", "", "", "read admin"),
     ("DELETE", "/v1/queues/{queue}/limits", "", "", "admin"),
     ("GET", "/v1/queues/{queue}/shares", "", "", "read admin"),
+    ("GET", "/v1/queues/{queue}/blocks", "", "", "read admin"),
     ("POST", "/v1/queues/{queue}/block", "", r#"{"share":"a","span":"1s"}"#, "work admin"),
     ("GET", "/v1/locks", "", "", "read admin"),
     ("GET", "/v1/limits", "", "", "read admin"),

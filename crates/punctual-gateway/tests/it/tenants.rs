@@ -99,6 +99,7 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
         "/v1/queues/settings?queue=mail",
         "/v1/queues/busy/limits",
         "/v1/queues/busy/shares",
+        "/v1/queues/busy/blocks",
         "/v1/limits",
         "/v1/schedules",
         "/v1/flows",
@@ -134,6 +135,8 @@ async fn seen_by(under: &Under, token: &str) -> Vec<String> {
             reported["max_pending"],
             reported["concurrency"],
             reported["shares"],
+            reported["blocks"],
+            reported["version"],
             reported["limits"],
             reported["rate"],
             reported["entries"],
@@ -411,7 +414,7 @@ fn body_of(ask: &Ask, reply: &Reply) -> String {
     }
     // Versions of records only grow, whosever record it is.
     let body = match body.rsplit_once("\"version\":") {
-        Some((before, _)) if ask.method == "PUT" || ask.path.starts_with("/v1/schedules") => {
+        Some((before, _)) if ask.method != "GET" || ask.path.starts_with("/v1/schedules") => {
             before.to_owned()
         }
         _ => body,

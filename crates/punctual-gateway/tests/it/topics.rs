@@ -42,7 +42,11 @@ async fn a_subscription_is_written_listed_and_removed() {
         (&json!("audit:orders.>"), &json!("orders.>"))
     );
     let listed = under.get("/v1/subscriptions").await.json();
-    assert_eq!(listed, json!({"subscriptions": [named, reported]}));
+    let version = &listed["version"];
+    assert_eq!(
+        listed,
+        json!({"subscriptions": [named, reported], "version": version})
+    );
     let removed = under.send("DELETE", MAILER, "").await.json();
     assert_eq!(removed, json!({"name": "mailer", "removed": true}));
     let again = under.send("DELETE", MAILER, "").await.json();

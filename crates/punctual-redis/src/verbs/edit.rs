@@ -1,6 +1,5 @@
 //! Edit and control over the shards of a namespace.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use punctual::engine::{
@@ -17,9 +16,6 @@ use crate::session::calls::Calls;
 use crate::session::shards::{Shard, of_target};
 use crate::transport::node::Kind;
 use crate::wire::{control, edit};
-
-/// Names of records that one call answers.
-const NAMES_MAX: usize = 1_000;
 
 impl Calls {
     pub(crate) async fn edit(&self, namespace: &Namespace, asked: &Edit) -> Result<Edited> {
@@ -160,37 +156,77 @@ impl Calls {
                 }
                 Ok(reported)
             }
-            Control::Names { prefix } if count > 1 => self.names(&shards, prefix).await,
+            Control::Names {
+                prefix,
+                cursor,
+                limit,
+            } => {
+                let request = format!("names {namespace} {prefix}");
+                let walk = Walk::from(cursor.as_ref(), &request, count)?;
+                self.names(&shards, prefix, walk, *limit).await
+            }
+            Control::BlockedShares {
+                queue,
+                cursor,
+                limit,
+            } => {
+                let request = format!("blocked {namespace} {queue}");
+                let walk = Walk::from(cursor.as_ref(), &request, count)?;
+                self.blocked_shares(&shards[0], queue, walk, *limit).await
+            }
             _ => self.control_one(&shards[0], asked, Kind::Changes).await,
         }
     }
 
-    /// Names of records: those of schedules lie in every shard, others in the first.
-    async fn names(&self, shards: &[Arc<Shard>], prefix: &str) -> Result<Controlled> {
-        let mut all = BTreeSet::new();
-        for (index, shard) in shards.iter().enumerate() {
-            let of_schedules = if prefix.len() > SCHEDULE_PREFIX.len() {
-                prefix
-            } else {
-                SCHEDULE_PREFIX
-            };
-            let is_first = index == 0;
-            if !is_first
-                && !of_schedules.starts_with(prefix)
-                && !prefix.starts_with(SCHEDULE_PREFIX)
-            {
-                continue;
-            }
-            let prefix = if is_first { prefix } else { of_schedules };
-            let names = Control::Names {
-                prefix: prefix.into(),
-            };
-            if let Controlled::Names(names) = self.control_one(shard, &names, Kind::Changes).await?
-            {
-                all.extend(names);
-            }
+    /// One step over the names of records: those of schedules lie in every shard, others in the
+    /// first.
+    async fn names(
+        &self,
+        shards: &[Arc<Shard>],
+        prefix: &str,
+        mut walk: Walk,
+        limit: usize,
+    ) -> Result<Controlled> {
+        let asked = Control::Names {
+            prefix: names_in(walk.index, prefix).unwrap_or(prefix).into(),
+            cursor: walk.inner.clone().map(|inner| Cursor(inner.into())),
+            limit,
+        };
+        let shard = &shards[walk.index];
+        let Controlled::Names { names, cursor } =
+            self.control_one(shard, &asked, Kind::Changes).await?
+        else {
+            return Err(crate::wire::damaged());
+        };
+        let mut more = walk.advance(cursor, shards.len());
+        while more && names_in(walk.index, prefix).is_none() {
+            more = walk.advance(None, shards.len());
         }
-        Ok(Controlled::Names(all.into_iter().take(NAMES_MAX).collect()))
+        let cursor = more.then(|| walk.cursor());
+        Ok(Controlled::Names { names, cursor })
+    }
+
+    /// One step over the shares of a queue: every shard has all blocks.
+    async fn blocked_shares(
+        &self,
+        shard: &Arc<Shard>,
+        queue: &str,
+        mut walk: Walk,
+        limit: usize,
+    ) -> Result<Controlled> {
+        let asked = Control::BlockedShares {
+            queue: queue.into(),
+            cursor: walk.inner.clone().map(|inner| Cursor(inner.into())),
+            limit,
+        };
+        let Controlled::BlockedShares { shares, cursor } =
+            self.control_one(shard, &asked, Kind::Changes).await?
+        else {
+            return Err(crate::wire::damaged());
+        };
+        let more = walk.advance(cursor, 1);
+        let cursor = more.then(|| walk.cursor());
+        Ok(Controlled::BlockedShares { shares, cursor })
     }
 
     /// As many jobs at a time as a call takes.
@@ -270,6 +306,16 @@ impl Calls {
         self.control_one(shard, &write, Kind::ChangesOnce)
             .await
             .map(drop)
+    }
+}
+
+/// The prefix of the names that a shard is asked for, if it has any of these.
+fn names_in(shard: usize, prefix: &str) -> Option<&str> {
+    match shard == 0 || prefix.starts_with(SCHEDULE_PREFIX) {
+        true => Some(prefix),
+        false => SCHEDULE_PREFIX
+            .starts_with(prefix)
+            .then_some(SCHEDULE_PREFIX),
     }
 }
 

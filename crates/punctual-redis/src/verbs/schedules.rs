@@ -154,11 +154,13 @@ impl Calls {
             }
             return Ok(Controlled::Runs(runs));
         }
-        // A second sending would enqueue another run, or skip another one.
+        let kind = match act {
+            ScheduleAct::Restore { .. } => Kind::Changes,
+            // A second sending would enqueue another run, or skip another one.
+            _ => Kind::ChangesOnce,
+        };
         let map = schedule::act(name, act);
-        let reply = self
-            .change(shard, "control", Kind::ChangesOnce, &map)
-            .await?;
+        let reply = self.change(shard, "control", kind, &map).await?;
         match act {
             ScheduleAct::Run => Ok(Controlled::Runs(schedule::runs(&reply)?)),
             _ => Ok(Controlled::Schedule(schedule::acted(&reply)?.map(Box::new))),

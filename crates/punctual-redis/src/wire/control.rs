@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual::engine::{
-    ClosedShare, Control, Controlled, Counts, Cursor, LimitSettings, NamedLimit, OnFull,
-    QueueSettings, Rate, RecordValue, ShareSettings, VersionedRecord, WhenFull,
+    BlockedShare, ClosedShare, Control, Controlled, Counts, Cursor, LimitSettings, NamedLimit,
+    OnFull, QueueSettings, Rate, RecordValue, ShareSettings, VersionedRecord, WhenFull,
 };
 use punctual::schedule::SCHEDULE_PREFIX;
 use punctual::{Limits, Result};
 
 use super::mp::{MapWriter, Mp, read_instant};
 use super::numbers::{
-    CONTROL_BLOCK_LIMIT, CONTROL_BLOCK_SHARE, CONTROL_BOUNDS, CONTROL_CLOCK, CONTROL_DELETE,
-    CONTROL_LIMIT, CONTROL_LIMITS, CONTROL_NAMES, CONTROL_PAUSE, CONTROL_PURGE, CONTROL_READ,
-    CONTROL_RESUME, CONTROL_WRITE, RATE_SMOOTH, RATE_WINDOW, VALUE_LIMIT, VALUE_OPAQUE,
-    VALUE_SCHEDULE, VALUE_SETTINGS,
+    CONTROL_BLOCK_LIMIT, CONTROL_BLOCK_SHARE, CONTROL_BLOCKED_SHARES, CONTROL_BOUNDS,
+    CONTROL_CLOCK, CONTROL_DELETE, CONTROL_LIMIT, CONTROL_LIMITS, CONTROL_NAMES, CONTROL_PAUSE,
+    CONTROL_PURGE, CONTROL_READ, CONTROL_RESUME, CONTROL_WRITE, RATE_SMOOTH, RATE_WINDOW,
+    VALUE_LIMIT, VALUE_OPAQUE, VALUE_SCHEDULE, VALUE_SETTINGS,
 };
 use super::record::{number_32, texts};
 use super::{damaged, inspect, micros, schedule};
@@ -37,7 +37,28 @@ pub(crate) fn request(control: &Control) -> MapWriter {
             map.put_some("cu", cursor)
         }
         Control::Read { name } => map.put("c", CONTROL_READ).put("na", name),
-        Control::Names { prefix } => map.put("c", CONTROL_NAMES).put("na", prefix),
+        Control::Names {
+            prefix,
+            cursor,
+            limit,
+        } => {
+            let cursor = cursor.as_ref().map(|cursor| cursor.0.as_ref());
+            map.put("c", CONTROL_NAMES)
+                .put("na", prefix)
+                .put("li", *limit);
+            map.put_some("cu", cursor)
+        }
+        Control::BlockedShares {
+            queue,
+            cursor,
+            limit,
+        } => {
+            let cursor = cursor.as_ref().map(|cursor| cursor.0.as_ref());
+            map.put("c", CONTROL_BLOCKED_SHARES)
+                .put("q", queue)
+                .put("li", *limit);
+            map.put_some("cu", cursor)
+        }
         Control::Write {
             name,
             expected,
@@ -297,9 +318,28 @@ pub(crate) fn reply(control: &Control, reply: &Mp) -> Result<Controlled> {
             let record = version.zip(value);
             Controlled::Record(record.map(|(version, value)| VersionedRecord::new(version, value)))
         }
-        Control::Names { .. } => Controlled::Names(texts(reply.get("na"))?),
+        Control::Names { .. } => Controlled::Names {
+            names: texts(reply.get("na"))?,
+            cursor: cursor(reply)?,
+        },
+        Control::BlockedShares { .. } => {
+            let shares = reply.get("l").list()?.iter().map(blocked_share);
+            Controlled::BlockedShares {
+                shares: shares.collect::<Result<_>>()?,
+                cursor: cursor(reply)?,
+            }
+        }
         _ => Controlled::Written(reply.get("ve").number()?),
     })
+}
+
+/// `[share, opens at]`; a paused one has no instant.
+fn blocked_share(value: &Mp) -> Result<BlockedShare> {
+    match value.list()? {
+        [share] => Ok(BlockedShare::new(share.text()?, None)),
+        [share, until] => Ok(BlockedShare::new(share.text()?, Some(read_instant(until)?))),
+        _ => Err(damaged()),
+    }
 }
 
 /// What becomes of a new job while a limit is full, by its number.

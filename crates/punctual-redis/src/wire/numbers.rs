@@ -125,6 +125,8 @@ pub(crate) const CONTROL_BLOCK_LIMIT: u8 = 10;
 pub(crate) const CONTROL_LIMIT: u8 = 11;
 /// Named limits after a name.
 pub(crate) const CONTROL_LIMITS: u8 = 12;
+/// Shares that are blocked or paused.
+pub(crate) const CONTROL_BLOCKED_SHARES: u8 = 13;
 /// Schedules after a name; from here on those of schedules.
 pub(crate) const CONTROL_SCHEDULES: u8 = 20;
 /// What `ac` says of one.
@@ -189,6 +191,8 @@ pub(crate) const SCHEDULE_RUN: u8 = 1;
 pub(crate) const SCHEDULE_SKIP: u8 = 2;
 /// Runs of the instants `at`.
 pub(crate) const SCHEDULE_BACKFILL: u8 = 3;
+/// The last success `su` of an import.
+pub(crate) const SCHEDULE_RESTORE: u8 = 4;
 /// All completed.
 pub(crate) const FORM_COMPLETED: u8 = 1;
 /// Each has its own outcome.

@@ -14,8 +14,8 @@ use super::enqueue::verdict_of;
 use super::mp::{MapWriter, Mp, instant, read_instant};
 use super::numbers::{
     CONTROL_COUNT_SCHEDULES, CONTROL_REFILL, CONTROL_SCHEDULE, CONTROL_SCHEDULES,
-    SCHEDULE_BACKFILL, SCHEDULE_READ, SCHEDULE_RUN, SCHEDULE_SKIP, SPEC_EXAMINED, SPEC_OPTS,
-    VALUE_SCHEDULE,
+    SCHEDULE_BACKFILL, SCHEDULE_READ, SCHEDULE_RESTORE, SCHEDULE_RUN, SCHEDULE_SKIP, SPEC_EXAMINED,
+    SPEC_OPTS, VALUE_SCHEDULE,
 };
 use super::opts;
 use super::record::number_32;
@@ -282,6 +282,10 @@ pub(crate) fn act(name: &str, act: &ScheduleAct) -> MapWriter {
             map.put("at", instants(all).as_slice());
             SCHEDULE_BACKFILL
         }
+        ScheduleAct::Restore { last_success } => {
+            map.put("su", packed_success(last_success).as_slice());
+            SCHEDULE_RESTORE
+        }
         _ => SCHEDULE_READ,
     };
     map.put("ac", number);
@@ -341,6 +345,13 @@ fn status(value: &Mp) -> Result<ScheduleStatus> {
 }
 
 /// instant 8 | finished 8 | result
+fn packed_success(success: &Success) -> Vec<u8> {
+    let mut packed = instants(&[success.at, success.finished_at]);
+    packed.extend_from_slice(success.result.as_deref().unwrap_or_default());
+    packed
+}
+
+/// As [`packed_success`] writes it.
 fn success(value: &Mp) -> Result<Success> {
     let mut reader = Reader(value.bytes()?);
     let (at, finished_at) = (reader.instant()?, reader.instant()?);

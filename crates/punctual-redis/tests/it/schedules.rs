@@ -1,6 +1,7 @@
 //! Schedules on servers: their runs need no process of ours, rubbish stops nothing, and several
 //! shards have each its own.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use punctual::conformance::{Harness, LAWS, Law, START, Subject, first_broken};
@@ -9,7 +10,7 @@ use punctual::schedule::{
     Every, Form, Overlap, PatternText, SCHEDULE_PREFIX, Schedule, ScheduleStatus, SpecBuilder,
     Template,
 };
-use punctual::time::{ManualClock, Timestamp, minutes};
+use punctual::time::{ManualClock, Timestamp, minutes, seconds};
 use punctual::{Engine, Limits, NewJob, Result};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestServer;
@@ -190,6 +191,40 @@ async fn runs_come_without_any_process_of_ours() {
     assert_eq!(status.fired + status.missed, all);
 }
 
+/// `health` warns before the list of a calendar is used up, once nothing has refilled it for a
+/// minute.
+#[tokio::test]
+async fn health_warns_before_a_list_runs_dry() {
+    let still = Still::new().await;
+    still
+        .write("cron", cron("* * * * *"))
+        .await
+        .expect("written");
+    still.write("span", every_minute()).await.expect("written");
+    let lasts = still.find("cron").await.expect("it is there").lasts_until;
+    let lasts = lasts.expect("a list ends");
+    let Still { server, engine, .. } = still;
+    drop(engine);
+    // From there on a process with calendars would have refilled it.
+    let short = (0..)
+        .map(minute)
+        .find(|at| *at + minutes(30) > lasts)
+        .expect("an instant");
+    for at in (0..).map(minute).take_while(|at| *at <= short) {
+        fired_by_hand(&server, at);
+    }
+    let still = Still::on(server.address(), server).await;
+    still.set_time(short + seconds(90)).await;
+    let problems = still.problems().await;
+    let expected = format!("schedule cron: runs are known until {lasts} only");
+    assert!(problems.contains(&expected), "{problems}");
+    // A process with calendars refills it.
+    still.engine.maintain().await.expect("maintain");
+    assert_eq!(still.problems().await, "");
+    let now = still.find("cron").await.expect("it is there").lasts_until;
+    assert!(now.is_some_and(|now| now > lasts), "{now:?}");
+}
+
 /// What was lost of a schedule, or is rubbish, heals with the next run or with maintenance.
 #[tokio::test]
 async fn a_lost_row_ends_no_series() {
@@ -346,15 +381,22 @@ async fn each_schedule_has_a_shard_of_its_own() {
         assert!(of_shard < names.len());
     }
     assert_eq!(shards, 3);
-    let names_of_records = Control::Names {
-        prefix: SCHEDULE_PREFIX.into(),
-    };
-    let reported = still.engine.control(&here(), names_of_records).await;
+    let (mut found, mut next) = (BTreeSet::new(), Some(None));
+    while let Some(cursor) = next {
+        let page = Control::Names {
+            prefix: SCHEDULE_PREFIX.into(),
+            cursor,
+            limit: 1_000,
+        };
+        let reported = still.engine.control(&here(), page).await;
+        let Ok(Controlled::Names { names, cursor }) = reported else {
+            panic!("names, and not {reported:?}");
+        };
+        found.extend(names);
+        next = cursor.map(Some);
+    }
     let records = names.iter().map(|name| format!("{SCHEDULE_PREFIX}{name}"));
-    assert_eq!(
-        reported.expect("names"),
-        Controlled::Names(records.collect())
-    );
+    assert_eq!(found, records.collect());
     // A schedule whose jobs have a group lives where that is.
     let mut grouped = every_minute();
     grouped.template.group = Some(punctual::Group::new("ann"));

@@ -1,5 +1,7 @@
 //! Laws of control: pause, purge, records, and queues with a bound.
 
+use std::collections::BTreeSet;
+
 use super::case::*;
 use crate::engine::Controlled::{Done, Names, Purged, Record, Written};
 use crate::engine::EnqueueVerdict::{Created, Full, Replaced};
@@ -10,6 +12,32 @@ use crate::job::{
     UniquePolicy,
 };
 use crate::time::{hours, minutes, seconds};
+
+impl Case {
+    /// The names of all records that begin so, in order.
+    pub(super) async fn names(&self, prefix: &str) -> Vec<String> {
+        let (mut found, mut cursor) = (BTreeSet::new(), None);
+        loop {
+            let page = Control::Names {
+                prefix: prefix.into(),
+                cursor,
+                limit: 1_000,
+            };
+            let Names {
+                names,
+                cursor: next,
+            } = self.control(page).await
+            else {
+                panic!("names are answered");
+            };
+            found.extend(names);
+            cursor = next;
+            if cursor.is_none() {
+                return found.into_iter().collect();
+            }
+        }
+    }
+}
 
 /// Nothing of a paused queue is claimed; due jobs become ready; a resume lets them go.
 pub(super) async fn a_paused_queue_is_not_claimed(case: Case) {
@@ -218,14 +246,42 @@ pub(super) async fn record_names_are_found_by_prefix(case: Case) {
         ("", vec!["a/1", "b/1", "b/2", "ba"]),
         ("c", vec![]),
     ] {
-        let found = case
-            .control(Control::Names {
-                prefix: prefix.into(),
-            })
-            .await;
-        let expected = expected.iter().map(ToString::to_string).collect();
-        assert_eq!(found, Names(expected), "{prefix:?}");
+        assert_eq!(case.names(prefix).await, expected, "{prefix:?}");
     }
+}
+
+/// All names are found however many there are, a bounded number per call; the cursor of another
+/// prefix is refused.
+pub(super) async fn many_records_are_found_by_cursor(case: Case) {
+    const RECORDS: usize = 1_200;
+    let name = |n: usize| format!("a/{n:04}");
+    for n in 0..RECORDS {
+        let write = Control::Write {
+            name: name(n),
+            expected: 0,
+            value: opaque(&"x".repeat(100)),
+        };
+        case.control(write).await;
+    }
+    let first = Control::Names {
+        prefix: "a/".into(),
+        cursor: None,
+        limit: 100,
+    };
+    let Names { names, cursor } = case.control(first).await else {
+        panic!("names are answered");
+    };
+    assert!(names.len() < RECORDS && cursor.is_some(), "{}", names.len());
+    assert!(names.is_sorted());
+    let other = Control::Names {
+        prefix: "b/".into(),
+        cursor,
+        limit: 100,
+    };
+    let refused = case.try_control(other).await.expect_err("of another");
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    let all: Vec<String> = (0..RECORDS).map(name).collect();
+    assert_eq!(case.names("a/").await, all);
 }
 
 /// The settings of a queue are a record that is read back, and no opaque one.

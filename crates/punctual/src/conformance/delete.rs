@@ -35,10 +35,7 @@ impl Case {
         let queues = vec![QUEUE.into()];
         let stats = self.stats_of(StatsRequest { queues, ..request }).await;
         assert_eq!(stats.queues, [], "a deleted queue is not found by name");
-        let names = Control::Names {
-            prefix: "queue/".into(),
-        };
-        assert_eq!(self.control(names).await, Controlled::Names(vec![]));
+        assert_eq!(self.names("queue/").await, [""; 0]);
         let read = Control::Read {
             name: format!("queue/{QUEUE}"),
         };

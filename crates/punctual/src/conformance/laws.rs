@@ -400,6 +400,7 @@ macro_rules! __laws {
             schedule_runs {
                 a_gap_runs_at_its_end[Schedules],
                 a_fold_runs_the_first_time[Schedules],
+                a_quarter_of_an_hour_runs_through_by_real_time[Schedules],
                 a_run_names_its_schedule_and_instant[Schedules],
                 a_run_is_of_the_share_of_its_schedule[Schedules, Shares],
                 runs_hold_the_limits_of_their_schedule[Schedules, NamedLimits],
@@ -418,6 +419,7 @@ macro_rules! __laws {
                 a_paused_queue_keeps_its_runs[Schedules],
                 an_imported_run_is_not_repeated[Schedules, Import, UniqueKeep],
                 the_last_success_is_kept_with_its_result[Schedules],
+                an_imported_success_is_kept[Schedules],
                 a_schedule_without_success_is_overdue[Schedules],
                 a_pause_ends_what_is_expected[Schedules],
             }
@@ -430,6 +432,7 @@ macro_rules! __laws {
                 a_record_is_written_at_its_version[Records],
                 a_version_is_never_used_again[Records],
                 record_names_are_found_by_prefix[Records],
+                many_records_are_found_by_cursor[Records],
                 queue_settings_are_a_record[Records, MaxPending],
                 a_full_queue_refuses[MaxPending, Delay, HeldJobs],
                 a_full_queue_knows_its_jobs[MaxPending, UniqueKeep, UniqueReplace],

@@ -242,7 +242,7 @@ pub(super) async fn jobs_of_a_limit_that_time_opened_are_late(case: Case) {
 }
 
 /// A job that time lets start by one limit is not late while another of its limits is closed, and
-/// is from then on.
+/// is once that is open.
 pub(super) async fn a_job_that_another_limit_keeps_back_is_not_late(case: Case) {
     case.set_limit("api", Some(at_most(1))).await;
     case.block_limit("smtp", seconds(1)).await;
@@ -253,7 +253,8 @@ pub(super) async fn a_job_that_another_limit_keeps_back_is_not_late(case: Case) 
     assert_eq!(case.oldest_due().await, None, "api is full");
     case.complete(&running).await;
     case.advance(seconds(2)).await;
-    assert_eq!(case.oldest_due().await, Some(seconds(2)));
+    let late = case.oldest_due().await;
+    assert!(late >= Some(seconds(2)), "{late:?}");
 }
 
 /// One behind it in the line of the open limit is late.

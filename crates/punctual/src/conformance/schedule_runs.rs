@@ -386,6 +386,42 @@ pub(super) async fn the_last_success_is_kept_with_its_result(case: Case) {
     assert_eq!(case.beat().await.last_success, None);
 }
 
+/// An import brings the last success with its result; a schedule that has one keeps it.
+pub(super) async fn an_imported_success_is_kept(case: Case) {
+    let restore = async |name: &str, last_success: Success| {
+        case.act(name, ScheduleAct::Restore { last_success }).await
+    };
+    let result = Some("rows 1 to 9".into());
+    let success = Success::new(minute(0), minute(0) + seconds(7), result);
+    let missing = restore("beat", success.clone()).await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    let expected = Schedule {
+        expect_within: Some(hours(2)),
+        ..every(minutes(1))
+    };
+    case.write("beat", expected).await;
+    let large = Some(vec![b'x'; 8 * 1024 + 1].into());
+    let large = Success::new(minute(0), minute(0), large);
+    let refused = restore("beat", large).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::PayloadTooLarge);
+    assert!(refused.to_string().contains("last_success"), "{refused}");
+    assert_eq!(case.beat().await.last_success, None);
+    let Controlled::Schedule(Some(status)) = restore("beat", success.clone()).await.unwrap() else {
+        panic!("it answers how the schedule stands");
+    };
+    assert_eq!(status.last_success, Some(success.clone()));
+    // A change keeps it, and so does another import.
+    case.change(|schedule| schedule.note = "why".into()).await;
+    let other = Success::new(minute(5), minute(6), None);
+    restore("beat", other).await.unwrap();
+    assert_eq!(case.beat().await.last_success, Some(success));
+    case.at(0).await;
+    let run = case.claim_one().await;
+    case.complete(&run).await;
+    let own = Success::new(minute(0), minute(0), None);
+    assert_eq!(case.beat().await.last_success, Some(own));
+}
+
 /// A schedule without a run that completed for longer than it is expected is overdue, until one
 /// does; others are not named.
 pub(super) async fn a_schedule_without_success_is_overdue(case: Case) {
@@ -464,4 +500,18 @@ pub(super) async fn a_gap_runs_at_its_end(case: Case) {
 pub(super) async fn a_fold_runs_the_first_time(case: Case) {
     let next = in_berlin(&case, "30 2 25,26 10 *").await;
     assert_eq!(next, ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]);
+}
+
+/// A pattern finer than an hour runs through both hours that the clock shows twice, and past the
+/// one that it skips, by real time.
+pub(super) async fn a_quarter_of_an_hour_runs_through_by_real_time(case: Case) {
+    for start in ["2026-10-24T23:30:00Z", "2027-03-27T23:30:00Z"] {
+        let start: Timestamp = start.parse().expect("an instant");
+        let mut schedule = cron("*/15 * * * *");
+        schedule.spec.zone = "Europe/Berlin".into();
+        schedule.spec.start = Some(start);
+        case.write("beat", schedule).await;
+        let quarters = (0..16).map(|n| start + minutes(15) * n);
+        assert_eq!(case.beat().await.next, quarters.collect::<Vec<_>>());
+    }
 }

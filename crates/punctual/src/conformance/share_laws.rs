@@ -18,6 +18,7 @@ macro_rules! __share_laws {
             shares {
                 a_flood_delays_a_single_job_by_one_turn[Shares],
                 weights_hold_over_any_span[Shares],
+                weights_hold_over_ten_thousand_starts[Shares],
                 a_share_that_returns_has_no_credit[Shares],
                 a_changed_weight_counts_at_once[Shares],
                 a_share_keeps_its_own_order[Shares, Delay, Priority, StrictDueOrder],
@@ -49,6 +50,7 @@ macro_rules! __share_laws {
                 a_blocked_share_starts_nothing[Shares],
                 jobs_of_a_share_that_time_opened_are_late[Shares],
                 a_block_ends_when_it_is_taken_back[Shares],
+                all_blocked_shares_are_read[Shares],
                 a_paused_share_starts_nothing_until_resumed[Shares, Explain],
                 a_limit_of_the_queue_holds_over_all_shares[Shares, QueueLimits],
                 explain_names_the_closed_share[Shares, Explain],

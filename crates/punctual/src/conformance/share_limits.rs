@@ -1,13 +1,14 @@
 //! Laws of the limits of shares: how many of its jobs are active, how many start, and blocks.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::case::*;
 use super::polls::at_once;
 use super::shares::of;
 use crate::engine::{
-    ClosedShare, Control, Controlled, QueueSettings, Rate, Reason, RecordValue, ShareSettings,
-    StatsRequest, Waited,
+    BlockedShare, ClosedShare, Control, Controlled, QueueSettings, Rate, Reason, RecordValue,
+    ShareSettings, StatsRequest, Waited,
 };
 use crate::error::ErrorKind;
 use crate::job::{JobState, Outcome};
@@ -22,6 +23,30 @@ fn at_rate(rate: Rate) -> QueueSettings {
 }
 
 impl Case {
+    /// The shares of a queue that are blocked or paused, by key.
+    async fn blocked_shares(&self, queue: &str) -> Vec<BlockedShare> {
+        let (mut found, mut cursor) = (BTreeMap::new(), None);
+        loop {
+            let page = Control::BlockedShares {
+                queue: queue.into(),
+                cursor,
+                limit: 100,
+            };
+            let Controlled::BlockedShares {
+                shares,
+                cursor: next,
+            } = self.control(page).await
+            else {
+                panic!("shares are answered");
+            };
+            found.extend(shares.into_iter().map(|one| (one.share.clone(), one)));
+            cursor = next;
+            if cursor.is_none() {
+                return found.into_values().collect();
+            }
+        }
+    }
+
     /// Claims as many as it is given; how many of each of two shares.
     async fn claim_two(&self, shares: [&str; 2]) -> [Vec<Attempt>; 2] {
         let claimed = self.claim(100).await;
@@ -366,6 +391,59 @@ pub(super) async fn share_settings_out_of_range_are_refused(case: Case) {
         let error = case.try_control(write).await.expect_err("out of range");
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{shares:?}: {error}");
     }
+}
+
+/// Every block and pause is read, of however many shares, and none of another queue or tenant; the
+/// cursor of another queue is refused.
+pub(super) async fn all_blocked_shares_are_read(case: Case) {
+    const SHARES: usize = 260;
+    assert_eq!(case.blocked_shares(QUEUE).await, []);
+    let jobs = (0..SHARES).map(|n| job().share(format!("{n:03}")));
+    case.enqueue_all(jobs.collect()).await;
+    assert_eq!(case.blocked_shares(QUEUE).await, []);
+    let until = case.clock() + hours(1);
+    let mut expected = Vec::new();
+    for n in (0..SHARES).step_by(2) {
+        let (share, is_paused) = (format!("{n:03}"), n % 20 == 0);
+        match is_paused {
+            true => case.pause_share(&share).await,
+            false => case.block(&share, hours(1)).await,
+        };
+        expected.push((share, is_paused));
+    }
+    // A block may come before the jobs.
+    case.block("later", hours(1)).await;
+    expected.push(("later".into(), false));
+    let read = case.blocked_shares(QUEUE).await;
+    let keys = read
+        .iter()
+        .map(|one| (one.share.clone(), one.until.is_none()));
+    assert_eq!(keys.collect::<Vec<_>>(), expected);
+    let opens = read.iter().filter_map(|one| one.until);
+    assert!(
+        opens
+            .into_iter()
+            .all(|at| at >= until && at < until + minutes(1))
+    );
+    let page = |queue: &str, cursor| Control::BlockedShares {
+        queue: queue.into(),
+        cursor,
+        limit: 50,
+    };
+    let Controlled::BlockedShares { shares, cursor } = case.control(page(QUEUE, None)).await else {
+        panic!("shares are answered");
+    };
+    assert!(shares.len() < expected.len() && cursor.is_some());
+    let refused = case.try_control(page("other", cursor)).await;
+    let refused = refused.expect_err("a cursor of another queue");
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert_eq!(case.blocked_shares("other").await, []);
+    // What has opened is not read.
+    case.advance(hours(2)).await;
+    let read = case.blocked_shares(QUEUE).await;
+    assert!(read.iter().all(|one| one.until.is_none()), "{read:?}");
+    assert_eq!(read.len(), SHARES / 20);
+    assert_eq!(case.tenant("other").blocked_shares(QUEUE).await, []);
 }
 
 /// A queue without jobs can be deleted although shares are blocked: nothing of them is left.

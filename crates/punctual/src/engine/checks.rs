@@ -269,7 +269,7 @@ impl<'a> Checks<'a> {
             Control::Pause { queue }
             | Control::Resume { queue }
             | Control::DeleteQueue { queue } => check_name("queue", queue),
-            Control::Purge { queue, limit, .. } => {
+            Control::Purge { queue, limit, .. } | Control::BlockedShares { queue, limit, .. } => {
                 check_name("queue", queue)?;
                 self.limit(*limit)
             }
@@ -295,8 +295,13 @@ impl<'a> Checks<'a> {
             }
             Control::Limit { name } => check_limit_name(name),
             Control::Read { name } => record_name(name),
-            Control::Names { prefix } if prefix.is_empty() => Ok(()),
-            Control::Names { prefix } => check_name("record", prefix),
+            Control::Names { prefix, limit, .. } => {
+                self.limit(*limit)?;
+                match prefix.is_empty() {
+                    true => Ok(()),
+                    false => check_name("record", prefix),
+                }
+            }
             Control::Write { name, value, .. } => self.record(name, value.as_ref()),
             Control::Guarded {
                 guard,
@@ -314,6 +319,7 @@ impl<'a> Checks<'a> {
                 check_schedule_name(name)?;
                 match act {
                     ScheduleAct::Backfill { instants } => self.backfill(instants),
+                    ScheduleAct::Restore { last_success } => last_success.check(self.limits),
                     _ => Ok(()),
                 }
             }

@@ -5,17 +5,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::limited::check_concurrency;
 use crate::engine::{
-    Counts, Cursor, EnqueueVerdict, Filter, Guard, LimitSettings, NamedLimit, Rate, Receipt,
-    ShareSettings,
+    BlockedShare, Counts, Cursor, EnqueueVerdict, Filter, Guard, LimitSettings, NamedLimit,
+    QueueSettings, Receipt,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{
     After, Edge, FlowStatus, LeftOut, OnFailure, Recount, RestoredFlow, Role, StepStatus,
 };
 use crate::job::{Effect, JobId, JobState};
-use crate::schedule::{Schedule, ScheduleStatus};
+use crate::schedule::{Schedule, ScheduleStatus, Success};
 use crate::time::Timestamp;
 
 /// A change to a queue or a named record.
@@ -56,10 +55,14 @@ pub enum Control {
         /// Its name.
         name: String,
     },
-    /// Reads the names that start with a prefix, at most a batch.
+    /// Reads names of records that start with a prefix, a bounded number per call.
     Names {
         /// The prefix.
         prefix: String,
+        /// Where the last call ended; a cursor of anything else is refused (`invalid_input`).
+        cursor: Option<Cursor>,
+        /// Records to examine, 1 to 1,000.
+        limit: usize,
     },
     /// Writes a record if its version is still the one named (0: it must not exist).
     Write {
@@ -99,6 +102,16 @@ pub enum Control {
         queue: String,
         /// The share.
         share: String,
+    },
+    /// Reads the shares of a queue that are blocked or paused; a bounded number of shares is
+    /// examined per call.
+    BlockedShares {
+        /// The queue.
+        queue: String,
+        /// Where the last call ended; a cursor of anything else is refused (`invalid_input`).
+        cursor: Option<Cursor>,
+        /// Shares to examine, 1 to 1,000.
+        limit: usize,
     },
     /// Starts no job with a named limit for a while, without counting an attempt: the other side
     /// said that it is asked too often (429). A call replaces the one before; a span of zero ends
@@ -248,12 +261,31 @@ pub enum ScheduleAct {
         /// The instants, at most a batch.
         instants: Vec<Timestamp>,
     },
+    /// Brings the last success of the schedule that an import makes: a schedule that has one keeps
+    /// it. Answers how it stands.
+    Restore {
+        /// The last run that completed; its result is at most
+        /// [`result_bytes`](crate::Limits::result_bytes).
+        last_success: Success,
+    },
 }
+
+/// What one call of a walk examines, if nothing else is said.
+const PAGE: usize = 1_000;
 
 /// The record that guards a [`Control::clear`]: it never exists.
 const NO_RECORD: &str = "punctual/no-record";
 
 impl Control {
+    /// Reads the names of records that start with a prefix: the first call.
+    pub fn names(prefix: impl Into<String>) -> Self {
+        Self::Names {
+            prefix: prefix.into(),
+            cursor: None,
+            limit: PAGE,
+        }
+    }
+
     /// Clears a name that a held job waits for, without a settle. If the job is not known, the
     /// clear is kept for an hour: see [`Effect::Clear`].
     pub fn clear(job: JobId, name: impl Into<String>) -> Self {
@@ -289,11 +321,20 @@ pub enum Controlled {
         /// With its version.
         Option<VersionedRecord>,
     ),
-    /// The names found.
-    Names(
-        /// In order.
-        Vec<String>,
-    ),
+    /// Names found.
+    Names {
+        /// In order within a call. On Redis a name may come in two calls.
+        names: Vec<String>,
+        /// Where to go on; `None` at the end.
+        cursor: Option<Cursor>,
+    },
+    /// Shares found that are blocked or paused.
+    BlockedShares {
+        /// In order within a call. On Redis a share may come in two calls.
+        shares: Vec<BlockedShare>,
+        /// Where to go on; `None` at the end.
+        cursor: Option<Cursor>,
+    },
     /// Written; the new version.
     Written(
         /// Larger than any before.
@@ -379,6 +420,26 @@ pub enum Controlled {
 }
 
 impl Control {
+    /// The error for a write of a record that has another version; engines answer it.
+    pub fn version_conflict(record: &str, expected: u64, version: u64) -> Error {
+        let message = "record was changed since it was read; read it again";
+        Error::new(ErrorKind::VersionConflict, message)
+            .with("record", record)
+            .with("expected", expected)
+            .with("version", version)
+    }
+
+    /// Refuses a write of a record that does not have the version that the writer named.
+    ///
+    /// # Errors
+    /// [`version_conflict`](Self::version_conflict); none if no version was named.
+    pub fn expect_version(record: &str, expected: Option<u64>, version: u64) -> Result<()> {
+        match expected.filter(|expected| *expected != version) {
+            Some(expected) => Err(Self::version_conflict(record, expected, version)),
+            None => Ok(()),
+        }
+    }
+
     /// The error for a delete of a queue that a schedule enqueues into; engines answer it.
     pub fn queue_has_schedule(queue: &str, schedule: &str) -> Error {
         let message = format!(
@@ -459,110 +520,4 @@ pub enum RecordValue {
         /// The bytes.
         Bytes,
     ),
-}
-
-/// The settings of a queue: its bounds and limits.
-///
-/// ```
-/// use punctual::engine::{QueueSettings, Rate};
-/// use punctual::time::minutes;
-///
-/// let settings = QueueSettings::new()
-///     .max_pending(10_000)
-///     .concurrency(50)
-///     .rate(Rate::window(1_000, minutes(1)));
-/// assert!(settings.check().is_ok() && settings.has_limits());
-/// assert!(settings.clone().concurrency(0).check().is_err());
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct QueueSettings {
-    /// Held, scheduled and ready jobs it may have; `None` for no bound of its own.
-    pub max_pending: Option<u64>,
-    /// What happens to an enqueue over that.
-    pub on_full: OnFull,
-    /// Jobs that may be active at once, over all workers; `None` for any number.
-    #[serde(default)]
-    pub concurrency: Option<u64>,
-    /// Jobs that may start in a span of time; `None` for any number.
-    #[serde(default)]
-    pub rate: Option<Rate>,
-    /// The settings of each of its shares; `None` for no limits and equal weights.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shares: Option<Box<ShareSettings>>,
-}
-
-impl QueueSettings {
-    /// Settings that bound nothing.
-    pub const fn new() -> Self {
-        Self {
-            max_pending: None,
-            on_full: OnFull::Refuse,
-            concurrency: None,
-            rate: None,
-            shares: None,
-        }
-    }
-
-    /// Sets how many held, scheduled and ready jobs it may have.
-    #[must_use]
-    pub const fn max_pending(mut self, jobs: u64) -> Self {
-        self.max_pending = Some(jobs);
-        self
-    }
-
-    /// Sets what happens to an enqueue over that.
-    #[must_use]
-    pub const fn on_full(mut self, on_full: OnFull) -> Self {
-        self.on_full = on_full;
-        self
-    }
-
-    /// Sets how many jobs may be active at once, 1 to 1,000,000.
-    #[must_use]
-    pub const fn concurrency(mut self, jobs: u64) -> Self {
-        self.concurrency = Some(jobs);
-        self
-    }
-
-    /// Sets how many jobs may start in a span of time.
-    #[must_use]
-    pub const fn rate(mut self, rate: Rate) -> Self {
-        self.rate = Some(rate);
-        self
-    }
-
-    /// Sets the limits of each share, and the weights of some.
-    #[must_use]
-    pub fn shares(mut self, shares: ShareSettings) -> Self {
-        self.shares = (shares != ShareSettings::new()).then(|| Box::new(shares));
-        self
-    }
-
-    /// Whether it limits what is claimed of the whole queue.
-    pub const fn has_limits(&self) -> bool {
-        self.concurrency.is_some() || self.rate.is_some()
-    }
-
-    /// Checks the bounds of its limits; every engine does.
-    ///
-    /// # Errors
-    /// `invalid_input`, with what to use instead.
-    pub fn check(&self) -> Result<()> {
-        self.concurrency.map_or(Ok(()), check_concurrency)?;
-        self.rate.map_or(Ok(()), |rate| rate.check())?;
-        self.shares.as_ref().map_or(Ok(()), |shares| shares.check())
-    }
-}
-
-/// What happens to an enqueue into a full queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum OnFull {
-    /// It is refused (`full`).
-    #[default]
-    Refuse,
-    /// The oldest pending job becomes `dead: overflow`: the next in line of the last priority that
-    /// a claim could take from, else the scheduled one with the earliest due, else the first in
-    /// line of a group that is kept back; held jobs never.
-    DeadLetterOldest,
 }

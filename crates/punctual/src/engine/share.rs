@@ -24,6 +24,26 @@ pub const BLOCK_MAX: Duration = days(365);
 /// The most shares of one queue that statistics answer.
 pub const TOP_SHARES_MAX: usize = 100;
 
+/// A share of which no job starts, until an instant or until it is resumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BlockedShare {
+    /// Its key.
+    pub share: String,
+    /// When time opens it; `None` while it is paused.
+    pub until: Option<Timestamp>,
+}
+
+impl BlockedShare {
+    /// A share that is blocked until an instant, or paused.
+    pub fn new(share: impl Into<String>, until: Option<Timestamp>) -> Self {
+        Self {
+            share: share.into(),
+            until,
+        }
+    }
+}
+
 /// Settings of the shares of a queue: the limits of each, and weights.
 ///
 /// ```

@@ -3,13 +3,14 @@
 use std::ops::Bound;
 
 use super::Machine;
+use super::cursor::Request;
 use super::record_row::RecordRow;
 use super::rows::*;
 use crate::engine::{
-    Control, Controlled, LIMIT_PREFIX, Namespace, QueueSettings, RecordValue, SETTINGS_PREFIX,
-    VersionedRecord,
+    Control, Controlled, Cursor, LIMIT_PREFIX, Namespace, QueueSettings, RecordValue,
+    SETTINGS_PREFIX, VersionedRecord,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::injected::{Bug, is_injected};
 use crate::schedule::SCHEDULE_PREFIX;
 use crate::time::Timestamp;
@@ -46,7 +47,16 @@ impl Machine {
                     value: row.value,
                 })))
             }
-            Control::Names { prefix } => self.names(namespace, &prefix),
+            Control::Names {
+                prefix,
+                cursor,
+                limit,
+            } => self.names(namespace, &prefix, cursor.as_ref(), limit),
+            Control::BlockedShares {
+                queue,
+                cursor,
+                limit,
+            } => self.blocked_shares(namespace, &queue, cursor.as_ref(), limit),
             Control::Write {
                 name,
                 expected,
@@ -92,28 +102,43 @@ impl Machine {
         Ok(Controlled::Done(changes))
     }
 
-    fn names(&self, namespace: &Namespace, prefix: &str) -> Result<Controlled> {
+    fn names(
+        &self,
+        namespace: &Namespace,
+        prefix: &str,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Controlled> {
+        let request = Request::of(format_args!("names {namespace} {prefix}"));
+        let after = request.text(cursor)?;
         let Some(namespace) = self.namespace(namespace) else {
-            return Ok(Controlled::Names(Vec::new()));
+            return Ok(Controlled::Names {
+                names: Vec::new(),
+                cursor: None,
+            });
         };
-        let start = RecordKey {
+        let key = |name: &str| RecordKey {
             namespace,
-            name: prefix.to_owned(),
+            name: name.to_owned(),
         };
+        let (first, after) = (key(prefix), after.map(key));
         let end = RecordKey {
             namespace: namespace + 1,
             name: String::new(),
         };
-        let limit = self.limits.batch_items;
-        let found =
-            self.rows
-                .records
-                .scan(Bound::Included(&start), Bound::Excluded(&end), false, limit)?;
-        let names = found
-            .into_iter()
-            .map(|(key, _)| key.name)
-            .take_while(|name| name.starts_with(prefix));
-        Ok(Controlled::Names(names.collect()))
+        let from = match &after {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(&first),
+        };
+        let found = (self.rows.records).scan(from, Bound::Excluded(&end), false, limit)?;
+        let is_last = found.len() < limit;
+        let mut names: Vec<String> = found.into_iter().map(|(key, _)| key.name).collect();
+        let with_prefix = names.partition_point(|name| name.starts_with(prefix));
+        let is_last = is_last || with_prefix < names.len();
+        names.truncate(with_prefix);
+        let last = names.last().filter(|_| !is_last);
+        let cursor = last.map(|last| request.cursor(last.as_bytes()));
+        Ok(Controlled::Names { names, cursor })
     }
 
     fn write(
@@ -128,11 +153,7 @@ impl Machine {
         let before = self.rows.records.get(&key)?;
         let version = before.as_ref().map_or(0, |row| row.version);
         if version != expected {
-            let message = "record was changed since it was read; read it again";
-            return Err(Error::new(ErrorKind::VersionConflict, message)
-                .with("record", &key.name)
-                .with("expected", expected)
-                .with("version", version));
+            return Err(Control::version_conflict(&key.name, expected, version));
         }
         if let Some(queue) = key.name.strip_prefix(SETTINGS_PREFIX) {
             let settings = match &value {

@@ -35,6 +35,13 @@ impl Request {
         Ok(Some(position))
     }
 
+    /// The position of a cursor that is a text; refuses the cursor of another request.
+    pub(super) fn text<'a>(&self, cursor: Option<&'a Cursor>) -> Result<Option<&'a str>> {
+        let position = self.position(cursor)?;
+        let text = position.map(std::str::from_utf8).transpose();
+        text.map_err(|_| bad_cursor())
+    }
+
     /// The cursor of a position.
     pub(super) fn cursor(&self, position: &[u8]) -> Cursor {
         Cursor(Bytes::from([&self.0[..], position].concat()))

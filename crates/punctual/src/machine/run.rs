@@ -333,6 +333,12 @@ impl Machine {
                 let runs = runs.map(|at| self.backfill_one(&key, &schedule, at));
                 return Ok(Controlled::Runs(runs.collect::<Result<_>>()?));
             }
+            (ScheduleAct::Restore { last_success }, Some((mut row, ..))) => {
+                if row.success.is_none() {
+                    row.success = Some(last_success);
+                    self.rows.schedules.put(&mut self.journal, key.clone(), row);
+                }
+            }
         }
         let status = self.schedule_status(&key)?;
         Ok(Controlled::Schedule(status.map(Box::new)))

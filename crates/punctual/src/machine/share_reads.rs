@@ -4,11 +4,12 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::Machine;
+use super::cursor::Request;
 use super::jobs::Loaded;
 use super::rows::*;
 use super::share_rows::*;
 use super::shares::share_key;
-use crate::engine::{Reason, ShareStats};
+use crate::engine::{BlockedShare, Controlled, Cursor, Namespace, Reason, ShareStats};
 use crate::error::Result;
 use crate::job::JobId;
 use crate::time::Timestamp;
@@ -150,6 +151,44 @@ impl Machine {
             }
         }
         Ok(opened)
+    }
+
+    /// The shares of a queue that are blocked or paused, of as many as are examined.
+    pub(super) fn blocked_shares(
+        &self,
+        namespace: &Namespace,
+        queue: &str,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Controlled> {
+        let request = Request::of(format_args!("blocked {namespace} {queue}"));
+        let after = request.text(cursor)?;
+        let (mut shares, mut cursor) = (Vec::new(), None);
+        let id = self
+            .namespace(namespace)
+            .and_then(|namespace| self.queue(namespace, queue));
+        let Some(id) = id else {
+            return Ok(Controlled::BlockedShares { shares, cursor });
+        };
+        let all = self.queue_state(id)?.shares.as_ref();
+        if all.is_some_and(|all| all.row.blocked > 0) {
+            let (start, end) = (share_key(id, after.unwrap_or("")), share_key(id + 1, ""));
+            let from = match after {
+                Some(_) => Bound::Excluded(&start),
+                None => Bound::Included(&start),
+            };
+            let found = (self.rows.shares).scan(from, Bound::Excluded(&end), false, limit)?;
+            let last = found.last().filter(|_| found.len() == limit);
+            cursor = last.map(|(key, _)| request.cursor(key.text.as_bytes()));
+            let blocked = |(key, row): (_, ShareRow)| {
+                let QueueText { text, .. } = key;
+                let until = row.blocked_until.filter(|until| *until > self.now)?;
+                let until = (until != PAUSED).then_some(until);
+                Some(BlockedShare::new(text, until))
+            };
+            shares = found.into_iter().filter_map(blocked).collect();
+        }
+        Ok(Controlled::BlockedShares { shares, cursor })
     }
 
     /// The shares with the most ready jobs.

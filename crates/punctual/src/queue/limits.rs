@@ -1,16 +1,19 @@
 //! The limits of a queue: how many of its jobs are active, and how many start in a span of time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Queue;
 use crate::engine::{
-    Control, Controlled, LimitStats, QueueSettings, Rate, RecordValue, SETTINGS_PREFIX,
-    ShareSettings, ShareStats, StatsRequest,
+    BlockedShare, Control, Controlled, LimitStats, QueueSettings, Rate, RecordValue,
+    SETTINGS_PREFIX, ShareSettings, ShareStats, StatsRequest,
 };
 use crate::error::{Error, ErrorKind, Result};
 
 /// Reads and writes after which a change that others disturb is given up.
 const TRIES_MAX: u32 = 10;
+/// Shares that one call examines.
+const PAGE: usize = 1_000;
 
 impl Queue {
     /// The limits of a queue, by any number of workers: set them, read them, or take them off.
@@ -42,6 +45,7 @@ impl Queue {
             concurrency: None,
             rate: None,
             shares: ShareSettings::new(),
+            expected: None,
         }
     }
 }
@@ -54,6 +58,7 @@ pub struct QueueLimits {
     concurrency: Option<u64>,
     rate: Option<Rate>,
     shares: ShareSettings,
+    expected: Option<u64>,
 }
 
 impl QueueLimits {
@@ -88,6 +93,19 @@ impl QueueLimits {
     pub fn weight(mut self, share: impl Into<String>, weight: u32) -> Self {
         self.shares = self.shares.weight(share, weight);
         self
+    }
+
+    /// Writes only if the settings of the queue have that version: see [`version`](Self::version).
+    #[must_use = "nothing is written until it is set"]
+    pub fn if_version(mut self, version: u64) -> Self {
+        self.expected = Some(version);
+        self
+    }
+
+    /// The version of the settings of the queue; 0 if they were never set. Each write has a larger
+    /// one.
+    pub async fn version(&self) -> Result<u64> {
+        self.read().await.map(|(_, version)| version)
     }
 
     /// Starts no job of a share for a while: the other side said that this customer asks too often
@@ -127,6 +145,35 @@ impl QueueLimits {
         self.block_share(share, Duration::ZERO).await
     }
 
+    /// The shares that are blocked or paused, by key; at most 10,000 are.
+    ///
+    /// # Errors
+    /// `unsupported` where the engine has no shares.
+    pub async fn blocked_shares(&self) -> Result<Vec<BlockedShare>> {
+        let mut found = BTreeMap::new();
+        let mut cursor = None;
+        loop {
+            let read = Control::BlockedShares {
+                queue: self.queue.clone(),
+                cursor,
+                limit: PAGE,
+            };
+            let Controlled::BlockedShares {
+                shares,
+                cursor: next,
+            } = self.control(read).await?
+            else {
+                return Err(strange());
+            };
+            let by_key = shares.into_iter().map(|one| (one.share.clone(), one));
+            found.extend(by_key);
+            cursor = next;
+            if cursor.is_none() {
+                return Ok(found.into_values().collect());
+            }
+        }
+    }
+
     /// Settings of the shares of the queue.
     pub async fn share_settings(&self) -> Result<ShareSettings> {
         let (settings, _) = self.read().await?;
@@ -151,8 +198,8 @@ impl QueueLimits {
     /// Writes these limits instead of those that the queue has; other settings stay.
     ///
     /// # Errors
-    /// As [`QueueSettings::check`]; `invalid_input` without a limit; `unsupported` where the engine
-    /// keeps none.
+    /// As [`QueueSettings::check`]; `invalid_input` without a limit; `version_conflict` if the
+    /// settings have another version than was asked for; `unsupported` where the engine keeps none.
     pub async fn set(self) -> Result<()> {
         let none = self.concurrency.is_none() && self.rate.is_none();
         if none && self.shares == ShareSettings::new() {
@@ -188,6 +235,8 @@ impl QueueLimits {
         let mut tries = 1;
         loop {
             let (before, version) = self.read().await?;
+            Control::expect_version(&name, self.expected, version)
+                .map_err(|error| error.operation("limits"))?;
             let after = QueueSettings {
                 concurrency: self.concurrency,
                 rate: self.rate,
@@ -206,6 +255,7 @@ impl QueueLimits {
             };
             match self.control(write).await {
                 Ok(_) => return Ok(true),
+                // With a version that was asked for, the next turn refuses.
                 Err(error) if error.kind() == ErrorKind::VersionConflict && tries < TRIES_MAX => {
                     tries += 1;
                 }

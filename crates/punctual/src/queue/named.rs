@@ -71,6 +71,7 @@ pub struct Limit {
     handle: Option<Queue>,
     name: String,
     settings: LimitSettings,
+    expected: Option<u64>,
 }
 
 impl Limit {
@@ -80,6 +81,7 @@ impl Limit {
             handle,
             name: name.into(),
             settings: LimitSettings::new(),
+            expected: None,
         }
     }
 
@@ -120,11 +122,24 @@ impl Limit {
         self
     }
 
+    /// Writes only if its own settings have that version: see [`version`](Self::version).
+    #[must_use = "nothing is written until it is set"]
+    pub fn if_version(mut self, version: u64) -> Self {
+        self.expected = Some(version);
+        self
+    }
+
+    /// The version of its own settings; 0 if it has none. Each write has a larger one.
+    pub async fn version(&self) -> Result<u64> {
+        self.read().await.map(|(_, version)| version)
+    }
+
     /// Writes these settings instead of those that the limit has.
     ///
     /// # Errors
-    /// As [`LimitSettings::check`]; `engine_full` over 10,000 limits with settings; `unsupported`
-    /// where the engine has no named limits.
+    /// As [`LimitSettings::check`]; `engine_full` over 10,000 limits with settings;
+    /// `version_conflict` if they have another version than was asked for; `unsupported` where the
+    /// engine has no named limits.
     pub async fn set(self) -> Result<()> {
         self.settings
             .check()
@@ -169,29 +184,41 @@ impl Limit {
         self.handle.as_ref().ok_or_else(none)
     }
 
+    fn record(&self) -> String {
+        format!("{LIMIT_PREFIX}{}", self.name)
+    }
+
+    /// Its own settings, with the version of their record.
+    async fn read(&self) -> Result<(Option<RecordValue>, u64)> {
+        let name = self.record();
+        let Controlled::Record(known) = control(self.queue()?, Control::Read { name }).await?
+        else {
+            return Err(strange());
+        };
+        let version = known.as_ref().map_or(0, |known| known.version);
+        Ok((known.map(|known| known.value), version))
+    }
+
     /// Whether that changed anything.
     async fn write(&self, value: Option<LimitSettings>) -> Result<bool> {
-        let queue = self.queue()?;
-        let name = format!("{LIMIT_PREFIX}{}", self.name);
         let mut tries = 1;
         loop {
-            let read = Control::Read { name: name.clone() };
-            let Controlled::Record(known) = control(queue, read).await? else {
-                return Err(strange());
-            };
-            let expected = known.as_ref().map_or(0, |known| known.version);
-            let before = known.map(|known| known.value);
+            let (before, expected) = self.read().await?;
+            let name = self.record();
+            Control::expect_version(&name, self.expected, expected)
+                .map_err(|error| error.operation("limit"))?;
             let value = value.map(RecordValue::Limit);
             if before == value {
                 return Ok(false);
             }
             let write = Control::Write {
-                name: name.clone(),
+                name,
                 expected,
                 value,
             };
-            match control(queue, write).await {
+            match control(self.queue()?, write).await {
                 Ok(_) => return Ok(true),
+                // With a version that was asked for, the next turn refuses.
                 Err(error) if error.kind() == ErrorKind::VersionConflict && tries < TRIES_MAX => {
                     tries += 1;
                 }

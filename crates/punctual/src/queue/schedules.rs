@@ -9,7 +9,7 @@ use crate::job::{Job, NewJob};
 use crate::queue::IntoNewJob;
 use crate::schedule::{
     Fold, Form, Gap, Missed, Overlap, SCHEDULE_PREFIX, Schedule, ScheduleStatus, Spec, SpecBuilder,
-    Template,
+    Success, Template,
 };
 use crate::time::Timestamp;
 
@@ -55,7 +55,10 @@ impl Queue {
 
     /// What can be done with schedules that are there.
     pub fn schedules(&self) -> Schedules {
-        Schedules(self.clone())
+        Schedules {
+            queue: self.clone(),
+            expected: None,
+        }
     }
 }
 
@@ -198,9 +201,20 @@ impl NewSchedule {
 
 /// Schedules of a namespace.
 #[derive(Debug, Clone)]
-pub struct Schedules(Queue);
+pub struct Schedules {
+    queue: Queue,
+    expected: Option<u64>,
+}
 
 impl Schedules {
+    /// Writes only if the schedule has that version, as [`ScheduleStatus::version`] says; 0 if
+    /// there must be none. Else a write is refused (`version_conflict`).
+    #[must_use]
+    pub fn if_version(mut self, version: u64) -> Self {
+        self.expected = Some(version);
+        self
+    }
+
     /// Every schedule with how it stands, by name.
     pub async fn list(&self) -> Result<Vec<ScheduleStatus>> {
         let mut found: Vec<ScheduleStatus> = Vec::new();
@@ -284,7 +298,7 @@ impl Schedules {
         to: Timestamp,
     ) -> Result<Vec<Timestamp>> {
         let known = self.get(name).await?.ok_or_else(|| missing(name))?;
-        let now = self.0.engine().info().await?.now;
+        let now = self.queue.engine().info().await?.now;
         let spec = known.schedule.spec.build()?;
         spec.past(from, to, now, BACKFILL_MAX)
     }
@@ -304,6 +318,17 @@ impl Schedules {
         };
         let runs = self.runs(name, act).await?;
         Ok(instants.into_iter().zip(runs).collect())
+    }
+
+    /// Brings the last success of a schedule that an import makes; one that has a success keeps it.
+    ///
+    /// # Errors
+    /// `not_found` if there is no such schedule; `payload_too_large` for a result over
+    /// [`result_bytes`](crate::Limits::result_bytes).
+    pub async fn restore(&self, name: &str, last_success: Success) -> Result<ScheduleStatus> {
+        let act = ScheduleAct::Restore { last_success };
+        let read = self.read(name, act).await?;
+        read.ok_or_else(|| missing(name))
     }
 
     /// Removes a schedule, and its next run with it; whether there was one. Runs that wait or are
@@ -337,17 +362,21 @@ impl Schedules {
         let mut tries = 1;
         loop {
             let known = self.get(name).await?;
+            let version = known.as_ref().map_or(0, |known| known.version);
+            let record = format!("{SCHEDULE_PREFIX}{name}");
+            Control::expect_version(&record, self.expected, version)?;
             let schedule = change(known.as_ref())?;
             if known.as_ref().map(|known| &known.schedule) == schedule.as_ref() {
                 return Ok(known);
             }
             let write = Control::Write {
-                name: format!("{SCHEDULE_PREFIX}{name}"),
-                expected: known.map_or(0, |known| known.version),
+                name: record,
+                expected: version,
                 value: schedule.map(Box::new).map(RecordValue::Schedule),
             };
             match self.control(write).await {
                 Ok(_) => return self.get(name).await,
+                // With a version that was asked for, the next turn refuses.
                 Err(error) if error.kind() == ErrorKind::VersionConflict && tries < TRIES_MAX => {
                     tries += 1;
                 }
@@ -376,7 +405,7 @@ impl Schedules {
     }
 
     async fn control(&self, control: Control) -> Result<Controlled> {
-        let inner = &*self.0.0;
+        let inner = &*self.queue.0;
         inner.engine.control(&inner.namespace, control).await
     }
 }

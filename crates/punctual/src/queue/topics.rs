@@ -41,7 +41,10 @@ impl Queue {
     /// # }).unwrap();
     /// ```
     pub fn topics(&self) -> Topics {
-        Topics(self.clone())
+        Topics {
+            queue: self.clone(),
+            expected: None,
+        }
     }
 
     /// Publishes a typed job under a subject when awaited; the options come in between. Each
@@ -160,7 +163,10 @@ impl Queue {
 
 /// The subscriptions of a namespace.
 #[derive(Debug, Clone)]
-pub struct Topics(Queue);
+pub struct Topics {
+    queue: Queue,
+    expected: Option<u64>,
+}
 
 /// A subscription, and why a message would not match it.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,6 +179,21 @@ pub struct MatchLine {
 }
 
 impl Topics {
+    /// Writes only if the subscriptions of the namespace have that version: see
+    /// [`version`](Self::version). Then a change is refused (`version_conflict`) that another
+    /// client's came before.
+    #[must_use]
+    pub fn if_version(mut self, version: u64) -> Self {
+        self.expected = Some(version);
+        self
+    }
+
+    /// The version of the subscriptions of the namespace; 0 if there never were any. Each write has
+    /// a larger one.
+    pub async fn version(&self) -> Result<u64> {
+        self.queue.read_matcher().await.map(|all| all.version())
+    }
+
     /// Subscribes: a copy of each message that is published from now on and matches goes to the
     /// subscription's queue. Whether that changed anything: safe at every start of a program.
     ///
@@ -195,16 +216,16 @@ impl Topics {
 
     /// The subscriptions in order of their names.
     pub async fn list(&self) -> Result<Vec<Subscription>> {
-        let matcher = self.0.read_matcher().await?;
+        let matcher = self.queue.read_matcher().await?;
         Ok(matcher.subscriptions().to_vec())
     }
 
     /// Every subscription, with why a message would not match it; nothing is stored.
     pub async fn explain(&self, subject: impl Into<String>, job: NewJob) -> Result<Vec<MatchLine>> {
         let message = Message::new(subject, job)?;
-        message.check(&self.0.engine_limits().await?)?;
-        let matcher = self.0.read_matcher().await?;
-        let now = self.0.time_for(&matcher, &message).await?;
+        message.check(&self.queue.engine_limits().await?)?;
+        let matcher = self.queue.read_matcher().await?;
+        let now = self.queue.time_for(&matcher, &message).await?;
         let lines = matcher.explain(&message, message.due_in(now)).into_iter();
         let line = |line: crate::topic::Match<'_>| MatchLine {
             subscription: line.subscription.clone(),
@@ -218,13 +239,15 @@ impl Topics {
     async fn change(&self, change: impl Fn(&mut Subscriptions) -> bool) -> Result<bool> {
         let mut tries = 1;
         loop {
-            let matcher = self.0.read_matcher().await?;
+            let matcher = self.queue.read_matcher().await?;
+            Control::expect_version(TOPICS, self.expected, matcher.version())
+                .map_err(|error| error.operation("topics"))?;
             let mut all = Subscriptions {
                 subscriptions: matcher.subscriptions().to_vec(),
             };
             let changed = change(&mut all);
             // Shards that a write before did not reach get it with this one.
-            if !changed && self.0.engine().info().await?.shards == 1 {
+            if !changed && self.queue.engine().info().await?.shards == 1 {
                 return Ok(false);
             }
             let write = Control::Write {
@@ -232,12 +255,13 @@ impl Topics {
                 expected: matcher.version(),
                 value: Some(RecordValue::Opaque(all.write()?)),
             };
-            match self.0.control_topics(write).await {
+            match self.queue.control_topics(write).await {
                 Ok(Controlled::Written(version)) => {
-                    *self.0.0.topics.locked() = Some(Arc::new(Matcher::new(version, all)));
+                    *self.queue.0.topics.locked() = Some(Arc::new(Matcher::new(version, all)));
                     return Ok(changed);
                 }
                 Ok(_) => return Err(strange()),
+                // With a version that was asked for, the next turn refuses.
                 Err(error) if error.kind() == ErrorKind::VersionConflict && tries < TRIES_MAX => {
                     tries += 1;
                 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parts::SpecBuilder;
 use super::refuse;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Due, Group, JobId, Limits, NewJob, Unique, UniquePolicy, check_schedule_name};
 use crate::retry::RetryPolicy;
 use crate::time::{Timestamp, days, exact_span, minutes, seconds};
@@ -293,7 +293,7 @@ impl Schedule {
     #[cfg(not(feature = "schedules"))]
     fn check_spec(&self) -> Result<()> {
         let message = "this build has no calendars; build with the feature `schedules`";
-        Err(crate::Error::new(crate::ErrorKind::Unsupported, message))
+        Err(Error::new(ErrorKind::Unsupported, message))
     }
 }
 
@@ -342,6 +342,21 @@ impl Success {
             finished_at,
             result,
         }
+    }
+
+    /// Checks what an import brings.
+    ///
+    /// # Errors
+    /// `payload_too_large` if the result is over [`Limits::result_bytes`].
+    pub fn check(&self, limits: &Limits) -> Result<()> {
+        let bytes = self.result.as_ref().map_or(0, Bytes::len);
+        if bytes <= limits.result_bytes {
+            return Ok(());
+        }
+        let message = "last_success: its result is too large; import it without the result";
+        Err(Error::new(ErrorKind::PayloadTooLarge, message)
+            .with("bytes", bytes)
+            .with("limit", limits.result_bytes))
     }
 }
 

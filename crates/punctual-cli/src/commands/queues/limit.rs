@@ -12,7 +12,7 @@ use punctual::{JobState, Queue};
 use super::stats;
 use crate::args::Session;
 use crate::failure::{Failure, Result};
-use crate::output::{Object, ago, object};
+use crate::output::{Object, ago, object, raw};
 
 /// Show or set how many jobs of a queue may be active, and how many may start in a span of time
 #[derive(Debug, clap::Args)]
@@ -68,6 +68,10 @@ pub(crate) struct Args {
     /// Turns that a share gets for one of a share without a weight, 1 to 1000; 1 takes it off
     #[arg(long, value_name = "SHARE=N", value_parser = weight_of)]
     weight: Vec<(String, u32)>,
+
+    /// Write only if the settings of the queue have this version, as `-o json` shows; 0: never set
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<u64>,
 
     /// Take all limits and weights off
     #[arg(long, visible_alias = "remove", conflicts_with_all = ["concurrency", "rate", "share_concurrency", "share_rate", "share_max_pending", "weight"])]
@@ -145,7 +149,14 @@ impl Kind {
 impl Args {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
         let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
-        let limits = || queue.limits(&self.queue);
+        let limits = || match self.if_version {
+            Some(version) => queue.limits(&self.queue).if_version(version),
+            None => queue.limits(&self.queue),
+        };
+        if self.if_version.is_some() && !self.none && !self.sets_any() {
+            let what = "if-version is of a write; name a limit, or use --none";
+            return Err(Failure::usage(what));
+        }
         if self.none {
             let removed = limits().remove().await?;
             return self.removed(session, removed);
@@ -219,11 +230,13 @@ impl Args {
     }
 
     async fn show(&self, session: &Session) -> Result<()> {
+        let handle = Queue::new(&session.engine).namespace(session.namespace.clone());
+        // Before the limits: a version that is older than they are is refused.
+        let version = handle.limits(&self.queue).version().await?;
         let stats = stats(session, vec![self.queue.clone()]).await?;
         let of_queue = stats.first();
         let active = of_queue.map_or(0, |stats| stats.counts.of(JobState::Active));
         let limits = of_queue.and_then(|stats| stats.limits);
-        let handle = Queue::new(&session.engine).namespace(session.namespace.clone());
         let shares = handle.limits(&self.queue).share_settings().await?;
         if session.out.is_json() {
             let mut line = object!({ "queue": self.queue, "active": active });
@@ -231,6 +244,7 @@ impl Args {
             let has_shares = shares != ShareSettings::new();
             let shares = object!({ "shares": has_shares.then(|| shares_object(&shares)) });
             line.0.extend(shares.0);
+            line.0.push(("version", raw(&version)));
             return session.out.json(&line);
         }
         if limits.is_none() && shares == ShareSettings::new() {

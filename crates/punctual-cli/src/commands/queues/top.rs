@@ -1,7 +1,7 @@
 //! `punctual queues top`: the largest shares of a queue.
 
 use punctual::Queue;
-use punctual::engine::{ShareStats, TOP_SHARES_MAX};
+use punctual::engine::{BlockedShare, ShareStats, TOP_SHARES_MAX};
 use punctual::time::Timestamp;
 
 use crate::args::Session;
@@ -13,7 +13,8 @@ use crate::output::{Columns, ago, count, object, plain};
 #[command(after_help = "\
 Examples:
   punctual queues top mail
-  punctual queues top mail --limit 5 -o json")]
+  punctual queues top mail --limit 5 -o json
+  punctual queues top mail --blocked           every share that is blocked or paused")]
 pub(crate) struct Args {
     #[arg(value_name = "QUEUE")]
     queue: String,
@@ -21,12 +22,20 @@ pub(crate) struct Args {
     /// How many shares to show
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=TOP_SHARES_MAX as u64))]
     limit: u64,
+
+    /// Show every share that is blocked or paused instead, by key
+    #[arg(long, conflicts_with = "limit")]
+    blocked: bool,
 }
 
 impl Args {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
         let queue = Queue::new(&session.engine).namespace(session.namespace.clone());
         let limits = queue.limits(&self.queue);
+        if self.blocked {
+            let blocked = limits.blocked_shares().await?;
+            return self.show_blocked(session, &blocked).await;
+        }
         let shares = limits.top_shares(self.limit as usize).await?;
         if session.out.is_json() {
             for share in &shares {
@@ -61,6 +70,38 @@ impl Args {
             names: &header,
             numbers: &header[1..4],
             optional: &header[4..],
+            ..Columns::default()
+        };
+        session.out.table(columns, shares.iter().map(row).collect())
+    }
+
+    async fn show_blocked(&self, session: &Session, shares: &[BlockedShare]) -> Result<()> {
+        if session.out.is_json() {
+            for one in shares {
+                let until = one.until.map(|until| until.to_string());
+                session
+                    .out
+                    .json(&object!({ "share": one.share, "until": until }))?;
+            }
+            return Ok(());
+        }
+        if shares.is_empty() {
+            let queue = plain(&self.queue);
+            session
+                .out
+                .note(format!("no share of {queue} is blocked or paused"));
+            return Ok(());
+        }
+        let now = session.engine.info().await?.now;
+        let row = |one: &BlockedShare| {
+            let closed = match one.until {
+                Some(until) => format!("blocked, opens {}", ago(until, now)),
+                None => "paused".to_owned(),
+            };
+            vec![plain(&one.share).into_owned(), closed]
+        };
+        let columns = Columns {
+            names: &["share", "closed"],
             ..Columns::default()
         };
         session.out.table(columns, shares.iter().map(row).collect())

@@ -4,7 +4,7 @@ use punctual::engine::{EnqueueVerdict, Receipt};
 use punctual::schedule::ScheduleStatus;
 use punctual::time::{Timestamp, format_local};
 
-use super::{missing, schedules, show};
+use super::{at_version, missing, schedules, show};
 use crate::args::Session;
 use crate::failure::Result;
 use crate::output::{Columns, Object, counted, object};
@@ -123,8 +123,8 @@ pub(super) async fn backfill(
     Ok(())
 }
 
-pub(super) async fn remove(session: &Session, name: &str) -> Result<()> {
-    if !schedules(session).remove(name).await? {
+pub(super) async fn remove(session: &Session, name: &str, if_version: Option<u64>) -> Result<()> {
+    if !at_version(session, if_version).remove(name).await? {
         return Err(missing(name));
     }
     if session.out.is_json() {

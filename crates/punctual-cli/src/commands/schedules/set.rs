@@ -4,17 +4,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::ValueEnum;
-use punctual::schedule::{GRACE_DEFAULT, Missed, Overlap, Schedule, Template};
+use punctual::job::COST_MAX;
+use punctual::schedule::{GRACE_DEFAULT, MISSED_MAX, Missed, Overlap, Schedule, Template};
 use punctual::time::{format_local, hours};
 use punctual::{Group, NewJob, RetryPolicy, Unique};
 
+use super::at_version;
 use super::options::Options;
-use super::schedules;
 use crate::args::{Session, span_of};
 use crate::commands::enqueue::{
     attempts_of, content_type_of, header_of, not_json, payload, priority_of, retry_of,
 };
 use crate::failure::{Failure, Result};
+use crate::numbers::whole;
 use crate::output::ago;
 
 /// Write a schedule: when to enqueue which job
@@ -27,6 +29,17 @@ Examples:
 
 The same again changes nothing. Another one counts from now: no instant before this one runs because
 of it. A pause stays. `punctual schedules preview` takes the same times and shows when they are.")]
+pub(crate) struct Set {
+    #[command(flatten)]
+    args: Args,
+
+    /// Write only if the schedule has this version, which `schedules show` says; 0: there is none
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<u64>,
+}
+
+/// What a schedule consists of: the keys of a file of schedules, too.
+#[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The schedule's name
     name: String,
@@ -63,7 +76,7 @@ struct Policies {
     missed: Option<MissedPolicy>,
 
     /// With --missed all: how many run, at most 100 [default: 100]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| whole::<u32>(text, 1..=MISSED_MAX.into()))]
     missed_max: Option<u32>,
 
     /// Runs that are late by no more than this run anyway [default: 1m]
@@ -124,7 +137,7 @@ struct JobOptions {
     limits: Vec<String>,
 
     /// Units of the rates of its limits that a run takes [default: 1]
-    #[arg(long, value_name = "N", requires = "limits")]
+    #[arg(long, value_name = "N", requires = "limits", value_parser = |text: &str| whole::<u32>(text, 1..=COST_MAX.into()))]
     cost: Option<u32>,
 
     /// Failures after which it is dead [default: 20]
@@ -173,10 +186,13 @@ impl Args {
         self.policies.apply(&mut schedule)?;
         Ok((self.name, schedule))
     }
+}
 
+impl Set {
     pub(super) async fn run(self, session: &Session) -> Result<()> {
-        let (name, schedule) = self.schedule()?;
-        let status = schedules(session).set(&name, schedule).await?;
+        let schedules = at_version(session, self.if_version);
+        let (name, schedule) = self.args.schedule()?;
+        let status = schedules.set(&name, schedule).await?;
         let info = session.engine.info().await?;
         if session.out.is_json() {
             return session.out.json(&super::show::object_of(&status));
@@ -218,7 +234,7 @@ impl Policies {
             None | Some(MissedPolicy::Latest) => Missed::Latest { grace },
             Some(MissedPolicy::Skip) => Missed::Skip { grace },
             Some(MissedPolicy::All) => Missed::All {
-                max: self.missed_max.unwrap_or(punctual::schedule::MISSED_MAX),
+                max: self.missed_max.unwrap_or(MISSED_MAX),
             },
         };
         schedule.pause_on_failure = self.pause_on_failure;

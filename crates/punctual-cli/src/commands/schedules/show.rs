@@ -26,7 +26,12 @@ pub(super) async fn list(session: &Session) -> Result<()> {
             status.name.clone(),
             times(&status.schedule),
             next.map_or_else(|| state(status).into(), |at| ago(*at, now)),
-            (status.lasts_until).map_or_else(String::new, |until| ago(until, now)),
+            match status.lasts_until {
+                Some(until) => ago(until, now),
+                None if status.ended || status.dry => String::new(),
+                // Spans and fixed instants are sums, which need no list.
+                None => "always".into(),
+            },
             count(status.fired),
             count(status.skipped),
             count(status.missed),
@@ -176,7 +181,7 @@ fn times(schedule: &Schedule) -> String {
 
 /// What its user wrote, as `PUT /v1/schedules/NAME` takes it.
 fn document(status: &ScheduleStatus) -> Value {
-    let record = RecordJson::schedule(&status.name, &status.schedule);
+    let record = RecordJson::schedule(&status.name, &status.schedule, None);
     let mut document = serde_json::to_value(record).unwrap_or_default();
     document["schedule"].take()
 }

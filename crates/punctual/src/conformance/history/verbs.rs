@@ -402,11 +402,11 @@ impl Replay {
         let expected = Controlled::Record(model.record(&record).cloned());
         same("record", &expected, &read)?;
         let now = self.unsaid();
-        let names = Control::Names {
-            prefix: "queue/".into(),
+        let names = self.control(space, Control::names("queue/")).await?;
+        let expected = Controlled::Names {
+            names: self.at(space, now)?.names("queue/"),
+            cursor: None,
         };
-        let names = self.control(space, names).await?;
-        let expected = Controlled::Names(self.at(space, now)?.names("queue/"));
         same("names of records", &expected, &names)
     }
 

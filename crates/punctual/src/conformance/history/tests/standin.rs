@@ -419,7 +419,10 @@ impl Engine for ModelEngine {
                 false => Err(Error::new(ErrorKind::Conflict, "the queue has jobs")),
             },
             Control::Read { name } => Ok(Controlled::Record(space.record(&name).cloned())),
-            Control::Names { prefix } => Ok(Controlled::Names(space.names(&prefix))),
+            Control::Names { prefix, .. } => Ok(Controlled::Names {
+                names: space.names(&prefix),
+                cursor: None,
+            }),
             Control::Write {
                 name,
                 expected,
@@ -439,7 +442,9 @@ impl Engine for ModelEngine {
             Control::BlockLimit { .. } | Control::Limits { .. } | Control::Limit { .. } => Err(
                 Error::new(ErrorKind::Unsupported, "the stand-in has no named limits"),
             ),
-            Control::PauseShare { .. } | Control::BlockShare { .. } => Err(Error::new(
+            Control::PauseShare { .. }
+            | Control::BlockShare { .. }
+            | Control::BlockedShares { .. } => Err(Error::new(
                 ErrorKind::Unsupported,
                 "the stand-in has no shares",
             )),
