@@ -217,6 +217,8 @@ async fn health_warns_before_a_list_runs_dry() {
     let (clock, now) = (format!("{SHARD}:clock"), short + seconds(90));
     server.cli(&["SET", &clock, &now.as_micros().to_string()]);
     let still = Still::on(server.address(), server).await;
+    // Health is of the shards that were read.
+    assert!(!still.find("cron").await.expect("it is there").dry);
     let problems = still.problems().await;
     let expected = format!("schedule cron: runs are known until {lasts} only");
     assert!(problems.contains(&expected), "{problems}");
