@@ -1,10 +1,14 @@
 //! Connections that are kept: one per call under way, and never a half-read answer on one of them.
+//! The task that makes a call drives its connection, so that no call waits for another task.
 
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::{Pin, pin};
 use std::sync::Mutex;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -61,8 +65,12 @@ pub(crate) struct Connections {
 /// One that carries a call at a time.
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
+    driver: Driver,
     activity: Activity,
 }
+
+/// Reads and writes a connection; ends with it.
+type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What came back.
 pub(crate) struct Reply {
@@ -161,13 +169,20 @@ impl Connections {
 
     async fn exchange(
         &self,
-        mut connection: Connection,
+        connection: Connection,
         request: Request<Full<Bytes>>,
         silence: Duration,
     ) -> Result<Sent> {
-        let activity = connection.activity.clone();
+        let Connection {
+            mut sender,
+            mut driver,
+            activity,
+        } = connection;
         let exchange = async {
-            let response = match connection.sender.try_send_request(request).await {
+            if sender.ready().await.is_err() {
+                return Ok(Sent::Unsent(Box::new(request)));
+            }
+            let response = match sender.try_send_request(request).await {
                 Ok(response) => response,
                 Err(mut error) => {
                     return match error.take_message() {
@@ -179,11 +194,21 @@ impl Connections {
             let status = response.status();
             let body = response.into_body().collect().await;
             let body = body.map_err(|error| self.cut(error))?.to_bytes();
-            self.keep(connection);
             Ok(Sent::Answered(Reply { status, body }))
         };
-        let exchanged = activity.unless_silent(silence, exchange).await;
-        exchanged.unwrap_or_else(|| Err(self.silent(silence)))
+        let exchange = driven(&mut driver, exchange);
+        let (sent, is_open) = match activity.unless_silent(silence, exchange).await {
+            Some((sent, is_open)) => (sent?, is_open),
+            None => return Err(self.silent(silence)),
+        };
+        if is_open && matches!(sent, Sent::Answered(_)) {
+            self.keep(Connection {
+                sender,
+                driver,
+                activity,
+            });
+        }
+        Ok(sent)
     }
 
     fn kept(&self) -> Option<Connection> {
@@ -239,13 +264,16 @@ impl Connections {
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.cut(error))?;
-        // It ends when its sender is dropped.
-        tokio::spawn(async move {
+        let driver = Box::pin(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to the gateway broke");
             }
         });
-        Ok(Connection { sender, activity })
+        Ok(Connection {
+            sender,
+            driver,
+            activity,
+        })
     }
 
     /// Nothing moved for so long.
@@ -303,6 +331,29 @@ impl Connections {
             .await
     }
 }
+
+/// What a call answers while its own task drives its connection, and whether that is still open.
+async fn driven<T>(driver: &mut Driver, call: impl Future<Output = T>) -> (T, bool) {
+    let mut call = pin!(call);
+    let mut is_open = true;
+    poll_fn(|context| {
+        // What one of them does lets the other go on; else the task would wake itself.
+        for _ in 0..ROUNDS {
+            let answer = call.as_mut().poll(context);
+            if is_open {
+                is_open = driver.as_mut().poll(context).is_pending();
+            }
+            if let Poll::Ready(answer) = answer {
+                return Poll::Ready((answer, is_open));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// A request, the head of its answer, its body and the end of that take a round each.
+const ROUNDS: usize = 4;
 
 /// How calls travel to a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
