@@ -27,6 +27,29 @@ async fn a_waiter_asks_again_when_its_connection_is_silently_dead() {
     assert_eq!(waiting.await.unwrap().unwrap(), Waited::Work);
 }
 
+/// No other task is woken for a call, and a kept connection has none either.
+#[tokio::test]
+async fn calls_drive_their_connection_which_is_kept() {
+    let (engine, gateway) = with_a_silent_gateway(seconds(20)).await;
+    let answers = async {
+        let (mut asked, _) = gateway.accept().await.unwrap();
+        for _ in 0..3 {
+            assert!(asked.read(&mut [0; 4 << 10]).await.unwrap() > 0);
+            let answer = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n";
+            asked.write_all(answer).await.unwrap();
+        }
+    };
+    let calls = async {
+        for _ in 0..3 {
+            let error = engine.info().await.unwrap_err();
+            assert!(error.to_string().contains("is overloaded"), "{error}");
+        }
+    };
+    tokio::join!(answers, calls);
+    let runtime = tokio::runtime::Handle::current();
+    assert_eq!(runtime.metrics().num_alive_tasks(), 0);
+}
+
 /// Seed 314 of `embedded-disk` had a producer without an answer after 102 s.
 #[tokio::test]
 async fn a_call_over_a_silent_connection_ends_at_its_deadline() {
