@@ -335,7 +335,8 @@ function Flow.add_task(name, kind, id, todo)
   call('ZADD', tasks_key(name), 0, member)
   call('HSET', S.k.fy, name .. '\0' .. member, mp.pack(todo))
   all.tasks[name] = true
-  if not had then all.new_tasks[#all.new_tasks + 1] = name end
+  -- What waited for the seal is done with it, or with the cancel.
+  if not had or kind == Flow.START or kind == Flow.CANCEL then all.new_tasks[#all.new_tasks + 1] = name end
   if not Flow.is_open(Flow.row(name)) then
     call('ZADD', S.k.ft, 'LT', fmt('%d', Flow.turn()), name)
     schedule('kept', S.now)

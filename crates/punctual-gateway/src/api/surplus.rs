@@ -96,9 +96,13 @@ pub(super) async fn refuse(State(routes): State<Routes>, request: Request, next:
             .hint("this route takes no query; a request has its fields in its body")
             .into_response();
     }
-    // One of unknown length is not read for this.
-    let bytes = request.body().size_hint().exact().unwrap_or_default();
-    if bytes > NOTHING && routes.takes_none(method, uri.path(), |route| route.takes_body) {
+    let body = request.body();
+    // One that is sent in chunks has no length before it is read.
+    let is_more = match body.size_hint().exact() {
+        Some(bytes) => bytes > NOTHING,
+        None => !body.is_end_stream(),
+    };
+    if is_more && routes.takes_none(method, uri.path(), |route| route.takes_body) {
         return Problem::invalid("this route takes no body")
             .hint("leave the body out; GET /openapi.json has the parameters of each route")
             .into_response();

@@ -222,9 +222,9 @@ async fn ends_of_jobs_as_they_were_sent_read_no_record() {
         // There is a flow of steps only.
         let _ = place.engine.control(&here(), seal).await;
         let lease = place.claim(20).await;
-        place.look();
+        place.by_name();
         place.end(&lease, Outcome::Completed).await;
-        assert_eq!(place.look().get("hmget"), Some(&2));
+        assert_eq!(place.by_name().get("hmget"), Some(&2));
     }
 }
 

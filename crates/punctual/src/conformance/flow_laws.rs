@@ -41,6 +41,7 @@ macro_rules! __flow_laws {
             flow_plans {
                 a_cycle_is_refused[Flows],
                 a_plan_sent_in_part_never_runs[Flows, Explain],
+                a_part_that_lost_a_step_is_sealed_or_cancelled_at_once[Flows],
                 the_same_plan_again_is_a_duplicate[Flows],
                 another_plan_under_its_name_is_refused[Flows],
                 a_plan_that_differs_in_an_option_is_another_one[Flows, Delay, UniqueKeep, HeldJobs, Priority],

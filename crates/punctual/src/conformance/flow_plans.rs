@@ -3,10 +3,10 @@
 use super::START;
 use super::case::*;
 use super::flow_calls::*;
-use crate::engine::{Action, EnqueueVerdict, FlowAct, Reason};
+use crate::engine::{Action, Controlled, EnqueueVerdict, FlowAct, Reason};
 use crate::error::ErrorKind;
 use crate::flow::{After, FlowState, On, OnFailure, Role, SEND_TIMEOUT};
-use crate::job::{CancelReason, Effect, JobState, NewJob, Outcome, Unique};
+use crate::job::{CancelReason, Effect, JobId, JobState, NewJob, Outcome, Unique};
 use crate::time::minutes;
 
 const DONE: On = On::Completed;
@@ -46,6 +46,30 @@ pub(super) async fn a_plan_sent_in_part_never_runs(case: Case) {
         case.verdict(step("c", &[])).await,
         EnqueueVerdict::FlowClosed
     );
+}
+
+/// What waits for the seal is done with it, or with the cancel: the answer has it.
+pub(super) async fn a_part_that_lost_a_step_is_sealed_or_cancelled_at_once(case: Case) {
+    let plan = |flow: &str| {
+        let last = step_of(flow, "c", &[("b", On::Settled)]);
+        vec![step_of(flow, "a", &[]), step_of(flow, "b", &[]), last]
+    };
+    for flow in ["sealed", "cancelled"] {
+        case.enqueue_all(plan(flow)).await;
+        case.cancel(JobId::step(flow, "b")).await;
+    }
+    let sealed = case.try_seal("sealed", 3, OnFailure::default()).await;
+    sealed.expect("the plan is whole");
+    for name in ["a", "c"] {
+        let state = case.state(JobId::step("sealed", name)).await;
+        assert_eq!(state, JobState::Ready, "{name}");
+    }
+    let cancelled = case.try_flow("cancelled", FlowAct::Cancel).await;
+    let Ok(Controlled::Flow(Some(status))) = cancelled else {
+        panic!("a flow is cancelled, got {cancelled:?}");
+    };
+    assert_eq!(status.counts, counts(0, [0, 0, 3, 0]));
+    assert_eq!(status.state, FlowState::Cancelled);
 }
 
 /// The same plan again changes nothing, before it is sealed, after, and once it has settled.

@@ -57,7 +57,8 @@ impl Args {
         session.out.line(match sent.is_new {
             true if is_whole => format!("{} runs, with {steps}", sent.name),
             true => format!(
-                "{} got {steps} and is open: POST /v1/flows/{}/seal lets it run, within an hour",
+                "{} got {steps} and is open: the whole plan, sent again, or POST /v1/flows/{}/seal lets it run, \
+                 within an hour",
                 sent.name, sent.name
             ),
             false => format!("{} was sent before: nothing has changed", sent.name),
