@@ -183,8 +183,9 @@ end
 
 -- Reads jobs that may differ in all, once: ids and records as they would be stored, in parts of one
 -- lane and due. `plain` unless a job can be stored only by itself; `has_examined` if the functions
--- examine some. It is the call `k`; `may_repeat` if an id may be there twice.
-local function read_each(blob, k, n, may_repeat)
+-- examine some. It is the call `k`; `may_repeat` if an id may be there twice; `is_linked` if links
+-- of its jobs follow.
+local function read_each(blob, k, n, may_repeat, is_linked)
   local batch = {ids = {}, kv = {}, parts = {}, n = n, sub = S.sub, plain = not may_repeat, calls = {{k, 0, n, S.sub}}}
   local ids, kv, dues, dues8, lates, examined, keys, ends, groups, due_of = batch.ids, batch.kv, {}, {}, {}, {}, {}, {}, {}, Enqueue.due_of
   local flows, steps, shares = {}, {}, {}
@@ -295,7 +296,7 @@ local function read_jobs(args, at, k, last, is_linked)
   Check.count(n)
   if flags == %ENQUEUE_UNIFORM% + %ENQUEUE_BUNDLES% then return read_bundles(args, at, k, n) end
   if flags == %ENQUEUE_UNIFORM% then return read_uniform(blob, k, n, last) end
-  if flags < %ENQUEUE_UNIFORM% then return read_each(blob, k, n, flags == %ENQUEUE_TWICE%) end
+  if flags < %ENQUEUE_UNIFORM% then return read_each(blob, k, n, flags == %ENQUEUE_TWICE%, is_linked) end
   local one = read_uniform(blob, k, n)
   one.plain = false
   return one
