@@ -26,7 +26,7 @@ fn checked(run: &Run) -> [u64; 3] {
 }
 
 fn none_stalls(cell: &str) {
-    let run = with_flows(cell, &["--minutes", "0.1", "--seed", "3"]);
+    let run = with_flows(cell, &["--minutes", "0.2", "--seed", "3"]);
     assert!(run.is_clean(), "{}", run.said());
     let checked = checked(&run);
     assert!(checked.iter().all(|count| *count > 10), "{checked:?}");
