@@ -424,7 +424,7 @@ fn a_wrong_schedule_is_refused_with_its_remedy() {
         (&["--every", "0s"], "out of range"),
         (
             &["--every", "1s", "--missed", "all", "--missed-max", "101"],
-            "use 1 to 100",
+            "use a whole number from 1 to 100",
         ),
         (&["--every", "1s", "--missed-max", "5"], "missed to be all"),
         (&["--every", "1s", "--zone", "UTC+3"], "offset"),

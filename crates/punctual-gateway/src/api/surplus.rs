@@ -14,8 +14,9 @@ use utoipa::openapi::{OpenApi, RefOr};
 use crate::decode::shown;
 use crate::http::Problem;
 
-/// Bytes of an empty object or nothing, which clients send where there is nothing to say.
-const NOTHING: u64 = 2;
+/// Bytes of `null`, `{}` or nothing, which clients send where there is nothing to say: an object
+/// with a field has more.
+const NOTHING: u64 = 4;
 
 /// The described routes of the API. A monitor may add a query: what it asks is not among them.
 #[derive(Debug, Clone, Default)]

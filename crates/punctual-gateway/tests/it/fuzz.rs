@@ -59,7 +59,7 @@ async fn holds(phases: &str, drawn: &[&str]) {
     let errors = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success(), "{text}\n{errors}");
     assert!(
-        text.contains("Tested: 68"),
+        text.contains("Tested: 69"),
         "not every route was asked: {text}"
     );
 }

@@ -149,7 +149,7 @@ const INJECTED: [Inject; 35] = [
     ),
     (
         "ParkedForgotten",
-        "    file_due(r, ':sp:', LOOKED_AT)\n",
+        "    file_due(r, ':sp:', EXAMINED_MAX)\n",
         "",
     ),
     (
