@@ -34,6 +34,26 @@ async fn jobs(under: &Under) -> usize {
 }
 
 #[tokio::test]
+async fn a_chunked_body_where_a_route_takes_none_is_refused() {
+    let under = serve().await;
+    let part = r#"{"name":"a","seal":false,"steps":[{"name":"b","job":{"queue":"q"}}]}"#;
+    assert_eq!(under.send("POST", "/v1/flows", part).await.status, 200);
+    let request = format!(
+        "POST /v1/flows/a/cancel HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {ADMIN}\r\n\
+         content-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n\
+         c\r\n{{\"from\":\"b\"}}\r\n0\r\n\r\n"
+    );
+    let mut stream = TcpStream::connect(under.address).await.expect("connected");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 422 "), "{answer}");
+    assert!(answer.contains("takes no body"), "{answer}");
+    let flow = under.get("/v1/flows/a").await.json();
+    assert_eq!(flow["state"], "open", "nothing was cancelled");
+}
+
+#[tokio::test]
 async fn a_chunked_body_without_an_end_is_refused_at_its_bound() {
     let under = serve().await;
     let body = "application/json";

@@ -84,21 +84,26 @@ async fn leased(engine: &RedisEngine, kind: fn(usize) -> NewJob) -> Claimed {
     leases.remove(0)
 }
 
+/// Lets a job wait for one of a lease, and ends the lease: the job is released.
+async fn end_with_a_dependant(engine: &RedisEngine, lease: &Claimed, nth: usize) {
+    let waits = job().after(lease.jobs[nth].id, On::Completed);
+    let waiting = waits.id;
+    send(engine, vec![waits]).await;
+    assert_eq!(state(engine, waiting).await, Some(JobState::Held));
+    let settled = engine.settle(&here(), lease.ends(Outcome::Completed)).await;
+    let is_settled = |one: &SettleVerdict| matches!(one, SettleVerdict::Settled { .. });
+    let verdicts = settled.expect("settle").verdicts.concat();
+    assert!(verdicts.iter().all(is_settled), "{verdicts:?}");
+    assert_eq!(state(engine, waiting).await, Some(JobState::Ready));
+}
+
 #[tokio::test]
 async fn what_was_written_to_active_jobs_of_shares_and_groups_counts() {
     for kind in [of_share, of_one_share, of_group] {
         let server = TestServer::start();
         let engine = connect(&server.address()).await;
         let lease = leased(&engine, kind).await;
-        let waits = job().after(lease.jobs[3].id, On::Completed);
-        let waiting = waits.id;
-        send(&engine, vec![waits]).await;
-        assert_eq!(state(&engine, waiting).await, Some(JobState::Held));
-        let settled = engine.settle(&here(), lease.ends(Outcome::Completed)).await;
-        let is_settled = |one: &SettleVerdict| matches!(one, SettleVerdict::Settled { .. });
-        let verdicts = settled.expect("settle").verdicts.concat();
-        assert!(verdicts.iter().all(is_settled), "{verdicts:?}");
-        assert_eq!(state(&engine, waiting).await, Some(JobState::Ready));
+        end_with_a_dependant(&engine, &lease, 3).await;
     }
 }
 
@@ -132,15 +137,7 @@ async fn what_was_written_to_an_active_job_counts_at_its_end() {
     expiring.expires_at = Some(SystemClock.now() + hours(1));
     send(&engine, vec![keyed("a"), expiring]).await;
     let lease = claim(&engine, 2).await.expect("claim").remove(0);
-    let waits = job().after(lease.jobs[0].id, On::Completed);
-    let waiting = waits.id;
-    send(&engine, vec![waits]).await;
-    assert_eq!(state(&engine, waiting).await, Some(JobState::Held));
-    let settled = engine.settle(&here(), lease.ends(Outcome::Completed)).await;
-    let is_settled = |one: &SettleVerdict| matches!(one, SettleVerdict::Settled { .. });
-    let verdicts = settled.expect("settle").verdicts.concat();
-    assert!(verdicts.iter().all(is_settled), "{verdicts:?}");
-    assert_eq!(state(&engine, waiting).await, Some(JobState::Ready));
+    end_with_a_dependant(&engine, &lease, 0).await;
     assert_eq!(
         server.cli(&["ZCARD", "punctual:{default/0}:xp"]).trim(),
         "0"
