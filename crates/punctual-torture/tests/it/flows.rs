@@ -4,7 +4,7 @@ use crate::support::{Run, run};
 
 /// Rounds with flows. Every verdict on them checked something.
 fn with_flows(cell: &str, options: &[&str]) -> Run {
-    let always = ["--flows", "--engine", cell, "--drain", "20", "--rate", "5"];
+    let always = ["--flows", "--engine", cell, "--rate", "5"];
     run(&[&always[..], options].concat())
 }
 
@@ -26,7 +26,9 @@ fn checked(run: &Run) -> [u64; 3] {
 }
 
 fn none_stalls(cell: &str) {
-    let run = with_flows(cell, &["--minutes", "0.2", "--seed", "3"]);
+    // Each slow step whose process was killed twice runs alone, in more than two seconds.
+    let options = ["--drain", "60", "--minutes", "0.2", "--seed", "3"];
+    let run = with_flows(cell, &options);
     assert!(run.is_clean(), "{}", run.said());
     let checked = checked(&run);
     assert!(checked.iter().all(|count| *count > 10), "{checked:?}");
@@ -50,7 +52,16 @@ mod injected {
     fn is_found(bug: &str, cell: &str, invariant: &str) {
         let seeds = ["5", "6", "7"];
         let found = seeds.iter().any(|seed| {
-            let options = ["--inject", bug, "--minutes", "0.1", "--seed", seed];
+            let options = [
+                "--inject",
+                bug,
+                "--minutes",
+                "0.1",
+                "--seed",
+                seed,
+                "--drain",
+                "20",
+            ];
             let run = with_flows(cell, &options);
             println!("{}", run.said());
             run.breaks(invariant)
