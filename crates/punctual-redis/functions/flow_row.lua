@@ -1,13 +1,13 @@
 -- Flows: rows of flows, links, edges and tasks, each read once a call and written with the commit.
--- `BASE:fl`: name to flow, version 1 | bits 1 (1 cancelled, 2 no step waits for another job) |
--- on_failure 1 | created, sealed, settled, until
--- 8 each (0: none) | steps, open, completed, skipped, cancelled, dead, planned 4 each | changes 6 |
--- callbacks, role 1 | fired 1 | id 16 each; in version 2 behind their number 1, and then what
--- retries keep. `BASE:fk`: id of a job that waits or is a step to its
--- link, version 1 | flags 1 | role 1 | ended 1 (255: not) | number, unmet, broken, outside 4 each |
--- sent 8 | due of the receipt 8 | flow and step, each behind its length 1 | if flags say so, jobs
--- outside of its flow that it waits for: how many 1 | id 16 | how it must end and what has become
--- of that 1, as in `BASE:fe:ID` | result.
+-- `BASE:fl`: name to flow, version 1 | bits 1 (1 cancelled, 2 no step waits for another job, 4
+-- again) | on_failure 1 | created, sealed, settled, until 8 each (0: none) | steps, open, completed,
+-- skipped, cancelled, dead, planned 4 each | changes 6 | callbacks, role 1 | fired 1 | id 16 each;
+-- with the bit of 4 behind their number 1, and then what retries keep.
+-- `BASE:fk`: id of a job that waits or is a step to its link, version 1 | flags 1 | role 1 |
+-- ended 1 (255: not) | number, unmet, broken, outside 4 each | sent 8 | due of the receipt 8 |
+-- flow and step, each behind its length 1 | if flags say so, jobs outside of its flow that it waits
+-- for: how many 1 | id 16 | how it must end and what has become of that 1, as in `BASE:fe:ID` |
+-- result.
 -- `BASE:fs:FLOW`: ids of steps in order. `BASE:fe:ID`: jobs that wait for that one to how it must
 -- end + 3 * what has become of it. `BASE:fq:FLOW`: tasks, kind 1 | id 16; `BASE:fy`: flow NUL task
 -- to how far it has come. `BASE:fn`: names; `BASE:ft`: flows by when something is to be done.
@@ -15,7 +15,7 @@ do
 
 local FLOW, FLOW_BYTES = '>BBBI8I8I8I8I4I4I4I4I4I4I4I6', 69
 local LINK, LINK_BYTES = '>BBBBI4I4I4I4c8c8', 36
-local ROW_VERSION, AGAIN_VERSION, FLAT = 1, 2, 2
+local ROW_VERSION, CANCELLED, FLAT, AGAIN = 1, 1, 2, 4
 local ON_FAILED, HAS_RESULT, WATCHED, SKIPPED, HAS_PARENTS, LOST, STILL = 1, 2, 4, 8, 16, 32, 255
 local function bit(flags, one) return floor(flags / one) % 2 > 0 end
 
@@ -39,10 +39,10 @@ local function read_row(name, raw)
   local version, bits
   version, bits, row.on_failure, row.created, row.sealed, row.settled, row.till, row.steps, row.open, row.completed, row.skipped, row.cancelled_steps,
     row.dead, row.planned, row.changes = unp(FLOW, raw)
-  if version > AGAIN_VERSION then refuse_later('a flow') end
-  row.cancelled, row.is_flat = bits % 2 == 1, bits >= FLAT
+  if version > ROW_VERSION then refuse_later('a flow') end
+  row.cancelled, row.is_flat = bit(bits, CANCELLED), bit(bits, FLAT)
   local first, till = FLOW_BYTES + 1, #raw
-  if version == AGAIN_VERSION then
+  if bit(bits, AGAIN) then
     first, till = first + 1, first + 18 * byte(raw, first)
     row.again = mp.unpack(sub(raw, till + 1))
   end
@@ -54,8 +54,9 @@ end
 
 local function write_row(row)
   local again = row.again and next_of(row.again) ~= nil and row.again
-  local out = {pack(FLOW, again and AGAIN_VERSION or ROW_VERSION, (row.cancelled and 1 or 0) + (row.is_flat and FLAT or 0), row.on_failure, row.created, row.sealed, row.settled, row.till, row.steps, row.open,
-    row.completed, row.skipped, row.cancelled_steps, row.dead, row.planned, row.changes)}
+  local bits = (row.cancelled and CANCELLED or 0) + (row.is_flat and FLAT or 0) + (again and AGAIN or 0)
+  local out = {pack(FLOW, ROW_VERSION, bits, row.on_failure, row.created, row.sealed, row.settled, row.till, row.steps, row.open, row.completed,
+    row.skipped, row.cancelled_steps, row.dead, row.planned, row.changes)}
   if again then out[2] = char(#row.callbacks) end
   for _, one in ipairs(row.callbacks) do out[#out + 1] = char(one.role, one.fired and 1 or 0) .. one.id end
   if again then out[#out + 1] = mp.pack(again) end
