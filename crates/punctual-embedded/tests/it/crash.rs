@@ -73,18 +73,30 @@ async fn cut_everywhere(
     crash: impl Fn(u64) -> Crash,
     durability: Durability,
 ) -> (u64, Verdict) {
+    cut_at_each(0, 1, seed, fault, crash, durability).await
+}
+
+/// The same from one operation on, and at every `step`th.
+async fn cut_at_each(
+    from: u64,
+    step: usize,
+    seed: u64,
+    fault: impl Fn(u64) -> Fault,
+    crash: impl Fn(u64) -> Crash,
+    durability: Durability,
+) -> (u64, Verdict) {
     let cut = |operation| {
         let (fault, crash) = (fault(operation), crash(operation));
         at_the_same_time(cut_at(seed, operation, fault, crash, durability))
     };
-    let cuts = stream::iter(0..).map(cut).buffered(CUTS_AT_ONCE);
-    let mut cuts = std::pin::pin!(cuts.enumerate());
+    let operations = stream::iter((from..).step_by(step));
+    let mut cuts = std::pin::pin!(operations.map(cut).buffered(CUTS_AT_ONCE).enumerate());
     let mut total = Verdict::default();
-    while let Some((operation, verdict)) = cuts.next().await {
+    while let Some((count, verdict)) = cuts.next().await {
         total.add(&verdict);
         if verdict.is_whole {
-            println!("seed {seed}: {operation} operations, {total:?}");
-            return (operation as u64, total);
+            println!("seed {seed}: {count} operations, {total:?}");
+            return (count as u64, total);
         }
     }
     unreachable!("a history ends")
@@ -181,14 +193,25 @@ async fn power_cuts_that_keep_none(seed: u64) {
     cut_everywhere(seed, |at| torn(seed, at), cut, Durability::Fsync).await;
 }
 
+/// Operations of a history that fail in the fast tier, from the first or the second on: every
+/// second one. The deep tier has the others.
+const FAST: (u64, usize) = (0, 2);
+const DEEP: (u64, usize) = (1, 2);
+
+async fn any_fails((from, step): (u64, usize)) {
+    let cut = |_| Crash::PowerCut { keeps: 0 };
+    let met = cut_at_each(from, step, 5, |_| Fault::Fails, cut, Durability::Fsync).await;
+    assert!(met.0 > 50, "{met:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn a_history_in_which_any_operation_fails_keeps_what_was_acknowledged() {
-    let cut = |_| Crash::PowerCut { keeps: 0 };
-    cut_everywhere(5, |_| Fault::Fails, cut, Durability::Fsync).await;
+    any_fails(FAST).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn a_history_in_which_any_operation_fails_on_more_seeds() {
+    any_fails(DEEP).await;
     cut_everywhere(6, |_| Fault::Fails, |_| Crash::Kill, Durability::Fsync).await;
 }
 
@@ -196,13 +219,19 @@ async fn a_history_in_which_any_operation_fails_on_more_seeds() {
 // effect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn a_disk_full_for_a_while_keeps_acknowledged_jobs_and_no_refused_ones() {
+    is_full_for_a_while(FAST).await;
+}
+
+async fn is_full_for_a_while((from, step): (u64, usize)) {
     let cut = |_| Crash::PowerCut { keeps: 0 };
     let full = |_| Fault::Full { operations: 4 };
-    assert_full(&cut_everywhere(7, full, cut, Durability::Fsync).await.1);
+    let met = cut_at_each(from, step, 7, full, cut, Durability::Fsync).await;
+    assert_full(&met.1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn a_disk_full_for_a_while_keeps_acknowledged_jobs_on_more_seeds() {
+    is_full_for_a_while(DEEP).await;
     let full = |_| Fault::Full { operations: 12 };
     let kill = |_| Crash::Kill;
     assert_full(&cut_everywhere(8, full, kill, Durability::Fsync).await.1);
