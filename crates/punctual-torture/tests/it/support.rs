@@ -35,6 +35,11 @@ fn run_in(folder: &Path, arguments: &[&str], token: &str) -> Output {
     output.expect("the program starts")
 }
 
+/// Whether this line says that an invariant is broken whose name begins so.
+fn is_broken(line: &str, invariant: &str) -> bool {
+    line.trim().starts_with(invariant) && line.contains(": BROKEN by ")
+}
+
 /// What the program says to these arguments.
 pub(crate) fn said(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_punctual-torture"))
@@ -85,8 +90,14 @@ impl Run {
     /// Whether it said that an invariant is broken whose name begins so.
     pub(crate) fn breaks(&self, invariant: &str) -> bool {
         let said = self.said();
-        let is_that = |line: &str| line.starts_with(invariant) && line.contains("BROKEN");
-        said.lines().map(str::trim).any(is_that)
+        said.lines().any(|line| is_broken(line, invariant))
+    }
+
+    /// Whether it said that of this one, and of no other.
+    pub(crate) fn breaks_only(&self, invariant: &str) -> bool {
+        let said = self.said();
+        let mut broken = said.lines().filter(|line| is_broken(line, "")).peekable();
+        broken.peek().is_some() && broken.all(|line| is_broken(line, invariant))
     }
 
     /// What every round came to.
