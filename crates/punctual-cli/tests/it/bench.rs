@@ -207,9 +207,13 @@ fn lateness_has_its_fields_and_nothing_is_early_lost_or_doubled() {
 
 #[test]
 fn footprint_has_its_fields() {
-    for due in [&[][..], &["--due-within", "1h"]] {
+    for more in [
+        &[][..],
+        &["--due-within", "1h"],
+        &["--job", "unique", "--batch", "7"],
+    ] {
         let args = ["footprint", "--jobs", "2000", "--payload-bytes", "100"];
-        let document = measured(&[&args[..], due].concat());
+        let document = measured(&[&args[..], more].concat());
         assert_eq!(fields(&document), ["bytes_per_job", "jobs"]);
         assert!(
             document["bytes_per_job"].as_f64() > Some(100.0),
