@@ -492,3 +492,28 @@ pub const CONSTANTS: &[Constant] = &[
         "milliseconds of the longest wait by default",
     ),
 ];
+
+/// Content types that a job on Redis has as a number in its flags, which is their place here from
+/// 1 on; any other stands in its opts as text, and the default in neither. The order is part of
+/// the stored form: add new ones at the end, at most 62 in all.
+pub const CONTENT_TYPES: &[&str] = &[
+    "text/plain",
+    "application/octet-stream",
+    "application/x-protobuf",
+    "application/protobuf",
+    "application/msgpack",
+    "application/x-msgpack",
+    "application/vnd.msgpack",
+    "application/cbor",
+    "application/avro",
+    "application/xml",
+    "application/x-ndjson",
+    "application/x-www-form-urlencoded",
+    "application/cloudevents+json",
+    "application/json; charset=utf-8",
+    "text/plain; charset=utf-8",
+    "text/plain;charset=UTF-8",
+    "text/html",
+    "text/csv",
+    "text/xml",
+];

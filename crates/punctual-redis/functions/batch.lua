@@ -76,10 +76,10 @@ local function read_alike(batch, blob, n, at)
     else
       Check.front(blob, at + 30, last, i - from - 1)
       local prio, sflags, ql = byte(blob, at + 30, at + 32)
-      if prio ~= part.prio or sflags > 1 or sub(blob, at + 33, at + 32 + ql) ~= part.q then
+      if prio ~= part.prio or %sflags has SPEC_EXAMINED% or sub(blob, at + 33, at + 32 + ql) ~= part.q then
         refuse('invalid_input', 'a job is not as the head of its call says index=' .. i - from - 1)
       end
-      length_of_front, has_opts = 4 + ql + byte(blob, at + 33 + ql), sflags == 1
+      length_of_front, has_opts = 4 + ql + byte(blob, at + 33 + ql), %sflags has SPEC_OPTS%
       front = sub(blob, at + 30, at + 29 + length_of_front)
     end
     ids[i], kv[2 * i - 1], kv[2 * i] = id, id, prefix .. sub(blob, at + 20, last)
@@ -132,7 +132,8 @@ local function read_bundles(args, at, k, n)
   for i = 1, count do
     local bundle, front = Bundle.sent(args[at + 2 * i - 1], args[at + 2 * i], i - 1)
     if front ~= shared then
-      if Check.front(front, 1, #front, batch.n) ~= #front + 1 or byte(front, 2) > 1 or sub(front, 1, 1) .. sub(front, %LANE_QUEUE_AT%, %LANE_QUEUE_AT% + ql) ~= sub(head, %UNIFORM_PRIORITY_AT%) then
+      local sflags = byte(front, 2)
+      if Check.front(front, 1, #front, batch.n) ~= #front + 1 or %sflags has SPEC_EXAMINED% or sub(front, 1, 1) .. sub(front, %LANE_QUEUE_AT%, %LANE_QUEUE_AT% + ql) ~= sub(head, %UNIFORM_PRIORITY_AT%) then
         refuse('invalid_input', 'a job is not as the head of its call says index=' .. batch.n)
       end
       shared = front
@@ -193,7 +194,7 @@ local function read_each(blob, k, n, may_repeat, is_linked)
   local now, now8, size, at = S.now, u8(S.now), #blob, %ENQUEUE_JOBS_AT%
   local stamp = now8 .. S.sub
   local waiting, plain, linked = '\%TAG_WAITING%' .. stamp, '\%TAG_PLAIN%' .. stamp, '\%TAG_HELD%' .. stamp -- mostly their flow is yet to be sealed
-  local last_kind, last_given8, last_lane, due8, late, due, later, part, places, parts, flags_of = nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, 0
+  local last_kind, last_given8, last_lane, due8, late, due, later, part, places, parts, has_opts, is_examined = nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, false, false
   local last_opts, last_held, last_grouped, last_shared, last_limited, alike, shapes = nil, nil, nil, nil, nil, nil, 0
   local limits, last_kept, chunk_kind = nil, nil, 1
   local last_shape -- that the job before had: one that has it too differs from it in one value
@@ -223,27 +224,28 @@ local function read_each(blob, k, n, may_repeat, is_linked)
       lane = sub(blob, at + 39, front - 1)
       if lane ~= last_lane then
         from, o, key, ex, group, flow, share = Check.front(blob, at + 39, last, i - 1)
-        flags_of, alike = byte(lane, 2), nil
-      elseif %flags_of has SPEC_OPTS% then
-        from, o, key, ex, group, flow, share = Check.opts(blob, front, last, flags_of >= %SPEC_EXAMINED%, i - 1)
+        local flags = byte(lane, 2)
+        has_opts, is_examined, alike = %flags has SPEC_OPTS%, %flags has SPEC_EXAMINED%, nil
+      elseif has_opts then
+        from, o, key, ex, group, flow, share = Check.opts(blob, front, last, is_examined, i - 1)
       end
       if o and shapes < SHAPES then
         alike, shapes = Job.keep_shape(alike, Job.shape(blob, at + 39, front + 4, from - 1, key, ex, group, share, flow), o, blob, at + 39), shapes + 1
       end
       if flow then flow, step = Job.names(flow) end
-      same = flags_of < %SPEC_EXAMINED% and sub(blob, at + 39, (from or front) - 1)
+      same = not is_examined and sub(blob, at + 39, (from or front) - 1)
       same_bytes = same and #same
     end
     local is_alike = value and shape == last_shape
     last_shape = value and shape
     if is_alike then
       held = last_held
-    elseif flags_of >= %SPEC_EXAMINED% then
+    elseif is_examined then
       o = o or NOTHING
       held = o.w ~= nil and #o.w > 0
       if o ~= last_opts then last_opts, limits = o, note_opts(batch, o, limits) end
     end
-    if flags_of >= %SPEC_EXAMINED% then
+    if is_examined then
       if ex and at8(ex) <= now or held and batch.plain and Enqueue.was_cleared(id, o.w) then batch.plain = false end
       examined[i] = o -- nothing is put where there is nothing: a table grows by that, too
       if key then keys[i] = key end

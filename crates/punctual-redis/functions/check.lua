@@ -285,10 +285,10 @@ function Check.front(bytes, at, last, index)
   local from = kl and at + 4 + ql + kl
   if not from or from > last + 1 then cut_short(index) end
   if prio > %PRIORITY_MAX% then refuse('invalid_input', '%TEXT_PRIORITY% index=' .. index) end
-  if sflags > 3 then refuse('invalid_input', 'sflags are out of range; use 0 to 3 index=' .. index) end
+  if sflags > %SPEC_FLAGS_MAX% then refuse('invalid_input', 'sflags are out of range; use 0 to %SPEC_FLAGS_MAX% index=' .. index) end
   Check.name('queue', sub(bytes, at + 3, at + 2 + ql))
   if kl > 0 then Check.name('kind', sub(bytes, at + 4 + ql, from - 1)) end
-  if %sflags has SPEC_OPTS% then return Check.opts(bytes, from, last, sflags >= %SPEC_EXAMINED%, index) end
+  if %sflags has SPEC_OPTS% then return Check.opts(bytes, from, last, %sflags has SPEC_EXAMINED%, index) end
   return from
 end
 

@@ -114,7 +114,7 @@ local function enqueue_examined(base, blob)
   local size, kind, prio, sflags, ql = #blob, byte(blob, %FIRST_DUE_KIND%), byte(blob, %FIRST_PRIORITY%, %FIRST_QUEUE_AT%)
   local kl = ql and byte(blob, %FIRST_NAME_AT% + ql)
   local from = 55 + (ql or 0) + (kl or size)
-  if from > size or sflags ~= 3 or prio > %PRIORITY_MAX% or kind > %DUE_AT% or size >= WIDEST or sub(blob, %FIRST_LENGTH%) ~= size4(size - 15) then return nil end
+  if from > size or sflags > %SPEC_FLAGS_MAX% or sflags % 4 ~= 3 or prio > %PRIORITY_MAX% or kind > %DUE_AT% or size >= WIDEST or sub(blob, %FIRST_LENGTH%) ~= size4(size - 15) then return nil end
   local q, id = sub(blob, %FIRST_NAME_AT%, %FIRST_QUEUE_AT% + ql), sub(blob, %FIRST_ID%)
   local m, r, now = open(base, blob, q)
   if not m or r.flags >= %ROW_BOUNDED% then return nil end
@@ -153,11 +153,11 @@ function Lone.enqueue(base, blob)
   local prio_, sflags, ql_ = byte(blob, at + 26, at + 28)
   local kl = byte(blob, at + 29 + ql)
   local from = at + 30 + ql + (kl or size)
-  if size - at >= WIDEST or sub(blob, at - 4, at - 1) ~= size4(size + 1 - at) or prio_ ~= prio or prio > %PRIORITY_MAX% or sflags > 1 or from > size + 1 or sub(blob, at + 29, at + 28 + ql_) ~= q then return nil end
+  if size - at >= WIDEST or sub(blob, at - 4, at - 1) ~= size4(size + 1 - at) or prio_ ~= prio or prio > %PRIORITY_MAX% or sflags > %SPEC_FLAGS_MAX% or %sflags has SPEC_EXAMINED% or from > size + 1 or sub(blob, at + 29, at + 28 + ql_) ~= q then return nil end
   local m, r, now = open(base, blob, q)
   if not m or r.flags >= %ROW_BOUNDED% then return nil end
   if kl > 0 then Check.name('kind', sub(blob, from - kl, from - 1)) end
-  if sflags > 0 then Check.opts(blob, from, size, false, 0) end
+  if %sflags has SPEC_OPTS% then Check.opts(blob, from, size, false, 0) end
   local k = m.k
   if call('HGET', key_of(k.b, id), id) then return nil end
   local now8, row = u8(now), nil

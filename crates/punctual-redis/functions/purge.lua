@@ -50,7 +50,7 @@ end
 -- nil for any other. `seen` caches by the bytes of options, which jobs of a queue mostly share.
 local function as_plain(raw, seen)
   local flags = byte(raw, %REC_FLAGS%)
-  if byte(raw) == %TAG_PLAIN% and flags < 2 then return raw end
+  if byte(raw) == %TAG_PLAIN% and flags % 4 < %SPEC_EXAMINED% then return raw end
   if byte(raw) ~= %TAG_WAITING% or sub(raw, %REC_BODY%, %REC_EXT%) ~= '%REC_NO_EXT%' then return nil end -- its ext is not empty
   local queue = %REC_EXT% + 1
   if %flags has SPEC_OPTS% then

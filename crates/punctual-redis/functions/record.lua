@@ -51,6 +51,20 @@ function Job.parse(id, raw)
   return j
 end
 
+Job.CONTENT_TYPES = {%CONTENT_TYPES%}
+
+-- The content type that a job was sent with; nil for the default.
+function Job.content_type(j)
+  return j.opts.ct or Job.CONTENT_TYPES[floor(j.sflags / %SPEC_CONTENT_TYPE%)]
+end
+
+-- The number of a content type, as flags have it; nil if it has none.
+function Job.content_type_flags(name)
+  for i = 1, #Job.CONTENT_TYPES do
+    if Job.CONTENT_TYPES[i] == name then return i * %SPEC_CONTENT_TYPE% end
+  end
+end
+
 -- Bytes of the payload of a record whose queue's length stands at a place.
 function Job.payload_bytes(raw, at, sflags)
   at = at + 1 + byte(raw, at)
@@ -74,7 +88,7 @@ function Job.bytes(j, without_payload)
   local tail = without_payload and sub(j.tail, 1, j.cut) or j.tail
   local head = j.enq8 .. j.sub2 .. j.due8 .. j.hash .. j.idx2 .. char(j.prio, j.sflags)
   local bare = next(j.ext) == nil
-  if j.tag == %TAG_PLAIN% and bare and j.sflags < %SPEC_EXAMINED% then return '\%TAG_PLAIN%' .. head .. tail end
+  if j.tag == %TAG_PLAIN% and bare and not (%j.sflags has SPEC_EXAMINED%) then return '\%TAG_PLAIN%' .. head .. tail end
   if j.tag == %TAG_PLAIN% then j.tag = %TAG_WAITING% end
   local ext = bare and '\128' or mp.pack(j.ext)
   return char(j.tag) .. head .. pack('>I4', #ext) .. ext .. tail

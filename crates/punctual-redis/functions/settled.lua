@@ -275,7 +275,7 @@ local function kept_bytes(j) return j.payload + 256 end
 
 -- The `remember` of a record, us; 0 if it has none.
 local function remember_of(id, raw)
-  if byte(raw, %REC_FLAGS%) < 2 or not find(raw, '\162rm', 1, true) then return 0 end
+  if byte(raw, %REC_FLAGS%) % 4 < %SPEC_EXAMINED% or not find(raw, '\162rm', 1, true) then return 0 end
   return tonum(Job.parse(id, raw).opts.rm) or 0
 end
 

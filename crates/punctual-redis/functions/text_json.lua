@@ -186,13 +186,13 @@ end
 -- A job of a record, in a state; `lease` has worker, started and deadline of an active one.
 local function job(id, raw, state, lease)
   local j = Job.parse(id, raw)
-  local o, e = j.opts, j.ext
+  local o, e, content_type = j.opts, j.ext, Job.content_type(j)
   local fields = {{'id', id_text(id)}, {'queue', quote(j.q)}, {'kind', quote(j.kind)}}
   bytes_field(fields, 'payload', sub(j.tail, j.cut + 1))
   local ex = e.ex
   if ex == nil then ex = o.ex end
   for _, one in ipairs({
-    {'content_type', o.ct and quote(o.ct)},
+    {'content_type', content_type and quote(content_type)},
     {'headers', o.hd and headers(o.hd)},
     {'expires_at', time_of(ex)},
     {'priority', number(j.prio)},

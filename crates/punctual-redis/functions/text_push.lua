@@ -104,10 +104,11 @@ local function once(names)
   return out
 end
 
--- opts of a spec, and whether the engine must look into them.
+-- opts of a spec, and its flags without that of opts.
 local function opts_of(o, headers)
+  local number = Job.content_type_flags(o.CONTENT_TYPE)
   local opts = {
-    ct = o.CONTENT_TYPE ~= '%CONTENT_TYPE_DEFAULT%' and o.CONTENT_TYPE or nil,
+    ct = not number and o.CONTENT_TYPE ~= '%CONTENT_TYPE_DEFAULT%' and o.CONTENT_TYPE or nil,
     hd = #headers > 0 and headers or nil,
     ma = o.MAX_ATTEMPTS ~= %MAX_ATTEMPTS_DEFAULT% and o.MAX_ATTEMPTS or nil,
     to = o.TIMEOUT and o.TIMEOUT * 1000,
@@ -122,9 +123,9 @@ local function opts_of(o, headers)
     w = o.WAIT_FOR and once(o.WAIT_FOR),
     mc = o.MAX_CRASHES, rm = o.REMEMBER and o.REMEMBER * 1000,
   }
-  local examine = next(examined) ~= nil
+  local flags = (number or 0) + (next(examined) ~= nil and %SPEC_EXAMINED% or 0)
   for key, value in pairs(examined) do opts[key] = value end
-  return opts, examine
+  return opts, flags
 end
 
 local function check(o, payload)
@@ -150,7 +151,7 @@ end
 -- `id | due kind | due | spec` of words.
 local function packed_job(id, q, payload, o)
   local headers = read_headers(o.HEADER or {})
-  local opts, is_examined = opts_of(o, headers)
+  local opts, flags = opts_of(o, headers)
   local fields = {q, o.KIND or q, payload, o.CONTENT_TYPE or '%CONTENT_TYPE_DEFAULT%'}
   for i = 1, #headers, 2 do
     local name = headers[i]:lower()
@@ -163,7 +164,7 @@ local function packed_job(id, q, payload, o)
   local kind = o.KIND and o.KIND ~= q and o.KIND or ''
   local due = o.DELAY and '\%DUE_AFTER%' .. u8(o.DELAY) or o.AT and '\%DUE_AT%' .. u8(o.AT) or '\%DUE_NOW%' .. BELOW
   local packed = has and mp.pack(opts) or ''
-  return id .. due .. content_hash(fields) .. '\0\0' .. char(o.PRIORITY or %PRIORITY_DEFAULT%, (has and %SPEC_OPTS% or 0) + (is_examined and %SPEC_EXAMINED% or 0), #q) .. q
+  return id .. due .. content_hash(fields) .. '\0\0' .. char(o.PRIORITY or %PRIORITY_DEFAULT%, (has and %SPEC_OPTS% or 0) + flags, #q) .. q
     .. char(#kind) .. kind .. (has and pack('>I4', #packed) .. packed or '') .. payload
 end
 

@@ -124,8 +124,11 @@ function Unique.verdict(q, opts, id)
   return 2, policy > 1 and holder.follower or holder.id
 end
 
--- The opts of a job, as bytes, with the content type and headers of another.
+-- The opts of a job, as bytes, with the content type and headers of another; its flags then have
+-- the number of that content type.
 local function opts_of(j, new)
+  local kept = j.sflags % %SPEC_CONTENT_TYPE%
+  j.sflags = new.sflags - new.sflags % %SPEC_CONTENT_TYPE% + kept
   local front = 2 + byte(j.tail)
   front = front + byte(j.tail, front)
   if mp.pack({j.opts.ct, j.opts.hd}) == mp.pack({new.opts.ct, new.opts.hd}) then return sub(j.tail, front + 1, j.cut) end

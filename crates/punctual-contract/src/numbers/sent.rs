@@ -5,6 +5,11 @@ use super::{Number, both, bytes, lua, rust};
 pub(super) const SPEC: &[Number] = &[
     both("SPEC_OPTS", 1, "opts follow"),
     both("SPEC_EXAMINED", 2, "the functions look into opts"),
+    both(
+        "SPEC_CONTENT_TYPE",
+        4,
+        "times the number of the content type",
+    ),
 ];
 
 pub(super) const DUE: &[Number] = &[

@@ -2,7 +2,7 @@
 
 use super::Output;
 use crate::errors::{ERRORS, Origin};
-use crate::fields::{Field, PARTS, SENT};
+use crate::fields::{CONTENT_TYPES, Field, PARTS, SENT};
 use crate::keys::KEYS;
 use crate::limits::LIMITS;
 use crate::metrics::METRICS;
@@ -28,6 +28,7 @@ pub(super) fn parts() -> Vec<Output> {
         part(WIRE, "codes", codes()),
         part(WIRE, "limits", limits()),
         part(WIRE, "job-fields", fields()),
+        part(WIRE, "content-types", content_types()),
         part(WIRE, "keys", keys()),
         part(REDIS, "keys-by-name", keys_by_name()),
     ];
@@ -80,6 +81,15 @@ fn numbers(rows: &[Number]) -> String {
             };
             vec![value, code(row.name), row.gloss.into()]
         }),
+    )
+}
+
+/// The number of each content type that has one.
+fn content_types() -> String {
+    let rows = CONTENT_TYPES.iter().zip(1..);
+    table(
+        &["number", "content type"],
+        rows.map(|(name, number): (_, usize)| vec![number.to_string(), code(name)]),
     )
 }
 

@@ -1,6 +1,6 @@
 //! The constants of the functions on Redis: `NAME = VALUE -- what it is`.
 
-use crate::fields::CONSTANTS;
+use crate::fields::{CONSTANTS, CONTENT_TYPES};
 use crate::keys::{KEYS, Kind, Scope};
 use crate::limits::LIMITS;
 use crate::numbers::{GROUPS, Value};
@@ -41,6 +41,14 @@ pub(super) fn constants() -> String {
         let value = value.trim_end_matches(".0").trim_matches('"');
         lines.push(line(constant.name, value, constant.gloss));
     }
+    let listed = quoted(CONTENT_TYPES);
+    lines.push(line(
+        "CONTENT_TYPES",
+        &listed,
+        "those that have a number, from 1 on",
+    ));
+    let most = (CONTENT_TYPES.len() * 4 + 3).to_string();
+    lines.push(line("SPEC_FLAGS_MAX", &most, "the most that `sflags` are"));
     lines.push("# Keys.".into());
     for (name, value, gloss) in keys() {
         lines.push(line(name, &value, gloss));

@@ -1,6 +1,6 @@
 //! Constants of Rust.
 
-use crate::fields::CONSTANTS;
+use crate::fields::{CONSTANTS, CONTENT_TYPES};
 use crate::limits::LIMITS;
 use crate::metrics::METRICS;
 use crate::numbers::{GROUPS, Value};
@@ -27,6 +27,16 @@ pub(super) fn numbers() -> String {
         };
         constant(&mut out, "pub(crate)", row.name, kind, &value, row.gloss);
     }
+    comment(
+        &mut out,
+        "///",
+        "Content types that have a number in `sflags`, from 1 on.",
+    );
+    out += "pub(crate) const CONTENT_TYPES: &[&str] = &[\n";
+    for name in CONTENT_TYPES {
+        out += &format!("    \"{name}\",\n");
+    }
+    out += "];\n";
     for row in CONSTANTS.iter().filter(|row| row.is_packed) {
         constant(
             &mut out,

@@ -25,6 +25,8 @@ pub(crate) const TAG_TOMBSTONE: u8 = 7;
 pub(crate) const SPEC_OPTS: u8 = 1;
 /// The functions look into opts.
 pub(crate) const SPEC_EXAMINED: u8 = 2;
+/// Times the number of the content type.
+pub(crate) const SPEC_CONTENT_TYPE: u8 = 4;
 /// At once.
 pub(crate) const DUE_NOW: u8 = 0;
 /// After a span.
@@ -243,6 +245,28 @@ pub(crate) const BUNDLE_MIN: usize = 8;
 pub(crate) const BUNDLE_JOBS_MAX: usize = 100;
 /// Bytes of one bundle at most: a job that runs for long keeps the payloads of its bundle.
 pub(crate) const BUNDLE_BYTES_MAX: usize = 65_535;
+/// Content types that have a number in `sflags`, from 1 on.
+pub(crate) const CONTENT_TYPES: &[&str] = &[
+    "text/plain",
+    "application/octet-stream",
+    "application/x-protobuf",
+    "application/protobuf",
+    "application/msgpack",
+    "application/x-msgpack",
+    "application/vnd.msgpack",
+    "application/cbor",
+    "application/avro",
+    "application/xml",
+    "application/x-ndjson",
+    "application/x-www-form-urlencoded",
+    "application/cloudevents+json",
+    "application/json; charset=utf-8",
+    "text/plain; charset=utf-8",
+    "text/plain;charset=UTF-8",
+    "text/html",
+    "text/csv",
+    "text/xml",
+];
 /// Failures after which a job that names no number is dead.
 pub(crate) const MAX_ATTEMPTS_DEFAULT: u32 = 20;
 /// What a payload is if the job does not say.

@@ -6,8 +6,8 @@ use punctual::{Group, Hold, NewJob, OnRetry, Result, RetryPolicy, Unique, Unique
 
 use super::mp::{MapWriter, Mp, instant};
 use super::numbers::{
-    CONTENT_TYPE_DEFAULT, MAX_ATTEMPTS_DEFAULT, RETRY_EXPONENTIAL, RETRY_FIXED, RETRY_LINEAR,
-    RETRY_LIST,
+    CONTENT_TYPE_DEFAULT, CONTENT_TYPES, MAX_ATTEMPTS_DEFAULT, RETRY_EXPONENTIAL, RETRY_FIXED,
+    RETRY_LINEAR, RETRY_LIST, SPEC_CONTENT_TYPE,
 };
 use super::record::{number_32, texts};
 use super::{damaged, flow, micros};
@@ -22,9 +22,12 @@ pub(super) fn put_own(options: &mut MapWriter, job: &NewJob) {
     options.put_some("sh", job.share.as_ref());
 }
 
-/// What only the worker reads.
-pub(super) fn put_first(options: &mut MapWriter, job: &NewJob) {
-    if job.content_type != CONTENT_TYPE_DEFAULT {
+/// What only the worker reads; answers the flags that say its content type, which stands in the
+/// opts only if it has no number.
+#[must_use]
+pub(super) fn put_first(options: &mut MapWriter, job: &NewJob) -> u8 {
+    let number = number_of(&job.content_type);
+    if number.is_none() && job.content_type != CONTENT_TYPE_DEFAULT {
         options.put("ct", &job.content_type);
     }
     if !job.headers.is_empty() {
@@ -38,6 +41,13 @@ pub(super) fn put_first(options: &mut MapWriter, job: &NewJob) {
         options.put("rt", retry_of(&job.retry));
     }
     options.put_some("to", job.timeout.map(micros));
+    number.unwrap_or(0) * SPEC_CONTENT_TYPE
+}
+
+/// The number of a content type, if it has one.
+fn number_of(content_type: &str) -> Option<u8> {
+    let index = CONTENT_TYPES.iter().position(|it| *it == content_type)?;
+    u8::try_from(index + 1).ok()
 }
 
 /// What the functions look into besides; behind it stands what an import knows.
@@ -135,8 +145,12 @@ fn retry_of(policy: &RetryPolicy) -> Mp {
     })
 }
 
-/// What a job's opts say; what they leave out stands at its default.
-pub(super) fn read(job: &mut NewJob, options: &Mp) -> Result<()> {
+/// What a job's flags and opts say; what they leave out stands at its default.
+pub(super) fn read(job: &mut NewJob, flags: u8, options: &Mp) -> Result<()> {
+    if let Some(index) = usize::from(flags / SPEC_CONTENT_TYPE).checked_sub(1) {
+        let content_type = CONTENT_TYPES.get(index).ok_or_else(damaged)?;
+        job.content_type = (*content_type).to_owned();
+    }
     if let Some(content_type) = options.get("ct").some(Mp::text)? {
         job.content_type = content_type;
     }

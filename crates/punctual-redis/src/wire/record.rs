@@ -118,7 +118,7 @@ pub(crate) fn read_record(
     if !kind.is_empty() {
         job.kind = kind;
     }
-    opts::read(&mut job, &options)?;
+    opts::read(&mut job, flags, &options)?;
     let enqueued_at = ext.get("en").some(read_instant)?.unwrap_or(enqueued);
     let mut record = JobRecord::new(job, due, enqueued_at);
     record.state = state;

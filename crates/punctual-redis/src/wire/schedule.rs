@@ -190,7 +190,7 @@ fn read_job(bytes: &[u8]) -> Result<NewJob> {
     if !kind.is_empty() {
         job.kind = kind;
     }
-    opts::read(&mut job, &options)?;
+    opts::read(&mut job, flags, &options)?;
     debug_assert!(flags & SPEC_EXAMINED != 0, "the functions look at a run");
     Ok(job)
 }

@@ -29,10 +29,10 @@ pub(super) fn due_of(due: Due) -> (u8, u64) {
 pub(super) fn write_run(out: &mut Writer, schedule: &str, job: &NewJob) {
     let mut options = MapWriter::default();
     opts::put_own(&mut options, job);
-    opts::put_first(&mut options, job);
+    let flags = opts::put_first(&mut options, job);
     second_group(&mut options, job);
     options.put("sc", schedule);
-    out.u8(job.priority).u8(SPEC_OPTS | SPEC_EXAMINED);
+    out.u8(job.priority).u8(flags | SPEC_OPTS | SPEC_EXAMINED);
     out.name(&job.queue);
     out.name(if job.kind == job.queue { "" } else { &job.kind });
     out.long(&options.packed());
@@ -64,8 +64,7 @@ pub(super) fn write_spec(out: &mut Writer, index: usize, job: &NewJob) {
 pub(super) fn write_front(out: &mut Writer, job: &NewJob) {
     let mut options = MapWriter::default();
     opts::put_own(&mut options, job);
-    opts::put_first(&mut options, job);
-    let mut flags = 0;
+    let mut flags = opts::put_first(&mut options, job);
     if !job.is_plain() {
         second_group(&mut options, job);
         flags |= SPEC_EXAMINED;

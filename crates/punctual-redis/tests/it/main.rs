@@ -96,6 +96,7 @@ mod promoted;
 /// Queues that are emptied.
 mod purge;
 /// Workers that were there all the time.
+mod record_bytes;
 mod recovery;
 /// Users who may do little, wherever their servers stand.
 mod rules;

@@ -233,6 +233,8 @@ pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let mut calls = vec![
         ("enqueue", vec![one(&[], 0)]),
         ("enqueue", vec![one(&every_option(), 3)]),
+        ("enqueue", vec![one(&[], 4)]),
+        ("enqueue", vec![one(&every_option(), 79)]),
         ("enqueue", vec![one(&history(), 3)]),
         ("enqueue", vec![one(&limits(), 3)]),
         ("enqueue", vec![steps()]),

@@ -2,6 +2,7 @@
 
 use punctual::{Group, Unique};
 
+use super::super::numbers::CONTENT_TYPES;
 use super::*;
 
 #[test]
@@ -27,7 +28,7 @@ fn the_hash_is_as_in_the_vectors() {
 
 #[test]
 fn what_differs_from_job_to_job_comes_first() {
-    let mut job = NewJob::new("mail", "{}").content_type("text/plain");
+    let mut job = NewJob::new("mail", "{}").content_type("text/x-none");
     job.expires_at = Some(punctual::time::Timestamp::from_micros(7));
     job.unique = Some(Unique::new("key"));
     job.group = Some(Group::new("group"));
@@ -39,4 +40,40 @@ fn what_differs_from_job_to_job_comes_first() {
         packed.windows(first.len()).any(|bytes| bytes == first),
         "{packed:x?}"
     );
+}
+
+/// What stands of a job of that content type between its priority and its payload.
+fn front_of(content_type: &str) -> Vec<u8> {
+    let mut front = Writer::default();
+    let job = NewJob::new("mail", "{}").content_type(content_type);
+    write_front(&mut front, &job);
+    front.0.split_off(1)
+}
+
+#[test]
+fn a_common_content_type_is_a_number_in_the_flags() {
+    assert_eq!(front_of("application/json"), b"\0\x04mail\0");
+    assert_eq!(front_of("text/plain"), b"\x04\x04mail\0");
+    assert_eq!(front_of("text/xml"), [&[19 * 4, 4][..], b"mail\0"].concat());
+    let other = b"\x01\x04mail\0\0\0\0\x0b\x81\xa2ct\xa6text/x";
+    assert_eq!(front_of("text/x"), other);
+}
+
+#[test]
+fn content_types_stay_what_they_were() {
+    let known = CONTENT_TYPES.len();
+    assert!(known <= 62, "{known} do not fit into flags");
+    for content_type in CONTENT_TYPES.iter().chain(&["text/x"]) {
+        let front = front_of(content_type);
+        let options = match front[0] & SPEC_OPTS {
+            0 => Mp::Nil,
+            _ => Mp::read(&front[11..]).expect("opts"),
+        };
+        let mut job = NewJob::new("mail", "{}");
+        opts::read(&mut job, front[0], &options).expect("it is known");
+        assert_eq!(job.content_type, *content_type);
+    }
+    let mut job = NewJob::new("mail", "{}");
+    let unknown = opts::read(&mut job, 252, &Mp::Nil);
+    assert!(unknown.is_err(), "one of a later version");
 }
