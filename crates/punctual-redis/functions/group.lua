@@ -52,7 +52,7 @@ local function gather(key, member, goes_in)
   end
 end
 
-Group.gather = gather
+Group.gather, Group.member_of_record = gather, member_of_record
 
 -- Writes what was gathered; before a line is read.
 function Group.write_lines()
@@ -384,17 +384,15 @@ function Group.up(r, j)
   changes(row)
 end
 
--- Puts jobs in line that are each the only one of a new group, which is not known before. Their
--- rows and places are written as they are. Whether it did.
-local function line_up_new(r, ids, raws, groups)
+-- Puts jobs in line that are each the only one of a new group, which is not known before; `found`
+-- has the rows of all. Their rows and places are written as they are. Whether it did.
+local function line_up_new(r, ids, raws, groups, found)
   local rows, seen, n = known_rows(r), {}, #ids
   for i = 1, n do
     local group = groups[i]
     if rows[group] or seen[group] then return false end
     seen[group] = true
   end
-  local key = S.base .. ':g:' .. r.name
-  local found = get_many(key, groups)
   for i = 1, n do if found[i] then return false end end
   if S.changed_groups then Group.flush() end -- those came before
   local stamp, kv, to, head = sub(u8(S.now), 2), {}, {}, char(8 * ROW_VERSION)
@@ -406,7 +404,7 @@ local function line_up_new(r, ids, raws, groups)
     members[k + 1], members[k + 2] = '0', member_of(place, groups[i])
   end
   for lane, members in pairs(to) do Line.places_taken(r, lane, members) end
-  call_many('HSET', key, kv)
+  call_many('HSET', S.base .. ':g:' .. r.name, kv)
   r.counts[READY] = r.counts[READY] + n
   return true
 end
@@ -414,9 +412,11 @@ end
 -- Puts jobs of groups that were enqueued now, in their order, at the end of their lines: ids,
 -- records, groups, and shares if there are any.
 function Group.line_up(r, ids, raws, groups, shares)
-  if not shares and line_up_new(r, ids, raws, groups) then return end
-  local rows, key = Group.fetch(r, groups), line_key(r)
-  for i = 1, #ids do
+  local found = get_many(S.base .. ':g:' .. r.name, groups)
+  if not shares and line_up_new(r, ids, raws, groups, found) then return end
+  local others, of, read = Group.line_up_behind(r, ids, raws, groups, shares, found)
+  local rows, key = Group.fetch(r, of, read), line_key(r)
+  for _, i in ipairs(others) do
     local row, raw = rows[groups[i]], raws[i]
     if shares and shares[i] then row.shares = true end
     if row.alone then join_line(r, row) end

@@ -1,5 +1,6 @@
 -- Groups of one ready job, with nothing else to say: most of a queue with many groups. Their rows
--- are known by their bytes: jobs start without a look at more of them.
+-- are known by their bytes: jobs start without a look at more of them. And jobs that come behind
+-- others of their groups, by the bytes of their rows.
 do
 
 -- What the row of such a group begins with, besides its priority and bits; and one whose only job
@@ -7,6 +8,8 @@ do
 local IDLE, RUNS = '\8', '\9\0\1'
 -- Bits beside a priority: alone in its row, and with a place.
 local BITS, ROW_BYTES = 96, 28
+-- What a row begins with whose group runs jobs; the bit of a place; jobs of a line that a row knows.
+local ACTIVE, HAS_PLACE, KNOWN_MAX = '\9', 64, 8
 
 -- How many of these places in an overflow set are those of such groups, from the first on; the
 -- groups and the ids of their jobs; and what was read: of so many groups the rows.
@@ -52,6 +55,47 @@ function Group.take_alone(take, r, lane, members)
   Line.overflow_remove_many(r, lane, slice(members, 1, k))
   call_many('HSET', S.base .. ':g:' .. r.name, kv)
   return k
+end
+
+-- A row with one more job at the end of its only line, by its bytes; nil where more of it changes.
+local function with_one_more(raw, prio, id)
+  local at, bits = 2, prio + HAS_PLACE
+  if sub(raw, 1, 1) == ACTIVE then
+    at, bits = 20, prio
+  elseif sub(raw, 1, 1) ~= IDLE then
+    return nil
+  end
+  if byte(raw, at) ~= bits then return nil end
+  local n, count = unp('>I4B', raw, at + 1)
+  local last = at + 5 + 16 * count
+  if #raw ~= last + (bits >= HAS_PLACE and 10 or 0) then return nil end
+  if count < n or n >= KNOWN_MAX then return sub(raw, 1, at) .. pack('>I4', n + 1) .. sub(raw, at + 5) end
+  return sub(raw, 1, at) .. pack('>I4B', n + 1, count + 1) .. sub(raw, at + 6, last) .. id .. sub(raw, last + 1)
+end
+
+-- Puts jobs at the end of the lines of groups of which nothing else changes; `found` has the rows
+-- of all by place. Answers the places of the others, their groups, and the rows of these by group.
+function Group.line_up_behind(r, ids, raws, groups, shares, found)
+  local rows, now_is, kv, members, others, of, read = S.groups and S.groups[r.name] or {}, {}, {}, {}, {}, {}, {}
+  for i = 1, #ids do
+    local group, raw = groups[i], raws[i]
+    local row = now_is[group] or found[i]
+    row = row and not rows[group] and not (shares and shares[i]) and with_one_more(row, byte(raw, %REC_PRIORITY%), ids[i])
+    if row then
+      local k = #members
+      now_is[group], members[k + 1], members[k + 2] = row, '0', Group.member_of_record(group, ids[i], raw)
+    else
+      local k = #others + 1
+      others[k], of[k], read[group] = i, group, found[i]
+    end
+  end
+  for group, row in pairs(now_is) do
+    kv[#kv + 1], kv[#kv + 2] = group, row
+    if read[group] then read[group] = row end
+  end
+  call_many('ZADD', S.base .. ':l:' .. r.name, members)
+  call_many('HSET', S.base .. ':g:' .. r.name, kv)
+  return others, of, read
 end
 
 end
