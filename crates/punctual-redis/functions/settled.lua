@@ -287,6 +287,32 @@ function Settled.flush_kept()
   S.kept_more, S.kept_known = nil, nil
 end
 
+local last_bytes, last_said = nil, nil -- of the kept job that left last: those that ended together mostly say the same
+
+-- What the record of a kept job says from its flags to its payload: its queue, its ext (not to be
+-- changed), when it finished, its `remember`, and where that ends.
+local function said_of(id, raw)
+  if last_bytes and sub(raw, %REC_FLAGS%, %REC_PRIORITY% + #last_bytes) == last_bytes then return last_said end
+  local length = unp('>I4', raw, %REC_BODY%)
+  local at = %REC_EXT% + length
+  local e = length > 1 and Job.read_ext(raw, length) or Job.NOTHING
+  last_said = {q = sub(raw, at + 1, at + byte(raw, at)), e = e, finished = e.fi or 0, rm = remember_of(id, raw),
+    till = #raw - Job.payload_bytes(raw, at, byte(raw, %REC_FLAGS%))}
+  last_bytes = sub(raw, %REC_FLAGS%, last_said.till)
+  return last_said
+end
+
+-- A kept job that has left its order is no longer kept: mostly no tombstone of it is left. Its id
+-- goes to `gone`, or a tombstone stands in its place.
+local function let_go(r, state, id, raw, gone, said)
+  local width = #raw - said.till + 256
+  r.counts[state], r.kept_bytes[state], r.rest = r.counts[state] - 1, max(0, r.kept_bytes[state] - width), nil
+  count_kept(-width)
+  if said.finished + max(WINDOW, said.rm) > S.now then return Settled.drop(Job.parse(id, raw), said.finished) end
+  Bundle.leave(id)
+  gone[#gone + 1] = id
+end
+
 -- Jobs that one call lets go at most beside its own.
 local KEPT_MAX = 100
 
@@ -348,20 +374,15 @@ function Settled.forget_oldest(r, state)
     if #oldest == 0 then break end
     for i, member in ipairs(oldest) do ids[i] = sub(member, %KEPT_ID_AT%) end
     local raws, kv, by_finish, gone, longer = Job.raws(ids), {}, {}, {}, {}
-    local last, e, width
     for i, id in ipairs(ids) do
       local raw = raws[i]
-      local length = raw and byte(raw) == state and unp('>I4', raw, %REC_BODY%)
-      local ql = length and byte(raw, %REC_EXT% + length)
-      if ql and sub(raw, 37 + length, %REC_EXT% + length + ql) == r.name then
-        local ext = sub(raw, %REC_EXT%, 35 + length)
-        if ext ~= last then last, e = ext, length > 0 and mp.unpack(ext) or {} end -- jobs that ended together say the same
-        width = Job.payload_bytes(raw, %REC_EXT% + length, byte(raw, %REC_FLAGS%)) + 256
+      local said = raw and byte(raw) == state and said_of(id, raw)
+      if said and said.q == r.name then
+        local e, width = said.e, #raw - said.till + 256
         r.counts[state], r.kept_bytes[state] = r.counts[state] - 1, max(0, r.kept_bytes[state] - width)
         count_kept(-width)
         Bundle.leave(id)
-        local finished = e.fi or 0
-        local rm = remember_of(id, raw)
+        local finished, rm = said.finished, said.rm
         if rm > WINDOW and finished + rm > S.now then
           longer[#longer + 1] = {finished + rm, id, (e.rd or sub(raw, %REC_DUE%)) .. sub(raw, %REC_HASH%), state, e.la, finished, e.sa or 0, e.sk or NO_TOKEN, e.re}
         elseif finished + WINDOW > S.now then
@@ -450,19 +471,6 @@ function Settled.expire_if_late(j)
   return true
 end
 
--- A kept job that has left its order is no longer kept: mostly no tombstone of it is left. Its id
--- goes to `gone`, or a tombstone stands in its place.
-local function let_go(r, state, id, raw, gone)
-  local length = unp('>I4', raw, %REC_BODY%)
-  local finished = length > 1 and Job.read_ext(raw, length).fi or 0
-  local width = Job.payload_bytes(raw, %REC_EXT% + length, byte(raw, %REC_FLAGS%)) + 256
-  r.counts[state], r.kept_bytes[state], r.rest = r.counts[state] - 1, max(0, r.kept_bytes[state] - width), nil
-  count_kept(-width)
-  if finished + max(WINDOW, remember_of(id, raw)) > S.now then return Settled.drop(Job.parse(id, raw), finished) end
-  Bundle.leave(id)
-  gone[#gone + 1] = id
-end
-
 -- Removes the first jobs of an order, those that are past its span, at most so many; how many.
 local function prune_order(member, limit)
   local state, q = byte(member, %ORDER_STATE_AT%), sub(member, %ORDER_QUEUE_AT%)
@@ -476,7 +484,7 @@ local function prune_order(member, limit)
     call('ZREMRANGEBYRANK', key, 0, n - 1)
     for i = 1, n do
       local raw = raws[i]
-      if raw and byte(raw) == state then let_go(r, state, ids[i], raw, gone) else Settled.unkept(r, state) end
+      if raw and byte(raw) == state then let_go(r, state, ids[i], raw, gone, said_of(ids[i], raw)) else Settled.unkept(r, state) end
     end
     Records.delete_many(gone)
   end
@@ -487,40 +495,42 @@ end
 -- Removes kept jobs past their retention, which is no shorter than the settled window, unless that
 -- has grown since. How many.
 function Settled.prune_kept(limit)
-  local key, ids, pruned = S.k.kp, {}, 0
-  for _, member in ipairs(call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)) do
+  local key, ids, n, pruned = S.k.kp, {}, 0, 0
+  local found = call('ZRANGEBYSCORE', key, '-inf', fmt('%d', S.now), 'LIMIT', 0, limit)
+  for i = 1, #found do
+    local member = found[i]
     if #member == 16 then
-      ids[#ids + 1] = member
+      n = n + 1
+      ids[n] = member
     elseif pruned < limit then
       pruned = pruned + prune_order(member, limit - pruned)
     end
   end
   local raws, gone, members, sets = Job.raws(ids), {}, {}, {}
-  local last_q, last_state, r, list
-  for i = 1, #ids do
+  local last, last_state, r, list
+  for i = 1, n do
     local raw = raws[i]
     local state = raw and byte(raw)
     if state and state > %TAG_HELD% and state < %TAG_TOMBSTONE% then
-      local at = 36 + unp('>I4', raw, %REC_BODY%)
-      local q = sub(raw, at + 1, at + byte(raw, at))
-      if q ~= last_q or state ~= last_state then
-        local set = kept_set(q, state)
-        last_q, last_state, r, list = q, state, Row.of(q), members[set]
+      local said = said_of(ids[i], raw)
+      if said ~= last or state ~= last_state then
+        local set = kept_set(said.q, state)
+        last, last_state, r, list = said, state, Row.of(said.q), members[set]
         if not list then
           list = {}
           members[set], sets[#sets + 1] = list, set
         end
       end
       list[#list + 1] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. ids[i]
-      let_go(r, state, ids[i], raw, gone)
+      let_go(r, state, ids[i], raw, gone, said)
     elseif not raw then
       S.lost = true
     end
   end
-  call_many('ZREM', key, ids)
+  if n > 0 and n == #found then call('ZREMRANGEBYRANK', key, 0, n - 1) else call_many('ZREM', key, ids) end
   for _, set in ipairs(sets) do call_many('ZREM', set, members[set]) end
   Records.delete_many(gone)
-  return pruned + #ids
+  return pruned + n
 end
 
 end
