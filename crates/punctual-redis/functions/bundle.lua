@@ -113,6 +113,29 @@ function Bundle.read(id, ref)
   return note_ and tombstone_of(s, i, note_.finished8, note_.token12) or record(s, i)
 end
 
+-- The same for those of a list of ids that are references, from the i-th on: what they stand for
+-- comes in their place. Most of a bundle stand one after the other.
+function Bundle.read_from(ids, raws, first)
+  local by_id, ref, s, head, at, shared, start = S.bundle_of, nil, nil, nil, nil, nil, nil
+  for i = first, #ids do
+    local raw, id = raws[i], ids[i]
+    if raw and byte(raw) == %TAG_BUNDLE_REF% then
+      local k = raw == ref and s.next
+      if k and k <= s.n and sub(head, 16 * k - 15, 16 * k) == id then
+        s.next, by_id[id], at[id] = k + 1, s, k
+        local from, till = unp('>I2I2', s.data, 2 * k + 5)
+        local hash = 16 * s.n + 8 * k
+        raws[i] = start .. sub(head, hash - 7, hash) .. pack('>I2', s.idx + k - 1) .. shared .. sub(s.data, from + 1, till)
+      else
+        raws[i] = Bundle.read(id, raw)
+        s = by_id[id]
+        ref = s and s.shared and #s.notes == 0 and raw or nil -- others of it have no note either
+        if ref then head, at, shared, start = head_of(s), s.at, s.shared, s.front end
+      end
+    end
+  end
+end
+
 -- Whether a reference is of a job that has not settled.
 function Bundle.is_open(id, ref)
   local s = of(sub(ref, 2))

@@ -340,7 +340,10 @@ function Job.raws(ids, key)
   local raws = Records.get_many(ids, key)
   for i = 1, #ids do
     local raw = raws[i]
-    if raw and byte(raw) == %TAG_BUNDLE_REF% then raws[i] = Bundle.read(ids[i], raw) end
+    if raw and byte(raw) == %TAG_BUNDLE_REF% then
+      Bundle.read_from(ids, raws, i)
+      break
+    end
   end
   return raws
 end

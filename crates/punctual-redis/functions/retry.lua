@@ -81,15 +81,28 @@ local function new_list(r) return {r = r, n = 0, ids = {}, kv = {}, dues = {}, r
 function Retry.together(p, items, raws, places, out)
   local lists, by_queue, left, token12, list = {}, {}, {}, sub(p.token, %TOKEN_SEAL%), nil
   local last_error, before, behind = nil, nil, nil -- of the first failures of jobs, which mostly say the same
+  local same, same_tag, same_opts, same_queue, same_at = nil, 0, nil, nil, 0 -- such a job's record, from its flags to its payload
+  local last_span, last_due8, last_due = nil, nil, nil
   for i, s in pairs(items) do
     local raw, place = raws[i], places[i]
     if place and raw and byte(raw) < %TAG_HELD% then
-      local e, o, _, ex, group, q, _, at, _, share = Job.parts(raw)
-      local failures, bare = (e.f or 0) + 1, next(e) == nil
-      local span = not group and not e.cr and (e.c or 0) == 0 and o.mc == nil and (e.a or 0) + 1 == s.attempt and failures < (o.ma or %MAX_ATTEMPTS_DEFAULT%)
-        and not (ex and e.ex == nil and at8(ex) <= S.now) and not e.ex and (s.span8 and 0 or Retry.span(o.rt, s.id, failures) * 1000)
-      local due8 = span and (s.span8 and Enqueue.plus(S.now, s.span8) or u8(S.now + span))
-      local due = due8 and unp('>I8', due8)
+      local e, o, ex, group, q, at, share, span, _ = Job.NOTHING, same_opts, nil, nil, same_queue, same_at, nil, nil, nil
+      local failures, bare = 1, true
+      local is_same = same and byte(raw) == same_tag and s.attempt == 1 and not s.span8 and sub(raw, %REC_FLAGS%, %REC_PRIORITY% + #same) == same
+      if is_same then
+        span = Retry.span(o.rt, s.id, 1) * 1000
+      else
+        e, o, _, ex, group, q, _, at, _, share = Job.parts(raw)
+        failures, bare = (e.f or 0) + 1, next(e) == nil
+        span = not group and not e.cr and (e.c or 0) == 0 and o.mc == nil and (e.a or 0) + 1 == s.attempt and failures < (o.ma or %MAX_ATTEMPTS_DEFAULT%)
+          and not (ex and e.ex == nil and at8(ex) <= S.now) and not e.ex and (s.span8 and 0 or Retry.span(o.rt, s.id, failures) * 1000)
+      end
+      local due8, due = last_due8, last_due
+      if not span or s.span8 or span ~= last_span then
+        due8 = span and (s.span8 and Enqueue.plus(S.now, s.span8) or u8(S.now + span))
+        due = due8 and unp('>I8', due8)
+        last_span, last_due8, last_due = not s.span8 and span or nil, due8, due
+      end
       if due and due > S.now then
         if not list or list.r.name ~= q then
           list = by_queue[q] or new_list(Row.of(q))
@@ -108,6 +121,9 @@ function Retry.together(p, items, raws, places, out)
           Job.add_attempt({ext = now_is}, p, S.now, 1, s.error)
           if bare then
             last_error, before, behind = s.error, around_due(now_is)
+          end
+          if bare and before and not is_same and not ex and not share and not o.li and not s.span8 then
+            same, same_tag, same_opts, same_queue, same_at = sub(raw, %REC_FLAGS%, #raw - Job.payload_bytes(raw, at, byte(raw, %REC_FLAGS%))), byte(raw), o, q, at
           end
           now_is.rd = first8
           record = '\%TAG_WAITING%' .. sub(raw, %REC_STAMP%) .. due8 .. sub(raw, %REC_TAIL%) .. with_length(now_is) .. sub(raw, at)
