@@ -8,7 +8,7 @@ do
 local IDLE, RUNS = '\8', '\9\0\1'
 -- Bits beside a priority: alone in its row, and with a place.
 local BITS, ROW_BYTES = 96, 28
--- What a row begins with whose group runs jobs; the bit of a place; jobs of a line that a row knows.
+-- What a row begins with whose group runs jobs; the bit of a place; how many jobs a row knows.
 local ACTIVE, HAS_PLACE, KNOWN_MAX = '\9', 64, 8
 
 -- How many of these places in an overflow set are those of such groups, from the first on; the
