@@ -241,8 +241,7 @@ local function read_each(blob, k, n, may_repeat, is_linked)
     if is_alike then
       held = last_held
     elseif is_examined then
-      o = o or NOTHING
-      held = o.w ~= nil and #o.w > 0
+      o, held = o or NOTHING, o ~= nil and o.w ~= nil and #o.w > 0
       if o ~= last_opts then last_opts, limits = o, note_opts(batch, o, limits) end
     end
     if is_examined then

@@ -220,7 +220,6 @@ fn target() -> Vec<u8> {
 
 /// Calls by their function and arguments, that are good as they are.
 pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
-    let one = one_job;
     let claim = claim_of(1, &map(&[("h", b"\xa1h"), ("s", &[1]), ("b", &[0])]));
     let target = target();
     let effect = packed_job(3, &front(0, "", &[]), b"{}");
@@ -231,12 +230,12 @@ pub(crate) fn good_calls() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     settle.extend(effect);
     let process: &[u8] = b"\xa8\x01\x02\x03\x04\x05\x06\x07\x08";
     let mut calls = vec![
-        ("enqueue", vec![one(&[], 0)]),
-        ("enqueue", vec![one(&every_option(), 3)]),
-        ("enqueue", vec![one(&[], 4)]),
-        ("enqueue", vec![one(&every_option(), 79)]),
-        ("enqueue", vec![one(&history(), 3)]),
-        ("enqueue", vec![one(&limits(), 3)]),
+        ("enqueue", vec![one_job(&[], 0)]),
+        ("enqueue", vec![one_job(&every_option(), 3)]),
+        ("enqueue", vec![one_job(&[], 4)]),
+        ("enqueue", vec![one_job(&every_option(), 79)]),
+        ("enqueue", vec![one_job(&history(), 3)]),
+        ("enqueue", vec![one_job(&limits(), 3)]),
         ("enqueue", vec![steps()]),
         ("enqueue", vec![uniform(2, &[])]),
         ("enqueue", vec![uniform(2, &map(&[("ma", &[3])]))]),
