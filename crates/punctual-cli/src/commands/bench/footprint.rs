@@ -118,7 +118,7 @@ impl Args {
     fn due(&self, nth: u64, dice: &mut Dice) -> Option<Due> {
         let within = match (self.due_within, self.job) {
             (Some(within), _) => within,
-            (None, Kind::Plain) if nth % 2 == 0 => return Some(Due::Now),
+            (None, Kind::Plain) if nth.is_multiple_of(2) => return Some(Due::Now),
             (None, Kind::Plain) => days(30),
             (None, _) => return None,
         };
