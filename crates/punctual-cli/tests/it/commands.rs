@@ -16,7 +16,7 @@ const LEAVES: &str = "setsid sh -c 'setsid sh -c \"echo \\$\\$ > child; echo sta
 fn a_process_that_left_the_session_ends_with_the_timeout() {
     let punctual = with_fifos();
     punctual.enqueue(&["jobs", "{}", "--max-attempts", "1"]);
-    let mut worker = started(&punctual, LEAVES, &["--timeout", "300ms", "--until-idle"]);
+    let mut worker = started(&punctual, LEAVES, &["--timeout", "3s", "--until-idle"]);
     wait_for_start(&punctual);
     assert!(worker.wait().expect("it ends").success());
     assert_gone(&punctual.read("child"));
@@ -53,7 +53,7 @@ fn the_whole_group_gets_the_grace_though_its_shell_ends_first() {
     let id = punctual.enqueue(&["jobs", "{}", "--max-attempts", "1"]);
     // A shell with more to do stays the parent, and ends on SIGTERM at once.
     let command = "echo $$ > shell; sh job.sh; true";
-    let args = ["--timeout", "300ms", "--grace", "1m", "--until-idle"];
+    let args = ["--timeout", "3s", "--grace", "1m", "--until-idle"];
     let mut worker = started(&punctual, command, &args);
     wait_for_start(&punctual);
     assert_gone(&punctual.read("shell"));
