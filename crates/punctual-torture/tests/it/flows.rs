@@ -3,8 +3,8 @@
 use crate::support::{Run, run};
 
 /// Rounds with flows. Every verdict on them checked something.
-fn with_flows(cell: &str, options: &[&str]) -> Run {
-    let always = ["--flows", "--engine", cell, "--rate", "5"];
+fn with_flows(cell: &str, drain: &str, options: &[&str]) -> Run {
+    let always = ["--flows", "--engine", cell, "--drain", drain, "--rate", "5"];
     run(&[&always[..], options].concat())
 }
 
@@ -30,8 +30,7 @@ fn none_stalls(cell: &str) {
     let mut total = [0; 3];
     for seed in ["3", "4", "5"] {
         // Each slow step whose process was killed twice runs alone, in more than two seconds.
-        let options = ["--drain", "60", "--minutes", "0.2", "--seed", seed];
-        let run = with_flows(cell, &options);
+        let run = with_flows(cell, "60", &["--minutes", "0.2", "--seed", seed]);
         if run.breaks_only("D ") {
             continue;
         }
@@ -64,17 +63,8 @@ mod injected {
     fn is_found(bug: &str, cell: &str, invariant: &str) {
         let seeds = ["5", "6", "7"];
         let found = seeds.iter().any(|seed| {
-            let options = [
-                "--inject",
-                bug,
-                "--minutes",
-                "0.1",
-                "--seed",
-                seed,
-                "--drain",
-                "20",
-            ];
-            let run = with_flows(cell, &options);
+            let options = ["--inject", bug, "--minutes", "0.1", "--seed", seed];
+            let run = with_flows(cell, "20", &options);
             println!("{}", run.said());
             run.breaks(invariant)
         });
