@@ -18,7 +18,7 @@ use hyper::http::request;
 use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use punctual::sync::Lock;
-use punctual::time::{format_span, within};
+use punctual::time::{Stopwatch, format_span, seconds, within};
 use punctual::wire::CONTENT_TYPE;
 use punctual::wire::socket::Way;
 use punctual::{Error, ErrorKind, Namespace, Result};
@@ -36,6 +36,11 @@ const SELF_SIGNED: &str = "the gateway uses a CA certificate as its own, which i
 
 /// Idle connections that are kept.
 const IDLE_MAX: usize = 64;
+
+/// A connection that was idle for so long may have been closed by the other end: the runtime takes
+/// in what has come first. One whose only thread was blocked meanwhile would send into the closed
+/// connection, and could not know whether the call was done.
+const MAY_BE_CLOSED: Duration = seconds(1);
 
 /// Where a gateway is.
 #[derive(Clone)]
@@ -67,6 +72,7 @@ struct Connection {
     sender: SendRequest<Full<Bytes>>,
     driver: Driver,
     activity: Activity,
+    idle: Stopwatch,
 }
 
 /// Reads and writes a connection; ends with it.
@@ -154,6 +160,9 @@ impl Connections {
         // request back unsent.
         let mut request = request;
         while let Some(kept) = self.kept() {
+            if kept.idle.elapsed() > MAY_BE_CLOSED {
+                tokio::task::yield_now().await;
+            }
             match self.exchange(kept, request, silence).await? {
                 Sent::Answered(reply) => return Ok(reply),
                 Sent::Unsent(unsent) => request = *unsent,
@@ -177,6 +186,7 @@ impl Connections {
             mut sender,
             mut driver,
             activity,
+            ..
         } = connection;
         let exchange = async {
             if sender.ready().await.is_err() {
@@ -206,6 +216,7 @@ impl Connections {
                 sender,
                 driver,
                 activity,
+                idle: Stopwatch::start(),
             });
         }
         Ok(sent)
@@ -273,6 +284,7 @@ impl Connections {
             sender,
             driver,
             activity,
+            idle: Stopwatch::start(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! Servers that tests start, stop and kill, a proxy before them, and bugs in their functions.
 
+mod cli;
 mod cluster;
 mod injected;
 mod proxy;
@@ -7,6 +8,7 @@ mod replies;
 mod sentinels;
 mod server;
 
+pub use cli::ask;
 pub use cluster::{SlotMove, TestCluster};
 pub(crate) use injected::{inject, injected};
 pub use proxy::{Ending, TestProxy, Way, Weather};

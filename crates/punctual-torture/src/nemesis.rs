@@ -409,7 +409,7 @@ fn load_newer(server: &TestServer) -> bool {
         return false;
     };
     let newer = said[at..].replacen(version, &format!("{version} + 1"), 1);
-    server.cli_with(&["FUNCTION", "LOAD", "REPLACE"], &newer) == "punctual_1"
+    server.cli(&["FUNCTION", "LOAD", "REPLACE", &newer]) == "punctual_1"
 }
 
 /// A library of the same name that knows that it is old and nothing else.

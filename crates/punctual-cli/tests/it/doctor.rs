@@ -217,7 +217,7 @@ fn doctor_reports_functions_that_are_missing_and_newer() {
         "local VERSION = 9999",
         1,
     );
-    server.cli_with(&["FUNCTION", "LOAD", "REPLACE"], &format!("#!lua{newer}"));
+    server.cli(&["FUNCTION", "LOAD", "REPLACE", &format!("#!lua{newer}")]);
     let newer = format!("functions 9999 of {ours}");
     says(
         doctor(&server.address()),

@@ -1,8 +1,11 @@
 //! Unit tests of `engine`.
 
+use std::io::{Read, Write};
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 
+use punctual::JobId;
 use punctual::time::{millis, pause};
 
 use super::*;
@@ -48,6 +51,34 @@ async fn calls_drive_their_connection_which_is_kept() {
     tokio::join!(answers, calls);
     let runtime = tokio::runtime::Handle::current();
     assert_eq!(runtime.metrics().num_alive_tasks(), 0);
+}
+
+/// A worker whose handlers block the only thread of its runtime.
+#[tokio::test]
+async fn a_connection_that_was_closed_while_its_runtime_was_blocked_costs_no_call() {
+    let (engine, gateway) = with_a_silent_gateway(seconds(20)).await;
+    let gateway = gateway.into_std().unwrap();
+    gateway.set_nonblocking(false).unwrap();
+    let (closed, has_closed) = std::sync::mpsc::channel();
+    let answering = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut asked, _) = gateway.accept().unwrap();
+            assert!(asked.read(&mut [0; 4 << 10]).unwrap() > 0);
+            let answer = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n";
+            asked.write_all(answer).unwrap();
+            drop(asked);
+            closed.send(()).unwrap();
+        }
+    });
+    for _ in 0..2 {
+        let ids = vec![Target::Id(JobId::new()); 64];
+        let error = engine.get(&Namespace::default(), ids, false).await;
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains("is overloaded"), "{error}");
+        has_closed.recv().unwrap();
+        std::thread::sleep(seconds(1));
+    }
+    answering.join().unwrap();
 }
 
 /// Seed 314 of `embedded-disk` had a producer without an answer after 102 s.

@@ -3,13 +3,15 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use punctual::time::millis;
 use tempfile::TempDir;
+
+use super::cli::ask_as;
 
 /// Where a machine gets its `redis-server` from.
 const INSTALL: &str = "tests start a redis-server 7.0 or later of their own and found none; \
@@ -231,32 +233,28 @@ impl TestServer {
         }
     }
 
-    /// Sends one command by redis-cli; answers what that prints.
+    /// Sends one command; answers what redis-cli prints of its reply: text as it is, an array line
+    /// by line, nothing for no value. `-n DB` before the command selects a database.
+    ///
+    /// Over a connection, if the server takes one in the clear, as [`ask`](super::ask) does.
     ///
     /// # Panics
-    /// If there is no redis-cli.
+    /// If redis-cli is needed and there is none.
     pub fn cli(&self, arguments: &[&str]) -> String {
-        said(self.command().args(arguments))
+        let (database, words) = match arguments {
+            ["-n", database, words @ ..] => (Some(*database), words),
+            words => (None, words),
+        };
+        let has_options = words.first().is_some_and(|word| word.starts_with('-'));
+        if has_options || is_encrypted(&self.settings) {
+            return said(self.command().args(arguments));
+        }
+        ask_as(self.port, self.password.as_deref(), database, words)
     }
 
-    /// Removes every key. Over a connection where the server takes any: suites do it hundreds of
-    /// times, and a process of redis-cli costs more than most laws.
+    /// Removes every key.
     pub fn clear(&self) {
-        let is_open = self.password.is_none() && !is_encrypted(&self.settings);
-        if !is_open || self.flush().is_err() {
-            self.cli(&["FLUSHALL"]);
-        }
-    }
-
-    fn flush(&self) -> std::io::Result<()> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.write_all(b"FLUSHALL\r\n")?;
-        let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer)?;
-        match answer == "+OK\r\n" {
-            true => Ok(()),
-            false => Err(std::io::Error::other(answer)),
-        }
+        self.cli(&["FLUSHALL"]);
     }
 
     fn command(&self) -> Command {
@@ -269,14 +267,6 @@ impl TestServer {
             command.args(["--tls", "--insecure"]);
         }
         command
-    }
-
-    /// The same with one more argument at the end, of any length.
-    pub fn cli_with(&self, arguments: &[&str], last: &str) -> String {
-        let path = self.directory.path().join("last-argument");
-        std::fs::write(&path, last).expect("the directory takes a file");
-        let input = std::fs::File::open(&path).expect("it was written");
-        said(self.command().arg("-x").args(arguments).stdin(input))
     }
 
     /// Whether the system says so; where it has no `/proc`, no system is asked.
@@ -293,8 +283,7 @@ impl TestServer {
     }
 }
 
-/// A look is a process of redis-cli: a pause lies between two, so that servers have the machine to
-/// themselves.
+/// Servers have the machine to themselves between two calls.
 const BETWEEN_POLLS: Duration = millis(20);
 
 /// Blocks until a fact holds.
@@ -383,6 +372,9 @@ const WITH_WATCHER: &str = r#"exec 3<&0
 ( while read -r name; do kill -s "$name" $$; done; kill -s KILL $$ ) <&3 >/dev/null 2>&1 &
 exec redis-server "$@" </dev/null 3<&-"#;
 
+/// What a shell ends with that finds no such program.
+const NOT_FOUND: i32 = 127;
+
 impl Running {
     /// Answers once the server takes connections; else what it said before it ended.
     fn start(
@@ -392,9 +384,7 @@ impl Running {
         settings: &[String],
         environment: &Environment,
     ) -> Result<Self, String> {
-        let found = Command::new("redis-server").arg("--version").output();
-        assert!(found.is_ok(), "{INSTALL}");
-        let mut command = Command::new("sh");
+        let mut command = Command::new("/bin/sh");
         command.args(["-c", WITH_WATCHER, "redis-server"]);
         role.arguments(&mut command, port, directory, settings);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
@@ -417,7 +407,9 @@ impl Running {
             said.push_str(&line);
             said.push('\n');
         }
-        let _ = running.server.wait();
+        let ended = running.server.wait();
+        let is_missing = ended.is_ok_and(|status| status.code() == Some(NOT_FOUND));
+        assert!(!is_missing, "{INSTALL}");
         Err(said)
     }
 }

@@ -453,7 +453,7 @@ async fn newer_functions_are_respected() {
         "#!lua{}",
         code.replacen(&version, "local VERSION = 9999", 1)
     );
-    let said = server.cli_with(&["FUNCTION", "LOAD", "REPLACE"], &newer);
+    let said = server.cli(&["FUNCTION", "LOAD", "REPLACE", &newer]);
     assert_eq!(said, "punctual_1");
     let another = connect(&server.address()).await;
     assert_eq!(drain(&another).await.len(), 1);

@@ -145,7 +145,7 @@ fn code(node: &TestServer) -> String {
 }
 
 fn load(node: &TestServer, text: &str) {
-    let said = node.cli_with(&["FUNCTION", "LOAD", "REPLACE"], text);
+    let said = node.cli(&["FUNCTION", "LOAD", "REPLACE", text]);
     assert_eq!(said, "punctual_test");
 }
 

@@ -1,6 +1,5 @@
 //! The minimal rules are enough, and no more than that, wherever the servers stand.
 
-use std::process::Command;
 use std::sync::Arc;
 
 use punctual::engine::{
@@ -9,7 +8,7 @@ use punctual::engine::{
 };
 use punctual::time::{Stopwatch, Timestamp, within};
 use punctual::{Effect, Engine, JobId, JobState, Namespace, NewJob, Outcome};
-use punctual_redis::testing::{TestCluster, TestSentinels, TestServer};
+use punctual_redis::testing::{TestCluster, TestSentinels, TestServer, ask};
 use punctual_redis::{ACL_RULES, RedisEngine};
 use tokio::task::block_in_place;
 
@@ -24,23 +23,11 @@ use crate::versions::{counted, namespaces};
 /// Those of our users, before the `@` of an address.
 const WHO: &str = "punctual:hunter2";
 
-/// What a server says.
-fn said(port: u16, words: &[&str]) -> String {
-    let asked = Command::new("redis-cli")
-        .args(["-p", &port.to_string()])
-        .args(words)
-        .output();
-    let output = asked.expect("redis-cli runs");
-    String::from_utf8_lossy(&output.stdout)
-        .trim_end()
-        .to_owned()
-}
-
 /// Makes the user; a server's users are its own, whichever its master is.
 fn has_user(port: u16, rules: &str) {
     let user = ["ACL", "SETUSER", "punctual", "reset", "on", ">hunter2"];
     let words: Vec<&str> = user.into_iter().chain(rules.split_whitespace()).collect();
-    assert_eq!(said(port, &words), "OK");
+    assert_eq!(ask(port, &words), "OK");
 }
 
 /// The rules for sentinels, as the page ships them.
@@ -55,7 +42,7 @@ fn rules_of_sentinels() -> &'static str {
 
 /// What users were denied there.
 fn denied(ports: &[u16]) -> Vec<String> {
-    let logs = ports.iter().map(|port| said(*port, &["ACL", "LOG"]));
+    let logs = ports.iter().map(|port| ask(*port, &["ACL", "LOG"]));
     logs.filter(|log| !log.is_empty()).collect()
 }
 
@@ -102,7 +89,7 @@ async fn does_it_all(
     taken.expect("wait");
     // More than one queue, the second one while the first is listened to.
     let mail = waits(engine, namespace, WaitFor::Work(vec!["mail".into()]), now);
-    let listens = |port: &u16| said(*port, &["CLIENT", "LIST"]).contains("cmd=bzpopmin");
+    let listens = |port: &u16| ask(*port, &["CLIENT", "LIST"]).contains("cmd=bzpopmin");
     comes_about("a client listens", || ports.iter().any(listens)).await;
     let orders = waits(engine, namespace, WaitFor::Work(vec![QUEUE.into()]), now);
     let begins = WaitFor::Changes(None);
@@ -246,7 +233,7 @@ async fn the_rules_are_enough_and_minimal_on_a_cluster() {
     // A call in the middle of a move waits for its end.
     let owner = cluster.owner_of(SHARD);
     forget_wakeups(ports[owner]);
-    let asks = || said(ports[owner], &["INFO", "errorstats"]).contains("errorstat_ASK:");
+    let asks = || ask(ports[owner], &["INFO", "errorstats"]).contains("errorstat_ASK:");
     let moving = block_in_place(|| cluster.begin_move(SHARD, (owner + 1) % 3));
     let moving = moving.expect("it is elsewhere");
     block_in_place(|| while moving.carry(1) > 0 {});
@@ -283,7 +270,7 @@ async fn the_rules_are_enough_and_minimal_on_a_cluster() {
 /// Wakeups of processes, which are named by bytes of any kind: redis-cli carries no such names.
 fn forget_wakeups(port: u16) {
     let forget = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end";
-    said(port, &["EVAL", forget, "0", &format!("{SHARD}:p:*")]);
+    ask(port, &["EVAL", forget, "0", &format!("{SHARD}:p:*")]);
 }
 
 /// Effects for other shards, which may be on other nodes.
@@ -342,7 +329,7 @@ async fn the_rules_are_enough_behind_sentinels_and_with_replicas() {
         server_infos.iter().all(|one| one.silent.is_none()),
         "{server_infos:?}"
     );
-    let waited = said(master, &["INFO", "commandstats"]);
+    let waited = ask(master, &["INFO", "commandstats"]);
     assert!(waited.contains("cmdstat_wait:"), "replicas are waited for");
     assert_eq!(denied(&ports), [""; 0]);
     block_in_place(|| servers.kill_master());

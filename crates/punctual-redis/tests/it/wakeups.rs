@@ -9,7 +9,7 @@ use punctual::job::{Hold, UniquePolicy};
 use punctual::time::{Clock, ManualClock, Stopwatch, days, millis, seconds, within};
 use punctual::{Due, Engine, Namespace, NewJob};
 use punctual_redis::RedisEngine;
-use punctual_redis::testing::{TestSentinels, TestServer};
+use punctual_redis::testing::{TestSentinels, TestServer, ask};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::client::{
@@ -56,12 +56,6 @@ async fn is_woken(wait: impl Future<Output = Result<Waited, JoinError>>) {
 /// Whether a connection blocks on wakeups.
 fn has_listener(server: &TestServer) -> bool {
     server.cli(&["CLIENT", "LIST"]).contains("cmd=bzpopmin")
-}
-
-fn redis_cli(port: &str, words: &[&str]) -> String {
-    let mut command = std::process::Command::new("redis-cli");
-    let said = command.args(["-p", port]).args(words).output();
-    String::from_utf8_lossy(&said.expect("redis-cli runs").stdout).into_owned()
 }
 
 async fn engines(server: &TestServer) -> [Arc<RedisEngine>; 3] {
@@ -164,8 +158,9 @@ async fn a_waiter_receives_wakeups_after_a_failover() {
     assert!(claim(&worker, 1).await.expect("claim").is_empty());
     let wait = waits(&worker, QUEUE).await;
     let master = servers.ask_all(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
-    let port = master[0].lines().nth(1).expect("a sentinel knows a master");
-    let has_listener = || redis_cli(port, &["CLIENT", "LIST"]).contains("cmd=bzpopmin");
+    let port = master[0].lines().nth(1).and_then(|port| port.parse().ok());
+    let port = port.expect("a sentinel knows a master");
+    let has_listener = || ask(port, &["CLIENT", "LIST"]).contains("cmd=bzpopmin");
     comes_about("a client listens", has_listener).await;
     // Both replicas have what one change finds, and so all that came before it.
     let [sure, ..] = that_never_poll(&format!("{address}?durability=replica(2)")).await;
