@@ -34,7 +34,7 @@ contract:
 
 # The rules that no compiler checks
 tidy:
-    cargo nextest run -p punctual-cli --test it tidy::
+    cargo nextest run -p punctual-tidy
 
 # The main job on real input: orders paid or cancelled on time
 demo *options:

@@ -96,11 +96,14 @@ pub use history::{Failure, Histories, check_histories, run_histories};
 pub use laws::{LAWS, Law};
 #[cfg(feature = "injected-bugs")]
 pub use run::find;
-pub use run::{Broken, check, first_broken};
+pub use run::{Broken, check, check_topic, first_broken};
 
 /// Unfolds the suite into one test per law, for the harness that an expression makes.
 ///
 /// `suite!(MyHarness::new())` holds the laws of every engine; `suite!(MyHarness::new(), durable)`
 /// adds those of engines whose harness can [`crash`](Subject::crash) and
 /// [`reopen`](Subject::reopen).
+///
+/// With `by topic` at the end it makes one test per topic, for a harness that is dear to make: a
+/// failing test names the laws that are broken.
 pub use crate::__suite as suite;

@@ -51,7 +51,7 @@ impl Harness for OverHttp {
     }
 }
 
-punctual::conformance::suite!(OverHttp);
+punctual::conformance::suite!(OverHttp, by topic);
 
 /// The same, asked at the socket in a directory.
 mod over_a_socket {
@@ -71,7 +71,7 @@ mod over_a_socket {
         }
     }
 
-    punctual::conformance::suite!(OverSocket);
+    punctual::conformance::suite!(OverSocket, by topic);
 }
 
 #[tokio::test]

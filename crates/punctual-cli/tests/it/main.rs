@@ -63,8 +63,6 @@ mod shared;
 /// Runs the binary in a directory of its own.
 mod stopped;
 mod support;
-/// What no compiler checks about this repository.
-mod tidy;
 /// The server by TLS and by its file of settings.
 mod tls;
 /// Queues and workers, drawn again and again.

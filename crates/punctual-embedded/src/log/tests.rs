@@ -78,11 +78,19 @@ fn starts(payloads: &[Vec<u8>]) -> Vec<usize> {
 }
 
 #[test]
-fn a_tail_torn_at_any_of_its_64_ki_bytes_is_cut_and_the_rest_is_kept() {
-    let payloads = payloads(320);
+fn a_tail_torn_at_any_of_its_16_ki_bytes_is_cut_and_the_rest_is_kept() {
+    is_cut_anywhere(16 << 10, 80);
+}
+
+#[test]
+fn a_tail_torn_at_any_of_its_64_ki_bytes_on_more_seeds() {
+    is_cut_anywhere(64 << 10, 320);
+}
+
+fn is_cut_anywhere(span: usize, payloads_of_log: usize) {
+    let payloads = payloads(payloads_of_log);
     let whole = segment(1, BOOT, &payloads);
     let starts = starts(&payloads);
-    let span = 64 << 10;
     assert!(
         whole.len() > span,
         "the segment is longer than what is torn"

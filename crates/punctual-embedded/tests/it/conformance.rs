@@ -2,4 +2,4 @@
 
 use crate::harness::Forgetful;
 
-punctual::conformance::suite!(Forgetful, durable);
+punctual::conformance::suite!(Forgetful, durable, by topic);

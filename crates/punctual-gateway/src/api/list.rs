@@ -74,7 +74,8 @@ const PREVIEW_MAX: usize = 400;
 /// Jobs that one answer examines, and a call of the engine while it searches.
 const SCAN: usize = 1_000;
 const SCAN_STEP: usize = 200;
-/// How long a search goes on for one answer: who waits for it wants to see that it moves.
+/// How long a search goes on for one answer that has examined some job: who waits for it wants to
+/// see that it moves.
 const SEARCH: Duration = millis(25);
 
 /// Lists jobs, a page at a time
@@ -165,7 +166,7 @@ pub(super) async fn list(
         // Half a page is better than many steps for the last few.
         let enough = listing.jobs.len() * 2 >= limit
             || listing.examined >= SCAN
-            || searches && next_end >= SEARCH;
+            || searches && listing.examined > 0 && next_end >= SEARCH;
         if enough || is_over {
             listing.cursor = (!is_over).then(|| text_of_cursor(&place.cursor_after()));
             return Ok(Json(listing));

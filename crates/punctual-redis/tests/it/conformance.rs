@@ -2,7 +2,7 @@
 
 use crate::harness::OnServer;
 
-punctual::conformance::suite!(OnServer::default());
+punctual::conformance::suite!(OnServer::default(), by topic);
 
 /// So no law is passed over for want of what it needs.
 #[test]

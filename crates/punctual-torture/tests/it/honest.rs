@@ -33,6 +33,9 @@ fn was_delayed(run: &Run) -> bool {
     sum(run, "unwritten") > 0 || sum(run, "oldest_lost") == 0
 }
 
+/// Calls of a producer per second: half of the usual ones meet the same faults.
+const RATE: &str = "10";
+
 /// Under one of a few seeds: whether a fault meets what is not kept yet is chance.
 fn loses(cell: &str) {
     let lost = ["3", "4", "5"].iter().any(|seed| {
@@ -41,6 +44,8 @@ fn loses(cell: &str) {
             cell,
             "--minutes",
             "0.3",
+            "--rate",
+            RATE,
             "--drain",
             "60",
             "--seed",
@@ -69,7 +74,16 @@ fn loses(cell: &str) {
 }
 
 fn loses_nothing(cell: &str) {
-    let run = run(&["--engine", cell, "--minutes", "0.3", "--seed", "3"]);
+    let run = run(&[
+        "--engine",
+        cell,
+        "--minutes",
+        "0.3",
+        "--rate",
+        RATE,
+        "--seed",
+        "3",
+    ]);
     let (acknowledged, lost) = kept_and_lost(&run);
     assert!(
         acknowledged > 0,

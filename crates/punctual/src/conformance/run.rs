@@ -20,6 +20,29 @@ pub fn check(name: &str, harness: impl Harness) {
     runtime().block_on(run(law, Arc::new(harness)));
 }
 
+/// Runs every law of a topic, each on a fresh engine of one harness; panics with those that the
+/// engine breaks.
+///
+/// With the name of a law in the variable `PUNCTUAL_LAW` it runs only that one, if it is of the
+/// topic.
+///
+/// # Panics
+/// Also if no law is of that topic.
+pub fn check_topic(topic: &str, harness: impl Harness) {
+    let is_of_topic = |law: &&Law| law.name.split("::").next() == Some(topic);
+    let only = std::env::var("PUNCTUAL_LAW").ok();
+    let mut laws = LAWS
+        .iter()
+        .chain(DURABLE_LAWS)
+        .filter(is_of_topic)
+        .peekable();
+    assert!(laws.peek().is_some(), "no law is of the topic {topic}");
+    let laws = laws.filter(|law| only.as_ref().is_none_or(|only| law.name == only));
+    let broken = broken(laws, Arc::new(harness));
+    let broken: Vec<String> = broken.map(|one| one.to_string()).collect();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
 /// Runs laws one after the other, each on a fresh engine; answers the first that is broken.
 ///
 /// This is how the suite is proved: inject a bug and see that this finds it.
@@ -27,9 +50,16 @@ pub fn first_broken<'a>(
     laws: impl IntoIterator<Item = &'a Law>,
     harness: impl Harness,
 ) -> Option<Broken> {
-    let harness: Arc<dyn Harness> = Arc::new(harness);
+    broken(laws, Arc::new(harness)).next()
+}
+
+/// Those of some laws that an engine breaks; runs each when it is asked for.
+fn broken<'a>(
+    laws: impl IntoIterator<Item = &'a Law>,
+    harness: Arc<dyn Harness>,
+) -> impl Iterator<Item = Broken> {
     let runtime = runtime();
-    laws.into_iter().find_map(|law| {
+    laws.into_iter().filter_map(move |law| {
         let ran = AssertUnwindSafe(run(law, harness.clone())).catch_unwind();
         let why = runtime.block_on(ran).err()?;
         Some(Broken {

@@ -34,27 +34,54 @@ macro_rules! __unfold {
     )+};
 }
 
+/// Makes one test of each topic of a list.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __unfold_topics {
+    ({$harness:expr} $($topic:ident { $($law:ident $([$($needs:ident),+])?,)+ })+) => {$(
+        mod $topic {
+            #[allow(unused_imports)]
+            use super::*;
+
+            #[test]
+            fn every_law_holds() {
+                $crate::conformance::check_topic(stringify!($topic), $harness);
+            }
+        }
+    )+};
+}
+
 /// See [`conformance::suite`](crate::conformance::suite).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __suite {
     ($harness:expr $(,)?) => {
-        $crate::__laws!(__unfold $harness);
-        $crate::__flow_laws!(__unfold $harness);
-        $crate::__step_laws!(__unfold $harness);
-        $crate::__share_laws!(__unfold $harness);
-        $crate::__named_laws!(__unfold $harness);
-        $crate::__topic_laws!(__unfold $harness);
-        $crate::__clear_laws!(__unfold $harness);
+        $crate::__all_laws!(__unfold $harness);
     };
     ($harness:expr, durable) => {
-        $crate::__laws!(__unfold $harness);
-        $crate::__flow_laws!(__unfold $harness);
-        $crate::__step_laws!(__unfold $harness);
-        $crate::__share_laws!(__unfold $harness);
-        $crate::__named_laws!(__unfold $harness);
-        $crate::__topic_laws!(__unfold $harness);
-        $crate::__clear_laws!(__unfold $harness);
+        $crate::__all_laws!(__unfold $harness);
         $crate::__durable_laws!(__unfold $harness);
+    };
+    ($harness:expr, by topic) => {
+        $crate::__all_laws!(__unfold_topics $harness);
+    };
+    ($harness:expr, durable, by topic) => {
+        $crate::__all_laws!(__unfold_topics $harness);
+        $crate::__durable_laws!(__unfold_topics $harness);
+    };
+}
+
+/// Hands the lists of the laws of every engine to another macro.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __all_laws {
+    ($then:ident $harness:expr) => {
+        $crate::__laws!($then $harness);
+        $crate::__flow_laws!($then $harness);
+        $crate::__step_laws!($then $harness);
+        $crate::__share_laws!($then $harness);
+        $crate::__named_laws!($then $harness);
+        $crate::__topic_laws!($then $harness);
+        $crate::__clear_laws!($then $harness);
     };
 }

@@ -34,7 +34,7 @@ pub(super) const OBSCURE: [(&str, &str); 9] = [
 ];
 
 /// These files name what they forbid.
-const EXEMPT: &str = "crates/punctual-cli/tests/it/tidy";
+const EXEMPT: &str = "crates/punctual-tidy/tests/it/tidy";
 
 /// Sources, and how a comment begins there.
 const SOURCES: [(&str, &str); 6] = [

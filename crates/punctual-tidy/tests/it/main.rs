@@ -1,0 +1,3 @@
+//! The rules, each beside a test that plants what it forbids.
+
+mod tidy;
