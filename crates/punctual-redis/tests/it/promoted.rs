@@ -8,6 +8,7 @@ use punctual::time::{Stopwatch, seconds, within};
 use punctual::{ErrorKind, JobId, JobState};
 use punctual_redis::RedisEngine;
 use punctual_redis::testing::TestCluster;
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, block_in_place};
 
 use crate::client::{LIMIT, connect, drain, enqueue, state};
@@ -79,20 +80,24 @@ async fn a_master_that_dies_under_load_loses_nothing_that_its_replica_has() {
     let goes_on = Arc::new(connect(&cluster.address()).await);
     let worker = connect(&cluster.address()).await;
     // Without a replica nothing more is acknowledged.
+    let (acknowledges, count) = watch::channel(0);
     let acknowledged = tokio::spawn(async move {
         let mut sent = Vec::new();
         loop {
             match enqueue(&kept).await {
-                Ok(id) => sent.push(id),
+                Ok(id) => {
+                    sent.push(id);
+                    acknowledges.send_replace(sent.len());
+                }
                 Err(error) => return (sent, error),
             }
         }
     });
     let (enough, sent) = produce(&goes_on);
     let mut done: HashSet<JobId> = HashSet::new();
-    let watch = Stopwatch::start();
-    while done.len() < 50 {
-        assert!(watch.elapsed() < LIMIT, "only {} are done", done.len());
+    let stopwatch = Stopwatch::start();
+    while done.len() < 50 || *count.borrow() <= 10 {
+        assert!(stopwatch.elapsed() < LIMIT, "only {} are done", done.len());
         done.extend(drain(&worker).await);
     }
     block_in_place(|| cluster.kill_owner(SHARD));
