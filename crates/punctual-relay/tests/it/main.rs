@@ -1,6 +1,7 @@
 //! Sources against real servers, with relays that are killed between any two steps.
 
 mod drill;
+mod injected;
 mod lines;
 mod migrate;
 mod redis_expiry;
