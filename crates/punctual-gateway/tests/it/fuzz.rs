@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::support::{ADMIN, python, serve_in_real_time};
 
 /// Drawn requests of each sort to each route.
-const EXAMPLES: &str = "3";
+const EXAMPLES: &str = "2";
 /// The same of the deep tier, drawn anew in each run, beside those that cover each bound and type:
 /// some thousands in all.
 const MORE_EXAMPLES: &str = "20";

@@ -1,4 +1,5 @@
-//! The connection is cut at every byte of a call and of its answer.
+//! The connection is cut at every byte of a call and of its answer; the short form cuts at every
+//! second one.
 
 use punctual::engine::{
     Action, Control, Controlled, Edit, ExtendVerdict, List, ListBy, RecordValue, Select,
@@ -13,6 +14,10 @@ use crate::client::{QUEUE, claim, connect, drain, enqueue, here, job, of_all_rec
 use crate::faults::rounds;
 use crate::hand::raw;
 use crate::outbox::{ends_with, enqueues, follower, take_followers};
+
+fn step() -> usize {
+    2_usize.div_ceil(rounds(1))
+}
 
 /// Calls `verb` with a cut after each number of bytes, until one went through uncut; each must
 /// answer as if nothing had happened.
@@ -55,7 +60,7 @@ async fn behind_a_proxy() -> (TestServer, Proxy, RedisEngine) {
 #[tokio::test]
 async fn a_cut_enqueue_is_done_once() {
     let (_server, proxy, engine) = behind_a_proxy().await;
-    at_every_byte(&proxy, 1, || async {
+    at_every_byte(&proxy, step(), || async {
         let job = job();
         let sent = engine.enqueue(&here(), vec![job.clone()]).await;
         let verdict = sent.expect("enqueue").receipts[0].verdict;
@@ -68,7 +73,7 @@ async fn a_cut_enqueue_is_done_once() {
 #[tokio::test]
 async fn a_cut_claim_strands_nothing_and_a_cut_settle_is_done_once() {
     let (_server, proxy, engine) = behind_a_proxy().await;
-    at_every_byte(&proxy, 1, || async {
+    at_every_byte(&proxy, step(), || async {
         // The cut may fall into any of these.
         let id = enqueue(&engine).await.expect("enqueue");
         let lease = claim(&engine, 1).await.expect("claim").remove(0);
@@ -96,7 +101,7 @@ async fn with_a_job() -> (TestServer, Proxy, RedisEngine, RedisEngine, JobId) {
 #[tokio::test]
 async fn a_cut_read_answers() {
     let (_server, proxy, engine, _direct, id) = with_a_job().await;
-    at_every_byte(&proxy, 1, || async {
+    at_every_byte(&proxy, step(), || async {
         let got = engine.get(&here(), vec![id.into()], true).await;
         let explained = got.expect("get").remove(0).expect("it is there");
         assert_eq!(explained.state(), JobState::Ready);
@@ -107,12 +112,12 @@ async fn a_cut_read_answers() {
         state: JobState::Ready,
     };
     let list = List::new(by).limit(10).payloads(true);
-    at_every_byte(&proxy, 1, || async {
+    at_every_byte(&proxy, step(), || async {
         let listed = engine.list(&here(), list.clone()).await.expect("list").jobs;
         assert_eq!(listed.len(), 1);
     })
     .await;
-    at_every_byte(&proxy, 1, || async {
+    at_every_byte(&proxy, step(), || async {
         let stats = engine.stats(&here(), StatsRequest::default()).await;
         assert_eq!(
             stats.expect("stats").queues[0].counts.of(JobState::Ready),
@@ -136,7 +141,7 @@ async fn a_cut_info_answers() {
 #[tokio::test]
 async fn a_cut_edit_or_control_is_done_once() {
     let (_server, proxy, engine, direct, _) = with_a_job().await;
-    at_every_byte(&proxy, 1, || async {
+    at_every_byte(&proxy, step(), || async {
         let waiting = enqueue(&direct).await.expect("enqueue");
         let cancel = Edit::new(Select::Targets(vec![waiting.into()]), Action::Cancel);
         let edited = engine.edit(&here(), cancel).await.expect("edit");
@@ -149,7 +154,7 @@ async fn a_cut_edit_or_control_is_done_once() {
         queue: queue.clone(),
     };
     let resume = Control::Resume { queue };
-    at_every_byte(&proxy, 1, || async {
+    at_every_byte(&proxy, step(), || async {
         engine.control(&here(), pause.clone()).await.expect("pause");
         let stats = direct.stats(&here(), StatsRequest::default()).await;
         assert!(stats.expect("stats").queues[0].paused);
@@ -174,11 +179,11 @@ async fn version(engine: &RedisEngine) -> u64 {
 #[tokio::test]
 async fn a_cut_write_of_a_record_is_done_or_said_to_be_open() {
     let (_server, proxy, engine, direct, _) = with_a_job().await;
-    at_every_byte(&proxy, 1, || async {
+    at_every_byte(&proxy, step(), || async {
         version(&engine).await;
     })
     .await;
-    at_every_byte(&proxy, 1, || async {
+    at_every_byte(&proxy, step(), || async {
         let before = version(&direct).await;
         let write = Control::Write {
             name: "a".into(),
@@ -201,7 +206,7 @@ async fn a_cut_write_of_a_record_is_done_or_said_to_be_open() {
 #[tokio::test]
 async fn a_cut_maintenance_is_done() {
     let (_server, proxy, engine, direct, id) = with_a_job().await;
-    at_every_byte(&proxy, 1, || async {
+    at_every_byte(&proxy, step(), || async {
         engine.maintain().await.expect("maintain");
     })
     .await;

@@ -1,6 +1,6 @@
 //! The connection is cut at every byte of what leaves together, of leases that their claimer reads
 //! by itself, of changes that wait for a replica, and of walks. These are long: the short form cuts
-//! at every third byte.
+//! at every fifth byte.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::cuts::at_every_byte;
 use crate::faults::rounds;
 
 fn step() -> usize {
-    3_usize.div_ceil(rounds(1))
+    5_usize.div_ceil(rounds(1))
 }
 
 /// An engine behind a proxy that has met its shard, and one that is not cut.
