@@ -37,9 +37,9 @@ const SELF_SIGNED: &str = "the gateway uses a CA certificate as its own, which i
 /// Idle connections that are kept.
 const IDLE_MAX: usize = 64;
 
-/// A connection that was idle for so long may have been closed by the other end: the runtime takes
-/// in what has come first. One whose only thread was blocked meanwhile would send into the closed
-/// connection, and could not know whether the call was done.
+/// The gateway may have closed a connection that was idle for longer. A runtime whose only thread
+/// was blocked meanwhile has not read the close yet, and would send a call into the closed
+/// connection. So the call yields to the runtime first.
 const MAY_BE_CLOSED: Duration = seconds(1);
 
 /// Where a gateway is.

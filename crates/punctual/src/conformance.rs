@@ -104,6 +104,6 @@ pub use run::{Broken, check, check_topic, first_broken};
 /// adds those of engines whose harness can [`crash`](Subject::crash) and
 /// [`reopen`](Subject::reopen).
 ///
-/// With `by topic` at the end it makes one test per topic, for a harness that is dear to make: a
-/// failing test names the laws that are broken.
+/// With `by topic` at the end it makes one test per topic, for a harness that is slow to start. A
+/// failing test names the laws that the engine breaks.
 pub use crate::__suite as suite;

@@ -1,11 +1,13 @@
 //! Tests of the gateway over HTTP: lists.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use punctual::time::seconds;
+use punctual::time::{ManualClock, millis, pause, seconds};
 use serde_json::{Value, json};
 
-use crate::support::{ADMIN, OPERATOR, OTHER, Under, serve};
+use crate::standin::{Standin, Verb};
+use crate::support::{ADMIN, OPERATOR, OTHER, START, Under, serve, serve_engine};
 
 /// Walks a list to its end; the ids, and how many answers it took.
 async fn walk(under: &Under, query: &str) -> (Vec<String>, usize) {
@@ -93,6 +95,23 @@ async fn a_scan_examines_a_bounded_number_and_says_so() {
     assert!((1..=1_000).contains(&examined), "{examined}");
     assert!(page["cursor"].is_string(), "{page}");
     assert!(walk(&under, "text=needle").await.1 >= 3);
+}
+
+/// An engine whose first answer takes longer than a search should.
+#[tokio::test]
+async fn a_slow_search_goes_on_until_it_has_examined_some_job() {
+    let clock = ManualClock::new(START);
+    let engine = Arc::new(Standin::new(clock.clone()).holds(Verb::List));
+    let under = serve_engine(engine.clone(), clock).await;
+    let slow = async {
+        engine.is_asked().await;
+        pause(millis(100)).await;
+        engine.answer_all();
+    };
+    let (page, ()) = tokio::join!(under.get("/v1/jobs?queue=mail&error=s"), slow);
+    let page = page.json();
+    assert_eq!(page["examined"], 0, "{page}");
+    assert!(page["cursor"].is_null(), "{page}");
 }
 
 #[tokio::test]

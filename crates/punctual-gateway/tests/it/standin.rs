@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Claim,
+    List,
     Settle,
     Info,
     Stats,
@@ -145,6 +146,7 @@ impl Engine for Standin {
 
     async fn list(&self, namespace: &Namespace, list: List) -> Result<Listing> {
         self.refused()?;
+        self.held(Verb::List).await;
         self.inner.list(namespace, list).await
     }
 

@@ -27,7 +27,7 @@ pub fn check(name: &str, harness: impl Harness) {
 /// topic.
 ///
 /// # Panics
-/// Also if no law is of that topic.
+/// Also if no law is of that topic, or none has the name in the variable.
 pub fn check_topic(topic: &str, harness: impl Harness) {
     let is_of_topic = |law: &&Law| law.name.split("::").next() == Some(topic);
     let only = std::env::var("PUNCTUAL_LAW").ok();
@@ -37,6 +37,10 @@ pub fn check_topic(topic: &str, harness: impl Harness) {
         .filter(is_of_topic)
         .peekable();
     assert!(laws.peek().is_some(), "no law is of the topic {topic}");
+    if let Some(only) = &only {
+        let is_known = LAWS.iter().chain(DURABLE_LAWS).any(|law| law.name == only);
+        assert!(is_known, "no law is named {only}; LAWS lists the names");
+    }
     let laws = laws.filter(|law| only.as_ref().is_none_or(|only| law.name == only));
     let broken = broken(laws, Arc::new(harness));
     let broken: Vec<String> = broken.map(|one| one.to_string()).collect();
