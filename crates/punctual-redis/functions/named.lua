@@ -224,7 +224,7 @@ end
 
 -- A job has left its lease: a slot that was the last one lets others start.
 function Named.freed(r, names, id)
-  local rows = Named.fetch(names)
+  local rows, others_wait = Named.fetch(names), Named.kept_of(r) > 0
   for i = 1, #names do
     local row = rows[names[i]]
     local most = row.limits.most
@@ -232,6 +232,7 @@ function Named.freed(r, names, id)
       row.open_since = max(row.open_since, S.now)
       Named.wake(row)
     end
+    if others_wait then row.idle = row.open_since + Named.OPENING_KEPT end
     row.active = max(0, row.active - 1)
     if row.running[1] then forget_running(row, id) end
     Named.changes(row)

@@ -27,7 +27,11 @@ local LINES_FILED = 250
 -- An instant of a line that only a job which ends brings.
 local NOT_BY_TIME = 9007199254740991
 
-Named.NOT_BY_TIME = NOT_BY_TIME
+-- How long an idle limit is remembered after it opened: a job that has waited for another limit is
+-- late since the last one opened.
+local OPENING_KEPT = 60e6
+
+Named.NOT_BY_TIME, Named.OPENING_KEPT = NOT_BY_TIME, OPENING_KEPT
 
 local function kept_key(r) return S.base .. ':nk:' .. r.name end
 local function opens_key(r) return S.base .. ':no:' .. r.name end
@@ -263,7 +267,8 @@ end
 
 -- Until when something of it is to be remembered; nil if nothing is.
 local function remembered(row)
-  local g, till = row.gate, row.blocked
+  local g, till = row.gate, row.blocked > 0 and row.blocked + OPENING_KEPT or 0
+  if row.idle then till = max(till, min(row.idle, S.now + OPENING_KEPT)) end
   if not g and row.counted_by and row.counted then
     g = Gate.counter(row.counted_by, row.counted)
   end

@@ -61,7 +61,11 @@ fn left(server: &TestServer) -> Vec<String> {
 #[tokio::test]
 async fn limits_that_nothing_uses_leave_no_bytes() {
     let server = TestServer::start();
-    let engine = connect(&server.address()).await;
+    let clock = ManualClock::new(START);
+    let options = server.address().parse().expect("a good address");
+    let engine = RedisEngine::connect_with_clock(options, clock.clone()).await;
+    let engine = engine.expect("the server is there");
+    engine.set_time(START).await.expect("the server is there");
     set(&engine, "smtp", Some(LimitSettings::new().concurrency(2))).await;
     let jobs = (0..200).map(|nth| with(&format!("smtp:{}", nth % 30)).limit("all"));
     let enqueued = engine.enqueue(&here(), jobs.collect()).await;
@@ -76,6 +80,10 @@ async fn limits_that_nothing_uses_leave_no_bytes() {
         }
     }
     set(&engine, "smtp", None).await;
+    // Jobs waited when others ended, so since when each limit is open is remembered for a minute.
+    let later = START + seconds(61);
+    engine.set_time(later).await.expect("the server is there");
+    clock.set(later);
     for _ in 0..3 {
         engine.maintain().await.expect("maintain");
     }

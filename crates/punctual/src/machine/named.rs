@@ -22,11 +22,14 @@ use crate::engine::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::injected::{Bug, is_injected};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, minutes};
 
 /// Limits that one step reads again after a change of their family, and idle ones that it
 /// forgets.
 const EXAMINED_MAX: usize = 250;
+/// How long an idle limit is remembered after it opened: a job that has waited for another limit
+/// is late since the last one opened.
+const OPENING_KEPT: std::time::Duration = minutes(1);
 
 /// What is known of named limits besides their rows.
 #[derive(Debug, Default)]
@@ -103,7 +106,8 @@ impl NamedRow {
     fn remembered(&self, now: Timestamp) -> Option<Timestamp> {
         let rate = self.counted_by.as_ref();
         let rate = rate.and_then(|rate| self.rate.counts_until(rate, now));
-        rate.into_iter().chain(self.blocked_until).max()
+        let blocked = self.blocked_until.map(|until| until + OPENING_KEPT);
+        rate.into_iter().chain(blocked).max()
     }
 }
 
@@ -149,17 +153,20 @@ impl Machine {
         let is_used = row.active > 0 || row.waiting > 0;
         // A place that goes back to its lane is to find since when the limit is open.
         let waited = before.as_ref().is_some_and(|row| row.waiting > 0);
-        let until = row.remembered(now).or(waited.then_some(now));
-        let idle = until.filter(|_| !is_used);
-        if idle != row.idle {
-            self.file_idle(namespace, name, row.idle, idle);
-            row.idle = idle;
+        let opening = row.idle.map(|until| until.min(now + OPENING_KEPT));
+        let until = row
+            .remembered(now)
+            .max(opening.filter(|until| *until > now));
+        row.idle = until.or(waited.then_some(now)).filter(|_| !is_used);
+        let idle_before = before.as_ref().and_then(|row| row.idle);
+        if row.idle != idle_before {
+            self.file_idle(namespace, name, idle_before, row.idle);
         }
         if was_blocked != row.blocked_until.is_some() {
             let blocked = self.derived.named.blocked.entry(namespace).or_default();
             *blocked = (*blocked + 1).saturating_sub(2 * usize::from(was_blocked));
         }
-        match (is_used || idle.is_some(), before.is_some()) {
+        match (is_used || row.idle.is_some(), before.is_some()) {
             (true, _) => self.rows.named.put(&mut self.journal, key, row),
             (false, true) => self.rows.named.remove(&mut self.journal, &key),
             (false, false) => {}
@@ -245,6 +252,7 @@ impl Machine {
             return Ok(());
         }
         let (namespace, now) = (job.key.namespace, self.now);
+        let others_wait = self.kept_back_of(job.spec.queue) > 0;
         for name in job.limits() {
             let limits = self.limits_of(namespace, name);
             let mut waiting = Vec::new();
@@ -252,6 +260,9 @@ impl Machine {
                 if limits.concurrency.is_some_and(|most| row.active >= most) {
                     row.open_since = row.open_since.max(now);
                     waiting.clone_from(&row.queues);
+                }
+                if others_wait {
+                    row.idle = Some(row.open_since + OPENING_KEPT);
                 }
                 if !is_injected(Bug::NamedSlotKept) {
                     row.active = row.active.saturating_sub(1);
