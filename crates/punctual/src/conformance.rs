@@ -81,6 +81,7 @@ mod share_limits;
 mod share_pending;
 mod shares;
 mod signals;
+mod sizes;
 mod stats;
 mod step_laws;
 mod suspects;

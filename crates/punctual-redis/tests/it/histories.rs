@@ -25,7 +25,7 @@ fn agrees_with_the_model<P: Place>(servers: On<P>, histories: Histories) {
 #[test]
 fn redis_engine_agrees_with_the_model() {
     let histories = Histories {
-        seeds: 0..5,
+        seeds: 0..3,
         ..Histories::default()
     };
     agrees_with_the_model(OnServer::default(), histories);
@@ -34,7 +34,7 @@ fn redis_engine_agrees_with_the_model() {
 #[test]
 fn redis_engine_agrees_with_the_model_on_more_seeds() {
     let histories = Histories {
-        seeds: 5..30,
+        seeds: 3..30,
         ..Histories::default()
     };
     agrees_with_the_model(OnServer::default(), histories);

@@ -8,8 +8,8 @@ use crate::engine::{
     Settlement, Target, WaitFor,
 };
 use crate::error::{Error, ErrorKind};
-use crate::job::{Due, Effect, JobId, JobState, Limits, NewJob, Outcome, TOMBSTONE_BYTES};
-use crate::time::{Stopwatch, days, hours, millis, minutes, pause, seconds};
+use crate::job::{Effect, JobId, JobState, Limits, NewJob, Outcome};
+use crate::time::{days, millis};
 
 /// One malformed job refuses the whole call and is named by its index; nothing is stored.
 pub(super) async fn a_malformed_job_refuses_the_call(case: Case) {
@@ -460,59 +460,4 @@ pub(super) async fn a_record_takes_64_kibibytes(case: Case) {
         ErrorKind::PayloadTooLarge
     );
     case.control(write(64 << 10)).await;
-}
-
-/// A job that is rescheduled 100,000 times takes no more room than before.
-pub(super) async fn a_job_rescheduled_100_000_times_takes_no_room(case: Case) {
-    let sent = case
-        .enqueue_all((0..100).map(|_| job_in(hours(1))).collect())
-        .await;
-    let targets: Vec<Target> = vec![sent[0].into(); 1_000];
-    let mut before = None;
-    for round in 0..101_u64 {
-        let due = Due::After(minutes(1 + round * 37 % 600));
-        case.edit_all(targets.clone(), Action::Reschedule(due))
-            .await;
-        if round == 0 {
-            before = case.settled_store_bytes().await;
-        }
-    }
-    if let (Some(before), Some(after)) = (before, case.settled_store_bytes().await) {
-        assert!(
-            after <= before + before / 4 + 65_536,
-            "{before} bytes before, {after} after"
-        );
-    }
-    case.edit(sent[0], Action::RunNow).await;
-    assert_eq!(case.claim_ids(10).await, [sent[0]]);
-}
-
-/// A queue that 20,000 jobs have passed takes no more room than one that 2,000 have.
-pub(super) async fn a_queue_that_jobs_have_passed_takes_no_room(case: Case) {
-    let case = case
-        .limited(|limits| limits.tombstone_bytes = 500 * TOMBSTONE_BYTES)
-        .await;
-    let mut before = None;
-    for round in 0..20 {
-        case.enqueue_all((0..1_000).map(|_| job()).collect()).await;
-        // One settle each costs a busy machine most of a minute: a fifth of the rounds has them.
-        match round % 5 {
-            0 => drop(case.drain().await),
-            _ => case.drain_together().await,
-        }
-        if round == 1 {
-            before = case.settled_store_bytes().await;
-        }
-    }
-    if let (Some(before), Some(mut after)) = (before, case.settled_store_bytes().await) {
-        let bound = before + before / 4 + 262_144;
-        // A checkpoint in the background takes out of the store what has gone meanwhile.
-        let watch = Stopwatch::start();
-        while after > bound && watch.elapsed() < seconds(30) {
-            pause(millis(20)).await;
-            after = case.settled_store_bytes().await.unwrap_or_default();
-        }
-        assert!(after <= bound, "{before} bytes before, {after} after");
-    }
-    assert_eq!(case.claim_ids(10).await, [] as [JobId; 0]);
 }

@@ -66,6 +66,26 @@ pub(super) async fn a_group_goes_in_order(case: Case) {
     assert_eq!(case.drain().await, [1, 3, 2, 0].map(|nth| sent[nth]));
 }
 
+/// Every member runs, however it came into the line: by hundreds, alone, at its due or again.
+pub(super) async fn every_member_runs_however_it_came(case: Case) {
+    let later = NewJob {
+        due: Due::After(seconds(1)),
+        ..in_group("a")
+    };
+    let first = case.active(in_group("a")).await;
+    let mut sent = case.enqueue_all(vec![in_group("a"); 12]).await;
+    sent.push(case.enqueue(later.clone()).await);
+    sent.extend(case.enqueue_all(vec![in_group("a"), later]).await);
+    sent.push(case.enqueue(in_group("a")).await);
+    case.advance(seconds(1)).await;
+    case.end(&first, Outcome::Released).await;
+    sent.push(first.id());
+    let mut ran = case.drain().await;
+    ran.sort_unstable();
+    sent.sort_unstable();
+    assert_eq!(ran, sent);
+}
+
 /// One claim takes a job of each group, and jobs without a group besides.
 pub(super) async fn groups_run_beside_each_other(case: Case) {
     let keys = ["a", "a", "b", "b", "c"];

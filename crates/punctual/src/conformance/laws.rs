@@ -150,6 +150,7 @@ macro_rules! __laws {
                 a_group_has_one_active_job[Groups],
                 a_group_is_one_over_all_priorities[Groups, Priority],
                 a_group_goes_in_order[Groups, Delay, StrictDueOrder],
+                every_member_runs_however_it_came[Groups, Delay],
                 groups_run_beside_each_other[Groups],
                 a_blocked_group_hides_nothing[Groups, Priority],
                 a_group_is_of_one_queue[Groups],
@@ -539,8 +540,12 @@ macro_rules! __laws {
                 a_read_over_a_batch_is_refused[ListByState, EditByFilter],
                 a_wait_over_its_limits_is_refused,
                 a_record_takes_64_kibibytes[Records],
+            }
+            sizes {
                 a_job_rescheduled_100_000_times_takes_no_room[Delay],
                 a_queue_that_jobs_have_passed_takes_no_room,
+                weights_hold_over_ten_thousand_starts[Shares],
+                ten_thousand_shares_take_turns[Shares],
             }
             names {
                 a_hostile_name_is_refused,

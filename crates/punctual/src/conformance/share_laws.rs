@@ -18,7 +18,6 @@ macro_rules! __share_laws {
             shares {
                 a_flood_delays_a_single_job_by_one_turn[Shares],
                 weights_hold_over_any_span[Shares],
-                weights_hold_over_ten_thousand_starts[Shares],
                 a_share_that_returns_has_no_credit[Shares],
                 a_changed_weight_counts_at_once[Shares],
                 a_share_keeps_its_own_order[Shares, Delay, Priority, StrictDueOrder],
@@ -30,7 +29,6 @@ macro_rules! __share_laws {
                 a_better_priority_goes_before_any_turn[Shares, Priority],
                 a_job_that_a_claim_took_counts_for_its_next_turn[Shares, Priority],
                 a_purge_takes_jobs_of_shares_that_are_due_since[Shares, Delay],
-                ten_thousand_shares_take_turns[Shares],
                 a_job_of_a_share_is_read_back_and_listed[Shares, ListByState],
                 an_edit_leaves_no_place_behind[Shares, Delay, Priority, Expiry],
                 a_suspect_of_a_share_runs_alone[Shares, Suspects],

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::case::*;
 use crate::engine::{
-    Action, Claim, Control, Controlled, Filter, ListBy, QueueSettings, Reason, Settlement,
-    ShareSettings, ShareStats, StatsRequest, Token,
+    Action, Claim, Control, Controlled, Filter, ListBy, QueueSettings, Reason, ShareSettings,
+    ShareStats, StatsRequest,
 };
 use crate::error::ErrorKind;
 use crate::job::{Due, Group, JobId, JobState, NewJob, OnRetry, Outcome};
@@ -16,7 +16,7 @@ pub(super) fn of(share: &str) -> NewJob {
     job().share(share)
 }
 
-fn by_weight(weights: &[(&str, u32)]) -> QueueSettings {
+pub(super) fn by_weight(weights: &[(&str, u32)]) -> QueueSettings {
     let shares = weights
         .iter()
         .fold(ShareSettings::new(), |all, (share, weight)| {
@@ -133,47 +133,6 @@ pub(super) async fn weights_hold_over_any_span(case: Case) {
     }
     let all = counts(&turns);
     assert_eq!((all["a"], all["b"], all["c"]), (30, 60, 150));
-}
-
-/// Over ten thousand starts each share has its part by its weight, within a hundredth of it,
-/// however many jobs a claim takes.
-pub(super) async fn weights_hold_over_ten_thousand_starts(case: Case) {
-    const STARTS: usize = 10_000;
-    case.configure(by_weight(&[("b", 2), ("c", 5)]), 0).await;
-    let (mut starts, mut waiting) = (HashMap::new(), HashMap::new());
-    let mut draw = 1_usize;
-    let mut left = STARTS;
-    while left > 0 {
-        // Every share always has more jobs than a claim takes.
-        for share in ["a", "b", "c"] {
-            let waits: &mut usize = waiting.entry(share.to_owned()).or_default();
-            if *waits < 250 {
-                *waits += case.many_of(share, 1_000).await.len();
-            }
-        }
-        draw = (draw * 48_271) % 2_147_483_647;
-        let claimed = case.claim((1 + draw % 200).min(left)).await;
-        let mut leases: Vec<(Token, Vec<Settlement>)> = Vec::new();
-        for attempt in claimed {
-            left -= 1;
-            let share = attempt.job.share.clone().unwrap_or_default();
-            *waiting.get_mut(&share).expect("it is one of three") -= 1;
-            *starts.entry(share).or_insert(0_usize) += 1;
-            let ended = attempt.ended(Outcome::Completed);
-            match leases.iter_mut().find(|(token, _)| *token == attempt.token) {
-                Some((_, settlements)) => settlements.push(ended),
-                None => leases.push((attempt.token, vec![ended])),
-            }
-        }
-        for (token, settlements) in leases {
-            case.try_settle(token, settlements).await.expect("settled");
-        }
-    }
-    for (share, weight) in [("a", 1), ("b", 2), ("c", 5)] {
-        let part = STARTS * weight / 8;
-        let found = starts[share];
-        assert!(found.abs_diff(part) * 100 <= part, "{share}: {starts:?}");
-    }
 }
 
 /// A share that had nothing for a while has saved nothing up, nor does it get more than its turn by
@@ -385,36 +344,6 @@ pub(super) async fn a_better_priority_goes_before_any_turn(case: Case) {
     let urgent = case.enqueue_all(urgent).await;
     assert_eq!(case.claim_ids(3).await, urgent);
     assert_eq!(case.claim(3).await.len(), 3);
-}
-
-/// Ten thousand shares of one job each have one turn each, and leave nothing.
-pub(super) async fn ten_thousand_shares_take_turns(case: Case) {
-    for thousand in 0..10 {
-        let jobs = (0..1_000).map(|nth| of(&format!("share {}", thousand * 1_000 + nth)));
-        case.enqueue_all(jobs.collect()).await;
-    }
-    case.many_of("share 7", 100).await;
-    let (mut seen, mut turns) = (HashMap::new(), 0);
-    while turns < 10_000 {
-        // An engine may answer fewer at a time.
-        let claimed = case.claim((10_000 - turns).min(1_000)).await;
-        assert!(claimed.len() >= 100 || turns + claimed.len() == 10_000);
-        turns += claimed.len();
-        for attempt in &claimed {
-            let share = attempt.job.share.clone().expect("it has one");
-            *seen.entry(share).or_insert(0) += 1;
-        }
-        let settlements: Vec<_> = claimed
-            .iter()
-            .map(|one| one.ended(Outcome::Completed))
-            .collect();
-        let settled = case.try_settle(claimed[0].token, settlements).await;
-        settled.expect("settle");
-    }
-    assert_eq!(seen.len(), 10_000, "each had its turn");
-    assert_eq!(case.drain().await.len(), 100);
-    case.maintain().await;
-    assert_eq!(case.top(10).await, [], "nothing is left of any share");
 }
 
 /// A share is read back with its job, and listed with the others.

@@ -358,7 +358,8 @@ impl Machine {
         let too_late = Timestamp::from_micros(self.now.as_micros().saturating_sub(late));
         let before_last = spans(last).saturating_sub(last_ones + 1);
         let passed = before_last.min(spans(too_late));
-        if passed == 0 || is_injected(Bug::MissedAllFired) {
+        // Outages of years are passed over all the same: millions of runs would end the search.
+        if passed == 0 || (passed < 10_000 && is_injected(Bug::MissedAllFired)) {
             return;
         }
         row.missed += passed;
