@@ -198,42 +198,6 @@ function Lease.rest(p)
   return ids, places
 end
 
--- Shares and groups of n jobs, by place, empty where a job has none, as a lease keeps them: length
--- 4 | shares, NUL between | groups, NUL between; nothing behind the length if none has a share, or
--- a group.
-function Lease.pack_keyed(shares, groups, n)
-  local bytes = shares and concat(shares, '\0', 1, n) or ''
-  return pack('>I4', #bytes) .. bytes .. (groups and concat(groups, '\0', 1, n) or '')
-end
-
--- The keys of a list of such, by place, up to one.
-local function cut_keys(bytes, last)
-  local keys, at = {}, 1
-  for place = 1, last do
-    local nul = find(bytes, '\0', at, true) or #bytes + 1
-    keys[place], at = sub(bytes, at, nul - 1), nul + 1
-  end
-  return keys
-end
-
--- The shares of the jobs of runs of places, and their groups with the ids of their jobs.
-function Lease.keyed_of(p, runs)
-  local shares, groups, members, at = {}, {}, {}, p.at + 16 * p.n
-  local length, last = unp('>I4', p.blob, at), runs[#runs - 1] + runs[#runs] - 1
-  local by_share = length > 0 and cut_keys(sub(p.blob, at + 4, at + 3 + length), last)
-  local by_group = at + 4 + length <= #p.blob and cut_keys(sub(p.blob, at + 4 + length), last)
-  for k = 1, #runs, 2 do
-    for place = runs[k], runs[k] + runs[k + 1] - 1 do
-      if by_share and by_share[place] ~= '' then shares[#shares + 1] = by_share[place] end
-      if by_group and by_group[place] ~= '' then
-        local n = #groups + 1
-        groups[n], members[n] = by_group[place], sub(p.blob, p.at + 16 * place - 16, p.at + 16 * place - 1)
-      end
-    end
-  end
-  return shares, groups, members
-end
-
 -- Notes that a lease is to be written as gone: its fields, and where it stands in its queues.
 local function forget(token, worker, queues, n, id, lo, hi, saved)
   local gone, closed, leases = S.gone_fields or {}, S.closed or {}, S.leases or {}

@@ -245,12 +245,6 @@ pub(super) const ROWS: &[Number] = &[
     lua("ALONE_MARK_AT", 44, "255 if it is that of a group"),
     lua("ALONE_ID_AT", 57, "where the id begins"),
     bytes(
-        "ALONE_SIZE",
-        74,
-        75,
-        "of one that is as it was sent: bytes of its record",
-    ),
-    bytes(
         "GROUP_ALONE_ID",
         3,
         18,
