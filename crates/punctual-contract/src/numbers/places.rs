@@ -250,8 +250,13 @@ pub(super) const ROWS: &[Number] = &[
         18,
         "of a group of one ready job: its id",
     ),
-    bytes("GROUP_ALONE_STAMP", 19, 25, "its stamp, to the last bytes"),
-    lua("GROUP_ALONE_END_AT", 26, "where those begin"),
+    lua(
+        "GROUP_KNOWN_AT",
+        7,
+        "of one of several: how many of them its row knows",
+    ),
+    bytes("GROUP_FIRST", 8, 23, "the id of the first"),
+    lua("GROUP_REST_AT", 24, "where those of the others begin"),
     bytes(
         "RUNNING_HEAD",
         1,
