@@ -9,8 +9,8 @@ local POP_FIRST, POP_MAX = 16, 64
 local EXAMINED_MAX, EXPIRED_MAX = 250, 125
 Claim.examined_max = EXAMINED_MAX
 
--- What a claim has taken: ids, records if they were read, and the queue rows they came from; of jobs
--- that have one their shares and groups.
+-- What a claim has taken: ids, records if they were read, and the queue rows they came from; shares
+-- and groups of jobs that have one.
 function Claim.new_take(limit, bytes, call_)
   return {limit = limit, bytes = bytes, call_ = call_, n = 0, ids = {}, records = {}, rows = {}, shares = {}, groups = {}, size = 0, expired = 0, kept_back = 0, unseen = 0, full = false, plain = true, sent = true,
     steps = false, has_shares = false, has_groups = false}

@@ -34,7 +34,7 @@ local function next_turns(r, lane, members, shares, found)
       closed = closed + 1
     else
       local weight = limits.weights[row.share] or 1
-      turns[#turns + 1] = {row = row, line = line, round = row.round, pass = line.pass, weight = weight, step = Share.raised(0, weight), active = row.active,
+      turns[#turns + 1] = {row = row, line = line, share = row.share, prefix = line.prefix, had = 0, round = row.round, pass = line.pass, weight = weight, step = Share.raised(0, weight), active = row.active,
         front = unp('>I6', row.share .. NO_FRONT), taken = 0, last = 0, room = min(line.n, Share.room(row, limits))}
     end
   end
@@ -65,16 +65,19 @@ local function in_order(r, lane, turns, limit)
     end
     if one then
       if from_back then head = head + 1 else first = first + 1 end
-      local its_pass, taken = one.pass, one.taken + 1
+      local its_pass, taken, weight = one.pass, one.taken + 1, one.weight
       n = n + 1
       out[n], passes[n], one.taken = one, its_pass, taken
       if its_pass > turn then turn = its_pass end
       if taken < one.room then
-        one.round, one.pass = floor((one.active + taken) / one.weight), its_pass + one.step
-        tail = tail + 1
+        local its_round, last = weight == 1 and one.active + taken or floor((one.active + taken) / weight), back[tail]
+        one.round, one.pass, tail = its_round, its_pass + one.step, tail + 1
         local at = tail
-        while at > head and is_before(one, back[at - 1]) do
-          back[at], at = back[at - 1], at - 1
+        -- Mostly it comes behind all others.
+        if at > head and not (last.round < its_round or last.round == its_round and last.pass == one.pass and last.front < one.front) then
+          while at > head and is_before(one, back[at - 1]) do
+            back[at], at = back[at - 1], at - 1
+          end
         end
         back[at] = one
       end
@@ -193,23 +196,22 @@ local function take_unseen(take, r, lane, order, passes, places, last)
   end
   if size > take.bytes then return false end
   take.size = size
-  local ids, dues, shares, gone, n_of, of, count = {}, {}, {}, {}, {}, {}, 0
+  local ids, dues, shares, gone, of, count = {}, {}, {}, {}, {}, 0
   for i = 1, last do
     local one, place = order[i], places[i]
-    local row, due8, n = one.row, sub(place, %PLACE_DUE%), n_of[one]
-    ids[i], dues[i], shares[i], gone[i] = sub(place, %PLACE_ID_AT%), due8, row.share, one.line.prefix .. place
-    if not n then
-      n, count = 0, count + 1
+    local due8, had = sub(place, %PLACE_DUE%), one.had
+    ids[i], dues[i], shares[i], gone[i], one.had, one.last = sub(place, %PLACE_ID_AT%), due8, one.share, one.prefix .. place, had + 1, passes[i]
+    if had == 0 then
+      count = count + 1
       of[count] = one
     end
-    n_of[one], one.last = n + 1, passes[i]
-    if row.open_since > 0 then has_opened(take, r, row, unp('>I8', due8)) end
+    if one.row.open_since > 0 then has_opened(take, r, one.row, unp('>I8', due8)) end
   end
   Group.write_lines()
   call_many('ZREM', Share.places_key(r), gone)
   for i = 1, count do
     local one = of[i]
-    Share.had_turns(r, one.row, lane, one.line, n_of[one], one.last)
+    Share.had_turns(r, one.row, lane, one.line, one.had, one.last)
   end
   Claim.add_unseen(take, r, ids, dues, shares, last)
   return true

@@ -414,11 +414,16 @@ function Share.freed(r, share) freed(r, Share.row(r, share), 1) end
 
 -- The same of jobs of several shares.
 function Share.freed_many(r, shares)
-  local counts, order, found = {}, {}, nil
+  local counts, order, k, found = {}, {}, 0, nil
   for i = 1, #shares do
     local share = shares[i]
-    if not counts[share] then counts[share], order[#order + 1] = 0, share end
-    counts[share] = counts[share] + 1
+    local n = counts[share]
+    if n then
+      counts[share] = n + 1
+    else
+      k = k + 1
+      counts[share], order[k] = 1, share
+    end
   end
   order, found = Share.freed_alone(r, counts, order)
   if #order == 0 then return end
