@@ -1,7 +1,7 @@
 -- Leases. `BASE:pg`: token 16 to a lease that never changes (worker 16 | started 8 | lease_duration
 -- 8 | lo 8 | hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | [runs, or shares and groups
 -- as in lease_keyed.lua]), lo and hi the earliest and latest due inside; '~' + token to what
--- changes (mp: d which have left, c cancel requested, ls lease_duration, sp extended after a pause);
+-- changes (mp: d which have left, c cancel requested, ls lease_duration, sp extended after pauses);
 -- 'n' + worker + nonce to its tokens; 'j' + id to the token of a lease of one job. `BASE:eo:QUEUE`:
 -- tokens of leases of one job of a queue, by deadline; `BASE:ew:QUEUE`: of leases of several jobs,
 -- some of that queue, token | lo 8 | hi 8, so that a job in hand finds its lease though nothing was
