@@ -182,6 +182,30 @@ local function note_opts(batch, o, limits)
   return limits
 end
 
+-- Where the values of jobs go that differ in that alone.
+local VALUES = {u = 'keys', g = 'groups', sh = 'shares'}
+
+-- Reads the jobs of a call from the i-th on, as far as each differs from the one before only in its
+-- value, id, hash and payload; `head` is what their records begin with. Answers which one comes
+-- next, where it stands, and how many jobs the part has.
+local function read_same(batch, blob, i, at, shape, kind, given8, head, due, due8, part, places)
+  local ids, kv, dues, dues8, examined, values, of = batch.ids, batch.kv, batch.dues, batch.dues8, batch.examined, batch[VALUES[shape.name]], part.at
+  local n, size, front, rest, o = batch.n, #blob, shape.front, shape.rest, shape.opts
+  local start, ends, all = 39 + shape.start, 38 + shape.start + shape.length, 38 + shape.all
+  while i <= n do
+    local length, id, kind_, given8_ = unp('>I4c16Bc8', blob, at)
+    local last = at + 3 + length
+    if last > size or at + all > last or kind_ ~= kind or given8_ ~= given8 or sub(blob, at + 39, at + start - 1) ~= front then break end
+    local value = sub(blob, at + start, at + ends)
+    if rest ~= '' and sub(blob, at + ends + 1, at + all) ~= rest or find(value, '[^ -~]') then break end
+    places = places + 1
+    ids[i], kv[2 * i - 1], dues[i], dues8[i], examined[i], values[i], of[places] = id, id, due, due8, o, value, i
+    kv[2 * i] = head .. sub(blob, at + 29, at + 40) .. '%REC_NO_EXT%' .. sub(blob, at + 41, last)
+    at, i = last + 1, i + 1
+  end
+  return i, at, places
+end
+
 -- Reads jobs that may differ in all, once: ids and records as they would be stored, in parts of one
 -- lane and due. `plain` unless a job can be stored only by itself; `has_examined` if the functions
 -- examine some. It is the call `k`; `may_repeat` if an id may be there twice; `is_linked` if links
@@ -199,7 +223,8 @@ local function read_each(blob, k, n, may_repeat, is_linked)
   local limits, last_kept, chunk_kind = nil, nil, 1
   local last_shape -- that the job before had: one that has it too differs from it in one value
   local same, same_bytes = nil, 0 -- of the job before from its priority to its payload, if nothing of it is looked into
-  for i = 1, n do
+  local i = 1
+  while i <= n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length
     if length < 40 or last > size then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
@@ -279,7 +304,8 @@ local function read_each(blob, k, n, may_repeat, is_linked)
     part.at[places] = i
     ids[i], kv[2 * i - 1], dues[i], dues8[i] = id, id, due, due8
     if late then lates[i] = true end
-    at = last + 1
+    at, i = last + 1, i + 1
+    if value and VALUES[shape.name] and not late and not held then i, at, places = read_same(batch, blob, i, at, shape, kind, given8, waiting .. due8, due, due8, part, places) end
   end
   if part then part.n = places end
   if limits then Named.may_name() end

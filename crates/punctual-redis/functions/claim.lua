@@ -87,8 +87,7 @@ local function open_lease(take, alone, call_)
   Lease.open(token, call_.worker, call_.lease_duration, all, n, lo, hi, alone, queues, plain, nil, sent, keyed)
   for _, j in ipairs(take.starts or {}) do Unique.free(j) end
   local lease = {token, pack('>I8I8I2', S.now + call_.lease_duration, S.now, n), all, '', ''}
-  lease.unseen = take.dues and n >= UNSEEN_MIN
-  for i = 1, take.dues and n or 0 do lease.unseen = lease.unseen and not records[i] end
+  lease.unseen = take.unseen == n and n >= UNSEEN_MIN
   if lease.unseen then return lease end
   return add_records(lease, ids, take.dues and Job.raws(ids) or records, 0, n)
 end

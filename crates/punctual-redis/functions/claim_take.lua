@@ -9,9 +9,10 @@ local POP_FIRST, POP_MAX = 16, 64
 local EXAMINED_MAX, EXPIRED_MAX = 250, 125
 Claim.examined_max = EXAMINED_MAX
 
--- What a claim has taken: ids, records, and the queue rows they came from.
+-- What a claim has taken: ids, records if they were read, and the queue rows they came from; shares
+-- and groups of jobs that have one.
 function Claim.new_take(limit, bytes, call_)
-  return {limit = limit, bytes = bytes, call_ = call_, n = 0, ids = {}, records = {}, rows = {}, shares = {}, groups = {}, size = 0, expired = 0, kept_back = 0, full = false, plain = true, sent = true,
+  return {limit = limit, bytes = bytes, call_ = call_, n = 0, ids = {}, records = {}, rows = {}, shares = {}, groups = {}, size = 0, expired = 0, kept_back = 0, unseen = 0, full = false, plain = true, sent = true,
     steps = false, has_shares = false, has_groups = false}
 end
 
@@ -48,11 +49,11 @@ end
 -- sent; its share and its group, if its end touches them.
 local function add(take, r, id, raw, kind, share, group)
   local n = take.n + 1
-  take.n, take.ids[n], take.records[n], take.rows[n], take.shares[n], take.groups[n] = n, id, raw, r, share or '', group or ''
+  take.n, take.ids[n], take.records[n], take.rows[n] = n, id, raw, r
   if not kind or kind < %CHUNK_SENT% then take.sent = false end
   if kind == %CHUNK_STEPS% then take.steps = true end
-  if share then take.has_shares = true end
-  if group then take.has_groups = true end
+  if share then take.shares[n], take.has_shares = share, true end
+  if group then take.groups[n], take.has_groups = group, true end
 end
 
 -- Whether jobs of a queue may be added to a claim by what is known of them: as they were sent, none
@@ -62,11 +63,14 @@ function Claim.may_be_unseen(take, r)
   return call_.flags >= %CLAIM_READS_EXT% and %call_.flags has CLAIM_READS% and not take.left and S.now < M.expiry and not flag(r, %ROW_NAMED%)
 end
 
--- Adds a job of a share so, which is due then; its bytes are counted by the caller.
-function Claim.add_unseen(take, r, id, due8, share)
-  take.plain, take.dues = false, take.dues or {}
-  add(take, r, id, false, %CHUNK_SENT%, share)
-  take.dues[take.n] = due8
+-- Adds n jobs of shares so: their ids, dues and shares; their bytes are counted by the caller.
+function Claim.add_unseen(take, r, ids, dues, shares, n)
+  local from, all, rows, dues_of, shares_of = take.n, take.ids, take.rows, take.dues or {}, take.shares
+  for i = 1, n do
+    local k = from + i
+    all[k], rows[k], dues_of[k], shares_of[k] = ids[i], r, dues[i], shares[i]
+  end
+  take.n, take.unseen, take.dues, take.plain, take.has_shares = from + n, take.unseen + n, dues_of, false, true
 end
 
 -- Takes a job that needs a look: a key that is held until the start is freed with the lease.
@@ -190,7 +194,6 @@ local function all_plain(take, r, ids, records, n)
   end
   if size > take.bytes then return false end
   take.n, take.ids, take.records, take.rows, take.size = n, ids, records, rows, size
-  for i = 1, n do take.shares[i], take.groups[i] = '', '' end
   return true
 end
 

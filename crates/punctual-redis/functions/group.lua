@@ -200,6 +200,8 @@ local function first_members(r, group, prio, limit)
   return call('ZRANGEBYLEX', line_key(r), '[' .. from, '(' .. group .. '\0' .. char(prio + 1), 'LIMIT', 0, limit)
 end
 
+Group.first_members = first_members
+
 -- The first of a priority of a group; nil if there is none. A suspect is known only while it is the
 -- first.
 local function first_of(r, row, prio, line)
@@ -261,6 +263,8 @@ local function next_place(stamp)
   S.part = min(S.part + 1, 65535) -- so many groups, and writes of a microsecond, are in no order
   return stamp .. pack('>I3', min(M.sub, 4095) * 4096 + S.part % 4096)
 end
+
+Group.member_of, Group.next_place = member_of, next_place
 
 -- The shares of the first jobs of groups that have jobs with one, by id.
 local function shares_of_heads(changed_rows)
@@ -546,24 +550,11 @@ function Group.settled(r, group, id)
   changes(row)
 end
 
--- The same of jobs that settled together. The row of one that was all there was of its group goes,
--- and need not be known for that.
+-- The same of jobs that settled together.
 function Group.settled_many(r, groups, ids)
-  local rows, key, gone, others = known_rows(r), S.base .. ':g:' .. r.name, {}, {}
-  local raws, head = get_many(key, groups), char(8 * ROW_VERSION + HAS_ACTIVE) .. '\0\1'
-  for i = 1, #groups do
-    if not rows[groups[i]] and raws[i] == head .. ids[i] then gone[#gone + 1] = groups[i] else others[#others + 1] = i end
-  end
-  call_many('HDEL', key, gone)
-  for _, i in ipairs(others) do
-    local row = rows[groups[i]]
-    if not row then
-      row = new_row(r, groups[i])
-      rows[groups[i]] = row
-      if raws[i] then read_row(row, raws[i]) end
-    end
-    Group.settled(r, groups[i], ids[i])
-  end
+  local k = Group.settled_alone(r, groups, ids, get_many(S.base .. ':g:' .. r.name, groups))
+  if k < #groups then Group.fetch(r, slice(groups, k + 1, #groups)) end
+  for i = k + 1, #groups do Group.settled(r, groups[i], ids[i]) end
 end
 
 -- A job of a group, whose order of enqueue is `seq`, is held or scheduled, or is so no longer.

@@ -1,11 +1,11 @@
 -- Leases. `BASE:pg`: token 16 to a lease that never changes (worker 16 | started 8 | lease_duration
--- 8 | lo 8 | hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | [runs]), lo and hi the
--- earliest and latest due inside; '~' + token to what changes (mp: d which have left, c cancel
--- requested, ls lease_duration, sp extended after a pause); 'n' + worker + nonce to its tokens; 'j'
--- + id to the token of a lease of one job. `BASE:eo:QUEUE`: tokens of leases of one job of a queue,
--- by deadline; `BASE:ew:QUEUE`: of leases of several jobs, some of that queue, token | lo 8 | hi 8,
--- so that a job in hand finds its lease though nothing was written to it; `BASE:e`: these queues,
--- by a lower bound of the first deadline.
+-- 8 | lo 8 | hi 8 | flags 1 | n 2 | qlen 2, queues NUL between | ids | [runs, or shares and groups
+-- as in lease_keyed.lua]), lo and hi the earliest and latest due inside; '~' + token to what
+-- changes (mp: d which have left, c cancel requested, ls lease_duration, sp extended after pauses);
+-- 'n' + worker + nonce to its tokens; 'j' + id to the token of a lease of one job. `BASE:eo:QUEUE`:
+-- tokens of leases of one job of a queue, by deadline; `BASE:ew:QUEUE`: of leases of several jobs,
+-- some of that queue, token | lo 8 | hi 8, so that a job in hand finds its lease though nothing was
+-- written to it; `BASE:e`: these queues, by a lower bound of the first deadline.
 do
 
 local ALONE, PLAIN, IN_BUNDLES = %LEASE_ALONE%, %LEASE_PLAIN%, %LEASE_BUNDLES%
@@ -196,42 +196,6 @@ function Lease.rest(p)
     end
   end
   return ids, places
-end
-
--- Shares and groups of n jobs, by place, empty where a job has none, as a lease keeps them: length
--- 4 | shares, NUL between | groups, NUL between; nothing behind the length if none has a share, or
--- a group.
-function Lease.pack_keyed(shares, groups, n)
-  local bytes = shares and concat(shares, '\0', 1, n) or ''
-  return pack('>I4', #bytes) .. bytes .. (groups and concat(groups, '\0', 1, n) or '')
-end
-
--- The keys of a list of such, by place, up to one.
-local function cut_keys(bytes, last)
-  local keys, at = {}, 1
-  for place = 1, last do
-    local nul = find(bytes, '\0', at, true) or #bytes + 1
-    keys[place], at = sub(bytes, at, nul - 1), nul + 1
-  end
-  return keys
-end
-
--- The shares of the jobs of runs of places, and their groups with the ids of their jobs.
-function Lease.keyed_of(p, runs)
-  local shares, groups, members, at = {}, {}, {}, p.at + 16 * p.n
-  local length, last = unp('>I4', p.blob, at), runs[#runs - 1] + runs[#runs] - 1
-  local by_share = length > 0 and cut_keys(sub(p.blob, at + 4, at + 3 + length), last)
-  local by_group = at + 4 + length <= #p.blob and cut_keys(sub(p.blob, at + 4 + length), last)
-  for k = 1, #runs, 2 do
-    for place = runs[k], runs[k] + runs[k + 1] - 1 do
-      if by_share and by_share[place] ~= '' then shares[#shares + 1] = by_share[place] end
-      if by_group and by_group[place] ~= '' then
-        local n = #groups + 1
-        groups[n], members[n] = by_group[place], sub(p.blob, p.at + 16 * place - 16, p.at + 16 * place - 1)
-      end
-    end
-  end
-  return shares, groups, members
 end
 
 -- Notes that a lease is to be written as gone: its fields, and where it stands in its queues.

@@ -17,42 +17,48 @@ local TOGETHER = 15
 -- ids, records and shares; `are_sent` if all are as they were sent, and their ends touch no more
 -- than keys, expiries and shares. Answers those that are not; nothing if all were.
 function Share.line_up_alone(r, ids, raws, shares, are_sent)
-  local rows, counts, fresh, n = Share.known_rows(r), {}, {}, 0
+  local rows, at_of, twice, fresh, n = Share.known_rows(r), {}, {}, {}, 0
   for i = 1, #ids do
     local share = shares[i]
-    if not counts[share] and not rows[share] then
+    if at_of[share] or rows[share] then
+      twice[share] = true
+    else
       n = n + 1
-      fresh[n] = share
+      fresh[n], at_of[share] = share, n
     end
-    counts[share] = (counts[share] or 0) + 1
   end
   if n == 0 then return ids, raws, shares end
   local key, sh, weights = Share.rows_key(r), Share.of(r), Share.settings(r).weights
-  local found, by_share = get_many(key, fresh), {}
-  for i = 1, n do by_share[fresh[i]] = found[i] end
-  local kv, places, turns, heads, stood, left, k, size, size3 = {}, {}, {}, {}, {}, nil, 0, nil, nil
+  local found = get_many(key, fresh)
+  local kv, places, turns, heads, stood, left, k, at, size, size3 = {}, {}, {}, {}, {}, nil, 0, 0, nil, nil
+  local head, same, place, row_front, place_front, last_weight, last_lane -- of the job before
   for i = 1, #ids do
-    local share, raw, id = shares[i], raws[i], ids[i]
-    if counts[share] == 1 and by_share[share] == false then
-      local lane, weight = byte(raw, %REC_PRIORITY%), weights[share] or 1
-      local head = heads[lane]
-      if not head or head.weight ~= weight then
-        local pass = Share.behind(Share.lane_of_state(sh, lane).turn, weight)
-        head = {weight = weight, turn = '\0\0\0\0' .. u8(pass), row = FIRST .. char(lane) .. u8(pass) .. ONLY, sent = FIRST_SENT .. char(lane) .. u8(pass) .. ONLY, behind = '\0' .. char(lane), into = turns[lane] or {}}
-        heads[lane], turns[lane], stood[lane] = head, head.into, stood[lane] or 0
+    local share, raw = shares[i], raws[i]
+    if not twice[share] and found[at_of[share]] == false then
+      local lane, weight, front = byte(raw, %REC_PRIORITY%), weights[share] or 1, sub(raw, 2, %REC_HASH_AT% - 1)
+      if lane ~= last_lane or weight ~= last_weight or front ~= same then
+        head = heads[lane]
+        if not head or head.weight ~= weight then
+          local pass8 = u8(Share.behind(Share.lane_of_state(sh, lane).turn, weight))
+          head = {weight = weight, turn = '\0\0\0\0' .. pass8, row = FIRST .. char(lane) .. pass8 .. ONLY, sent = FIRST_SENT .. char(lane) .. pass8 .. ONLY, into = turns[lane] or {}, n = 0}
+          head.n = #head.into
+          heads[lane], turns[lane], stood[lane] = head, head.into, stood[lane] or 0
+        end
+        last_lane, last_weight, same = lane, weight, front
+        place = '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%)
+        place_front, row_front = '\0' .. char(lane) .. place, head.sent .. place
       end
-      local place, into = '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. 'J' .. id, head.into
-      local at = 2 * k
-      k, stood[lane] = k + 1, stood[lane] + 1
+      local rest, into, m = sub(raw, %REC_IDX%) .. 'J' .. ids[i], head.into, head.n
       if #raw ~= size then size, size3 = #raw, pack('>I3', min(#raw, WIDEST)) end
-      kv[at + 1], kv[at + 2] = share, are_sent and size < WIDEST and head.sent .. place .. size3 or head.row .. place
-      places[at + 1], places[at + 2] = '0', share .. head.behind .. place
-      at = #into
-      into[at + 1], into[at + 2] = '0', head.turn .. share
+      k = k + 1
+      kv[at + 1], kv[at + 2] = share, are_sent and size < WIDEST and row_front .. rest .. size3 or head.row .. place .. rest
+      places[at + 1], places[at + 2] = '0', share .. place_front .. rest
+      into[m + 1], into[m + 2] = '0', head.turn .. share
+      at, head.n, stood[lane] = at + 2, m + 2, stood[lane] + 1
     else
       left = left or {{}, {}, {}}
-      local at = #left[1] + 1
-      left[1][at], left[2][at], left[3][at] = id, raw, share
+      local nth = #left[1] + 1
+      left[1][nth], left[2][nth], left[3][nth] = ids[i], raw, share
     end
   end
   if k > 0 then
@@ -67,16 +73,22 @@ function Share.line_up_alone(r, ids, raws, shares, are_sent)
     set_flag(r, %ROW_LIMITED%, true)
     notify(r)
   end
-  if left then return left[1], left[2], left[3], by_share end
+  if not left then return nil end
+  local by_share = {}
+  for i = 1, n do by_share[fresh[i]] = found[i] end
+  return left[1], left[2], left[3], by_share
 end
 
 -- Reads the rows of those shares that are not known: by share, false where there is none.
 local function read_unknown(r, shares)
-  local rows, wanted, n, out = Share.known_rows(r), {}, 0, {}
-  for i = 1, #shares do
-    if not rows[shares[i]] then
-      n = n + 1
-      wanted[n] = shares[i]
+  local rows, wanted, n, out = Share.known_rows(r), shares, #shares, {}
+  if next_of(rows) then
+    wanted, n = {}, 0
+    for i = 1, #shares do
+      if not rows[shares[i]] then
+        n = n + 1
+        wanted[n] = shares[i]
+      end
     end
   end
   local raws = get_many(Share.rows_key(r), wanted)
@@ -111,48 +123,51 @@ end
 function Share.take_alone(take, r, lane, members, shares)
   local sh, raws = Share.of(r), read_unknown(r, shares)
   if Share.settings(r).has_limits or (r.in_overflow[lane] or 0) > 0 or lane < 10 and (r.in_lists[lane] or 0) > 0 then return raws, 0 end
-  local places, ids, n, pass8, head, sent_head, size = {}, {}, 0, nil, nil, nil, 0
-  local is_unseen = Claim.may_be_unseen(take, r)
+  local ids, dues, behind_them, n, pass8, head, sent_head, size, same, due8, last_size3, last_size = {}, {}, {}, 0, nil, nil, nil, 0, nil, nil, nil, 0
+  local is_unseen, behind = Claim.may_be_unseen(take, r), '\0' .. char(lane)
   for i = 1, #members do
-    local raw = raws[shares[i]]
+    local share = shares[i]
+    local raw = raws[share]
     local bytes = raw and #raw
     if bytes ~= ROW_BYTES and bytes ~= SENT_BYTES then break end
     local turn8 = sub(members[i], %TURN_PASS%)
     if turn8 ~= pass8 then
       local rest = char(lane) .. turn8 .. ONLY
-      pass8, head, sent_head = turn8, FIRST .. rest, FIRST_SENT .. rest
+      pass8, head, sent_head, same = turn8, FIRST .. rest, FIRST_SENT .. rest, nil
     end
-    if sub(raw, %ALONE_HEAD%) ~= (bytes == SENT_BYTES and sent_head or head) or byte(raw, %ALONE_MARK_AT%) == 255 then break end -- it has more, or the place of a group
+    local front = sub(raw, 1, %ALONE_MARK_AT% + 9) -- up to the stamp, as of most jobs of its call
+    if front ~= same then
+      if sub(raw, %ALONE_HEAD%) ~= (bytes == SENT_BYTES and sent_head or head) or byte(raw, %ALONE_MARK_AT%) == 255 then break end -- it has more, or the place of a group
+      same, due8 = front, sub(raw, %ALONE_PLACE_AT% + 1, %ALONE_PLACE_AT% + 8)
+    end
     n = n + 1
-    places[n], ids[n] = sub(raw, %ALONE_PLACE_AT%, ROW_BYTES), sub(raw, %ALONE_ID_AT%, ROW_BYTES)
-    if is_unseen then
-      if bytes == SENT_BYTES then
-        local high, low = byte(raw, %ALONE_SIZE%)
-        size = size + 256 * high + low
-      else
-        is_unseen = false
-      end
+    ids[n], dues[n], behind_them[n] = sub(raw, %ALONE_ID_AT%, ROW_BYTES), due8, share .. behind .. sub(raw, %ALONE_PLACE_AT%, ROW_BYTES)
+    if bytes == ROW_BYTES then
+      is_unseen = false
+    else
+      local size3 = sub(raw, ROW_BYTES + 1)
+      if size3 ~= last_size3 then last_size3, last_size = size3, unp('>I3', size3) end
+      size = size + last_size
     end
   end
   if 2 * n < #members then return raws, 0 end -- what comes of few is not worth a look at all of them again
   local k = n
   if is_unseen and take.size + size <= take.bytes then
-    for i = 1, n do Claim.add_unseen(take, r, ids[i], sub(places[i], %PLACE_DUE%), shares[i]) end
+    Claim.add_unseen(take, r, ids, dues, shares, n)
     take.size = take.size + size
   else
     k = take_seen(take, r, ids, shares, n)
   end
   if k == 0 then return raws, 0 end
-  local kv, gone, stands, behind = {}, {}, Share.lane_of_state(sh, lane), '\0' .. char(lane)
+  local kv, at, stands = {}, 0, Share.lane_of_state(sh, lane)
   for i = 1, k do
     local share = shares[i]
-    kv[2 * i - 1], kv[2 * i], raws[share] = share, RUNS, RUNS
-    gone[i] = share .. behind .. places[i]
+    kv[at + 1], kv[at + 2], raws[share] = share, RUNS, RUNS
+    at = at + 2
   end
-  call_many('ZREM', Share.turns_key(r, lane), slice(members, 1, k))
-  call_many('ZREM', Share.places_key(r), gone)
+  call('ZREMRANGEBYRANK', Share.turns_key(r, lane), 0, k - 1)
+  call_many('ZREM', Share.places_key(r), k == n and behind_them or slice(behind_them, 1, k))
   call_many('HSET', Share.rows_key(r), kv)
-  take.plain = false
   sh.active, sh.fresh, sh.changed, stands.turn = sh.active + k, sh.fresh + k, true, max(stands.turn, unp('>I8', members[k], 5))
   stands.places, stands.others = max(0, stands.places - k), 0
   if stands.places == 0 then sh.lanes[lane] = nil end
@@ -162,32 +177,31 @@ end
 -- Jobs have left their lease, counted by share: the row of a share goes that had no other. Answers
 -- the shares that are left to be looked at, and their rows.
 function Share.freed_alone(r, counts, order)
-  local raws, rows, sh, gone, left, heads = read_unknown(r, order), Share.known_rows(r), Share.of(r), {}, {}, {}
+  local raws, rows, sh, gone, left, k, freed = read_unknown(r, order), Share.known_rows(r), Share.of(r), {}, {}, 0, 0
   for i = 1, #order do
     local share = order[i]
-    local n, raw, row = counts[share], raws[share], rows[share]
-    local is_all
-    if row then
-      is_all = row.active == n and not row.dirty and row.was_there and not row.was_round and row.blocked == 0 and not row.until_ and not row.gate and not row.counted
-        and next_of(row.lanes) == nil
-      if is_all and n <= TOGETHER then rows[share] = nil end
-    elseif raw and #raw == RUNS_BYTES then
-      local head = heads[n]
-      if not head then
-        head = RUNNING .. pack('>I4', n)
-        heads[n] = head
+    local n, raw = counts[share], raws[share]
+    local is_all = n == 1 and raw == RUNS
+    if not is_all and n <= TOGETHER then
+      local row = rows[share]
+      if row then
+        is_all = row.active == n and not row.dirty and row.was_there and not row.was_round and row.blocked == 0 and not row.until_ and not row.gate and not row.counted
+          and next_of(row.lanes) == nil
+        if is_all then rows[share] = nil end
+      elseif raw and #raw == RUNS_BYTES then
+        is_all = sub(raw, %RUNNING_HEAD%) == RUNNING .. pack('>I4', n)
       end
-      is_all = sub(raw, %RUNNING_HEAD%) == head
     end
-    if is_all and n <= TOGETHER then
-      gone[#gone + 1], sh.active = share, max(0, sh.active - n)
+    if is_all then
+      k, freed = k + 1, freed + n
+      gone[k] = share
     else
       left[#left + 1] = share
     end
   end
-  if #gone > 0 then
+  if k > 0 then
     call_many('HDEL', Share.rows_key(r), gone)
-    sh.shares, sh.changed = max(0, sh.shares - #gone), true
+    sh.shares, sh.active, sh.changed = max(0, sh.shares - k), max(0, sh.active - freed), true
   end
   return left, raws
 end

@@ -48,8 +48,8 @@ function Share.claimed(r, take, from, till)
   if not bound_of(r) then return end
   for i = from, till do
     local share, raw, _ = take.shares[i], take.records[i], nil
-    if share == '' and raw and byte(raw) == %TAG_WAITING% then _, _, _, _, _, _, _, _, _, share = Job.parts(raw) end
-    if share and share ~= '' then Share.waits_no_more(r, share, take.ids[i]) end
+    if not share and raw and byte(raw) == %TAG_WAITING% then _, _, _, _, _, _, _, _, _, share = Job.parts(raw) end
+    if share then Share.waits_no_more(r, share, take.ids[i]) end
   end
 end
 

@@ -6,11 +6,15 @@ do
 local MORE_MIN, MORE_MAX = 8, 64
 -- Reads in a row of one claim that take nothing: the jobs have expired, or their records are gone.
 local IDLE_MAX = 200
+-- Behind a share that is shorter than the bytes that are compared as a number.
+local NO_FRONT = '\0\0\0\0\0\0'
 
--- Whether a turn comes before another one: the smaller round, then the smaller pass, then by share.
+-- Whether a turn comes before another one: the smaller round, then the smaller pass, then by share,
+-- of which `front` are the first bytes as a number.
 local function is_before(a, b)
   if a.round ~= b.round then return a.round < b.round end
   if a.pass ~= b.pass then return a.pass < b.pass end
+  if a.front ~= b.front then return a.front < b.front end
   return below(a.row.share, b.row.share)
 end
 
@@ -29,8 +33,9 @@ local function next_turns(r, lane, members, shares, found)
       Share.changes(row)
       closed = closed + 1
     else
-      turns[#turns + 1] = {row = row, line = line, round = row.round, pass = line.pass, weight = limits.weights[row.share] or 1,
-        taken = 0, room = min(line.n, Share.room(row, limits))}
+      local weight = limits.weights[row.share] or 1
+      turns[#turns + 1] = {row = row, line = line, share = row.share, prefix = line.prefix, had = 0, round = row.round, pass = line.pass, weight = weight, step = Share.raised(0, weight), active = row.active,
+        front = unp('>I6', row.share .. NO_FRONT), taken = 0, last = 0, room = min(line.n, Share.room(row, limits))}
     end
   end
   call_many('ZREM', key, gone)
@@ -40,34 +45,43 @@ end
 -- The order of the next turns in a lane: shares and, as false, jobs without one; and the passes of
 -- these turns.
 local function in_order(r, lane, turns, limit)
-  local sh, out, passes, back, first, turn = Share.of(r), {}, {}, {}, 1, 0
+  local sh, out, passes, n, back, head, tail, first = Share.of(r), {}, {}, 0, {}, 1, 0, 1
   local stands = sh.lanes[lane] or {turn = 0, others = 0}
   local left = lane < 10 and (r.in_lists[lane] or 0) + (r.in_overflow[lane] or 0) or r.in_overflow[lane] or 0
-  local round, pass = max(0, r.counts[ACTIVE] - (sh.active - sh.fresh)) + sh.others, stands.others
-  turn = stands.turn
-  while #out < limit do
-    local one, returns = turns[first], back[1]
+  -- Jobs without a share have their turn from when they are first there, whoever has one since.
+  if left > 0 then stands.others, sh.changed = stands.others > 0 and max(stands.others, stands.turn) or Share.behind(stands.turn, 1), true end
+  local round, pass, turn = max(0, r.counts[ACTIVE] - (sh.active - sh.fresh)) + sh.others, stands.others, stands.turn
+  while n < limit do
+    local one, returns = turns[first], back[head]
     local from_back = returns and (not one or is_before(returns, one))
     if from_back then one = returns end
     if left > 0 then
       pass = pass > 0 and max(pass, turn) or Share.behind(turn, 1)
       if not one or one.round > round or one.round == round and one.pass >= pass then
-        out[#out + 1], turn, pass, left, round = false, max(turn, pass), Share.raised(pass, 1), left - 1, round + 1
+        n = n + 1
+        out[n], turn, pass, left, round = false, max(turn, pass), Share.raised(pass, 1), left - 1, round + 1
         one = nil
       end
     elseif not one then
       break
     end
     if one then
-      if from_back then table.remove(back, 1) else first = first + 1 end
-      local nth = #out + 1
-      out[nth], passes[nth], turn = one, one.pass, max(turn, one.pass)
-      one.taken = one.taken + 1
-      if one.taken < one.room then
-        one.round, one.pass = floor((one.row.active + one.taken) / one.weight), Share.raised(one.pass, one.weight)
-        local at = #back + 1
-        while at > 1 and is_before(one, back[at - 1]) do at = at - 1 end
-        table.insert(back, at, one)
+      if from_back then head = head + 1 else first = first + 1 end
+      local its_pass, taken, weight = one.pass, one.taken + 1, one.weight
+      n = n + 1
+      out[n], passes[n], one.taken = one, its_pass, taken
+      if its_pass > turn then turn = its_pass end
+      if taken < one.room then
+        local its_round, last = weight == 1 and one.active + taken or floor((one.active + taken) / weight), back[tail]
+        one.round, one.pass, tail = its_round, its_pass + one.step, tail + 1
+        local at = tail
+        -- Mostly it comes behind all others.
+        if at > head and not (last.round < its_round or last.round == its_round and last.pass == one.pass and last.front < one.front) then
+          while at > head and is_before(one, back[at - 1]) do
+            back[at], at = back[at - 1], at - 1
+          end
+        end
+        back[at] = one
       end
     end
   end
@@ -119,14 +133,12 @@ local function may_start(take, raw)
 end
 Share.may_start = may_start
 
--- A job of a share is taken, whose due stands in bytes.
-local function started(take, r, row, lane, pass, bytes, at)
-  if row.open_since > 0 and row.open_since > unp('>I8', bytes, at) then
-    local opened = take.opened or {}
-    if not opened[row] then opened[row], opened[#opened + 1] = true, {r, row.share, row.open_since} end
-    take.opened = opened
-  end
-  Share.started(r, row, lane, pass)
+-- Notes since when a share is open of which a job is taken that was due before.
+local function has_opened(take, r, row, due)
+  if row.open_since <= due then return end
+  local opened = take.opened or {}
+  if not opened[row] then opened[row], opened[#opened + 1] = true, {r, row.share, row.open_since} end
+  take.opened = opened
 end
 
 -- Takes the job of a place, in its share's turn. Whether it did, and whether the claim may go on.
@@ -157,7 +169,8 @@ local function take_place(take, r, lane, one, pass, place, id, raw, group)
     if group then Group.started(r, group, id, raw, nil, j) else Share.place_out(r, row, lane, place) end
     Claim.take_one(take, r, j, raw)
   end
-  started(take, r, row, lane, pass, raw, %REC_DUE_AT%)
+  if row.open_since > 0 then has_opened(take, r, row, at8(raw, %REC_DUE_AT%)) end
+  Share.started(r, row, lane, 1, pass)
   return true, true
 end
 
@@ -185,12 +198,24 @@ local function take_unseen(take, r, lane, order, passes, places, last)
   end
   if size > take.bytes then return false end
   take.size = size
+  local ids, dues, shares, gone, of, count = {}, {}, {}, {}, {}, 0
   for i = 1, last do
-    local row, place = order[i].row, places[i]
-    Share.place_out(r, row, lane, place)
-    Claim.add_unseen(take, r, sub(place, %PLACE_ID_AT%), sub(place, %PLACE_DUE%), row.share)
-    started(take, r, row, lane, passes[i], place, 2)
+    local one, place = order[i], places[i]
+    local due8, had = sub(place, %PLACE_DUE%), one.had
+    ids[i], dues[i], shares[i], gone[i], one.had, one.last = sub(place, %PLACE_ID_AT%), due8, one.share, one.prefix .. place, had + 1, passes[i]
+    if had == 0 then
+      count = count + 1
+      of[count] = one
+    end
+    if one.row.open_since > 0 then has_opened(take, r, one.row, unp('>I8', due8)) end
   end
+  Group.write_lines()
+  call_many('ZREM', Share.places_key(r), gone)
+  for i = 1, count do
+    local one = of[i]
+    Share.had_turns(r, one.row, lane, one.line, one.had, one.last)
+  end
+  Claim.add_unseen(take, r, ids, dues, shares, last)
   return true
 end
 

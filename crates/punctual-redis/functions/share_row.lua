@@ -18,6 +18,7 @@ local ROW_VERSION = 1
 local HAS_ROUND, HAS_PARKED, HAS_BLOCK, HAS_RATE, HAS_SENT = 1, 2, 4, 8, 16
 -- Places that a row knows: a claim takes them without another read.
 local KNOWN_MAX = 8
+Share.KNOWN_MAX = KNOWN_MAX
 -- Bytes of the place of a job, and how a row says that.
 local JOB_PLACE, PLACE_LENGTH = 38, '\0\38'
 -- How much a turn of weight 1 raises a pass: every weight up to 1,000 divides it well.
@@ -297,19 +298,27 @@ Share.catch_up = catch_up
 local function place_prefix(share, lane) return share .. '\0' .. char(lane) end
 Share.place_prefix = place_prefix
 
--- A place of a share in a lane comes; `is_last` if none of its jobs there is behind it; `size`, the
--- bytes of its record, if that is as it was sent, and its end touches no more than its key, its
--- expiry and its share.
-local function place_in(r, row, lane, place, is_last, size)
+-- The line of a share in a lane, to be changed: a new one if it has none there.
+local function line_in(r, row, lane)
   local line = row.lanes[lane]
   if not line then
     line = {n = 0, was_n = 0, pass = 0, known = {}, prefix = place_prefix(row.share, lane), member = nil, filed_round = nil, filed_pass = nil, mixed = false, sent = nil} -- room for all
     row.lanes[lane] = line
   end
-  local known, n = line.known, line.n
-  if n == 0 then
+  if line.n == 0 then
     local stands = Share.of(r).lanes[lane]
     line.pass = behind(stands and stands.turn or 0, Share.weight(r, row.share))
+  end
+  return line
+end
+
+-- A place of a share in a lane comes; `is_last` if none of its jobs there is behind it; `size`, the
+-- bytes of its record, if that is as it was sent, and its end touches no more than its key, its
+-- expiry and its share.
+local function place_in(r, row, lane, place, is_last, size)
+  local line = line_in(r, row, lane)
+  local known, n = line.known, line.n
+  if n == 0 then
     line.sent = size
   elseif line.sent then
     line.sent = size and max(size, line.sent)
@@ -346,7 +355,7 @@ local function place_out(r, row, lane, place)
   if line.n == 0 then line.known, line.known_bytes = {}, nil end
   changes(row)
 end
-Share.place_in, Share.place_out = place_in, place_out
+Share.line_in, Share.place_in, Share.place_out = line_in, place_in, place_out
 
 -- The places of a share in a lane behind those that its row knows, at most so many more.
 function Share.more(r, row, lane, limit)
@@ -371,32 +380,25 @@ function Share.has(r, j)
   return call('ZSCORE', places_key(r), place_prefix(j.opts.sh, lane_of(j)) .. Line.place_of(j)) and true
 end
 
--- Puts jobs that were enqueued now, in their order, at the end of their shares' lines: ids, records
--- and shares; `kind` of a chunk of such jobs, if it is known.
-function Share.line_up(r, ids, raws, shares, kind)
-  local found
-  r.counts[READY] = r.counts[READY] + #ids
-  ids, raws, shares, found = Share.line_up_alone(r, ids, raws, shares, kind == %CHUNK_SENT%)
-  if not ids then return end
-  local rows, are_sent = Share.fetch(r, shares, found), kind == %CHUNK_SENT%
-  for i = 1, #ids do
-    local raw = raws[i]
-    place_in(r, rows[shares[i]], byte(raw, %REC_PRIORITY%), '\1' .. sub(raw, %REC_DUE%) .. sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. 'J' .. ids[i], true,
-      are_sent and #raw < Share.WIDEST and #raw or nil)
-  end
-end
-
--- A job of a share gets a lease, in its turn.
-function Share.started(r, row, lane, pass)
+-- Jobs of a share get a lease, in its turns, of which the last has that pass.
+function Share.started(r, row, lane, n, pass)
   local sh, limits, line = Share.of(r), Share.settings(r), row.lanes[lane]
   local stands = sh.lanes[lane]
-  row.active, sh.active, sh.fresh, sh.changed = row.active + 1, sh.active + 1, sh.fresh + 1, true
-  if limits.rate then Gate.count(Share.counter(row, limits), 1) end
+  row.active, sh.active, sh.fresh, sh.changed = row.active + n, sh.active + n, sh.fresh + n, true
+  if limits.rate then Gate.count(Share.counter(row, limits), n) end
   if stands and stands.turn < pass then stands.turn = pass end
   -- Jobs without a share, if there are none, have no credit when some come.
   if stands and (r.in_overflow[lane] or 0) == 0 and (lane > 9 or (r.in_lists[lane] or 0) == 0) then stands.others = 0 end
-  if line then line.pass = raised(pass, Share.weight(r, row.share)) end
+  if line then line.pass = raised(pass, limits.weights[row.share] or 1) end
   changes(row)
+end
+
+-- The same of the first n jobs of its line, whose places are out of those of all shares.
+function Share.had_turns(r, row, lane, line, n, pass)
+  local known, left = line.known, {}
+  for k = n + 1, #known do left[k - n] = known[k] end
+  line.known, line.known_bytes, line.n = left, nil, line.n - n
+  Share.started(r, row, lane, n, pass)
 end
 
 -- Jobs of a share have left their lease: it has no credit for the time that they ran.
@@ -405,18 +407,23 @@ local function freed(r, row, n)
   row.active = max(0, row.active - n)
   sh.active, sh.changed = max(0, sh.active - n), true
   if not row.was_round and S.now > row.open_since then row.open_since = S.now end
-  catch_up(r, row)
+  if next_of(row.lanes) then catch_up(r, row) else changes(row) end
 end
 
 function Share.freed(r, share) freed(r, Share.row(r, share), 1) end
 
 -- The same of jobs of several shares.
 function Share.freed_many(r, shares)
-  local counts, order, found = {}, {}, nil
+  local counts, order, k, found = {}, {}, 0, nil
   for i = 1, #shares do
     local share = shares[i]
-    if not counts[share] then counts[share], order[#order + 1] = 0, share end
-    counts[share] = counts[share] + 1
+    local n = counts[share]
+    if n then
+      counts[share] = n + 1
+    else
+      k = k + 1
+      counts[share], order[k] = 1, share
+    end
   end
   order, found = Share.freed_alone(r, counts, order)
   if #order == 0 then return end
@@ -470,24 +477,25 @@ end
 
 -- Files the row of a share with jobs in one lane, and with nothing that could close it, as refile.
 local function refile_open(of, row, lane, line)
-  local round, n = floor(row.active / (of.limits.weights[row.share] or 1)), line.n
-  local stands = lane_of_state(of.sh, lane)
-  if not line.member or round ~= line.filed_round or line.pass ~= line.filed_pass then
-    local member, into = pack('>I4I8', round, line.pass) .. row.share, list_in(of.turns_in, lane)
-    if line.member then
-      local out = list_in(of.turns_out, lane)
-      out[#out + 1] = line.member
-    end
-    into[#into + 1], into[#into + 2] = '0', member
-    line.member, line.filed_round, line.filed_pass = member, round, line.pass
+  local share, active, n, class, weight = row.share, row.active, line.n, row.was_class, of.limits.weights[row.share]
+  local round, jobs, kv, k = weight and floor(active / weight) or active, n + active, of.kv, #of.kv
+  if lane ~= of.lane then
+    of.lane, of.stands, of.into_lane, of.out_lane = lane, lane_of_state(of.sh, lane), list_in(of.turns_in, lane), list_in(of.turns_out, lane)
   end
-  stands.places = max(0, stands.places + n - line.was_n)
+  local stands, pass, before = of.stands, line.pass, line.member
+  if not before or round ~= line.filed_round or pass ~= line.filed_pass then
+    local member, into = pack('>I4I8', round, pass) .. share, of.into_lane
+    local at = #into
+    if before then of.out_lane[#of.out_lane + 1] = before end
+    into[at + 1], into[at + 2] = '0', member
+    line.member, line.filed_round, line.filed_pass = member, round, pass
+  end
+  if n ~= line.was_n then stands.places = max(0, stands.places + n - line.was_n) end
   if not row.was_round then stands.parked = max(0, stands.parked - line.was_n) end
   if not row.was_round or n > row.was_ready then notify(of.r) end
   row.round, row.idle, line.was_n = round, nil, n
-  local class, kv = file_class(of, row, n + row.active), of.kv
-  local k = #kv
-  kv[k + 1], kv[k + 2] = row.share, write_open_row(row, lane, line)
+  if class and (jobs < 2 ^ class or jobs >= 2 ^ (class + 1)) or not class and jobs >= LARGE_MIN then class = file_class(of, row, jobs) end
+  kv[k + 1], kv[k + 2] = share, write_open_row(row, lane, line)
   if not row.was_there then of.sh.shares = of.sh.shares + 1 end
   row.was_there, row.was_round, row.was_ready, row.was_class = true, round, n, class
 end

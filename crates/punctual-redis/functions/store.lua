@@ -105,6 +105,12 @@ end
 -- Puts the jobs of a part of a batch in the lines of their groups, shares or limits, or where they
 -- become due.
 function Enqueue.line_up_keyed(batch, part)
+  if part.n == batch.n and not part.later and not part.limited and M.feed < S.now then
+    local r, kv, raws = part.row, batch.kv, {}
+    for i = 1, part.n do raws[i] = kv[2 * i] end
+    if part.grouped then return Group.line_up(r, batch.ids, raws, batch.groups, part.shared and batch.shares or nil) end
+    return Share.line_up(r, batch.ids, raws, batch.shares, part.kind)
+  end
   local r, ids, raws, groups, shares, dues, examined = part.row, {}, {}, {}, {}, {}, {}
   for i = 1, part.n do
     local at = part.at[i]

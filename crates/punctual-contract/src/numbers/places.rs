@@ -245,19 +245,18 @@ pub(super) const ROWS: &[Number] = &[
     lua("ALONE_MARK_AT", 44, "255 if it is that of a group"),
     lua("ALONE_ID_AT", 57, "where the id begins"),
     bytes(
-        "ALONE_SIZE",
-        74,
-        75,
-        "of one that is as it was sent: bytes of its record",
-    ),
-    bytes(
         "GROUP_ALONE_ID",
         3,
         18,
         "of a group of one ready job: its id",
     ),
-    bytes("GROUP_ALONE_STAMP", 19, 25, "its stamp, to the last bytes"),
-    lua("GROUP_ALONE_END_AT", 26, "where those begin"),
+    lua(
+        "GROUP_KNOWN_AT",
+        7,
+        "of one of several: how many of them its row knows",
+    ),
+    bytes("GROUP_FIRST", 8, 23, "the id of the first"),
+    lua("GROUP_REST_AT", 24, "where those of the others begin"),
     bytes(
         "RUNNING_HEAD",
         1,

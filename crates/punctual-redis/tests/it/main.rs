@@ -45,6 +45,7 @@ mod flushes;
 /// Workers that are gone.
 mod forgotten;
 /// Passwords, users who may do little.
+mod groups;
 mod guarded;
 /// Calls by hand.
 mod hand;

@@ -1,5 +1,7 @@
 //! Shares on Redis: what they leave, what a lost record does to them, and shards.
 
+use std::ops::Range;
+
 use punctual::conformance::START;
 use punctual::engine::{
     Claim, Control, Controlled, Lease, LeaseReport, QueueSettings, Rate, RecordValue, Settle,
@@ -144,12 +146,14 @@ impl Dice {
         (self.0 >> 33) % most
     }
 
-    /// Jobs of shares that have one job, of shares that have some, and of shares that have many.
+    /// Jobs of shares that have one job, of shares that have some, of shares that have many, and
+    /// jobs without a share.
     fn jobs(&mut self, round: usize) -> Vec<NewJob> {
         let count = 1 + self.below(30);
-        let job = |nth| match self.below(10) {
+        let job = |nth| match self.below(12) {
             0..=3 => of(&format!("many {}", self.below(4))),
             4 => of(&format!("some {}", self.below(40))).priority(3),
+            5 | 6 => NewJob::new(QUEUE, "{}"),
             _ => of(&format!("alone {round} {nth}")),
         };
         (0..count).map(job).collect()
@@ -173,22 +177,41 @@ async fn claim_of_both(
     [one.leases, other.leases]
 }
 
-/// Of a lease, a third is retried at once and the rest completes.
-fn ends(lease: &Lease) -> Settle {
+/// Of some jobs of a lease, a third is retried at once if there are `retries`, and the rest
+/// completes.
+fn ends(lease: &Lease, jobs: Range<usize>, retries: bool) -> Settle {
     let end = |(nth, job): (usize, &JobRecord)| {
         let outcome = match nth % 3 {
-            1 => Outcome::Retry {
+            1 if retries => Outcome::Retry {
                 after: Some(seconds(0)),
             },
             _ => Outcome::Completed,
         };
         Settlement::new(job.id, job.attempt, outcome)
     };
-    let jobs = lease.jobs.iter().enumerate().map(end).collect();
+    let jobs = lease.jobs[jobs].iter().enumerate().map(end).collect();
     Settle::new(vec![LeaseReport::new(lease.token, jobs)])
 }
 
-/// Shares of one job are known by the bytes of their row; turns are as if they were not.
+/// Active jobs of shares as the queue counts them, and as the rows of its shares do.
+fn active_of(server: &TestServer) -> (u64, u64) {
+    const COUNT: &str = "local state = redis.call('HGET', KEYS[1], ARGV[1]) \
+        local all = state and struct.unpack('>I4', state, 10) or 0 \
+        local rows, sum = redis.call('HVALS', KEYS[2]), 0 \
+        for _, row in ipairs(rows) do sum = sum + struct.unpack('>I4', row, 3) end \
+        return all .. ' ' .. sum";
+    let (shard, field) = ("punctual:{default/0}:s", format!("y{QUEUE}"));
+    let rows = format!("punctual:{{default/0}}:ss:{QUEUE}");
+    let counted = server.cli(&["EVAL", COUNT, "2", shard, &rows, &field]);
+    let (all, sum) = counted.trim().split_once(' ').expect("two numbers");
+    (
+        all.parse().expect("a number"),
+        sum.parse().expect("a number"),
+    )
+}
+
+/// Shares of one job are known by the bytes of their row, and jobs of a share start and end
+/// together; turns are as if it were not so.
 #[tokio::test]
 async fn shares_of_one_job_take_turns_with_others_as_in_memory() {
     for seed in 1..=6 {
@@ -199,6 +222,7 @@ async fn shares_of_one_job_take_turns_with_others_as_in_memory() {
         let redis = RedisEngine::connect_with_clock(options, clock.clone()).await;
         let redis = redis.expect("the server is there");
         let mut dice = Dice(seed);
+        let mut held = Vec::new();
         for round in 0..60 {
             let now = START + seconds(round as u64);
             redis.set_time(now).await.expect("a clock");
@@ -213,10 +237,31 @@ async fn shares_of_one_job_take_turns_with_others_as_in_memory() {
             }
             let limit = 1 + dice.below(40) as usize;
             let [one, other] = claim_of_both(&memory, &redis, limit).await;
-            for (one, other) in one.iter().zip(&other) {
-                memory.settle(&here(), ends(one)).await.expect("settle");
-                redis.settle(&here(), ends(other)).await.expect("settle");
+            held.extend(one.into_iter().zip(other).map(|pair| (pair, 0)));
+            for ((one, other), from) in std::mem::take(&mut held) {
+                let last = one.jobs.len();
+                // Some leases stay a while, and some end in parts.
+                let (till, retries) = match dice.below(6) {
+                    0 => (from, false),
+                    1 => (from + (last - from) / 2, false),
+                    2 | 3 => (last, true),
+                    _ => (last, false),
+                };
+                if till > from {
+                    let settle = ends(&one, from..till, retries);
+                    memory.settle(&here(), settle).await.expect("settle");
+                    let settle = ends(&other, from..till, retries);
+                    redis.settle(&here(), settle).await.expect("settle");
+                }
+                if till < last {
+                    held.push(((one, other), till));
+                }
             }
+            let (all, sum) = active_of(&server);
+            assert_eq!(
+                all, sum,
+                "active jobs of shares after round {round} of {seed}"
+            );
         }
     }
 }
