@@ -143,14 +143,21 @@ local function last_ext(e, said, result)
   return pack('>I4', #bytes) .. bytes
 end
 
+-- As many completed jobs are kept together.
+local TOGETHER_MIN = 8
+--SMALL TOGETHER_MIN = 3
+
 -- Keeps jobs whole: their records, their orders by finish and by the end of their retention.
 local function keep(list, said)
   local r, kv, order, ends, same, head, is_alike = list.r, {}, {}, {}, nil, char(list.state), Settled.RETENTION[list.state]
-  local finished, last, till8 = fmt('%d', S.now), nil, nil
+  local finished, last, till8, together = fmt('%d', S.now), nil, nil, nil
+  local many = #list.kept >= TOGETHER_MIN
   for k = 1, #list.kept do
     local job = list.kept[k]
     local id, raw, e, retention = job[1], job[2], job[3], job[4]
-    if retention ~= last then
+    if many and not is_alike then
+      if retention ~= last then last, together = retention, min(together or retention, retention) end
+    elseif retention ~= last then
       local till = S.now + max(retention, WINDOW)
       last, till8 = retention, fmt('%d', till)
       schedule('kept', till)
@@ -162,11 +169,11 @@ local function keep(list, said)
     end
     kv[2 * k - 1], kv[2 * k] = id, head .. sub(raw, %REC_HEAD%) .. ext .. sub(raw, job[5])
     order[2 * k - 1], order[2 * k] = finished, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
-    if not is_alike then ends[2 * k - 1], ends[2 * k] = till8, id end
+    if not is_alike and not many then ends[2 * k - 1], ends[2 * k] = till8, id end
   end
   Records.set_many(kv)
   call_many('ZADD', S.base .. ':k:' .. list.state .. ':' .. r.name, order)
-  if is_alike then Settled.keeps(r.name, list.state, S.now) else call_many('ZADD', S.k.kp, ends) end
+  if is_alike then Settled.keeps(r.name, list.state, S.now) elseif many then Settled.keeps_together(r.name, together) else call_many('ZADD', S.k.kp, ends) end
   r.counts[list.state], r.kept_bytes[list.state], r.rest = r.counts[list.state] + #list.kept, r.kept_bytes[list.state] + list.bytes, nil
   Settled.bound_kept(list.bytes)
   Settled.forget_oldest(r, list.state)

@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 35] = [
+const INJECTED: [Inject; 38] = [
     (
         "EarlyClearForgotten",
         "  S.early = true\n",
@@ -201,6 +201,21 @@ const INJECTED: [Inject; 35] = [
         "HalfPlanRuns",
         "  if link.role == STEP then return link.unmet > 0 or not runs end\n",
         "  if link.role == STEP then return link.unmet > 0 end\n",
+    ),
+    (
+        "ClearedBehindAll",
+        "    elseif chunk and ends_before(chunk, run.from) or not chunk and #there < NEAR then\n",
+        "    elseif true then\n",
+    ),
+    (
+        "KeptAsTheFirst",
+        "        if till <= S.now then\n          left, bytes",
+        "        if true then\n          left, bytes",
+    ),
+    (
+        "ShedWhateverEnds",
+        "    if tills[i] and first <= till and tills[i] == first then",
+        "    if tills[i] and first <= till then",
     ),
 ];
 
