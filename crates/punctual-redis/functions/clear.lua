@@ -70,7 +70,7 @@ local function list_for(all, q, later, lane)
   local place = q .. (later and '\0' or '\0' .. lane)
   list = all.by_place[place]
   if not list then
-    list = {r = Row.of(q), lane = lane, later = later, n = 0, ids = {}, raws = {}, dues = {}, examined = {}, kv = {}, kind = nil, runs = {}, stamp = '', idx = 0, due = 0}
+    list = {r = Row.of(q), lane = lane, later = later, n = 0, ids = {}, raws = {}, examined = {}, kv = {}, kind = nil, runs = {}, stamp = '', idx = 0, due = 0}
     all.lists[#all.lists + 1], all.by_place[place] = list, list
   end
   all.last = list
@@ -83,13 +83,14 @@ local function gather(all, id, raw, parts)
   local list = list_for(all, parts.q, due > S.now, lane)
   local n = list.n + 1
   local now_is = '\%TAG_WAITING%' .. sub(raw, %REC_HEAD%) .. '%REC_NO_EXT%' .. sub(raw, parts.from)
-  local stamp, idx = sub(raw, %REC_STAMP%), unp('>I2', raw, %REC_IDX_AT%)
+  local stamp, idx, kind = sub(raw, %REC_STAMP%), unp('>I2', raw, %REC_IDX_AT%), parts.kind
   if n == 1 or stamp ~= list.stamp or due ~= list.due or idx <= list.idx then list.runs[#list.runs + 1] = n end
-  list.n, list.ids[n], list.raws[n], list.dues[n], list.examined[n] = n, id, now_is, due, parts.examined
+  list.n, list.ids[n], list.raws[n] = n, id, now_is
+  if list.later then list.examined[id] = parts.examined end
   list.kv[2 * n - 1], list.kv[2 * n], list.stamp, list.idx, list.due = id, now_is, stamp, idx, due
-  list.kind = list.kind and list.kind ~= parts.kind and Line.both(list.kind, parts.kind) or list.kind or parts.kind
+  if kind ~= list.kind then list.kind = list.kind and Line.both(list.kind, kind) or kind end
   all.ids[id] = true
-  changed(id, parts.q, list.later and SCHEDULED or READY)
+  if all.feeds then changed(id, parts.q, list.later and SCHEDULED or READY) end
 end
 
 -- Gathers the held jobs whose only name these effects clear, to be released together: those that
@@ -98,7 +99,7 @@ end
 function Settle.clear_together(effects)
   local done = {}
   if not only_clears(effects) then return done end
-  local all, ids, seen = S.cleared or {ids = {}, lists = {}, by_place = {}, last = nil}, {}, {}
+  local all, ids, seen = S.cleared or {ids = {}, lists = {}, by_place = {}, last = nil, feeds = M.feed >= S.now}, {}, {}
   for i, effect in ipairs(effects) do
     local id = sub(effect[2], %ID_BYTES%)
     ids[i], seen[id] = id, (seen[id] or 0) + 1
@@ -255,9 +256,9 @@ function Settle.release()
     Records.set_many(list.kv)
     r.counts[HELD], r.rest = r.counts[HELD] - n, nil
     if list.later then
-      local dues = list.dues
-      for i = 1, n do dues[i] = at8(list.raws[i], %REC_DUE_AT%) end
-      Due.add_many(r, dues, list.ids, list.raws, nil, list.examined)
+      local dues, examined = {}, {}
+      for i = 1, n do dues[i], examined[i] = at8(list.raws[i], %REC_DUE_AT%), list.examined[list.ids[i]] end
+      Due.add_many(r, dues, list.ids, list.raws, nil, examined)
     else
       local left = runs and #runs - line_up(list, runs) or nil
       local till = left and (left > 0 and runs[left].last or 0) or n

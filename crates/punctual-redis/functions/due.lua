@@ -250,12 +250,24 @@ local function forget_cold(r)
 end
 
 -- What is gathered of a queue to be taken out together.
-function Due.leavers() return {hot = {}, cold = {}, ids = {}, first = NEVER} end
+function Due.leavers() return {hot = {}, n = 0, cold = {}, ids = {}, first = NEVER, how = EXAMINE, opts = nil, size = 0, lane = 0} end
+
+-- How a job that leaves would move, by its record and its opts; those before it mostly are the same.
+local function manner_of_leaver(leavers, raw, e, o, share, flow)
+  local lane, size = byte(raw, %REC_PRIORITY%), #raw
+  if byte(raw) == %TAG_PLAIN% then return unseen(lane, size) end
+  if o.uh == 0 or share or o.li or e.l or e.fr then return EXAMINE end
+  if e ~= Job.NOTHING then return unseen(WITH_EXT + lane, size) end
+  if flow or o ~= leavers.opts or size ~= leavers.size or lane ~= leavers.lane then
+    leavers.how = unseen((Line.kind_of(o, flow) == %CHUNK_SENT% and AS_SENT or WITH_EXT) + lane, size)
+    leavers.opts, leavers.size, leavers.lane = not flow and o or nil, size, lane
+  end
+  return leavers.how
+end
 
 -- Adds a job that is scheduled, of no group and no suspect; whether it is known where it stands.
 -- While a list is being spread it may stand behind the hot window, in it or in the list.
-function Due.add_leaver(r, leavers, id, raw, e, o, share, flow)
-  local due = at8(raw, %REC_DUE_AT%)
+function Due.add_leaver(r, leavers, id, raw, due, e, o, share, flow)
   if r.cold > 0 and due >= r.hot_until then
     if leavers.spreads == nil then
       leavers.spreads = #call('ZRANGEBYSCORE', due_set(r), fmt('%d', r.hot_until), '+inf', 'LIMIT', 0, 1) > 0
@@ -265,16 +277,10 @@ function Due.add_leaver(r, leavers, id, raw, e, o, share, flow)
     local list = leavers.cold[number] or {}
     leavers.cold[number], list[#list + 1], leavers.ids[id] = list, id, true
   else
-    local how = EXAMINE
-    if byte(raw) == %TAG_PLAIN% then
-      how = unseen(byte(raw, %REC_PRIORITY%), #raw)
-    elseif o.uh ~= 0 and not share and not o.li and not e.l and not e.fr then
-      local is_sent = e == Job.NOTHING and Line.kind_of(o, flow) == %CHUNK_SENT%
-      how = unseen((is_sent and AS_SENT or WITH_EXT) + byte(raw, %REC_PRIORITY%), #raw)
-    end
-    leavers.hot[#leavers.hot + 1] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id .. how
+    local n = leavers.n + 1
+    leavers.n, leavers.hot[n] = n, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id .. manner_of_leaver(leavers, raw, e, o, share, flow)
   end
-  leavers.first = min(leavers.first, due)
+  if due < leavers.first then leavers.first = due end
   return true
 end
 
