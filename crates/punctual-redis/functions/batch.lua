@@ -26,11 +26,13 @@ local function line_up(batch, part, lanes)
   if part.held then return Enqueue.hold(batch, part) end
   if part.grouped or part.shared or part.limited then return Enqueue.line_up_keyed(batch, part) end
   if waits then
-    local dues, these, records, manners, last, manner = {}, at and {} or ids, {}, nil, nil, nil
+    local is_all = k == batch.n -- its places are those of the batch, in order
+    local dues, these, records, manners, last, manner = is_all and batch.dues or {}, is_all and ids or {}, {}, nil, nil, nil
     for i = 1, k do
-      local place = at and at[i] or i
-      if at then these[i] = ids[place] end
-      dues[i], records[i] = part.due or batch.dues[place], kv[2 * place]
+      local place = is_all and i or at[i]
+      records[i] = kv[2 * place]
+      if dues ~= batch.dues then dues[i] = part.due or batch.dues[place] end
+      if not is_all then these[i] = ids[place] end
       local o = examined and examined[place]
       if o then
         local flow = batch.flows[place]

@@ -373,6 +373,17 @@ local function examined_of(found)
   return n, records
 end
 
+-- What is to be pushed to a lane, to which a job of a chunk of that kind is added.
+local function list_for(lists, lane, kind)
+  local list = lists[lane]
+  if not list then
+    list = {n = 0, ids = {}, kind = kind, sizes = {}}
+    lists[lane] = list
+  end
+  if kind ~= list.kind then list.kind = Line.both(kind, list.kind) end
+  return list
+end
+
 -- Moves what is due to its line, by due and then by enqueue, at most so many; how many.
 function Due.move(r, limit)
   local now = S.now
@@ -386,17 +397,21 @@ function Due.move(r, limit)
   local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%d', till), 'LIMIT', 0, limit)
   local lists, n, lost, lo, hi, runs = {}, #found, 0, u8(r.head), nil, nil
   hi = u8(n == limit and tonum(call('ZSCORE', due_set(r), found[n])) or till)
-  local records, feeds
+  local records, feeds, last_lane, last_list
   n, records = examined_of(found)
   feeds = M.feed >= S.now
   for i = 1, n do
     local member = found[i]
-    local id, lane, size = sub(member, %DUE_ENTRY_ID%), byte(member, %DUE_ENTRY_LANE_AT%), 0
-    local kind, in_order = lane < WITH_EXT and %CHUNK_MOVED% or lane < AS_SENT and %CHUNK_EXT_MOVED% or %CHUNK_SENT_MOVED%, true
+    local id, lane, in_order = sub(member, %DUE_ENTRY_ID%), byte(member, %DUE_ENTRY_LANE_AT%), false
     if lane < 255 then
-      lane, size = lane % 10, unp('>I2', member, 30)
+      if lane ~= last_lane then
+        local kind = lane < WITH_EXT and %CHUNK_MOVED% or lane < AS_SENT and %CHUNK_EXT_MOVED% or %CHUNK_SENT_MOVED%
+        last_lane, last_list = lane, list_for(lists, lane % 10, kind)
+      end
+      local k = last_list.n + 1
+      last_list.n, last_list.ids[k], last_list.sizes[k] = k, id, unp('>I2', member, 30)
     else
-      S.examined, kind = S.examined + 1, 0
+      S.examined = S.examined + 1
       local raw = records[id]
       local j = raw and byte(raw) < %TAG_TOMBSTONE% and Job.parse(id, raw)
       if j then
@@ -410,18 +425,13 @@ function Due.move(r, limit)
         end
         if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, false) end
       else -- another client deleted its record: one lost job is no reason to stop all others
-        in_order, lost, S.lost = false, lost + 1, true
+        lost, S.lost = lost + 1, true
       end
     end
     if in_order then
-      local list = lists[lane]
-      if not list then
-        list = {n = 0, ids = {}, kind = kind, sizes = {}}
-        lists[lane] = list
-      end
+      local list = list_for(lists, lane, 0)
       local k = list.n + 1
-      list.n, list.ids[k], list.sizes[k] = k, id, size
-      if kind ~= list.kind then list.kind = Line.both(kind, list.kind) end
+      list.n, list.ids[k], list.sizes[k] = k, id, 0
     end
     if feeds and not (runs and runs[#runs].id == id) then changed(id, r.name, READY) end
   end

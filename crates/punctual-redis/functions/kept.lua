@@ -116,6 +116,7 @@ end
 local KEPT_MAX = 100
 
 local INSTANT = 250 -- jobs of one instant that are read together
+local ALIKE_MISSES = 4 -- jobs that differ, and no further ones are compared
 
 -- The jobs of an instant that are kept, at most so many behind others: what stands for each in its
 -- order, ids, records, and the order's key.
@@ -336,12 +337,17 @@ local function prune_instant(order, limit)
   repeat
     local most = min(limit - pruned, INSTANT)
     local found, ids, raws, key, score = of_instant(order, stay, most)
-    local out, gone, left, bytes = {}, {}, 0, 0
+    local out, gone, left, bytes, same, misses, behind, remember, retention = {}, {}, 0, 0, nil, 0, 0, 0, 0
     n = #found
     for i = 1, n do
       local raw = raws[i]
       if raw and byte(raw) == COMPLETED then
-        local payload, remember, retention = spans_of(raw, true)
+        local payload = #raw - behind
+        if not (same and sub(raw, %REC_FLAGS%, behind) == same) then -- most are as the one before
+          payload, remember, retention = spans_of(raw, true)
+          misses, behind = misses + 1, #raw - payload
+          same = misses < ALIKE_MISSES and sub(raw, %REC_FLAGS%, behind)
+        end
         local till = finished + max(retention, WINDOW)
         if till <= S.now then
           left, bytes, out[#out + 1] = left + 1, bytes + payload + 256, found[i]

@@ -21,7 +21,7 @@ end
 function Settled.gather(ids, raws, places, state, attempt, results, passes)
   local lists, by_queue, taken = {}, {}, {}
   local list, front, width, q, kind, alike, shapes = nil, '\0', 1, nil, nil, nil, 0
-  local same, same_tag, same_at, same_ext, same_opts, same_from = nil, 0, 0, nil, nil, 0 -- a job's record with an ext, from its flags to its payload
+  local same, same_tag, same_at, same_ext, same_opts, same_from = nil, 0, 0, nil, nil, 0 -- a job's record that has no value of its own, from its flags to its payload
   local bound = Settled.RETENTION[state]
   bound = bound and S.limits[bound]
   for i = 1, #ids do
@@ -67,7 +67,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           end
           from = from + 4 + length
         end
-        if e ~= NOTHING and not (key or ex or group or flow or share) then
+        if not (key or ex or group or flow or share) then
           same, same_tag, same_at, same_ext, same_opts, same_from = sub(raw, %REC_FLAGS%, from - 1), tag, at, e, o, from
         end
       end

@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 38] = [
+const INJECTED: [Inject; 39] = [
     (
         "EarlyClearForgotten",
         "  S.early = true\n",
@@ -46,8 +46,13 @@ const INJECTED: [Inject; 38] = [
     // As if a kill between two steps had lost every so many-th job.
     (
         "PromotedInTwoSteps",
-        "    if in_order then\n      local list = lists[lane]\n",
-        "    if in_order and byte(id, 16) % 32 > 0 then\n      local list = lists[lane]\n",
+        "    if in_order then\n      local list = list_for(lists, lane, 0)\n",
+        "    if in_order and byte(id, 16) % 32 > 0 then\n      local list = list_for(lists, lane, 0)\n",
+    ),
+    (
+        "PromotedInTwoSteps",
+        "    if lane < 255 then\n      if lane ~= last_lane then\n",
+        "    if lane < 255 and byte(id, 16) % 32 == 0 then\n    elseif lane < 255 then\n      if lane ~= last_lane then\n",
     ),
     (
         "UniqueKeyLeftBehind",
