@@ -26,15 +26,19 @@ local function line_up(batch, part, lanes)
   if part.held then return Enqueue.hold(batch, part) end
   if part.grouped or part.shared or part.limited then return Enqueue.line_up_keyed(batch, part) end
   if waits then
-    local dues, these, records, manners = {}, at and {} or ids, {}, nil
+    local is_all = k == batch.n -- its places are those of the batch, in order
+    local dues, these, records, manners, last, manner = is_all and batch.dues or {}, is_all and ids or {}, {}, nil, nil, nil
     for i = 1, k do
-      local place = at and at[i] or i
-      if at then these[i] = ids[place] end
-      dues[i], records[i] = part.due or batch.dues[place], kv[2 * place]
+      local place = is_all and i or at[i]
+      records[i] = kv[2 * place]
+      if dues ~= batch.dues then dues[i] = part.due or batch.dues[place] end
+      if not is_all then these[i] = ids[place] end
       local o = examined and examined[place]
       if o then
+        local flow = batch.flows[place]
+        if flow or o ~= last then last, manner = not flow and o or nil, Due.manner(o, flow) end
         manners = manners or {}
-        manners[i] = Due.manner(o, batch.flows[place])
+        manners[i] = manner
       end
     end
     Due.add_many(r, dues, these, records, #batch.calls == 1 and u8(S.now) .. batch.sub or nil, manners)
@@ -277,8 +281,7 @@ local function read_each(blob, k, n, may_repeat, is_linked)
       if group then groups[i] = group end
       if flow then flows[i], steps[i] = flow, step end
       if share then shares[i] = share end
-      kv[2 * i] = held and Enqueue.held_record(waiting .. due8, sub(blob, at + 29, at + 40), o, sub(blob, at + 41, last))
-        or (flow and is_linked and linked or waiting) .. due8 .. sub(blob, at + 29, at + 40) .. '%REC_NO_EXT%' .. sub(blob, at + 41, last)
+      kv[2 * i] = ((held or flow and is_linked) and linked or waiting) .. due8 .. sub(blob, at + 29, at + 40) .. (held and Enqueue.held_ext(o) or '%REC_NO_EXT%') .. sub(blob, at + 41, last)
     else
       kv[2 * i] = plain .. due8 .. sub(blob, at + 29, last)
     end

@@ -335,7 +335,15 @@ end
 
 local function is_id(v) return is_string(v) and #v == 16 end
 -- An id that is none names no job.
-local function is_target(v) return type(v) == 'table' and (#v == 1 and is_string(v[1]) or #v == 2 and is_name(v[1]) and is_key(v[2])) end
+local last_queue -- of the target before: most are of one
+local function is_target(v)
+  if type(v) ~= 'table' then return false end
+  local q, key, n = v[1], v[2], #v
+  if n == 1 then return is_string(q) end
+  if n ~= 2 or q ~= last_queue and not is_name(q) then return false end
+  last_queue = q
+  return type(key) == 'string' and #key > 0 and #key <= KEY_MAX and not find(key, '[^ -~]') or is_key(key)
+end
 local function many(passes)
   return function(v)
     if type(v) == 'table' then Check.count(#v) end

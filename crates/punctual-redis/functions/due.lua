@@ -250,12 +250,24 @@ local function forget_cold(r)
 end
 
 -- What is gathered of a queue to be taken out together.
-function Due.leavers() return {hot = {}, cold = {}, ids = {}, first = NEVER} end
+function Due.leavers() return {hot = {}, n = 0, cold = {}, ids = {}, first = NEVER, how = EXAMINE, opts = nil, size = 0, lane = 0} end
+
+-- How a job that leaves would move, by its record and its opts; those before it mostly are the same.
+local function manner_of_leaver(leavers, raw, e, o, share, flow)
+  local lane, size = byte(raw, %REC_PRIORITY%), #raw
+  if byte(raw) == %TAG_PLAIN% then return unseen(lane, size) end
+  if o.uh == 0 or share or o.li or e.l or e.fr then return EXAMINE end
+  if e ~= Job.NOTHING then return unseen(WITH_EXT + lane, size) end
+  if flow or o ~= leavers.opts or size ~= leavers.size or lane ~= leavers.lane then
+    leavers.how = unseen((Line.kind_of(o, flow) == %CHUNK_SENT% and AS_SENT or WITH_EXT) + lane, size)
+    leavers.opts, leavers.size, leavers.lane = not flow and o or nil, size, lane
+  end
+  return leavers.how
+end
 
 -- Adds a job that is scheduled, of no group and no suspect; whether it is known where it stands.
 -- While a list is being spread it may stand behind the hot window, in it or in the list.
-function Due.add_leaver(r, leavers, id, raw, e, o, share, flow)
-  local due = at8(raw, %REC_DUE_AT%)
+function Due.add_leaver(r, leavers, id, raw, due, e, o, share, flow)
   if r.cold > 0 and due >= r.hot_until then
     if leavers.spreads == nil then
       leavers.spreads = #call('ZRANGEBYSCORE', due_set(r), fmt('%d', r.hot_until), '+inf', 'LIMIT', 0, 1) > 0
@@ -265,16 +277,10 @@ function Due.add_leaver(r, leavers, id, raw, e, o, share, flow)
     local list = leavers.cold[number] or {}
     leavers.cold[number], list[#list + 1], leavers.ids[id] = list, id, true
   else
-    local how = EXAMINE
-    if byte(raw) == %TAG_PLAIN% then
-      how = unseen(byte(raw, %REC_PRIORITY%), #raw)
-    elseif o.uh ~= 0 and not share and not o.li and not e.l and not e.fr then
-      local is_sent = e == Job.NOTHING and Line.kind_of(o, flow) == %CHUNK_SENT%
-      how = unseen((is_sent and AS_SENT or WITH_EXT) + byte(raw, %REC_PRIORITY%), #raw)
-    end
-    leavers.hot[#leavers.hot + 1] = sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id .. how
+    local n = leavers.n + 1
+    leavers.n, leavers.hot[n] = n, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id .. manner_of_leaver(leavers, raw, e, o, share, flow)
   end
-  leavers.first = min(leavers.first, due)
+  if due < leavers.first then leavers.first = due end
   return true
 end
 
@@ -367,6 +373,17 @@ local function examined_of(found)
   return n, records
 end
 
+-- What is to be pushed to a lane, to which a job of a chunk of that kind is added.
+local function list_for(lists, lane, kind)
+  local list = lists[lane]
+  if not list then
+    list = {n = 0, ids = {}, kind = kind, sizes = {}}
+    lists[lane] = list
+  end
+  if kind ~= list.kind then list.kind = Line.both(kind, list.kind) end
+  return list
+end
+
 -- Moves what is due to its line, by due and then by enqueue, at most so many; how many.
 function Due.move(r, limit)
   local now = S.now
@@ -380,17 +397,21 @@ function Due.move(r, limit)
   local found = call('ZRANGEBYSCORE', due_set(r), '-inf', fmt('%d', till), 'LIMIT', 0, limit)
   local lists, n, lost, lo, hi, runs = {}, #found, 0, u8(r.head), nil, nil
   hi = u8(n == limit and tonum(call('ZSCORE', due_set(r), found[n])) or till)
-  local records, feeds
+  local records, feeds, last_lane, last_list
   n, records = examined_of(found)
   feeds = M.feed >= S.now
   for i = 1, n do
     local member = found[i]
-    local id, lane, size = sub(member, %DUE_ENTRY_ID%), byte(member, %DUE_ENTRY_LANE_AT%), 0
-    local kind, in_order = lane < WITH_EXT and %CHUNK_MOVED% or lane < AS_SENT and %CHUNK_EXT_MOVED% or %CHUNK_SENT_MOVED%, true
+    local id, lane, in_order = sub(member, %DUE_ENTRY_ID%), byte(member, %DUE_ENTRY_LANE_AT%), false
     if lane < 255 then
-      lane, size = lane % 10, unp('>I2', member, 30)
+      if lane ~= last_lane then
+        local kind = lane < WITH_EXT and %CHUNK_MOVED% or lane < AS_SENT and %CHUNK_EXT_MOVED% or %CHUNK_SENT_MOVED%
+        last_lane, last_list = lane, list_for(lists, lane % 10, kind)
+      end
+      local k = last_list.n + 1
+      last_list.n, last_list.ids[k], last_list.sizes[k] = k, id, unp('>I2', member, 30)
     else
-      S.examined, kind = S.examined + 1, 0
+      S.examined = S.examined + 1
       local raw = records[id]
       local j = raw and byte(raw) < %TAG_TOMBSTONE% and Job.parse(id, raw)
       if j then
@@ -404,18 +425,13 @@ function Due.move(r, limit)
         end
         if j.opts.g then Group.waits(r, j.opts.g, Job.seq(j), j.id, false) end
       else -- another client deleted its record: one lost job is no reason to stop all others
-        in_order, lost, S.lost = false, lost + 1, true
+        lost, S.lost = lost + 1, true
       end
     end
     if in_order then
-      local list = lists[lane]
-      if not list then
-        list = {n = 0, ids = {}, kind = kind, sizes = {}}
-        lists[lane] = list
-      end
+      local list = list_for(lists, lane, 0)
       local k = list.n + 1
-      list.n, list.ids[k], list.sizes[k] = k, id, size
-      if kind ~= list.kind then list.kind = Line.both(kind, list.kind) end
+      list.n, list.ids[k], list.sizes[k] = k, id, 0
     end
     if feeds and not (runs and runs[#runs].id == id) then changed(id, r.name, READY) end
   end

@@ -156,15 +156,21 @@ local function cancel_together(targets)
   local ids, at = ids_of(targets)
   local done, leavers = {}, {}
   if #ids == 0 then return done end
-  local by_keys = true -- each is the holder that its key was asked for
+  local by_keys, now, nothing = true, S.now, Job.NOTHING -- each is the holder that its key was asked for
   local function passes(k, r, raw, e, o, key, ex, share, flow)
-    local target = targets[at[k]]
-    if at8(raw, %REC_DUE_AT%) <= S.now or e.ex or e.c or o.mc ~= nil or o.sc or ex and at8(ex) <= S.now then return false end
-    if #target == 2 and (target[1] ~= r.name or target[2] ~= key) then return false end
-    leavers[r] = leavers[r] or Due.leavers()
-    if not Due.add_leaver(r, leavers[r], ids[k], raw, e, o, share, flow) then return false end
-    if share then Share.waits_no_more(r, share, ids[k]) end
-    done[at[k]], by_keys = ids[k], by_keys and #target == 2
+    local place, id, due = at[k], ids[k], unp('>I8', raw, %REC_DUE_AT%)
+    local target = targets[place]
+    local wanted = target[2]
+    if due <= now or o.mc ~= nil or o.sc or e ~= nothing and (e.ex or e.c) or ex and at8(ex) <= now then return false end
+    if wanted and (wanted ~= key or target[1] ~= r.name) then return false end
+    local leaving = leavers[r]
+    if not leaving then
+      leaving = Due.leavers()
+      leavers[r] = leaving
+    end
+    if not Due.add_leaver(r, leaving, id, raw, due, e, o, share, flow) then return false end
+    if share then Share.waits_no_more(r, share, id) end
+    done[place], by_keys = id, by_keys and wanted ~= nil
     return true
   end
   local lists = Settled.gather(ids, Job.raws(ids), true, CANCELLED, nil, nil, passes)

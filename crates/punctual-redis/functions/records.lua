@@ -79,8 +79,9 @@ end
 -- The hash of a part; false for 255.
 function Records.key_of_part(part) return S.k.b[part] or false end
 
--- A list of ids, or of ids and values, cut by part: lists, each with its hash and the places.
-local function apart(list, step)
+-- A list of ids, or of ids and values, cut by part: lists, each with its hash, and the places if
+-- they are asked for.
+local function apart(list, step, places)
   local lists, by, b = {}, {}, S.k.b
   for i = 1, #list, step do
     local part = of_id[byte(list[i], ID_BYTE) or 0]
@@ -91,7 +92,7 @@ local function apart(list, step)
     end
     local n = one.n
     one[n + 1], one.n = list[i], n + step
-    if step == 2 then one[n + 2] = list[i + 1] else one.places[n + 1] = i end
+    if step == 2 then one[n + 2] = list[i + 1] elseif places then one.places[n + 1] = i end
   end
   return lists
 end
@@ -105,7 +106,7 @@ function Records.get_many(ids, key)
   key = key or key == nil and only_key(ids, 1)
   if key then return get_many(key, ids) end
   local out = {}
-  for _, one in ipairs(apart(ids, 1)) do
+  for _, one in ipairs(apart(ids, 1, true)) do
     local found, places = get_many(one.key, one), one.places
     for k = 1, one.n do out[places[k]] = found[k] end
   end

@@ -82,8 +82,10 @@ function Retry.together(p, items, raws, places, out)
   local lists, by_queue, left, token12, list = {}, {}, {}, sub(p.token, %TOKEN_SEAL%), nil
   local last_error, before, behind = nil, nil, nil -- of the first failures of jobs, which mostly say the same
   local same, same_tag, same_opts, same_queue, same_at = nil, 0, nil, nil, 0 -- such a job's record, from its flags to its payload
-  local last_span, last_due8, last_due = nil, nil, nil
-  for i, s in pairs(items) do
+  local last_span, last_due8, last_due, told, verdict = nil, nil, nil, nil, nil
+  local feeds, leaves, now = M.feed >= S.now, next(S.bundle_of) ~= nil, S.now
+  for i = 1, #items do
+    local s = items[i]
     local raw, place = raws[i], places[i]
     if place and raw and byte(raw) < %TAG_HELD% then
       local e, o, ex, group, q, at, share, span, _ = Job.NOTHING, same_opts, nil, nil, same_queue, same_at, nil, nil, nil
@@ -103,7 +105,7 @@ function Retry.together(p, items, raws, places, out)
         due = due8 and unp('>I8', due8)
         last_span, last_due8, last_due = not s.span8 and span or nil, due8, due
       end
-      if due and due > S.now then
+      if due and due > now then
         if not list or list.r.name ~= q then
           list = by_queue[q] or new_list(Row.of(q))
           if list.n == 0 then lists[#lists + 1], by_queue[q] = list, list end
@@ -122,28 +124,30 @@ function Retry.together(p, items, raws, places, out)
           if bare then
             last_error, before, behind = s.error, around_due(now_is)
           end
-          if bare and before and not is_same and not ex and not share and not o.li and not s.span8 then
+          if bare and before and not is_same and not ex and not share and not o.li and o.uh ~= 0 and not s.span8 then
             same, same_tag, same_opts, same_queue, same_at = sub(raw, %REC_FLAGS%, #raw - Job.payload_bytes(raw, at, byte(raw, %REC_FLAGS%))), byte(raw), o, q, at
           end
           now_is.rd = first8
           record = '\%TAG_WAITING%' .. sub(raw, %REC_STAMP%) .. due8 .. sub(raw, %REC_TAIL%) .. with_length(now_is) .. sub(raw, at)
         end
-        local n, k = list.n + 1, 2 * list.n
-        list.n, list.ids[n], list.dues[n], list.records[n], list.examined[n] = n, s.id, due, record, o.uh == 0 or e.l == 1 or share ~= nil or o.li ~= nil
-        list.kv[k + 1], list.kv[k + 2] = s.id, record
+        local n, k, kv, id = list.n + 1, 2 * list.n, list.kv, s.id
+        list.n, list.ids[n], list.dues[n], list.records[n] = n, id, due, record
+        if not is_same and (o.uh == 0 or e.l == 1 or share ~= nil or o.li ~= nil) then list.examined[n] = true end
+        kv[k + 1], kv[k + 2] = id, record
+        if leaves then Bundle.leave(id) end
         if share then
           list.shares[#list.shares + 1] = share
           Share.waits(list.r, share, s.id)
         end
         if o.li then list.limits[#list.limits + 1], list.limited[#list.limits + 1] = o.li, s.id end
-        left[#left + 1], out[i] = place, '\0\1' .. due8 .. '\0\0'
-        changed(s.id, q, SCHEDULED)
+        if due8 ~= told then told, verdict = due8, '\0\1' .. due8 .. '\0\0' end
+        left[#left + 1], out[i] = place, verdict
+        if feeds then changed(id, q, SCHEDULED) end
       end
     end
   end
   for _, one in ipairs(lists) do
     local r = one.r
-    for i = 1, one.n do Bundle.leave(one.ids[i]) end
     Records.set_many(one.kv)
     r.counts[ACTIVE] = r.counts[ACTIVE] - one.n
     if one.shares[1] then Share.freed_many(r, one.shares) end

@@ -377,6 +377,7 @@ local function settle_one(p, s, raw)
   local effects, cleared = {}, {}
   if s.effects and #s.effects > 1 then cleared = Settle.clear_together(s.effects) end
   for i, effect in ipairs(s.effects or {}) do
+    if S.cleared and not cleared[i] then Settle.release() end
     effects[i] = cleared[i] and Settle.CLEARED or bring_about(p.token, effect)
   end
   return verdict_of(j, effects)
@@ -452,6 +453,7 @@ local function settle_items(p, report)
       if byte(out[i]) == 0 and not q then q = raw and Job.parse('', raw).q end
     end
   end
+  if S.cleared then Settle.release() end
   if p and S.leases[p.token] then Lease.settle_departed(p) end
   return '\1' .. concat(out), q
 end

@@ -11,7 +11,7 @@ local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
 -- of unique keys; who expires; groups; shares; limits and who has them; jobs of flows, or that
 -- waited for others, and their results; runs of schedules that completed.
 local function new_list(r, state)
-  return {r = r, state = state, n = 0, ids = {}, shares = {}, limits = {}, limited = {}, alike = {}, cores = {}, own = {}, kept = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
+  return {r = r, state = state, n = 0, ids = {}, shares = {}, limits = {}, limited = {}, alike = {}, cores = {}, own = {}, kept = {}, kept_count = 0, kept_records = {}, kept_from = {}, kept_for = {}, kept_exts = {}, kept_results = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
 end
 
 -- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
@@ -21,6 +21,7 @@ end
 function Settled.gather(ids, raws, places, state, attempt, results, passes)
   local lists, by_queue, taken = {}, {}, {}
   local list, front, width, q, kind, alike, shapes = nil, '\0', 1, nil, nil, nil, 0
+  local same, same_tag, same_at, same_ext, same_opts, same_from = nil, 0, 0, nil, nil, 0 -- a job's record that has no value of its own, from its flags to its payload
   local bound = Settled.RETENTION[state]
   bound = bound and S.limits[bound]
   for i = 1, #ids do
@@ -28,10 +29,13 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
     local tag = raw and (places == true or places[i]) and byte(raw) or 0
     if tag == %TAG_PLAIN% or tag == %TAG_WAITING% then
       local at, e, from, o, key, ex, group, flow, share = 32, NOTHING, nil, NOTHING, nil, nil, nil, nil, nil
-      local shape, value = alike and tag == %TAG_WAITING% and alike.last, nil
+      local is_same = same and tag == same_tag and sub(raw, %REC_FLAGS%, %REC_PRIORITY% + #same) == same
+      local shape, value = not is_same and alike and tag == %TAG_WAITING% and alike.last, nil
       if shape then value = Job.value_in(shape, raw, %REC_FLAGS%) end
       if shape and not value then shape, value = Job.of_another_shape(alike, raw, %REC_FLAGS%, #raw) end
-      if value then
+      if is_same then
+        at, e, o, from = same_at, same_ext, same_opts, same_from
+      elseif value then
         at, o, from = %REC_NEXT_QUEUE%, shape.opts, %REC_FLAGS% + shape.all
         if shape.name == 'u' then key = value elseif shape.flow then flow = value elseif shape.name == 'g' then group = value elseif shape.name == 'sh' then share = value elseif shape.name then ex = value end
       elseif tag == %TAG_WAITING% then
@@ -39,8 +43,8 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
         at = 36 + length
         if length > 1 then e = Job.read_ext(raw, length) end
       end
-      if not value and sub(raw, at, at + width - 1) ~= front then
-        alike = nil -- they are of the list before
+      if not is_same and not value and sub(raw, at, at + width - 1) ~= front then
+        alike, same = nil, nil -- they are of the list before
         local ql = byte(raw, at)
         local kl = byte(raw, at + ql + 1)
         width = ql + kl + 2
@@ -53,7 +57,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           lists[#lists + 1], by_queue[q] = list, list
         end
       end
-      if not value then
+      if not is_same and not value then
         from = at + width
         if byte(raw, %REC_FLAGS%) % 2 == 1 then
           local length = unp('>I4', raw, from)
@@ -62,6 +66,9 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
             alike, shapes = Job.keep_shape(alike, Job.shape(raw, %REC_FLAGS%, from + 4, from + 3 + length, key, ex, group, share, flow), o, raw, %REC_FLAGS%), shapes + 1
           end
           from = from + 4 + length
+        end
+        if not (key or ex or group or flow or share) then
+          same, same_tag, same_at, same_ext, same_opts, same_from = sub(raw, %REC_FLAGS%, from - 1), tag, at, e, o, from
         end
       end
       if (attempt or not group and not o.li) and not o.rm and not e.wd and (not attempt or (e.a or 0) + 1 == attempt) and (not passes or passes(i, list.r, raw, e, o, key, ex, share, flow)) then
@@ -91,7 +98,10 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
         if o.sc and state == COMPLETED then list.scheduled[#list.scheduled + 1] = {id, o, results and results[i]} end
         local retention = bound or o.rn or 0
         if retention > 0 then
-          list.kept[#list.kept + 1] = {id, raw, e, retention, at, results and results[i]}
+          local k = list.kept_count + 1
+          list.kept_count, list.kept[k], list.kept_records[k], list.kept_from[k], list.kept_for[k] = k, id, raw, at, retention
+          if e ~= NOTHING then list.kept_exts[k] = e end
+          if results and results[i] then list.kept_results[k] = results[i] end
           list.bytes = list.bytes + #raw - from + 257
         elseif state ~= COMPLETED or results and results[i] or e.la then
           list.own[#list.own + 1] = {id, raw, e, results and results[i]}
@@ -143,31 +153,38 @@ local function last_ext(e, said, result)
   return pack('>I4', #bytes) .. bytes
 end
 
+-- As many completed jobs are kept together.
+local TOGETHER_MIN = 8
+--SMALL TOGETHER_MIN = 3
+
 -- Keeps jobs whole: their records, their orders by finish and by the end of their retention.
 local function keep(list, said)
   local r, kv, order, ends, same, head, is_alike = list.r, {}, {}, {}, nil, char(list.state), Settled.RETENTION[list.state]
-  local finished, last, till8 = fmt('%d', S.now), nil, nil
-  for k = 1, #list.kept do
-    local job = list.kept[k]
-    local id, raw, e, retention = job[1], job[2], job[3], job[4]
-    if retention ~= last then
+  local finished, last, till8, together = fmt('%d', S.now), nil, nil, nil
+  local n, ids, records, from, spans, exts, results = list.kept_count, list.kept, list.kept_records, list.kept_from, list.kept_for, list.kept_exts, list.kept_results
+  local many = n >= TOGETHER_MIN
+  for k = 1, n do
+    local id, raw, retention, e, result = ids[k], records[k], spans[k], exts[k], results[k]
+    if many and not is_alike then
+      if retention ~= last then last, together = retention, min(together or retention, retention) end
+    elseif retention ~= last then
       local till = S.now + max(retention, WINDOW)
       last, till8 = retention, fmt('%d', till)
       schedule('kept', till)
     end
-    local ext = e == NOTHING and not job[6] and same
+    local ext = not e and not result and same
     if not ext then
-      ext = last_ext(e, said, job[6])
-      if e == NOTHING and not job[6] then same = ext end
+      ext = last_ext(e or NOTHING, said, result)
+      if not e and not result then same = ext end
     end
-    kv[2 * k - 1], kv[2 * k] = id, head .. sub(raw, %REC_HEAD%) .. ext .. sub(raw, job[5])
+    kv[2 * k - 1], kv[2 * k] = id, head .. sub(raw, %REC_HEAD%) .. ext .. sub(raw, from[k])
     order[2 * k - 1], order[2 * k] = finished, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
-    if not is_alike then ends[2 * k - 1], ends[2 * k] = till8, id end
+    if not is_alike and not many then ends[2 * k - 1], ends[2 * k] = till8, id end
   end
   Records.set_many(kv)
   call_many('ZADD', S.base .. ':k:' .. list.state .. ':' .. r.name, order)
-  if is_alike then Settled.keeps(r.name, list.state, S.now) else call_many('ZADD', S.k.kp, ends) end
-  r.counts[list.state], r.kept_bytes[list.state], r.rest = r.counts[list.state] + #list.kept, r.kept_bytes[list.state] + list.bytes, nil
+  if is_alike then Settled.keeps(r.name, list.state, S.now) elseif many then Settled.keeps_together(r.name, together) else call_many('ZADD', S.k.kp, ends) end
+  r.counts[list.state], r.kept_bytes[list.state], r.rest = r.counts[list.state] + n, r.kept_bytes[list.state] + list.bytes, nil
   Settled.bound_kept(list.bytes)
   Settled.forget_oldest(r, list.state)
 end
@@ -201,7 +218,7 @@ function Settled.many(list, said)
   if #list.groups > 0 then Group.settled_many(list.r, list.groups, list.members) end
   if #list.alike > 0 then leave_alike(list.alike, list.cores, said) end
   if #list.own > 0 then leave_own(list.own, list.state, said) end
-  if #list.kept > 0 then keep(list, said) end
+  if list.kept_count > 0 then keep(list, said) end
   count_ends(list)
   if list.scheduled[1] then Schedule.keep_successes(list.scheduled) end
   if list.linked[1] then Flow.settled_many(list.linked, list.results, list.state) end

@@ -526,6 +526,7 @@ end
 
 -- Writes what the call has changed, and sends wakeups.
 function Shard.commit()
+  if S.cleared then Settle.release() end
   if S.flows then Flow.commit() end
   if S.open_chunks then Line.let_go() end
   if S.departing then Lease.settle_all_departed() end

@@ -8,14 +8,13 @@ do
 -- mostly have the same.
 local last_opts, last_ext = nil, nil
 
--- The record of a held job as it is stored at first, in parts: tag of one that waits, stamp and
--- due; from the hash to the sflags; its opts; the rest.
-function Enqueue.held_record(head, middle, held, rest)
+-- The ext of the record of a held job as it is stored at first, with its length, by its opts.
+function Enqueue.held_ext(held)
   if held ~= last_opts then
     local ext = mp.pack({w = held.w})
     last_opts, last_ext = held, pack('>I4', #ext) .. ext
   end
-  return '\%TAG_HELD%' .. sub(head, 2) .. middle .. last_ext .. rest
+  return last_ext
 end
 
 -- The spec of a record that was made so.
@@ -129,13 +128,13 @@ end
 
 -- Holds the jobs of a part of a batch back.
 function Enqueue.hold(batch, part)
-  local r, members = part.row, {}
+  local r, members, stamp, ids, kv, groups, feeds = part.row, {}, u8(S.now) .. batch.sub, batch.ids, batch.kv, batch.groups, M.feed >= S.now
   for i = 1, part.n do
     local at = part.at[i]
-    local raw = batch.kv[2 * at]
-    members[2 * i - 1], members[2 * i] = '0', sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. batch.ids[at]
-    wait_in_group(r, batch.groups[at], batch.ids[at], raw)
-    changed(batch.ids[at], r.name, HELD)
+    local raw, id, group = kv[2 * at], ids[at], groups[at]
+    members[2 * i - 1], members[2 * i] = '0', stamp .. sub(raw, %REC_IDX%) .. id
+    if group then wait_in_group(r, group, id, raw) end
+    if feeds then changed(id, r.name, HELD) end
   end
   call_many('ZADD', S.base .. ':h:' .. r.name, members)
   r.counts[HELD], r.rest = r.counts[HELD] + part.n, nil

@@ -41,6 +41,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/ends.lua"),
     include_str!("../functions/workers.lua"),
     include_str!("../functions/settled.lua"),
+    include_str!("../functions/kept.lua"),
     include_str!("../functions/settle_many.lua"),
     include_str!("../functions/heal.lua"),
     include_str!("../functions/sweep.lua"),

@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 35] = [
+const INJECTED: [Inject; 39] = [
     (
         "EarlyClearForgotten",
         "  S.early = true\n",
@@ -46,8 +46,13 @@ const INJECTED: [Inject; 35] = [
     // As if a kill between two steps had lost every so many-th job.
     (
         "PromotedInTwoSteps",
-        "    if in_order then\n      local list = lists[lane]\n",
-        "    if in_order and byte(id, 16) % 32 > 0 then\n      local list = lists[lane]\n",
+        "    if in_order then\n      local list = list_for(lists, lane, 0)\n",
+        "    if in_order and byte(id, 16) % 32 > 0 then\n      local list = list_for(lists, lane, 0)\n",
+    ),
+    (
+        "PromotedInTwoSteps",
+        "    if lane < 255 then\n      if lane ~= last_lane then\n",
+        "    if lane < 255 and byte(id, 16) % 32 == 0 then\n    elseif lane < 255 then\n      if lane ~= last_lane then\n",
     ),
     (
         "UniqueKeyLeftBehind",
@@ -201,6 +206,21 @@ const INJECTED: [Inject; 35] = [
         "HalfPlanRuns",
         "  if link.role == STEP then return link.unmet > 0 or not runs end\n",
         "  if link.role == STEP then return link.unmet > 0 end\n",
+    ),
+    (
+        "ClearedBehindAll",
+        "    elseif chunk and ends_before(chunk, run.from) or not chunk and #there < NEAR then\n",
+        "    elseif true then\n",
+    ),
+    (
+        "KeptAsTheFirst",
+        "        if till <= S.now then\n          left, bytes",
+        "        if true then\n          left, bytes",
+    ),
+    (
+        "ShedWhateverEnds",
+        "    if tills[i] and first <= till and tills[i] == first then",
+        "    if tills[i] and first <= till then",
     ),
 ];
 

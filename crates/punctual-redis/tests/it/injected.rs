@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// A bug, and a law that it breaks.
-const FOUND: [(&str, &str); 23] = [
+const FOUND: [(&str, &str); 26] = [
     (
         "EarlyClearForgotten",
         "early_clears::a_clear_before_its_job_counts_when_it_comes",
@@ -66,6 +66,18 @@ const FOUND: [(&str, &str); 23] = [
         "flow_gone::a_retry_reports_steps_whose_key_is_held",
     ),
     ("HalfPlanRuns", "flow_plans::a_plan_sent_in_part_never_runs"),
+    (
+        "ClearedBehindAll",
+        "order::cleared_jobs_stand_by_their_dues",
+    ),
+    (
+        "KeptAsTheFirst",
+        "settled::jobs_that_end_together_are_kept_for_their_own_time",
+    ),
+    (
+        "ShedWhateverEnds",
+        "settled::jobs_that_end_together_are_bounded_by_their_time",
+    ),
 ];
 
 /// Each in a process of its own, as the environment names the bug and the law. That the law holds

@@ -145,6 +145,7 @@ macro_rules! __laws {
                 a_ready_job_delayed_is_not_claimed[Delay],
                 a_reprioritised_job_changes_its_line[Delay, Priority],
                 a_stale_place_in_a_line_is_not_claimed[Delay, Priority],
+                cleared_jobs_stand_by_their_dues[HeldJobs, Effects, StrictDueOrder],
             }
             groups {
                 a_group_has_one_active_job[Groups],
@@ -473,6 +474,8 @@ macro_rules! __laws {
                 a_remembered_tombstone_goes_last,
                 remember_is_refused_when_its_share_is_full,
                 a_settled_job_is_kept_for_its_retention,
+                jobs_that_end_together_are_kept_for_their_own_time,
+                jobs_that_end_together_are_bounded_by_their_time,
                 a_short_retention_lasts_for_the_settled_window,
                 settled_jobs_are_bounded[ListByState],
                 settled_jobs_are_bounded_by_bytes[ListByState],

@@ -1,9 +1,10 @@
 //! Laws of order: within a line by due, then by enqueue; between lines by priority.
 
 use super::case::*;
+use super::effects::complete_with;
 use crate::engine::Action;
-use crate::job::{Due, JobId, NewJob, Outcome};
-use crate::time::{hours, minutes, seconds};
+use crate::job::{Due, Effect, JobId, JobState, NewJob, Outcome};
+use crate::time::{hours, millis, minutes, seconds};
 
 fn of_priority(priority: u8) -> NewJob {
     NewJob { priority, ..job() }
@@ -157,4 +158,54 @@ pub(super) async fn a_stale_place_in_a_line_is_not_claimed(case: Case) {
     let gone = case.enqueue(job()).await;
     case.cancel(gone).await;
     assert_eq!(case.claim_ids(10).await, []);
+}
+
+/// Jobs whose name is cleared stand in line by their dues and then as they came, whatever the order
+/// in which they are cleared.
+pub(super) async fn cleared_jobs_stand_by_their_dues(case: Case) {
+    let held = |_| NewJob {
+        wait_for: vec!["paid".into()],
+        ..job()
+    };
+    let clears = |job: &JobId| Effect::Clear {
+        job: *job,
+        name: "paid".into(),
+    };
+    let mut releases = case.enqueue_all((0..8).map(|_| job()).collect()).await;
+    let mut releasing = case.claim(8).await;
+    let (mut line, mut calls) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        let waiting = (0..12).map(held).collect();
+        let waiting = case.enqueue_all(waiting).await;
+        line.extend(&waiting);
+        calls.push(waiting);
+        case.advance(millis(10)).await;
+        line.push(case.enqueue(job()).await);
+        case.advance(millis(10)).await;
+    }
+    let mixed = [calls[4].clone(), calls[0][6..].to_vec()].concat();
+    let reversed = calls[1].iter().rev().copied().collect();
+    let cleared = [
+        calls[2][6..].to_vec(),
+        mixed,
+        calls[2][..6].to_vec(),
+        calls[0][..6].to_vec(),
+        reversed,
+        calls[3].iter().step_by(2).copied().collect(),
+        calls[3].iter().skip(1).step_by(2).copied().collect(),
+        calls[3].clone(), // again
+    ];
+    for ids in cleared {
+        let attempt = releasing.remove(0);
+        releases.retain(|id| *id != attempt.id());
+        let sent = ids.iter().map(clears).collect();
+        let verdicts = complete_with(&case, &attempt, sent).await;
+        assert!(verdicts.iter().all(Option::is_none), "{verdicts:?}");
+        let ready = case.get(ids[0]).await;
+        assert_eq!((ready.state, ready.wait_for.len()), (JobState::Ready, 0));
+    }
+    assert_eq!(releases, []);
+    let mut claimed = case.claim_ids(20).await;
+    claimed.extend(case.claim_ids(100).await);
+    assert_eq!(claimed, line);
 }

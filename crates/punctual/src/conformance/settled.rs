@@ -239,6 +239,76 @@ pub(super) async fn a_settled_job_is_kept_for_its_retention(case: Case) {
     }
 }
 
+/// Jobs that complete together are kept each for its own retention; one of them can be deleted, and
+/// another run again.
+pub(super) async fn jobs_that_end_together_are_kept_for_their_own_time(case: Case) {
+    let spans = [minutes(10), hours(1), minutes(10), minutes(30)];
+    let kept = |nth: usize| NewJob {
+        retention: spans[nth % 4],
+        ..job()
+    };
+    let ids = case.enqueue_all((0..24).map(kept).collect()).await;
+    let single = case.ended_job(kept(2), Outcome::Completed).await;
+    case.drain_together().await;
+    case.edit(ids[4], Action::Delete).await;
+    case.edit(ids[5], Action::Redrive).await;
+    case.advance(minutes(5)).await;
+    case.drain_together().await;
+    let there = async |nth: usize| {
+        let got = case.got(ids[nth]).await;
+        got.is_some_and(|got| got.job().is_some())
+    };
+    let ends = [
+        (minutes(5), 10, 0),
+        (minutes(20), 30, 3),
+        (minutes(30), 60, 1),
+    ];
+    for (after, gone, of_these) in ends {
+        case.advance(after - TICK).await;
+        prune(&case).await;
+        assert!(there(of_these).await, "{gone} minutes are not over");
+        case.advance(TICK).await;
+        prune(&case).await;
+        for nth in 0..24 {
+            let ends = spans[nth % 4] + if nth == 5 { minutes(5) } else { minutes(0) };
+            let is_there = nth != 4 && ends > minutes(gone);
+            assert_eq!(there(nth).await, is_there, "job {nth} after {gone} minutes");
+        }
+    }
+    assert!(case.is_unknown(single).await);
+    case.advance(minutes(5)).await;
+    prune(&case).await;
+    assert!(case.is_unknown(ids[5]).await);
+}
+
+/// Of jobs that completed together those go first, where all of a namespace are too many bytes,
+/// whose retention ends first.
+pub(super) async fn jobs_that_end_together_are_bounded_by_their_time(case: Case) {
+    let case = case
+        .limited(|limits| limits.namespace_retained_bytes = 20_000)
+        .await;
+    let kept = |nth: usize| NewJob {
+        retention: if nth % 2 == 0 { hours(1) } else { hours(2) },
+        payload: vec![b'.'; 2_000].into(),
+        ..job()
+    };
+    let ids = case.enqueue_all((0..16).map(kept).collect()).await;
+    case.drain_together().await;
+    prune(&case).await;
+    let mut left = Vec::new();
+    for (nth, id) in ids.iter().enumerate() {
+        let got = case.got(*id).await;
+        if got.is_some_and(|got| got.job().is_some()) {
+            left.push(nth % 2);
+        }
+    }
+    assert!((6..=9).contains(&left.len()), "{} kept", left.len());
+    assert!(
+        left.iter().filter(|kind| **kind == 0).count() <= 1,
+        "{left:?}"
+    );
+}
+
 /// A retention shorter than the settled window keeps the job for that window.
 pub(super) async fn a_short_retention_lasts_for_the_settled_window(case: Case) {
     let window = case.info().await.settled_window;
