@@ -223,11 +223,9 @@ local function read_each(blob, k, n, may_repeat, is_linked)
   local stamp = now8 .. S.sub
   local waiting, plain, linked = '\%TAG_WAITING%' .. stamp, '\%TAG_PLAIN%' .. stamp, '\%TAG_HELD%' .. stamp -- mostly their flow is yet to be sealed
   local last_kind, last_given8, last_lane, due8, late, due, later, part, places, parts, has_opts, is_examined = nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, false, false
-  local last_opts, last_held, last_grouped, last_shared, last_limited, alike, shapes = nil, nil, nil, nil, nil, nil, 0
-  local limits, last_kept, chunk_kind = nil, nil, 1
+  local last_opts, last_held, last_grouped, last_shared, last_limited, alike, shapes, limits, last_kept, chunk_kind, i = nil, nil, nil, nil, nil, nil, 0, nil, nil, 1, 1
   local last_shape -- that the job before had: one that has it too differs from it in one value
   local same, same_bytes = nil, 0 -- of the job before from its priority to its payload, if nothing of it is looked into
-  local i = 1
   while i <= n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length

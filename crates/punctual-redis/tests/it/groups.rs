@@ -24,14 +24,17 @@ async fn groups_run_in_order_though_some_are_released_and_leave_no_bytes() {
     const MEMBERS: usize = 30;
     let server = TestServer::start();
     let engine = connect(&server.address()).await;
-    let job =
-        |nth: usize| NewJob::new(QUEUE, nth.to_string()).group(format!("group {}", nth % GROUPS));
+    let job = |nth: usize| {
+        let job = NewJob::new(QUEUE, nth.to_string()).group(format!("group {}", nth % GROUPS));
+        job.priority([5, 3][nth % 2])
+    };
     let jobs = (0..GROUPS * MEMBERS).map(job).collect();
     engine.enqueue(&here(), jobs).await.expect("enqueue");
     assert!(!left(&server).is_empty(), "groups have keys of their own");
     let (mut ended, mut round, mut done) = (0, 0, BTreeMap::<usize, Vec<usize>>::new());
     while ended < GROUPS * MEMBERS {
         round += 1;
+        assert!(round < 1000, "{ended} have ended");
         let claim = Claim::new(WorkerId::random(), QUEUE, 100);
         for lease in engine.claim(&here(), claim).await.expect("claim").leases {
             let mut end = |(nth, job): (usize, &punctual::JobRecord)| {
