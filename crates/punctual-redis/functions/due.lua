@@ -252,7 +252,7 @@ end
 -- What is gathered of a queue to be taken out together.
 function Due.leavers() return {hot = {}, n = 0, cold = {}, ids = {}, first = NEVER, how = EXAMINE, opts = nil, size = 0, lane = 0} end
 
--- How a job that leaves would move, by its record and its opts; those before it mostly are the same.
+-- How a job that leaves would move, by its record and its opts; those before it mostly are alike.
 local function manner_of_leaver(leavers, raw, e, o, share, flow)
   local lane, size = byte(raw, %REC_PRIORITY%), #raw
   if byte(raw) == %TAG_PLAIN% then return unseen(lane, size) end

@@ -1,5 +1,5 @@
--- Settled jobs that are kept whole: `BASE:k:STATE:QUEUE` has them by finish, `BASE:kp` by the end of
--- their retention.
+-- Settled jobs that are kept whole: `BASE:k:STATE:QUEUE` has them by finish, `BASE:kp` by the end
+-- of their retention.
 do
 
 local RETENTION = {[CANCELLED] = 'cancelled_retention', [DEAD] = 'dead_retention'} -- of S.limits

@@ -6,7 +6,7 @@
 /// A bug, the text it takes the place of, and the text that is the bug.
 type Inject = (&'static str, &'static str, &'static str);
 
-const INJECTED: [Inject; 39] = [
+const INJECTED: [Inject; 38] = [
     (
         "EarlyClearForgotten",
         "  S.early = true\n",
@@ -216,11 +216,6 @@ const INJECTED: [Inject; 39] = [
         "KeptAsTheFirst",
         "        if till <= S.now then\n          left, bytes",
         "        if true then\n          left, bytes",
-    ),
-    (
-        "ShedWhateverEnds",
-        "    if tills[i] and first <= till and tills[i] == first then",
-        "    if tills[i] and first <= till then",
     ),
 ];
 
