@@ -106,7 +106,9 @@ pub const KEYS: &[Key] = &[
         Shard,
         Hash,
         "`m` the shard; `q` + queue its row; `w` + worker when it claimed last, its limit then, how many jobs it holds, its record; `a` + worker the tokens of its leases (after flag 64); `l` + queue how its limits stand; `y` + queue what its shares have together; `j` + queue how many of its jobs have named limits, and wait at one; `g` what the named limits of the shard have together; `n` number of shards; `f` when workers were last removed; `h` cursor of the repair after lost records; `i` cursor of the search for idle queues; `te` the finish of the last tombstone that went early; `tr` bytes of tombstones in `:rm`; `kb` bytes of retained jobs",
-        &["shard", "lone", "heal", "workers", "stats", "settled"],
+        &[
+            "shard", "lone", "heal", "workers", "stats", "settled", "kept",
+        ],
     ),
     key("qs", Shard, Sorted, "queues by name", &["shard"]),
     key(
@@ -128,7 +130,7 @@ pub const KEYS: &[Key] = &[
         QueuePriority,
         List,
         "ready jobs in order, in chunks: stamp, kind, size if each job were as large as the largest, ids or a run of a bundle",
-        &["line", "lone"],
+        &["line", "lone", "clear"],
     ),
     key(
         "x",
@@ -334,14 +336,14 @@ pub const KEYS: &[Key] = &[
         QueueState,
         Sorted,
         "retained settled jobs, by finish",
-        &["settled", "purge", "settle_many"],
+        &["kept", "purge", "settle_many"],
     ),
     key(
         "kp",
         Shard,
         Sorted,
-        "ends of retention",
-        &["settled", "settle_many"],
+        "ends of retention: of single jobs, of those of a queue that completed at one instant, of all cancelled or dead ones of a queue",
+        &["kept", "settle_many"],
     ),
     key(
         "mp",

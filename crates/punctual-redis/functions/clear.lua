@@ -53,8 +53,8 @@ local function parts_of(raw)
   if last_bytes and sub(raw, %REC_FLAGS%, %REC_PRIORITY% + #last_bytes) == last_bytes then return last_parts end
   local e, o, _, ex, group, q, _, from, flow, share = Job.parts(raw)
   local w = e.w or {}
-  if #w ~= 1 or next(e, (next(e))) ~= nil or group or share or o.li or flow or o.mc ~= nil or ex and at8(ex) <= S.now then return nil end
-  local kind = o.uh == 0 and 0 or (o.rn or o.rm or o.sc) and %CHUNK_EXT_MOVED% or %CHUNK_SENT_MOVED%
+  if #w ~= 1 or next(e, (next(e))) ~= nil or group or share or o.li or flow or o.mc ~= nil or o.sc or ex and at8(ex) <= S.now then return nil end
+  local kind = o.uh == 0 and 0 or (o.rn or o.rm) and %CHUNK_EXT_MOVED% or %CHUNK_SENT_MOVED%
   local parts = {name = w[1], q = q, from = from, kind = kind, examined = o.uh == 0}
   if not ex then
     last_parts, last_bytes = parts, sub(raw, %REC_FLAGS%, #raw - Job.payload_bytes(raw, from, byte(raw, %REC_FLAGS%)))
@@ -151,16 +151,24 @@ local function put_in_order(list)
   return runs
 end
 
--- Takes the jobs of a list out of the held ones: by rank, if they are in order and none that stays
--- is between them.
-local function leave_held(list, in_order)
+-- Whether these runs, in order by due, are so by enqueue too, as the held ones stand.
+local function came_so(runs)
+  for k = 2, #runs do
+    if not below(sub(runs[k - 1].till, %PLACE_ENQUEUE_AT%), sub(runs[k].from, %PLACE_ENQUEUE_AT%)) then return false end
+  end
+  return true
+end
+
+-- Takes the jobs of a list out of the held ones: by position, if they came in this order and none
+-- that stays is between them.
+local function leave_held(list, runs)
   local key, n, ids, raws, held = S.base .. ':h:' .. list.r.name, list.n, list.ids, list.raws, {}
   local function entry(i) return sub(raws[i], %REC_STAMP%) .. sub(raws[i], %REC_IDX%) .. ids[i] end
-  if n > 8 and in_order then
+  if n > 8 and runs and came_so(runs) then
     local first = entry(1)
     if call('ZLEXCOUNT', key, '[' .. first, '[' .. entry(n)) == n then
-      local rank = call('ZLEXCOUNT', key, '-', '(' .. first)
-      call('ZREMRANGEBYRANK', key, rank, rank + n - 1)
+      local first_at = call('ZLEXCOUNT', key, '-', '(' .. first)
+      call('ZREMRANGEBYRANK', key, first_at, first_at + n - 1)
       return
     end
   end

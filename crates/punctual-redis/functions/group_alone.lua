@@ -78,10 +78,10 @@ end
 -- The row and the lane of a group whose only active job has ended, by its bytes; nothing where more
 -- of it changes. It comes up at a place.
 local function without_active(r, group, raw, id)
-  if not raw or #raw < 25 or sub(raw, 1, 19) ~= RUNS .. id then return nil end
+  if not raw or #raw < 25 or sub(raw, %GROUP_RUNNING%) ~= RUNS .. id then return nil end
   local lane, n, count = unp('>BI4B', raw, 20)
   if lane > 9 or #raw ~= 25 + 16 * count then return nil end
-  if count > 0 then return sub(raw, 21), lane end
+  if count > 0 then return sub(raw, %GROUP_LINE_AT%), lane end
   local known = {}
   for k, member in ipairs(Group.first_members(r, group, lane, min(n, KNOWN_MAX))) do
     if byte(member, -17) == 1 then return nil end -- a suspect

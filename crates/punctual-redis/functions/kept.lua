@@ -135,23 +135,41 @@ end
 
 local function are_too_many() return S.kept_known + S.kept_more > S.limits.namespace_retained_bytes end
 
--- Lets jobs of an instant go while those of all queues are too many bytes, those that end first, if
--- they do at a time: how many steps that were.
-local function shed(order, till, most)
-  local finished, first, next_, gone, these, tills = at8(order, %ORDER_INSTANT_AT%), nil, nil, 0, {}, {}
-  local found, ids, raws, key = of_instant(order, 0, INSTANT)
+-- The ends of jobs of an instant's order, some behind others, and the first of them; takes out
+-- those whose record is gone.
+local function ends_of(key, finished, found, raws)
+  local tills, first, lost = {}, nil, 0
   for i = 1, #found do
     if raws[i] and byte(raws[i]) == COMPLETED then
       local _, _, retention = spans_of(raws[i], true)
       tills[i] = finished + max(retention, WINDOW)
       if not first or tills[i] < first then first = tills[i] end
-    else -- its record is gone
+    else
       call('ZREM', key, found[i])
-      S.lost = true
+      lost, S.lost = lost + 1, true
     end
   end
+  return tills, first, lost
+end
+
+-- Lets jobs of an instant go while those of all queues are too many bytes, those that end first, if
+-- they do at a time: how many steps that were. Reads on until some end by then.
+local function shed(order, till, most)
+  local finished, behind, nearest, gone, these = at8(order, %ORDER_INSTANT_AT%), 0, nil, 0, {}
+  local found, ids, raws, key, tills, first, lost
+  repeat
+    found, ids, raws, key = of_instant(order, behind, INSTANT)
+    tills, first, lost = ends_of(key, finished, found, raws)
+    if first and (first <= till or not nearest or first < nearest) then nearest = first end
+    behind = behind + #found - lost
+  until first and first <= till or #found < INSTANT
+  if not first or first > till then
+    reschedule(order, nearest)
+    return 1
+  end
+  local next_
   for i = 1, #found do
-    if tills[i] and first <= till and tills[i] == first then these[#these + 1] = i elseif tills[i] then next_ = min(next_ or tills[i], tills[i]) end
+    if tills[i] == first then these[#these + 1] = i elseif tills[i] then next_ = min(next_ or tills[i], tills[i]) end
   end
   table.sort(these, function(a, b) return below(ids[a], ids[b]) end)
   for _, i in ipairs(these) do
@@ -164,7 +182,7 @@ local function shed(order, till, most)
       next_ = first
     end
   end
-  if #found < INSTANT then reschedule(order, next_) end
+  if behind < INSTANT and #found < INSTANT then reschedule(order, next_) end
   return max(1, gone)
 end
 
@@ -361,8 +379,8 @@ local function prune_instant(order, limit)
       end
     end
     if #out == n and n > 0 then
-      local rank = call('ZCOUNT', key, '-inf', '(' .. score) + stay
-      call('ZREMRANGEBYRANK', key, rank, rank + n - 1)
+      local first_at = call('ZCOUNT', key, '-inf', '(' .. score) + stay
+      call('ZREMRANGEBYRANK', key, first_at, first_at + n - 1)
     else
       call_many('ZREM', key, out)
     end
@@ -373,7 +391,7 @@ local function prune_instant(order, limit)
       reschedule(order, first)
       return pruned
     end
-  until pruned >= limit
+  until limit - pruned < INSTANT / 4 -- else pages of few, which read the same ones over and over
   return pruned
 end
 

@@ -30,7 +30,7 @@ function Lease.pack_keyed(shares, groups, n)
 end
 
 -- Adds the keys of the places from `first` to `last` to a list, of those that have one; `into` is
--- told the places that it took, from one to another.
+-- knows the places that it took, from one to another.
 local function cut_keys(bytes, at, first, last, keys, into)
   local runs, place, k = unp('>I2', bytes, at), 1, #keys
   local from = at + 2 + 4 * runs

@@ -82,7 +82,7 @@ function Retry.together(p, items, raws, places, out)
   local lists, by_queue, left, token12, list = {}, {}, {}, sub(p.token, %TOKEN_SEAL%), nil
   local last_error, before, behind = nil, nil, nil -- of the first failures of jobs, which mostly say the same
   local same, same_tag, same_opts, same_queue, same_at = nil, 0, nil, nil, 0 -- such a job's record, from its flags to its payload
-  local last_span, last_due8, last_due, told, verdict = nil, nil, nil, nil, nil
+  local last_span, last_due8, last_due, same_due8, verdict = nil, nil, nil, nil, nil
   local feeds, leaves, now = M.feed >= S.now, next(S.bundle_of) ~= nil, S.now
   for i = 1, #items do
     local s = items[i]
@@ -124,7 +124,7 @@ function Retry.together(p, items, raws, places, out)
           if bare then
             last_error, before, behind = s.error, around_due(now_is)
           end
-          if bare and before and not is_same and not ex and not share and not o.li and o.uh ~= 0 and not s.span8 then
+          if bare and before and not is_same and not ex and not share and not o.li and not o.sc and o.uh ~= 0 and not s.span8 then
             same, same_tag, same_opts, same_queue, same_at = sub(raw, %REC_FLAGS%, #raw - Job.payload_bytes(raw, at, byte(raw, %REC_FLAGS%))), byte(raw), o, q, at
           end
           now_is.rd = first8
@@ -132,7 +132,7 @@ function Retry.together(p, items, raws, places, out)
         end
         local n, k, kv, id = list.n + 1, 2 * list.n, list.kv, s.id
         list.n, list.ids[n], list.dues[n], list.records[n] = n, id, due, record
-        if not is_same and (o.uh == 0 or e.l == 1 or share ~= nil or o.li ~= nil) then list.examined[n] = true end
+        if not is_same and (o.uh == 0 or e.l == 1 or share ~= nil or o.li ~= nil or o.sc ~= nil) then list.examined[n] = true end
         kv[k + 1], kv[k + 2] = id, record
         if leaves then Bundle.leave(id) end
         if share then
@@ -140,7 +140,7 @@ function Retry.together(p, items, raws, places, out)
           Share.waits(list.r, share, s.id)
         end
         if o.li then list.limits[#list.limits + 1], list.limited[#list.limits + 1] = o.li, s.id end
-        if due8 ~= told then told, verdict = due8, '\0\1' .. due8 .. '\0\0' end
+        if due8 ~= same_due8 then same_due8, verdict = due8, '\0\1' .. due8 .. '\0\0' end
         left[#left + 1], out[i] = place, verdict
         if feeds then changed(id, q, SCHEDULED) end
       end

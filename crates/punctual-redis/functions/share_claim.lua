@@ -48,7 +48,7 @@ local function in_order(r, lane, turns, limit)
   local sh, out, passes, n, back, head, tail, first = Share.of(r), {}, {}, 0, {}, 1, 0, 1
   local stands = sh.lanes[lane] or {turn = 0, others = 0}
   local left = lane < 10 and (r.in_lists[lane] or 0) + (r.in_overflow[lane] or 0) or r.in_overflow[lane] or 0
-  -- Jobs without a share have their turn from when they are first there, whoever has one since.
+  -- Jobs without a share have their turn from when they are first there, whatever came since.
   if left > 0 then stands.others, sh.changed = stands.others > 0 and max(stands.others, stands.turn) or Share.behind(stands.turn, 1), true end
   local round, pass, turn = max(0, r.counts[ACTIVE] - (sh.active - sh.fresh)) + sh.others, stands.others, stands.turn
   while n < limit do

@@ -160,6 +160,16 @@ pub(super) const MEMBERS: &[Number] = &[
         "of an order of kept jobs: their state",
     ),
     lua("ORDER_QUEUE_AT", 18, "where the name of their queue begins"),
+    lua(
+        "ORDER_INSTANT_AT",
+        18,
+        "of those that finished at one instant: where that begins",
+    ),
+    lua(
+        "ORDER_INSTANT_QUEUE_AT",
+        26,
+        "and where the name of their queue begins",
+    ),
     lua("KEPT_ID_AT", 13, "of a kept job: where its id begins"),
     bytes(
         "WIDE_FIRST_DUE",
@@ -244,6 +254,11 @@ pub(super) const ROWS: &[Number] = &[
     lua("ALONE_PLACE_AT", 35, "where that place begins"),
     lua("ALONE_MARK_AT", 44, "255 if it is that of a group"),
     lua("ALONE_ID_AT", 57, "where the id begins"),
+    lua(
+        "PLACE_ENQUEUE_AT",
+        9,
+        "of a place in line: where its stamp and index begin, behind the due",
+    ),
     bytes(
         "GROUP_ALONE_ID",
         3,
@@ -257,6 +272,17 @@ pub(super) const ROWS: &[Number] = &[
     ),
     bytes("GROUP_FIRST", 8, 23, "the id of the first"),
     lua("GROUP_REST_AT", 24, "where those of the others begin"),
+    bytes(
+        "GROUP_RUNNING",
+        1,
+        19,
+        "of one with an active job: that it has one, and which",
+    ),
+    lua(
+        "GROUP_LINE_AT",
+        21,
+        "of it: where its only line begins, behind the priority",
+    ),
     bytes(
         "RUNNING_HEAD",
         1,

@@ -15,6 +15,7 @@ pub(super) const RECORD: &[Number] = &[
         ..bytes("REC_CORE", 12, 27, "due and hash")
     },
     bytes("REC_IDX", 28, 29, "its number in its call"),
+    lua("REC_IDX_AT", 28, "where that begins"),
     lua("REC_PRIORITY", 30, "its priority"),
     lua("REC_FLAGS", 31, "its sflags"),
     lua(

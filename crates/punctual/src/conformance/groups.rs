@@ -68,14 +68,15 @@ pub(super) async fn a_group_goes_in_order(case: Case) {
 
 /// Every member runs, however it came into the line: by hundreds, alone, at its due or again.
 pub(super) async fn every_member_runs_however_it_came(case: Case) {
-    let later = NewJob {
+    let later = || NewJob {
         due: Due::After(seconds(1)),
         ..in_group("a")
     };
     let first = case.active(in_group("a")).await;
-    let mut sent = case.enqueue_all(vec![in_group("a"); 12]).await;
-    sent.push(case.enqueue(later.clone()).await);
-    sent.extend(case.enqueue_all(vec![in_group("a"), later]).await);
+    let twelve = (0..12).map(|_| in_group("a")).collect();
+    let mut sent = case.enqueue_all(twelve).await;
+    sent.push(case.enqueue(later()).await);
+    sent.extend(case.enqueue_all(vec![in_group("a"), later()]).await);
     sent.push(case.enqueue(in_group("a")).await);
     case.advance(seconds(1)).await;
     case.end(&first, Outcome::Released).await;

@@ -146,6 +146,7 @@ macro_rules! __laws {
                 a_reprioritised_job_changes_its_line[Delay, Priority],
                 a_stale_place_in_a_line_is_not_claimed[Delay, Priority],
                 cleared_jobs_stand_by_their_dues[HeldJobs, Effects, StrictDueOrder],
+                a_release_takes_nothing_of_what_stays_held[HeldJobs, Effects, Delay, ListByState],
             }
             groups {
                 a_group_has_one_active_job[Groups],
@@ -411,6 +412,7 @@ macro_rules! __laws {
                 all_are_buffered[Schedules],
                 the_other_is_cancelled[Schedules],
                 a_retry_counts_as_running[Schedules],
+                runs_that_failed_together_are_cancelled_alone[Schedules],
                 a_paused_schedule_counts_on[Schedules],
                 a_failed_run_pauses_its_schedule[Schedules],
                 a_schedule_ends_with_its_last_run[Schedules, ListByState],
@@ -543,12 +545,6 @@ macro_rules! __laws {
                 a_read_over_a_batch_is_refused[ListByState, EditByFilter],
                 a_wait_over_its_limits_is_refused,
                 a_record_takes_64_kibibytes[Records],
-            }
-            sizes {
-                a_job_rescheduled_100_000_times_takes_no_room[Delay],
-                a_queue_that_jobs_have_passed_takes_no_room,
-                weights_hold_over_ten_thousand_starts[Shares],
-                ten_thousand_shares_take_turns[Shares],
             }
             names {
                 a_hostile_name_is_refused,

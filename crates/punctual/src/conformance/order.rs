@@ -209,3 +209,26 @@ pub(super) async fn cleared_jobs_stand_by_their_dues(case: Case) {
     claimed.extend(case.claim_ids(100).await);
     assert_eq!(claimed, line);
 }
+
+/// Jobs that stay held are listed as such, and no other ones, whatever is released around them.
+pub(super) async fn a_release_takes_nothing_of_what_stays_held(case: Case) {
+    let held = |name: &str, due| NewJob {
+        wait_for: vec![name.into()],
+        due: Due::After(seconds(due)),
+        ..job()
+    };
+    let release = case.active(job()).await;
+    let late = case.enqueue(held("paid", 20)).await;
+    let early = case.enqueue(held("paid", 10)).await;
+    let stays = case.enqueue(held("signed", 10)).await;
+    let others = case.enqueue_all((0..7).map(|_| held("paid", 30)).collect());
+    let all = [vec![early, late], others.await].concat();
+    let clears = all.iter().map(|id| Effect::Clear {
+        job: *id,
+        name: "paid".into(),
+    });
+    complete_with(&case, &release, clears.collect()).await;
+    assert_eq!(case.listed(JobState::Held).await, [stays]);
+    assert_eq!(case.listed(JobState::Scheduled).await.len(), all.len());
+    assert_eq!(case.counts().await.of(JobState::Held), 1);
+}

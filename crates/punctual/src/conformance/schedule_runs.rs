@@ -208,6 +208,23 @@ pub(super) async fn a_retry_counts_as_running(case: Case) {
     }
 }
 
+/// Of runs that failed together each is cancelled by itself, and the other one runs again.
+pub(super) async fn runs_that_failed_together_are_cancelled_alone(case: Case) {
+    case.write("beat", overlapping(Overlap::Skip)).await;
+    case.write("tick", overlapping(Overlap::Skip)).await;
+    case.at(0).await;
+    let runs = case.claim(2).await;
+    let after = Some(hours(1));
+    let failed = runs.iter().map(|run| run.ended(Outcome::Retry { after }));
+    let settled = case.try_settle(runs[0].token, failed.collect()).await;
+    settled.expect("settle");
+    let waits = case.enqueue(job()).await;
+    case.cancel(runs[0].id()).await;
+    assert_eq!(case.get(runs[0].id()).await.state, JobState::Cancelled);
+    assert_eq!(case.counts().await.of(JobState::Scheduled), 3);
+    assert_eq!(case.claim_ids(10).await, [waits]);
+}
+
 /// A paused schedule fires nothing, and counts what it skips.
 pub(super) async fn a_paused_schedule_counts_on(case: Case) {
     case.write("beat", every(minutes(1))).await;

@@ -1,4 +1,4 @@
-//! The table of the laws of shares.
+//! The table of the laws of shares, and of those of many jobs or shares.
 
 use futures_util::FutureExt;
 
@@ -15,6 +15,12 @@ macro_rules! __share_laws {
     ($then:ident $($with:expr)?) => {
         $crate::$then! {
             {$($with)?}
+            sizes {
+                a_job_rescheduled_100_000_times_takes_no_room[Delay],
+                a_queue_that_jobs_have_passed_takes_no_room,
+                weights_hold_over_ten_thousand_starts[Shares],
+                ten_thousand_shares_take_turns[Shares],
+            }
             shares {
                 a_flood_delays_a_single_job_by_one_turn[Shares],
                 weights_hold_over_any_span[Shares],
