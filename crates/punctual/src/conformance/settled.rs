@@ -247,8 +247,8 @@ pub(super) async fn jobs_that_end_together_are_kept_for_their_own_time(case: Cas
         retention: spans[nth % 4],
         ..job()
     };
-    let ids = case.enqueue_all((0..24).map(kept).collect()).await;
     let single = case.ended_job(kept(2), Outcome::Completed).await;
+    let ids = case.enqueue_all((0..24).map(kept).collect()).await;
     case.drain_together().await;
     case.edit(ids[4], Action::Delete).await;
     case.edit(ids[5], Action::Redrive).await;
