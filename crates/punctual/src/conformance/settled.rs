@@ -287,7 +287,11 @@ pub(super) async fn jobs_that_end_together_are_bounded(case: Case) {
         .limited(|limits| limits.namespace_retained_bytes = 20_000)
         .await;
     let kept = |nth: usize| NewJob {
-        retention: if nth.is_multiple_of(2) { hours(1) } else { hours(2) },
+        retention: if nth.is_multiple_of(2) {
+            hours(1)
+        } else {
+            hours(2)
+        },
         payload: vec![b'.'; 2_000].into(),
         ..job()
     };
