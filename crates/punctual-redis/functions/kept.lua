@@ -160,7 +160,7 @@ local function shed(order, till, most)
   repeat
     found, ids, raws, key = of_instant(order, behind, INSTANT)
     tills, first, lost = ends_of(key, finished, found, raws)
-    if first and (first <= till or not nearest or first < nearest) then nearest = first end
+    if first then nearest = min(nearest or first, first) end
     behind = behind + #found - lost
   until first and first <= till or #found < INSTANT
   if not first or first > till then

@@ -478,6 +478,7 @@ macro_rules! __laws {
                 a_settled_job_is_kept_for_its_retention,
                 jobs_that_end_together_are_kept_for_their_own_time,
                 jobs_that_end_together_are_bounded,
+                hundreds_that_end_together_are_bounded,
                 a_short_retention_lasts_for_the_settled_window,
                 settled_jobs_are_bounded[ListByState],
                 settled_jobs_are_bounded_by_bytes[ListByState],

@@ -214,7 +214,7 @@ pub(super) async fn runs_that_failed_together_are_cancelled_alone(case: Case) {
     case.write("tick", overlapping(Overlap::Skip)).await;
     case.at(0).await;
     let runs = case.claim(2).await;
-    let after = Some(hours(1));
+    let after = Some(seconds(30));
     let failed = runs.iter().map(|run| run.ended(Outcome::Retry { after }));
     let settled = case.try_settle(runs[0].token, failed.collect()).await;
     settled.expect("settle");

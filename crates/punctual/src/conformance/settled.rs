@@ -306,6 +306,22 @@ pub(super) async fn jobs_that_end_together_are_bounded(case: Case) {
     assert!((6..=9).contains(&left), "{left} kept");
 }
 
+/// So are hundreds of them of which the first ones are kept longest.
+pub(super) async fn hundreds_that_end_together_are_bounded(case: Case) {
+    let case = case
+        .limited(|limits| limits.namespace_retained_bytes = 90_000)
+        .await;
+    let kept = |nth: usize| NewJob {
+        retention: if nth < 300 { hours(1) } else { minutes(10) },
+        ..job()
+    };
+    case.enqueue_all((0..400).map(kept).collect()).await;
+    case.drain_together().await;
+    prune(&case).await;
+    let left = case.counts().await.of(JobState::Completed);
+    assert!((330..=350).contains(&left), "{left} kept");
+}
+
 /// A retention shorter than the settled window keeps the job for that window.
 pub(super) async fn a_short_retention_lasts_for_the_settled_window(case: Case) {
     let window = case.info().await.settled_window;
