@@ -24,7 +24,7 @@ async fn a_file_is_processed_although_the_process_dies_right_after_the_answer() 
             until_state(&all.address, &id, "processed").await["rows"],
             1_000
         );
-        assert_rows(data.path(), &id, 1_000);
+        assert_rows(data.path(), &id, 1_000).await;
     }
 }
 
@@ -59,7 +59,7 @@ async fn a_second_worker_goes_on_where_a_killed_one_came_to() {
             .any(|view| view["progress"]["bytes"].as_i64() >= Some(before))
     );
     assert!(views.iter().all(|view| view["state"] != "failed"));
-    assert_rows(data.path(), &id, 10_000);
+    assert_rows(data.path(), &id, 10_000).await;
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn a_worker_that_wakes_up_late_writes_nothing() {
         until_state(&web.address, &id, "processed").await["rows"],
         10_000
     );
-    assert_rows(data.path(), &id, 10_000);
+    assert_rows(data.path(), &id, 10_000).await;
     drop((first, second));
 }
 

@@ -245,7 +245,7 @@ async fn the_same_bytes_with_another_choice_of_header_are_processed_again() {
         (&view["header"], &view["rows"]),
         (&json!(["name", "n"]), &json!(2))
     );
-    assert_rows(data.path(), &id, 2);
+    assert_rows(data.path(), &id, 2).await;
     until(|| objects(data.path()).len() == 1).await;
 }
 
@@ -274,7 +274,7 @@ async fn another_choice_supersedes_an_attempt_that_runs() {
         (&view["header"], &view["rows"]),
         (&json!(null), &json!(3_001))
     );
-    assert_rows(data.path(), &id, 3_001);
+    assert_rows(data.path(), &id, 3_001).await;
 }
 
 #[tokio::test]
@@ -302,11 +302,15 @@ async fn a_file_whose_bytes_are_gone_fails_and_may_be_sent_again() {
     drop(worker);
 }
 
-/// Rows of a file, which are each there once.
-pub(crate) fn assert_rows(data: &std::path::Path, id: &str, wanted: usize) {
+/// Rows of a file's result, which are each there once. Those of generations before it are removed
+/// after readers see the result.
+pub(crate) async fn assert_rows(data: &std::path::Path, id: &str, wanted: usize) {
     let database = rusqlite::Connection::open(data.join("files.db")).expect("the database");
     let mut select = database
-        .prepare("SELECT cells FROM file_rows WHERE file = ? AND n > 0")
+        .prepare(
+            "SELECT cells FROM file_rows JOIN files ON files.id = file \
+             WHERE file = ? AND file_rows.generation = files.generation AND n > 0",
+        )
         .expect("a statement");
     let rows = select
         .query_map([id], |row| row.get::<_, String>(0))
@@ -314,4 +318,6 @@ pub(crate) fn assert_rows(data: &std::path::Path, id: &str, wanted: usize) {
     let rows: Vec<String> = rows.map(|row| row.expect("a row")).collect();
     let distinct: BTreeSet<&String> = rows.iter().collect();
     assert_eq!((rows.len(), distinct.len()), (wanted, wanted), "{id}");
+    let all = format!("SELECT count(*) FROM file_rows WHERE file = '{id}' AND n > 0");
+    until(|| count(data, &all) == wanted as i64).await;
 }

@@ -261,7 +261,7 @@ async fn a_store_that_is_away_delays_files_and_refuses_uploads() {
         until_state(&web.address, &id, "processed").await["rows"],
         40_000
     );
-    crate::lives::assert_rows(data.path(), &id, 40_000);
+    crate::lives::assert_rows(data.path(), &id, 40_000).await;
     assert_eq!(bucket.lock().expect("a bucket").objects.len(), 1);
     drop(worker);
 }
