@@ -166,12 +166,19 @@ local NOTHING = {} -- opts of a job that has none; it never changes
 -- Shapes of jobs that a call may have: each costs some time to know.
 local SHAPES = 8
 
--- Another part of a batch, under the name of its lane and of what its jobs have.
-local function new_part(batch, parts, name, lane, later, held, grouped, shared, limited)
-  local q = sub(lane, %LANE_NAME_AT%, %LANE_QUEUE_AT% + byte(lane, %LANE_QUEUE_AT%))
-  local part = {prio = byte(lane, 1), q = q, later = later, held = held, grouped = grouped, shared = shared, limited = limited, kind = 1, at = {}, n = 0}
-  parts[name] = part
-  batch.parts[#batch.parts + 1] = part
+-- The part of a batch whose jobs are of a lane and have these things; a new one if there is none.
+local function part_for(batch, parts, lane, later, held, grouped, shared, limited)
+  local till = %LANE_QUEUE_AT% + byte(lane, %LANE_QUEUE_AT%)
+  local q = sub(lane, %LANE_NAME_AT%, till)
+  local name = held and 'h' .. q or later and q or sub(lane, 1, 1) .. sub(lane, %LANE_QUEUE_AT%, till)
+  if grouped then name = 'g' .. name end
+  if shared then name = 's' .. name end
+  if limited then name = 'l' .. name end
+  local part = parts[name]
+  if not part then
+    part = {prio = byte(lane, 1), q = q, later = later, held = held, grouped = grouped, shared = shared, limited = limited, kind = 1, at = {}, n = 0}
+    parts[name], batch.parts[#batch.parts + 1] = part, part
+  end
   return part
 end
 
@@ -184,30 +191,6 @@ local function note_opts(batch, o, limits)
     limits[#limits + 1] = o.li[k]
   end
   return limits
-end
-
--- Where the values of jobs go that differ in that alone.
-local VALUES = {u = 'keys', g = 'groups', sh = 'shares'}
-
--- Reads the jobs of a call from the i-th on, as far as each differs from the one before only in its
--- value, id, hash and payload; `head` is what their records begin with. Answers which one comes
--- next, where it stands, and how many jobs the part has.
-local function read_same(batch, blob, i, at, shape, kind, given8, head, due, due8, part, places)
-  local ids, kv, dues, dues8, examined, values, of = batch.ids, batch.kv, batch.dues, batch.dues8, batch.examined, batch[VALUES[shape.name]], part.at
-  local n, size, front, rest, o = batch.n, #blob, shape.front, shape.rest, shape.opts
-  local start, ends, all = 39 + shape.start, 38 + shape.start + shape.length, 38 + shape.all
-  while i <= n do
-    local length, id, kind_, given8_ = unp('>I4c16Bc8', blob, at)
-    local last = at + 3 + length
-    if last > size or at + all > last or kind_ ~= kind or given8_ ~= given8 or sub(blob, at + 39, at + start - 1) ~= front then break end
-    local value = sub(blob, at + start, at + ends)
-    if rest ~= '' and sub(blob, at + ends + 1, at + all) ~= rest or find(value, '[^ -~]') then break end
-    places = places + 1
-    ids[i], kv[2 * i - 1], dues[i], dues8[i], examined[i], values[i], of[places] = id, id, due, due8, o, value, i
-    kv[2 * i] = head .. sub(blob, at + 29, at + 40) .. '%REC_NO_EXT%' .. sub(blob, at + 41, last)
-    at, i = last + 1, i + 1
-  end
-  return i, at, places
 end
 
 -- Reads jobs that may differ in all, once: ids and records as they would be stored, in parts of one
@@ -224,8 +207,8 @@ local function read_each(blob, k, n, may_repeat, is_linked)
   local waiting, plain, linked = '\%TAG_WAITING%' .. stamp, '\%TAG_PLAIN%' .. stamp, '\%TAG_HELD%' .. stamp -- mostly their flow is yet to be sealed
   local last_kind, last_given8, last_lane, due8, late, due, later, part, places, parts, has_opts, is_examined = nil, nil, nil, nil, nil, nil, nil, nil, nil, {}, false, false
   local last_opts, last_held, last_grouped, last_shared, last_limited, alike, shapes, limits, last_kept, chunk_kind, i = nil, nil, nil, nil, nil, nil, 0, nil, nil, 1, 1
-  local last_shape -- that the job before had: one that has it too differs from it in one value
-  local same, same_bytes = nil, 0 -- of the job before from its priority to its payload, if nothing of it is looked into
+  -- The shape of the job before, or its bytes up to its payload if nothing of it is looked into.
+  local last_shape, same, same_bytes, same_shape = nil, nil, 0, nil
   while i <= n do
     local length, id, kind, given8 = unp('>I4c16Bc8', blob, at)
     local last = at + 3 + length
@@ -237,14 +220,16 @@ local function read_each(blob, k, n, may_repeat, is_linked)
       if late then batch.plain = false end
     end
     local lane, o, key, ex, group, held, flow, share, step = last_lane, nil, nil, nil, nil, nil, nil, nil, nil
-    local shape, value = alike and lane and alike.last, nil
+    local shape, value, is_same = alike and lane and alike.last, nil, false
     if shape then value = at + 38 + shape.all <= last and Job.value_in(shape, blob, at + 39) end
     if shape and not value then shape, value = Job.of_another_shape(alike, blob, at + 39, last) end
     if value then
       o = shape.opts
       if shape.name then Check.own(shape.name, value, i - 1) end
       if shape.name == 'u' then key = value elseif shape.flow then flow, step = shape.flow, value elseif shape.name == 'g' then group = value elseif shape.name == 'sh' then share = value elseif shape.name then ex = value end
-    elseif not (same and lane and at + 38 + same_bytes <= last and sub(blob, at + 39, at + 38 + same_bytes) == same) then
+    elseif same and lane and at + 38 + same_bytes <= last and sub(blob, at + 39, at + 38 + same_bytes) == same then
+      is_same = true
+    else
       local ql, from = byte(blob, at + 41), nil
       local front = at + 43 + ql + (byte(blob, at + 42 + ql) or size)
       if front > last + 1 then refuse('invalid_input', 'a job is cut short index=' .. i - 1) end
@@ -261,7 +246,7 @@ local function read_each(blob, k, n, may_repeat, is_linked)
       end
       if flow then flow, step = Job.names(flow) end
       same = not is_examined and sub(blob, at + 39, (from or front) - 1)
-      same_bytes = same and #same
+      same_bytes, same_shape = same and #same, nil
     end
     local is_alike = value and shape == last_shape
     last_shape = value and shape
@@ -288,17 +273,10 @@ local function read_each(blob, k, n, may_repeat, is_linked)
       if lane ~= last_lane or held ~= last_held or grouped ~= last_grouped or shared ~= last_shared or limited ~= last_limited then
         if part then part.n = places end
         last_lane, last_held, last_grouped, last_shared, last_limited = lane, held, grouped, shared, limited
-        local till = %LANE_QUEUE_AT% + byte(lane, %LANE_QUEUE_AT%)
-        local name = held and 'h' .. sub(lane, %LANE_NAME_AT%, till) or later and sub(lane, %LANE_NAME_AT%, till) or sub(lane, 1, 1) .. sub(lane, %LANE_QUEUE_AT%, till)
-        if grouped then name = 'g' .. name end
-        if shared then name = 's' .. name end
-        if limited then name = 'l' .. name end
-        part = parts[name] or new_part(batch, parts, name, lane, later, held, grouped, shared, limited)
+        part = part_for(batch, parts, lane, later, held, grouped, shared, limited)
         places = part.n
       end
-      if o ~= last_kept or flow then
-        last_kept, chunk_kind = o, o and Line.kind_of(o, flow) or 1
-      end
+      if o ~= last_kept or flow then last_kept, chunk_kind = o, o and Line.kind_of(o, flow) or 1 end
       if chunk_kind ~= part.kind then part.kind = places == 0 and chunk_kind or Line.both(chunk_kind, part.kind) end
     end
     places = places + 1
@@ -306,7 +284,12 @@ local function read_each(blob, k, n, may_repeat, is_linked)
     ids[i], kv[2 * i - 1], dues[i], dues8[i] = id, id, due, due8
     if late then lates[i] = true end
     at, i = last + 1, i + 1
-    if value and VALUES[shape.name] and not late and not held then i, at, places = read_same(batch, blob, i, at, shape, kind, given8, waiting .. due8, due, due8, part, places) end
+    if value and is_examined and not late and (not shape.name or Enqueue.VALUES[shape.name]) then
+      i, at, places = Enqueue.read_same(batch, blob, i, at, shape, kind, given8, held and linked or waiting, held and Enqueue.held_ext(o) or '%REC_NO_EXT%', due, due8, part, places)
+    elseif is_same and not late then
+      same_shape = same_shape or {front = same, rest = '', start = same_bytes, length = 0, all = same_bytes}
+      i, at, places = Enqueue.read_same(batch, blob, i, at, same_shape, kind, given8, plain, nil, due, due8, part, places)
+    end
   end
   if part then part.n = places end
   if limits then Named.may_name() end

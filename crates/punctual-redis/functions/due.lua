@@ -107,17 +107,31 @@ local function hot_until_of(r)
   return r.hot_until
 end
 
--- Adds jobs: dues, hot members and ids, as lists of the same length.
-local function add_many(r, dues, members, ids)
-  local hot_until, hot, cold, numbers, earliest, added, n = hot_until_of(r), {}, {}, {}, nil, 0, 0
-  local last, score
+-- Adds jobs, none of a group and none that crashed: dues, ids and records as lists of the same
+-- length; `seq`, if all were enqueued then; `manners`, as `Due.manner` has them; `members`, if what
+-- stands for a job in the hot window is known.
+function Due.add_many(r, dues, ids, records, seq, manners, members)
+  local hot_until, hot, cold, numbers, added, n = hot_until_of(r), {}, {}, {}, 0, 0
+  local earliest = hot_until
+  local size, lane, how, member = nil, nil, nil, nil
   for i = #ids, 1, -1 do -- a small sorted set compares what comes with its members from the least on
     local due = dues[i]
     if due < hot_until then
-      if due ~= last then last, score = due, fmt('%d', due) end
-      hot[n + 1], hot[n + 2] = score, members[i]
+      if members then
+        member = members[i]
+      else
+        local record, manner = records[i], manners and manners[i]
+        local this = byte(record, %REC_PRIORITY%)
+        if byte(record) ~= %TAG_PLAIN% then this = this + (manner == AS_SENT and AS_SENT or WITH_EXT) end
+        if #record ~= size or this ~= lane then
+          size, lane = #record, this
+          how = unseen(lane, size)
+        end
+        member = (seq or sub(record, %REC_STAMP%)) .. sub(record, %REC_IDX%) .. ids[i] .. (manner == true and EXAMINE or how)
+      end
+      hot[n + 1], hot[n + 2] = due, member -- the server reads a number to the microsecond
       n = n + 2
-      if not earliest or due < earliest then earliest = due end
+      if due < earliest then earliest = due end
     else
       local number = floor(due / WIDTH)
       local list = cold[number]
@@ -142,7 +156,7 @@ local function add_many(r, dues, members, ids)
     if length and (#list > PUSHED or length <= #list) then call('ZADD', cold_numbers(r), number, number) end
   end
   r.counts[SCHEDULED], r.cold, r.rest = r.counts[SCHEDULED] + #ids, r.cold + added, nil
-  if earliest then Due.head_at_most(r, earliest) end
+  if n > 0 then Due.head_at_most(r, earliest) end
   if added > 0 then
     if r.head == 0 or r.head >= r.hot_until then
       Due.refresh(r)
@@ -152,27 +166,8 @@ local function add_many(r, dues, members, ids)
   end
 end
 
--- Adds jobs, none of a group and none that crashed: dues, ids and records as lists of the same
--- length; `seq`, if all were enqueued then; `manners`, as `Due.manner` has them.
-function Due.add_many(r, dues, ids, records, seq, manners)
-  local members, size, how = {}, nil, nil
-  local lane
-  for i = 1, #ids do
-    local record = records[i]
-    local this = byte(record, %REC_PRIORITY%)
-    local manner = manners and manners[i]
-    if byte(record) ~= %TAG_PLAIN% then this = this + (manner == AS_SENT and AS_SENT or WITH_EXT) end
-    if #record ~= size or this ~= lane then
-      size, lane = #record, this
-      how = unseen(lane, size)
-    end
-    members[i] = (seq or sub(record, %REC_STAMP%)) .. sub(record, %REC_IDX%) .. ids[i] .. (manner == true and EXAMINE or how)
-  end
-  add_many(r, dues, members, ids)
-end
-
 function Due.add(r, j)
-  add_many(r, {j.due}, {member_of(j)}, {j.id})
+  Due.add_many(r, {j.due}, {j.id}, nil, nil, nil, {member_of(j)})
 end
 
 -- Whether a record is of a queue: what was deleted here may have come again in another one under

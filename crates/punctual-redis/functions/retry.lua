@@ -75,6 +75,31 @@ end
 -- What jobs of a queue are that wait for their next attempt.
 local function new_list(r) return {r = r, n = 0, ids = {}, kv = {}, dues = {}, records = {}, examined = {}, shares = {}, limits = {}, limited = {}} end
 
+-- Goes on with first failures of one error whose records are as that of the job before from their
+-- flags to their payload, bytes `same`; `front` and `behind` are their new exts around the due of
+-- the receipt. Answers the place of the first one that is not so.
+local function wait_alike(list, items, raws, places, i, same, tag, policy, at, front, behind, left, out)
+  local count, now, error_, till, n, m = #items, S.now, items[i - 1].error, %REC_PRIORITY% + #same, list.n, #left
+  local ids, dues, records, kv, leaves, feeds = list.ids, list.dues, list.records, list.kv, next_of(S.bundle_of) ~= nil, M.feed >= S.now
+  while i <= count do
+    local s, raw, place = items[i], raws[i], places[i]
+    if not place or not raw or byte(raw) ~= tag or s.attempt ~= 1 or s.span8 or s.error ~= error_ or sub(raw, %REC_FLAGS%, till) ~= same then break end
+    local id = s.id
+    local due = now + Retry.span(policy, id, 1) * 1000
+    if due <= now or due >= 9007199254740992 then break end -- that far sums are exact
+    local due8 = u8(due)
+    local record = '\%TAG_WAITING%' .. sub(raw, %REC_STAMP%) .. due8 .. sub(raw, %REC_TAIL%) .. front .. sub(raw, %REC_DUE%) .. behind .. sub(raw, at)
+    n = n + 1
+    ids[n], dues[n], records[n], kv[2 * n - 1], kv[2 * n] = id, due, record, id, record
+    left[m + 1], out[i] = place, '\0\1' .. due8 .. '\0\0'
+    m, i = m + 1, i + 1
+    if leaves then Bundle.leave(id) end
+    if feeds then changed(id, list.r.name, SCHEDULED) end
+  end
+  list.n = n
+  return i
+end
+
 -- Lets jobs of a lease that failed wait for their next attempt: those of these items that nothing
 -- keeps from it. Their verdicts go into `out`; answers the places of these in the lease, and the
 -- queue of one.
@@ -84,7 +109,8 @@ function Retry.together(p, items, raws, places, out)
   local same, same_tag, same_opts, same_queue, same_at = nil, 0, nil, nil, 0 -- such a job's record, from its flags to its payload
   local last_span, last_due8, last_due, same_due8, verdict = nil, nil, nil, nil, nil
   local feeds, leaves, now = M.feed >= S.now, next(S.bundle_of) ~= nil, S.now
-  for i = 1, #items do
+  local i = 1
+  while i <= #items do
     local s = items[i]
     local raw, place = raws[i], places[i]
     if place and raw and byte(raw) < %TAG_HELD% then
@@ -143,8 +169,12 @@ function Retry.together(p, items, raws, places, out)
         if due8 ~= same_due8 then same_due8, verdict = due8, '\0\1' .. due8 .. '\0\0' end
         left[#left + 1], out[i] = place, verdict
         if feeds then changed(id, q, SCHEDULED) end
+        if is_same and before and s.error == last_error then
+          i = wait_alike(list, items, raws, places, i + 1, same, same_tag, same_opts.rt, same_at, before, behind, left, out) - 1
+        end
       end
     end
+    i = i + 1
   end
   for _, one in ipairs(lists) do
     local r = one.r

@@ -10,8 +10,60 @@ local NOTED = {[COMPLETED] = 3, [CANCELLED] = 6, [DEAD] = 5}
 -- tombstone like others; of those that leave one of their own, and of those that are kept; fields
 -- of unique keys; who expires; groups; shares; limits and who has them; jobs of flows, or that
 -- waited for others, and their results; runs of schedules that completed.
-local function new_list(r, state)
-  return {r = r, state = state, n = 0, ids = {}, shares = {}, limits = {}, limited = {}, alike = {}, cores = {}, own = {}, kept = {}, kept_count = 0, kept_records = {}, kept_from = {}, kept_for = {}, kept_exts = {}, kept_results = {}, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
+local function new_list(q, state, lists, by_queue)
+  local list = {r = Row.of(q), state = state, n = 0, ids = {}, shares = {}, limits = {}, limited = {}, alike = {}, cores = {}, own = {}, kept = {}, kept_count = 0, kept_records = {}, kept_from = {}, kept_for = {}, kept_exts = {}, kept_results = {}, span = nil, spans = 0, bytes = 0, fields = {}, holders = {}, expiring = {}, groups = {}, members = {}, linked = {}, results = {}, scheduled = {}, runs = {}, run = -1}
+  Shard.may_count(list.r)
+  lists[#lists + 1], by_queue[q] = list, list
+  return list
+end
+
+-- Goes on with jobs that are as the one before them, which was taken: in all up to their payload,
+-- bytes `same`, or in all but a value, as `shape` says. `e`, `from` and `retention` are what that
+-- one had. Answers the place of the first one that is not so.
+local function gather_alike(list, taken, ids, raws, places, i, tag, same, shape, e, o, at, from, retention, results, passes)
+  local listed, n, name, till, core = list.ids, list.n, shape and shape.name, same and %REC_PRIORITY% + #same, e.rd
+  local kept, records, froms, spans, exts, k, bytes = list.kept, list.kept_records, list.kept_from, list.kept_for, list.kept_exts, list.kept_count, list.bytes
+  local alike, cores, r, count = list.alike, list.cores, list.r, #ids
+  while i <= count do
+    local raw, value = raws[i], nil
+    if not raw or byte(raw) ~= tag or places ~= true and not places[i] or results and results[i] then break end
+    if shape then
+      value = Job.value_in(shape, raw, %REC_FLAGS%)
+      if not value then break end
+    elseif sub(raw, %REC_FLAGS%, till) ~= same then
+      break
+    end
+    if not passes or passes(i, r, raw, e, o, name == 'u' and value or nil, name == 'ex' and value or nil, name == 'sh' and value or nil, nil) then
+      local id = ids[i]
+      n = n + 1
+      listed[n], taken[i] = id, list
+      if name then
+        if name == 'u' then
+          local m = #list.fields + 1
+          list.fields[m], list.holders[m] = r.name .. '\0' .. value, id
+        elseif name == 'g' then
+          local m = #list.groups + 1
+          list.groups[m], list.members[m] = value, id
+        elseif name == 'sh' then
+          list.shares[#list.shares + 1] = value
+        else
+          list.expiring[#list.expiring + 1] = id
+        end
+      end
+      if retention > 0 then
+        k = k + 1
+        kept[k], records[k], froms[k], spans[k], bytes = id, raw, at, retention, bytes + #raw - from + 257
+        if e ~= NOTHING then exts[k] = e end
+      else
+        local m = #alike + 1
+        alike[m], cores[m] = id, core and core .. sub(raw, %REC_HASH%) or sub(raw, %REC_CORE%)
+      end
+    end
+    i = i + 1
+  end
+  list.runs[list.run] = list.runs[list.run] + n - list.n
+  list.n, list.kept_count, list.bytes = n, k, bytes
+  return i
 end
 
 -- Takes apart which of these jobs can be settled together as `state`: waiting ones, of no
@@ -24,7 +76,8 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
   local same, same_tag, same_at, same_ext, same_opts, same_from = nil, 0, 0, nil, nil, 0 -- a job's record that has no value of its own, from its flags to its payload
   local bound = Settled.RETENTION[state]
   bound = bound and S.limits[bound]
-  for i = 1, #ids do
+  local i, count = 1, #ids
+  while i <= count do
     local raw = raws[i]
     local tag = raw and (places == true or places[i]) and byte(raw) or 0
     if tag == %TAG_PLAIN% or tag == %TAG_WAITING% then
@@ -50,12 +103,7 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
         width = ql + kl + 2
         front, q = sub(raw, at, at + width - 1), sub(raw, at + 1, at + ql)
         kind = kl > 0 and sub(raw, at + ql + 2, at + width - 1) or q
-        list = by_queue[q]
-        if not list then
-          list = new_list(Row.of(q), state)
-          Shard.may_count(list.r)
-          lists[#lists + 1], by_queue[q] = list, list
-        end
+        list = by_queue[q] or new_list(q, state, lists, by_queue)
       end
       if not is_same and not value then
         from = at + width
@@ -103,14 +151,19 @@ function Settled.gather(ids, raws, places, state, attempt, results, passes)
           if e ~= NOTHING then list.kept_exts[k] = e end
           if results and results[i] then list.kept_results[k] = results[i] end
           list.bytes = list.bytes + #raw - from + 257
+          if retention ~= list.span then list.span, list.spans = retention, list.spans + 1 end
         elseif state ~= COMPLETED or results and results[i] or e.la then
           list.own[#list.own + 1] = {id, raw, e, results and results[i]}
         else
           local k = #list.alike + 1
           list.alike[k], list.cores[k] = id, e.rd and e.rd .. sub(raw, %REC_HASH%) or sub(raw, %REC_CORE%)
         end
+        if (is_same or value) and not flow and not o.li and not o.sc and (retention > 0 or state == COMPLETED and not e.la) then
+          i = gather_alike(list, taken, ids, raws, places, i + 1, tag, is_same and same, value and shape, e, o, at, from, retention, results, passes) - 1
+        end
       end
     end
+    i = i + 1
   end
   return lists, taken
 end
@@ -163,7 +216,18 @@ local function keep(list, said)
   local finished, last, till8, together = fmt('%d', S.now), nil, nil, nil
   local n, ids, records, from, spans, exts, results = list.kept_count, list.kept, list.kept_records, list.kept_from, list.kept_for, list.kept_exts, list.kept_results
   local many = n >= TOGETHER_MIN
-  for k = 1, n do
+  local are_same = many and list.spans == 1 and next_of(exts) == nil and next_of(results) == nil
+  if are_same then
+    local ext = last_ext(NOTHING, said)
+    together = list.span
+    if is_alike then schedule('kept', S.now + max(together, WINDOW)) end
+    for k = 1, n do
+      local id, raw = ids[k], records[k]
+      kv[2 * k - 1], kv[2 * k] = id, head .. sub(raw, %REC_HEAD%) .. ext .. sub(raw, from[k])
+      order[2 * k - 1], order[2 * k] = finished, sub(raw, %REC_STAMP%) .. sub(raw, %REC_IDX%) .. id
+    end
+  end
+  for k = 1, are_same and 0 or n do
     local id, raw, retention, e, result = ids[k], records[k], spans[k], exts[k], results[k]
     if many and not is_alike then
       if retention ~= last then last, together = retention, min(together or retention, retention) end

@@ -187,6 +187,28 @@ end
 
 local others_had_turns = Share.others_had_turns
 
+-- Shares of a lane have had turns, as Share.started: each so many of the first of its line, whose
+-- places are out of those of all shares.
+local function had_turns(r, lane, of, count)
+  local sh, limits, started, turn = Share.of(r), Share.settings(r), 0, 0
+  local weights, stands = limits.weights, sh.lanes[lane]
+  for i = 1, count do
+    local one = of[i]
+    local row, line, n, pass, left = one.row, one.line, one.had, one.last, {}
+    local known, bytes = line.known, line.known_bytes
+    for k = n + 1, #known do left[k - n] = known[k] end
+    bytes = bytes and not line.mixed and #known <= Share.KNOWN_MAX and sub(bytes, n * Share.KNOWN_BYTES + 1) or nil
+    line.known, line.known_bytes, line.n, line.pass = left, bytes, line.n - n, Share.raised(pass, weights[row.share] or 1)
+    row.active, started = row.active + n, started + n
+    if pass > turn then turn = pass end
+    if limits.rate then Gate.count(Share.counter(row, limits), n) end
+    Share.changes(row)
+  end
+  sh.active, sh.fresh, sh.changed = sh.active + started, sh.fresh + started, true
+  if stands and stands.turn < turn then stands.turn = turn end
+  if stands and Share.has_no_others(r, lane) then stands.others = 0 end
+end
+
 -- Takes the jobs of turns unseen, if all are as they were sent; whether it did.
 local function take_unseen(take, r, lane, order, passes, places, last)
   if not Claim.may_be_unseen(take, r) or Claim.ends(take) then return false end
@@ -211,10 +233,7 @@ local function take_unseen(take, r, lane, order, passes, places, last)
   end
   Group.write_lines()
   call_many('ZREM', Share.places_key(r), gone)
-  for i = 1, count do
-    local one = of[i]
-    Share.had_turns(r, one.row, lane, one.line, one.had, one.last)
-  end
+  had_turns(r, lane, of, count)
   Claim.add_unseen(take, r, ids, dues, shares, last)
   return true
 end

@@ -21,6 +21,7 @@ local KNOWN_MAX = 8
 Share.KNOWN_MAX = KNOWN_MAX
 -- Bytes of the place of a job, and how a row says that.
 local JOB_PLACE, PLACE_LENGTH = 38, '\0\38'
+Share.KNOWN_BYTES = 2 + JOB_PLACE
 -- How much a turn of weight 1 raises a pass: every weight up to 1,000 divides it well.
 local TURN = 1000000
 -- Of a longer record a row does not say how long it is.
@@ -153,14 +154,14 @@ local function read_row(row, raw)
   end
   while at <= size do
     local lane, pass, n, count = unp('>BI8I4B', raw, at)
-    local known, mixed = {}, false
-    at = at + 14
+    local known, mixed, first = {}, false, at + 14
+    at = first
     for k = 1, count do
       local length = unp('>I2', raw, at)
       known[k], at = sub(raw, at + 2, at + 1 + length), at + 2 + length
       mixed = mixed or length ~= JOB_PLACE
     end
-    row.lanes[lane] = {pass = pass, n = n, was_n = n, known = known, mixed = mixed, sent = sent, filed_round = row.round, filed_pass = pass,
+    row.lanes[lane] = {pass = pass, n = n, was_n = n, known = known, known_bytes = not mixed and sub(raw, first, at - 1) or nil, mixed = mixed, sent = sent, filed_round = row.round, filed_pass = pass,
       prefix = row.share .. '\0' .. char(lane), member = row.round and pack('>I4I8', row.round, pass) .. row.share or nil}
   end
 end
@@ -179,12 +180,6 @@ local function known_places(line)
   end
   line.known_bytes = bytes
   return bytes
-end
-
--- The row of a share that is open and remembers nothing, with jobs in one lane.
-local function write_open_row(row, lane, line)
-  local head = pack('>BBI4I8I4BI8I4B', ROW_VERSION, line.sent and HAS_ROUND + HAS_SENT or HAS_ROUND, row.active, row.open_since, row.round, lane, line.pass, line.n, min(#line.known, KNOWN_MAX))
-  return line.sent and head .. known_places(line) .. pack('>I3', line.sent) or head .. known_places(line)
 end
 
 local function write_row(row)
@@ -380,6 +375,10 @@ function Share.has(r, j)
   return call('ZSCORE', places_key(r), place_prefix(j.opts.sh, lane_of(j)) .. Line.place_of(j)) and true
 end
 
+-- Whether no job without a share is in a lane: if so they have no credit when some come.
+local function has_no_others(r, lane) return (r.in_overflow[lane] or 0) == 0 and (lane > 9 or (r.in_lists[lane] or 0) == 0) end
+Share.has_no_others = has_no_others
+
 -- Jobs of a share get a lease, in its turns, of which the last has that pass.
 function Share.started(r, row, lane, n, pass)
   local sh, limits, line = Share.of(r), Share.settings(r), row.lanes[lane]
@@ -387,18 +386,9 @@ function Share.started(r, row, lane, n, pass)
   row.active, sh.active, sh.fresh, sh.changed = row.active + n, sh.active + n, sh.fresh + n, true
   if limits.rate then Gate.count(Share.counter(row, limits), n) end
   if stands and stands.turn < pass then stands.turn = pass end
-  -- Jobs without a share, if there are none, have no credit when some come.
-  if stands and (r.in_overflow[lane] or 0) == 0 and (lane > 9 or (r.in_lists[lane] or 0) == 0) then stands.others = 0 end
+  if stands and has_no_others(r, lane) then stands.others = 0 end
   if line then line.pass = raised(pass, limits.weights[row.share] or 1) end
   changes(row)
-end
-
--- The same of the first n jobs of its line, whose places are out of those of all shares.
-function Share.had_turns(r, row, lane, line, n, pass)
-  local known, left = line.known, {}
-  for k = n + 1, #known do left[k - n] = known[k] end
-  line.known, line.known_bytes, line.n = left, nil, line.n - n
-  Share.started(r, row, lane, n, pass)
 end
 
 -- Jobs of a share have left their lease: it has no credit for the time that they ran.
@@ -427,8 +417,19 @@ function Share.freed_many(r, shares)
   end
   order, found = Share.freed_alone(r, counts, order)
   if #order == 0 then return end
-  local rows = Share.fetch(r, order, found)
-  for i = 1, #order do freed(r, rows[order[i]], counts[order[i]]) end
+  local rows, sh, now, ended = Share.fetch(r, order, found), Share.of(r), S.now, 0
+  local lanes = sh.lanes
+  for i = 1, #order do
+    local row, n = rows[order[i]], counts[order[i]]
+    row.active, ended = max(0, row.active - n), ended + n
+    if not row.was_round and now > row.open_since then row.open_since = now end
+    for lane, line in next_of, row.lanes do
+      local stands = lanes[lane]
+      if stands and stands.turn > line.pass then line.pass = stands.turn end
+    end
+    changes(row)
+  end
+  sh.active, sh.changed = max(0, sh.active - ended), true
 end
 
 local function list_in(lists, name)
@@ -475,6 +476,8 @@ local function file_class(of, row, jobs)
   return class
 end
 
+local last_sent, last_sent3 = nil, nil -- the size of a record, mostly the same, as a row ends with it
+
 -- Files the row of a share with jobs in one lane, and with nothing that could close it, as refile.
 local function refile_open(of, row, lane, line)
   local share, active, n, class, weight = row.share, row.active, line.n, row.was_class, of.limits.weights[row.share]
@@ -495,7 +498,10 @@ local function refile_open(of, row, lane, line)
   if not row.was_round or n > row.was_ready then notify(of.r) end
   row.round, row.idle, line.was_n = round, nil, n
   if class and (jobs < 2 ^ class or jobs >= 2 ^ (class + 1)) or not class and jobs >= LARGE_MIN then class = file_class(of, row, jobs) end
-  kv[k + 1], kv[k + 2] = share, write_open_row(row, lane, line)
+  local sent, places = line.sent, line.known_bytes or known_places(line)
+  local head = pack('>BBI4I8I4BI8I4B', ROW_VERSION, sent and HAS_ROUND + HAS_SENT or HAS_ROUND, active, row.open_since, round, lane, pass, n, min(#line.known, KNOWN_MAX))
+  if sent and sent ~= last_sent then last_sent, last_sent3 = sent, pack('>I3', sent) end
+  kv[k + 1], kv[k + 2] = share, sent and head .. places .. last_sent3 or head .. places
   if not row.was_there then of.sh.shares = of.sh.shares + 1 end
   row.was_there, row.was_round, row.was_ready, row.was_class = true, round, n, class
 end

@@ -48,6 +48,7 @@ const FILES: &[&str] = &[
     include_str!("../functions/retry.lua"),
     include_str!("../functions/enqueue.lua"),
     include_str!("../functions/store.lua"),
+    include_str!("../functions/batch_same.lua"),
     include_str!("../functions/batch.lua"),
     include_str!("../functions/wakeup_leader.lua"),
     include_str!("../functions/claim_take.lua"),

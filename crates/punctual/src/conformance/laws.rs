@@ -97,6 +97,7 @@ macro_rules! __laws {
                 a_follower_is_not_early[UniqueKeep, UniqueAfter, Delay],
                 a_follower_may_wait_for_names_too[UniqueKeep, UniqueAfter, HeldJobs, Effects],
                 a_key_is_free_once_its_job_settles[UniqueKeep],
+                jobs_that_end_together_free_their_keys[UniqueKeep, Delay],
                 a_key_is_kept_while_its_job_goes_on[UniqueKeep],
                 a_key_until_started_is_free_at_the_first_claim[UniqueKeep],
                 a_key_for_a_period_outlives_its_job[UniqueKeep, UniqueReplace],
@@ -234,6 +235,7 @@ macro_rules! __laws {
             retry {
                 a_retry_waits_the_span_given,
                 a_retry_waits_as_its_policy_says,
+                jobs_that_fail_together_wait_each_by_itself,
                 a_retry_is_the_same_job,
                 the_last_failure_is_the_end,
                 a_retry_of_no_span_is_ready,

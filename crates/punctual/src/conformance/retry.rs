@@ -30,6 +30,41 @@ pub(super) async fn a_retry_waits_the_span_given(case: Case) {
     assert_eq!(case.claim_ids(10).await, [attempt.id()]);
 }
 
+/// Jobs that fail together wait each as long as its verdict says: by its policy, or its own span.
+pub(super) async fn jobs_that_fail_together_wait_each_by_itself(case: Case) {
+    case.enqueue_all((0..12).map(|_| job()).collect()).await;
+    let span_of = |nth: usize| (nth == 5).then(|| hours(2));
+    let error_of = |nth: usize| if nth == 8 { "gone" } else { "busy" };
+    let attempts = case.claim(12).await;
+    for lease in attempts.chunk_by(|one, next| one.token == next.token) {
+        let failed = |(nth, attempt): (usize, &Attempt)| {
+            let mut failed = attempt.ended(Outcome::Retry {
+                after: span_of(nth),
+            });
+            failed.error = Some(error_of(nth).into());
+            failed
+        };
+        let settlements = lease.iter().enumerate().map(failed).collect();
+        let verdicts = case.try_settle(lease[0].token, settlements).await;
+        let verdicts = verdicts.expect("settle").into_iter();
+        for (nth, (attempt, verdict)) in lease.iter().zip(verdicts).enumerate() {
+            let by_policy = || RetryPolicy::default().span(attempt.id(), 1);
+            let due = case.clock() + span_of(nth).unwrap_or_else(by_policy);
+            let expected = SettleVerdict::Settled {
+                state: JobState::Scheduled,
+                due: Some(due),
+                effects: vec![],
+            };
+            assert_eq!(verdict, expected, "{nth}");
+            let waits = case.get(attempt.id()).await;
+            assert_eq!((waits.due, waits.failures), (due, 1), "{nth}");
+            assert_eq!(waits.last_error.as_deref(), Some(error_of(nth)));
+        }
+    }
+    case.advance(hours(2)).await;
+    assert_eq!(case.claim(100).await.len(), 12);
+}
+
 /// A failed job without a span given waits what its policy says, to the microsecond.
 pub(super) async fn a_retry_waits_as_its_policy_says(case: Case) {
     let cap = minutes(1);

@@ -365,3 +365,37 @@ pub(super) async fn a_former_holder_does_not_free_the_key(case: Case) {
     assert_eq!(case.holder(KEY).await, Some(holder));
     assert_eq!(send_with_key(&case, Keep).await.1, Merged(holder));
 }
+
+/// Jobs that end together, by a settle or a cancel, free each its own key, and are kept as sent.
+pub(super) async fn jobs_that_end_together_free_their_keys(case: Case) {
+    let sent = |nth: u64, job: NewJob| NewJob {
+        payload: bytes(&nth.to_string()),
+        retention: hours(1),
+        unique: Some(Unique {
+            key: format!("order:{nth:02}"),
+            policy: Keep,
+            hold: Hold::UntilSettled,
+        }),
+        ..job
+    };
+    let start = case.clock();
+    let mut ids = case
+        .enqueue_all((0..12).map(|nth| sent(nth, job())).collect())
+        .await;
+    let later = (12..24).map(|nth| sent(nth, job_in(seconds(nth))));
+    ids.extend(case.enqueue_all(later.collect()).await);
+    for nth in 12..24 {
+        assert_eq!(case.get(ids[nth as usize]).await.due, start + seconds(nth));
+    }
+    case.drain_together().await;
+    let cancelled = ids[12..].iter().map(|id| (*id).into()).collect();
+    assert_eq!(
+        case.edit_all(cancelled, Action::Cancel).await,
+        vec![Done(JobState::Cancelled); 12]
+    );
+    for nth in 0..24 {
+        let kept = case.get(ids[nth as usize]).await;
+        assert_eq!(kept.payload, bytes(&nth.to_string()));
+        assert_eq!(case.verdict(sent(nth, job())).await, Created, "{nth}");
+    }
+}
