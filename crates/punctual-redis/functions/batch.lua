@@ -170,10 +170,10 @@ local SHAPES = 8
 local function part_for(batch, parts, lane, later, held, grouped, shared, limited)
   local till = %LANE_QUEUE_AT% + byte(lane, %LANE_QUEUE_AT%)
   local q = sub(lane, %LANE_NAME_AT%, till)
-  local name = held and 'h' .. q or later and q or sub(lane, 1, 1) .. sub(lane, %LANE_QUEUE_AT%, till)
-  if grouped then name = 'g' .. name end
-  if shared then name = 's' .. name end
-  if limited then name = 'l' .. name end
+  local name = held and 'h\0' .. q or later and q or sub(lane, 1, 1) .. sub(lane, %LANE_QUEUE_AT%, till)
+  if grouped then name = 'g\0' .. name end
+  if shared then name = 's\0' .. name end
+  if limited then name = 'l\0' .. name end
   local part = parts[name]
   if not part then
     part = {prio = byte(lane, 1), q = q, later = later, held = held, grouped = grouped, shared = shared, limited = limited, kind = 1, at = {}, n = 0}

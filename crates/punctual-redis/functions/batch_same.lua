@@ -28,7 +28,8 @@ function Enqueue.read_same(batch, blob, i, at, shape, kind, given8, front8, ext,
       local value = sub(blob, at + start, at + ends)
       if rest ~= '' and sub(blob, at + ends + 1, at + all) ~= rest then break end
       if name == 'ex' then
-        if at8(value) <= now then break end
+        local ends_at = at8(value)
+        if ends_at <= now or ends_at > %INSTANT_MAX_US% then break end
       elseif find(value, '[^ -~]') then
         break
       end

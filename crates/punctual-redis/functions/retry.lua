@@ -85,7 +85,7 @@ local function wait_alike(list, items, raws, places, i, same, tag, policy, at, f
     local s, raw, place = items[i], raws[i], places[i]
     if not place or not raw or byte(raw) ~= tag or s.attempt ~= 1 or s.span8 or s.error ~= error_ or sub(raw, %REC_FLAGS%, till) ~= same then break end
     local id = s.id
-    local due = now + Retry.span(policy, id, 1) * 1000
+    local due = floor(now + Retry.span(policy, id, 1) * 1000)
     if due <= now or due >= 9007199254740992 then break end -- that far sums are exact
     local due8 = u8(due)
     local record = '\%TAG_WAITING%' .. sub(raw, %REC_STAMP%) .. due8 .. sub(raw, %REC_TAIL%) .. front .. sub(raw, %REC_DUE%) .. behind .. sub(raw, at)

@@ -233,7 +233,7 @@ local function take_unseen(take, r, lane, order, passes, places, last)
   end
   Group.write_lines()
   call_many('ZREM', Share.places_key(r), gone)
-  had_turns(r, lane, of, count)
+  if count > 0 then had_turns(r, lane, of, count) end
   Claim.add_unseen(take, r, ids, dues, shares, last)
   return true
 end

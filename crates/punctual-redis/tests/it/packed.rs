@@ -322,6 +322,41 @@ async fn each_step_of_a_call_has_its_name_checked() {
     works(&engine, &here(), "nothing").await;
 }
 
+/// Jobs that differ in one value are read in a loop of their own: it checks each value.
+#[tokio::test]
+async fn each_value_of_jobs_that_are_alike_is_checked() {
+    let server = TestServer::start();
+    let engine = connect(&server.address()).await;
+    drain(&engine).await;
+    let base = base_of(&here());
+    let jobs_of = |name: &str, last: &[u8]| {
+        let good: &[u8] = match name {
+            "ex" => &[0xa8, 0, 6, 0x7f, 0, 0, 0, 0, 0],
+            _ => b"\xa3key",
+        };
+        let job = |(id, value): (u128, &[u8])| {
+            packed_job(id, &front(3, "mail", &map(&[(name, value)])), b"{}")
+        };
+        let values = [good, good, good, last];
+        let numbered = (1..).zip(values);
+        enqueue(&numbered.map(job).collect::<Vec<_>>())
+    };
+    for (name, bad) in [
+        ("ex", b"\xa8\xff\xff\xff\xff\xff\xff\xff\xff".as_slice()),
+        ("ex", &[0xa8, 3, 0x90, 0, 0, 0, 0, 0, 0]),
+        ("u", b"\xa3k\xffy"),
+        ("g", b"\xa3k\xffy"),
+        ("sh", b"\xa3k\xffy"),
+    ] {
+        let said = call(&server, &base, "enqueue", &[jobs_of(name, bad)]);
+        assert!(
+            said.starts_with("-PUNCTUAL invalid_"),
+            "{name} {bad:?}: {said}"
+        );
+    }
+    works(&engine, &here(), "nothing").await;
+}
+
 #[tokio::test]
 async fn too_many_jobs_of_one_call_are_refused_before_anything_is_written() {
     let server = TestServer::start();

@@ -1,9 +1,11 @@
 //! Laws of enqueue: what is taken is kept as sent, once.
 
+use std::collections::BTreeSet;
+
 use super::START;
 use super::case::*;
 use crate::engine::EnqueueVerdict::{Created, Duplicate, IdConflict};
-use crate::engine::Got;
+use crate::engine::{Claim, Got};
 use crate::job::{
     CancelReason, Due, Group, Hold, JobId, JobRecord, JobState, NewJob, OnRetry, Outcome, Unique,
     UniquePolicy,
@@ -356,4 +358,34 @@ pub(super) async fn an_id_that_is_free_again_makes_a_new_job(case: Case) {
     case.edit(sent.id, crate::engine::Action::Delete).await;
     assert_eq!(case.verdict(sent.clone()).await, Created);
     assert_eq!(case.get(sent.id).await.attempt, 0);
+}
+
+/// Jobs of one call stay in their queues, however these are named and whatever the jobs wait for.
+pub(super) async fn jobs_of_a_call_stay_in_their_queues(case: Case) {
+    let of = |queue: &str, job: NewJob| NewJob {
+        queue: queue.into(),
+        ..job
+    };
+    let held = || NewJob {
+        wait_for: vec!["paid".into()],
+        ..job()
+    };
+    let names = ["q", "hq", "gq", "lq", "sq"];
+    let later = |queue: &&str| of(queue, job_in(seconds(1)));
+    let mut jobs = vec![of("q", held()), of("q", held())];
+    jobs.extend(names.iter().map(later));
+    jobs.extend(names.iter().map(later));
+    let ids = case.enqueue_all(jobs).await;
+    case.advance(seconds(1)).await;
+    for (nth, name) in names.iter().enumerate() {
+        let claim = Claim {
+            queues: vec![(*name).into()],
+            ..case.wants(10)
+        };
+        let claimed = attempts(&case.claim_as(claim).await);
+        let claimed: BTreeSet<JobId> = claimed.iter().map(Attempt::id).collect();
+        let sent = BTreeSet::from([ids[2 + nth], ids[7 + nth]]);
+        assert_eq!(claimed, sent, "{name}");
+    }
+    assert_eq!(case.state(ids[0]).await, JobState::Held);
 }

@@ -72,6 +72,7 @@ macro_rules! __laws {
                 a_job_is_read_back_as_sent[Delay, Priority, UniqueReplace, Groups, HeldJobs, Expiry],
                 every_retry_policy_is_kept,
                 receipts_come_in_the_order_sent[Delay],
+                jobs_of_a_call_stay_in_their_queues[Delay, HeldJobs],
                 the_same_id_again_is_a_duplicate[Delay],
                 the_same_id_within_a_call_is_a_duplicate,
                 other_content_under_a_known_id_is_a_conflict,

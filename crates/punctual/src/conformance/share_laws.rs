@@ -52,6 +52,7 @@ macro_rules! __share_laws {
                 wake_at_is_when_a_share_opens[Shares],
                 a_changed_limit_of_shares_counts_at_once[Shares],
                 a_blocked_share_starts_nothing[Shares],
+                a_claim_says_since_when_a_share_is_open[Shares],
                 jobs_of_a_share_that_time_opened_are_late[Shares],
                 a_block_ends_when_it_is_taken_back[Shares],
                 all_blocked_shares_are_read[Shares],

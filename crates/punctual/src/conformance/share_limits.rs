@@ -235,6 +235,26 @@ pub(super) async fn a_blocked_share_starts_nothing(case: Case) {
     assert_eq!(case.claim_ids(10).await, [jobs[0], jobs[1], late[0]]);
 }
 
+/// A claim says since when a share is open of which it has a job that was due before that, and of
+/// others nothing.
+pub(super) async fn a_claim_says_since_when_a_share_is_open(case: Case) {
+    case.block("a", seconds(3)).await;
+    case.many_of("a", 1).await;
+    case.many_of("b", 1).await;
+    let first = case.claim_as(case.wants(10)).await;
+    assert_eq!(attempts(&first).len(), 1, "the other share is open");
+    assert_eq!(first.limited[0].shares, []);
+    let opens = first.now + seconds(3);
+    case.set_time(opens + seconds(4)).await;
+    let second = case.claim_as(case.wants(10)).await;
+    assert_eq!(attempts(&second).len(), 1);
+    assert_eq!(second.limited[0].shares, [("a".to_owned(), opens)]);
+    case.many_of("a", 1).await;
+    let third = case.claim_as(case.wants(10)).await;
+    assert_eq!(attempts(&third).len(), 1, "it was due when it was sent");
+    assert_eq!(third.limited[0].shares, []);
+}
+
 /// Jobs behind a share that time has opened are late from then on, also while no worker claims.
 pub(super) async fn jobs_of_a_share_that_time_opened_are_late(case: Case) {
     case.many_of("a", 1).await;
