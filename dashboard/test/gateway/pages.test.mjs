@@ -328,8 +328,9 @@ test("a blocked limit is the reason that a job gives, and ends on the page of li
     await row.getByRole("button", { name: "Block" }).click();
     await page.getByRole("button", { name: "End the block" }).click();
     await notice(page, "not blocked any more");
-    // A key that nothing uses or blocks any more is not listed.
-    await row.waitFor({ state: "detached" });
+    // The row stays for a minute after the block, then it goes.
+    await row.getByText("blocked").waitFor({ state: "detached" });
+    await row.getByRole("button", { name: "Block" }).waitFor();
   });
 });
 
