@@ -129,7 +129,7 @@ function Due.add_many(r, dues, ids, records, seq, manners, members)
         end
         member = (seq or sub(record, %REC_STAMP%)) .. sub(record, %REC_IDX%) .. ids[i] .. (manner == true and EXAMINE or how)
       end
-      hot[n + 1], hot[n + 2] = due, member -- the server reads a number to the microsecond
+      hot[n + 1], hot[n + 2] = fmt('%d', due), member -- the server writes a number of 16 digits slowly
       n = n + 2
       if due < earliest then earliest = due end
     else

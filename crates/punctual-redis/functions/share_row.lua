@@ -476,35 +476,47 @@ local function file_class(of, row, jobs)
   return class
 end
 
-local last_sent, last_sent3 = nil, nil -- the size of a record, mostly the same, as a row ends with it
-
--- Files the row of a share with jobs in one lane, and with nothing that could close it, as refile.
-local function refile_open(of, row, lane, line)
-  local share, active, n, class, weight = row.share, row.active, line.n, row.was_class, of.limits.weights[row.share]
-  local round, jobs, kv, k = weight and floor(active / weight) or active, n + active, of.kv, #of.kv
-  if lane ~= of.lane then
-    of.lane, of.stands, of.into_lane, of.out_lane = lane, lane_of_state(of.sh, lane), list_in(of.turns_in, lane), list_in(of.turns_out, lane)
+-- Makes what files the row of a share with jobs in one lane, and with nothing that could close it,
+-- as refile. It knows what the row and the turn before began and ended with: shares that take
+-- turns mostly have that alike.
+local function new_refile_open()
+  local last_sent, last_sent3, last_active, last_since, last_n, last_known, last_flags, last_head = nil, nil, nil, nil, nil, nil, nil, nil
+  local last_round, last_pass, last_lane, turn_round, turn_pass, turn_front = nil, nil, nil, nil, nil, nil
+  return function(of, row, lane, line)
+    local share, active, n, class, weight = row.share, row.active, line.n, row.was_class, of.limits.weights[row.share]
+    local round, jobs, kv, k = weight and floor(active / weight) or active, n + active, of.kv, #of.kv
+    if lane ~= of.lane then
+      of.lane, of.stands, of.into_lane, of.out_lane = lane, lane_of_state(of.sh, lane), list_in(of.turns_in, lane), list_in(of.turns_out, lane)
+    end
+    local stands, pass, before = of.stands, line.pass, line.member
+    if not before or round ~= line.filed_round or pass ~= line.filed_pass then
+      if round ~= turn_round or pass ~= turn_pass then turn_round, turn_pass, turn_front = round, pass, pack('>I4I8', round, pass) end
+      local member, into = turn_front .. share, of.into_lane
+      local at = #into
+      if before then of.out_lane[#of.out_lane + 1] = before end
+      into[at + 1], into[at + 2] = '0', member
+      line.member, line.filed_round, line.filed_pass = member, round, pass
+    end
+    if n ~= line.was_n then stands.places = max(0, stands.places + n - line.was_n) end
+    if not row.was_round then stands.parked = max(0, stands.parked - line.was_n) end
+    if not row.was_round or n > row.was_ready then notify(of.r) end
+    row.round, row.idle, line.was_n = round, nil, n
+    if class and (jobs < 2 ^ class or jobs >= 2 ^ (class + 1)) or not class and jobs >= LARGE_MIN then class = file_class(of, row, jobs) end
+    local sent, places = line.sent, line.known_bytes or known_places(line)
+    local since, known, flags = row.open_since, min(#line.known, KNOWN_MAX), sent and HAS_ROUND + HAS_SENT or HAS_ROUND
+    if n ~= last_n or active ~= last_active or pass ~= last_pass or known ~= last_known or since ~= last_since or flags ~= last_flags or round ~= last_round or lane ~= last_lane then
+      last_n, last_active, last_pass, last_known, last_since, last_flags, last_round, last_lane = n, active, pass, known, since, flags, round, lane
+      last_head = pack('>BBI4I8I4BI8I4B', ROW_VERSION, flags, active, since, round, lane, pass, n, known)
+    end
+    local head = last_head
+    if sent and sent ~= last_sent then last_sent, last_sent3 = sent, pack('>I3', sent) end
+    kv[k + 1], kv[k + 2] = share, sent and head .. places .. last_sent3 or head .. places
+    if not row.was_there then of.sh.shares = of.sh.shares + 1 end
+    row.was_there, row.was_round, row.was_ready, row.was_class = true, round, n, class
   end
-  local stands, pass, before = of.stands, line.pass, line.member
-  if not before or round ~= line.filed_round or pass ~= line.filed_pass then
-    local member, into = pack('>I4I8', round, pass) .. share, of.into_lane
-    local at = #into
-    if before then of.out_lane[#of.out_lane + 1] = before end
-    into[at + 1], into[at + 2] = '0', member
-    line.member, line.filed_round, line.filed_pass = member, round, pass
-  end
-  if n ~= line.was_n then stands.places = max(0, stands.places + n - line.was_n) end
-  if not row.was_round then stands.parked = max(0, stands.parked - line.was_n) end
-  if not row.was_round or n > row.was_ready then notify(of.r) end
-  row.round, row.idle, line.was_n = round, nil, n
-  if class and (jobs < 2 ^ class or jobs >= 2 ^ (class + 1)) or not class and jobs >= LARGE_MIN then class = file_class(of, row, jobs) end
-  local sent, places = line.sent, line.known_bytes or known_places(line)
-  local head = pack('>BBI4I8I4BI8I4B', ROW_VERSION, sent and HAS_ROUND + HAS_SENT or HAS_ROUND, active, row.open_since, round, lane, pass, n, min(#line.known, KNOWN_MAX))
-  if sent and sent ~= last_sent then last_sent, last_sent3 = sent, pack('>I3', sent) end
-  kv[k + 1], kv[k + 2] = share, sent and head .. places .. last_sent3 or head .. places
-  if not row.was_there then of.sh.shares = of.sh.shares + 1 end
-  row.was_there, row.was_round, row.was_ready, row.was_class = true, round, n, class
 end
+
+local refile_open = new_refile_open()
 
 -- Files a row that has changed: among turns, or by the instant at which it is filed again.
 local function refile(of, row)

@@ -97,7 +97,7 @@ pub use history::{Failure, Histories, check_histories, run_histories};
 pub use laws::{LAWS, Law};
 #[cfg(feature = "injected-bugs")]
 pub use run::find;
-pub use run::{Broken, check, check_topic, first_broken};
+pub use run::{Broken, check, check_some, check_topic, first_broken};
 
 /// Unfolds the suite into one test per law, for the harness that an expression makes.
 ///
@@ -106,5 +106,6 @@ pub use run::{Broken, check, check_topic, first_broken};
 /// [`reopen`](Subject::reopen).
 ///
 /// With `by topic` at the end it makes one test per topic, for a harness that is slow to start. A
-/// failing test names the laws that the engine breaks.
+/// failing test names the laws that the engine breaks. With `thirds` behind that, each topic has
+/// another test of every third law, for a harness that is another way to the same engine.
 pub use crate::__suite as suite;

@@ -51,7 +51,7 @@ impl Harness for OverHttp {
     }
 }
 
-punctual::conformance::suite!(OverHttp, by topic);
+punctual::conformance::suite!(OverHttp, by topic, thirds);
 
 /// The same, asked at the socket in a directory.
 mod over_a_socket {
@@ -71,7 +71,7 @@ mod over_a_socket {
         }
     }
 
-    punctual::conformance::suite!(OverSocket, by topic);
+    punctual::conformance::suite!(OverSocket, by topic, thirds);
 }
 
 #[tokio::test]

@@ -2,4 +2,4 @@
 
 use crate::harness::InDirectory;
 
-punctual::conformance::suite!(InDirectory, by topic);
+punctual::conformance::suite!(InDirectory, by topic, thirds);

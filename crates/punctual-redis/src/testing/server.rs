@@ -243,6 +243,7 @@ impl TestServer {
     pub fn cli(&self, arguments: &[&str]) -> String {
         let (database, words) = match arguments {
             ["-n", database, words @ ..] => (Some(*database), words),
+            ["--raw", words @ ..] => (None, words),
             words => (None, words),
         };
         let has_options = words.first().is_some_and(|word| word.starts_with('-'));

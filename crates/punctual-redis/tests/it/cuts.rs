@@ -16,7 +16,7 @@ use crate::hand::raw;
 use crate::outbox::{ends_with, enqueues, follower, take_followers};
 
 fn step() -> usize {
-    2_usize.div_ceil(rounds(1))
+    5_usize.div_ceil(rounds(1))
 }
 
 /// Calls `verb` with a cut after each number of bytes, until one went through uncut; each must

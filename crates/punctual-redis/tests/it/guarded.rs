@@ -15,8 +15,8 @@ use crate::harness::{OnRules, Place, UnderRules};
 use crate::logs::Logs;
 
 #[test]
-fn a_user_with_the_minimal_rules_has_every_sixth_law() {
-    has(LAWS.iter().skip(1).step_by(6));
+fn a_user_with_the_minimal_rules_has_every_twelfth_law() {
+    has(LAWS.iter().skip(1).step_by(12));
 }
 
 /// All of them; the deep tier has this one.

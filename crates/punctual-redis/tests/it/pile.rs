@@ -14,7 +14,7 @@ use crate::client::{QUEUE, claim, here};
 use crate::meter::{CHANGES_MAX, Meter};
 
 /// How many, unless `PUNCTUAL_PILE` says otherwise: a million takes a minute or so.
-const JOBS: usize = 50_000;
+const JOBS: usize = 20_000;
 
 pub(crate) fn jobs() -> usize {
     reported().unwrap_or(JOBS)

@@ -12,7 +12,7 @@ use crate::meter::CHANGES_MAX;
 use crate::pile::{BATCH, Pile, jobs};
 
 /// Pages of a list that are looked at, from its first on.
-const LEASES: usize = 20;
+const LEASES: usize = 10;
 /// Commands for a page of a list: its index, its chunks, and of each the hashes that its jobs lie
 /// in, which are many in the library of tests.
 const LIST_MAX: u64 = 600;

@@ -89,11 +89,11 @@ fn cells_without_relays_are_named_or_refused() {
 mod injected {
     use super::with_relays;
 
-    /// The bug is found under one of a few seeds: what a kill meets is chance.
+    /// The bug is found under one of a few seeds, mostly the first: what a kill meets is chance.
     fn is_found(bug: &str, cell: &str, invariant: &str) {
-        let seeds = ["5", "6", "7"];
+        let seeds = ["5", "6", "7", "8", "9"];
         let found = seeds.iter().any(|seed| {
-            let options = ["--inject", bug, "--minutes", "0.2", "--seed", seed];
+            let options = ["--inject", bug, "--minutes", "0.1", "--seed", seed];
             let run = with_relays(cell, &options);
             println!("{}", run.said());
             run.breaks(invariant)

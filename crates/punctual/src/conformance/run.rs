@@ -29,12 +29,18 @@ pub fn check(name: &str, harness: impl Harness) {
 /// # Panics
 /// Also if no law is of that topic, or none has the name in the variable.
 pub fn check_topic(topic: &str, harness: impl Harness) {
+    check_some(topic, 1, harness);
+}
+
+/// Runs the first law of a topic and each so many behind it, as [`check_topic`] does.
+pub fn check_some(topic: &str, step: usize, harness: impl Harness) {
     let is_of_topic = |law: &&Law| law.name.split("::").next() == Some(topic);
     let only = std::env::var("PUNCTUAL_LAW").ok();
     let mut laws = LAWS
         .iter()
         .chain(DURABLE_LAWS)
         .filter(is_of_topic)
+        .step_by(step)
         .peekable();
     assert!(laws.peek().is_some(), "no law is of the topic {topic}");
     if let Some(only) = &only {

@@ -51,6 +51,28 @@ macro_rules! __unfold_topics {
     )+};
 }
 
+/// Makes two tests of each topic of a list: one of every third law, and one of all.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __unfold_thirds {
+    ({$harness:expr} $($topic:ident { $($law:ident $([$($needs:ident),+])?,)+ })+) => {$(
+        mod $topic {
+            #[allow(unused_imports)]
+            use super::*;
+
+            #[test]
+            fn every_third_law_holds() {
+                $crate::conformance::check_some(stringify!($topic), 3, $harness);
+            }
+
+            #[test]
+            fn every_law_holds() {
+                $crate::conformance::check_topic(stringify!($topic), $harness);
+            }
+        }
+    )+};
+}
+
 /// See [`conformance::suite`](crate::conformance::suite).
 #[doc(hidden)]
 #[macro_export]
@@ -64,6 +86,9 @@ macro_rules! __suite {
     };
     ($harness:expr, by topic) => {
         $crate::__all_laws!(__unfold_topics $harness);
+    };
+    ($harness:expr, by topic, thirds) => {
+        $crate::__all_laws!(__unfold_thirds $harness);
     };
     ($harness:expr, durable, by topic) => {
         $crate::__all_laws!(__unfold_topics $harness);

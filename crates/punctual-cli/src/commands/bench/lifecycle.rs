@@ -28,13 +28,14 @@ Examples:
   punctual bench lifecycle --job order --jobs 20000 --engine $REDIS
   punctual bench lifecycle --jobs 1000000 --batch 100 --engine 'file:./bench?durability=os'
 
-That many callers enqueue jobs in batches. Then one worker with its defaults runs them; its handler
-does nothing. It ends when maintenance has pruned all that the jobs left. Tombstones, kept and
-cancelled jobs stay 5 s for that, or as long as the address says (settled_window, retention); a
-gateway and a directory with data keep their own spans. Jobs with a due ahead run once all are due,
-in calls of many as the other kinds do.
+That many callers enqueue jobs in batches. Then one worker runs them; its handler does nothing. It
+ends when maintenance has pruned all that the jobs left. Tombstones, kept and cancelled jobs stay
+5 s for that, or as long as the address says (settled_window, retention); a gateway and a directory
+with data keep their own spans. Jobs with a due ahead run once all are due, in calls of many as the
+other kinds do.
 
-CPU is user plus system, of this process with what maintenance in it takes to prune. On Redis that of its servers is counted too, without what they use in an
+CPU is user plus system, of this process with what maintenance in it takes to prune. On Redis that
+of its servers is counted too, without what they use in an
 idle second. It is null where the engine runs in this process, whose CPU includes it, and behind a
 gateway, where it is not known.")]
 pub(crate) struct Args {
@@ -57,6 +58,10 @@ pub(crate) struct Args {
     /// Callers that enqueue at the same time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     callers: u64,
+
+    /// Jobs that the worker runs at once; it claims jobs with limits or shares for its free slots
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    concurrency: usize,
 
     /// How far ahead dues lie, of kinds that have one: so far to twice as far
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = span_of)]
@@ -134,6 +139,7 @@ struct Load {
     recipe: Recipe,
     batch: u64,
     callers: u64,
+    concurrency: usize,
     /// Those that wait for a name.
     held: Arc<Mutex<Vec<JobId>>>,
     /// How long what they leave may stay.
@@ -162,6 +168,7 @@ impl Load {
             },
             batch: args.batch,
             callers: args.callers,
+            concurrency: args.concurrency,
             held: Arc::default(),
             kept,
         })
@@ -249,6 +256,7 @@ impl Load {
         let last = all.clone();
         Worker::new(self.queue.engine())
             .namespace(self.namespace.clone())
+            .concurrency(self.concurrency)
             .handle_any(move |job: JobRecord, ctx: Context| {
                 let (verdict, ends) = handle(kind, &job, &ctx);
                 if ends && done.fetch_add(1, Ordering::Relaxed) + 1 == runs {
