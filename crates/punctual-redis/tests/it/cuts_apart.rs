@@ -50,10 +50,18 @@ fn ends_of_records(received: &[u8]) -> Vec<usize> {
     ends
 }
 
+/// Bytes between two cuts: in one round, and by how much several rounds divide.
+fn step(once: usize, divided: usize) -> usize {
+    match rounds(1) {
+        1 => once,
+        rounds => divided.div_ceil(rounds),
+    }
+}
+
 /// Each boundary, the bytes about it and those about the end of the header behind it, and many
 /// others.
 fn cuts_of(received: &[u8]) -> BTreeSet<usize> {
-    let others = (0..received.len()).step_by(97_usize.div_ceil(rounds(1)));
+    let others = (0..received.len()).step_by(step(97, 37));
     let ends = ends_of_records(received);
     assert!(!ends.is_empty(), "nothing was said");
     let about = |end: usize| [end - 1, end, end + 1, end + 4, end + 5, end + 6];
@@ -123,7 +131,7 @@ async fn calls_that_are_cut_in_a_cluster_are_done_once() {
     // All ways lead through the proxies: a cut may meet a poll, too.
     let direct = connect(&address).await;
     a_job_goes_in(&engine, &direct).await;
-    let step = 11_usize.div_ceil(rounds(1));
+    let step = step(11, 5);
     at_every_byte(proxy, step, || a_job_goes_in(&engine, &direct)).await;
     at_every_byte(proxy, step, || a_job_is_done(&engine, &direct)).await;
 }

@@ -265,3 +265,68 @@ async fn shares_of_one_job_take_turns_with_others_as_in_memory() {
         }
     }
 }
+
+/// Shares with a row, and those of them that stand in the order of turns as their row says.
+fn standing(server: &TestServer) -> (u64, u64) {
+    const COUNT: &str = "local all, stand = 0, 0 \
+        local rows = redis.call('HGETALL', KEYS[1]) \
+        for i = 1, #rows, 2 do \
+            all = all + 1 \
+            local turn = string.sub(rows[i + 1], 15, 18) .. string.sub(rows[i + 1], 20, 27) \
+            if redis.call('ZSCORE', KEYS[2], turn .. rows[i]) then stand = stand + 1 end \
+        end \
+        return all .. ' ' .. stand";
+    let rows = format!("punctual:{{default/0}}:ss:{QUEUE}");
+    let turns = format!("punctual:{{default/0}}:st:{}:{QUEUE}", of("a").priority);
+    let counted = server.cli(&["EVAL", COUNT, "2", &rows, &turns]);
+    let (all, stand) = counted.trim().split_once(' ').expect("two numbers");
+    (
+        all.parse().expect("a number"),
+        stand.parse().expect("a number"),
+    )
+}
+
+/// Shares of unlike weights get as many jobs in a call: their rows differ in nothing but their next
+/// turn.
+#[tokio::test]
+async fn rows_of_shares_that_differ_in_their_turn_alone_are_kept_apart() {
+    let server = TestServer::start();
+    let clock = ManualClock::new(START);
+    let memory = MemoryEngine::with_clock(clock.clone());
+    let options = server.address().parse().expect("a good address");
+    let redis = RedisEngine::connect_with_clock(options, clock.clone()).await;
+    let redis = redis.expect("the server is there");
+    redis.set_time(START).await.expect("a clock");
+    let weights = ShareSettings::new().weight("b", 2).weight("c", 5);
+    for engine in [&memory as &dyn Engine, &redis] {
+        let write = Control::Write {
+            name: format!("queue/{QUEUE}"),
+            expected: 0,
+            value: Some(RecordValue::Queue(
+                QueueSettings::new().shares(weights.clone()),
+            )),
+        };
+        engine.control(&here(), write).await.expect("weights");
+    }
+    let jobs: Vec<_> = (0..90).map(|nth| of(["a", "b", "c"][nth % 3])).collect();
+    let sent = memory.enqueue(&here(), jobs.clone()).await;
+    sent.expect("enqueue");
+    redis.enqueue(&here(), jobs).await.expect("enqueue");
+    assert_eq!(standing(&server), (3, 3), "all stand as their rows say");
+    let mut ended = 0;
+    for limit in [3, 1, 1, 2].into_iter().cycle() {
+        let [one, other] = claim_of_both(&memory, &redis, limit).await;
+        ended += one.iter().map(|lease| lease.jobs.len()).sum::<usize>();
+        for (engine, leases) in [(&memory as &dyn Engine, one), (&redis, other)] {
+            for lease in leases {
+                let settle = ends(&lease, 0..lease.jobs.len(), false);
+                engine.settle(&here(), settle).await.expect("settle");
+            }
+        }
+        let (all, stand) = standing(&server);
+        assert_eq!(all, stand, "shares that stand as their rows say");
+        if ended == 90 {
+            break;
+        }
+    }
+}

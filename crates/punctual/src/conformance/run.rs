@@ -33,6 +33,9 @@ pub fn check_topic(topic: &str, harness: impl Harness) {
 }
 
 /// Runs the first law of a topic and each so many behind it, as [`check_topic`] does.
+///
+/// # Panics
+/// As [`check_topic`], and if `step` is 0.
 pub fn check_some(topic: &str, step: usize, harness: impl Harness) {
     let is_of_topic = |law: &&Law| law.name.split("::").next() == Some(topic);
     let only = std::env::var("PUNCTUAL_LAW").ok();

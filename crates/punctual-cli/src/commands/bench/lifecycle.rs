@@ -35,9 +35,8 @@ with data keep their own spans. Jobs with a due ahead run once all are due, in c
 other kinds do.
 
 CPU is user plus system, of this process with what maintenance in it takes to prune. On Redis that
-of its servers is counted too, without what they use in an
-idle second. It is null where the engine runs in this process, whose CPU includes it, and behind a
-gateway, where it is not known.")]
+of its servers is counted too, without what they use in an idle second. It is null where the engine
+runs in this process, whose CPU includes it, and behind a gateway, where it is not known.")]
 pub(crate) struct Args {
     /// What the jobs have besides their payload
     #[arg(long, value_name = "KIND", value_enum, default_value_t = Kind::Plain)]
@@ -60,8 +59,8 @@ pub(crate) struct Args {
     callers: u64,
 
     /// Jobs that the worker runs at once; it claims jobs with limits or shares for its free slots
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    concurrency: usize,
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    concurrency: u64,
 
     /// How far ahead dues lie, of kinds that have one: so far to twice as far
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = span_of)]
@@ -139,7 +138,7 @@ struct Load {
     recipe: Recipe,
     batch: u64,
     callers: u64,
-    concurrency: usize,
+    concurrency: u64,
     /// Those that wait for a name.
     held: Arc<Mutex<Vec<JobId>>>,
     /// How long what they leave may stay.
@@ -256,7 +255,7 @@ impl Load {
         let last = all.clone();
         Worker::new(self.queue.engine())
             .namespace(self.namespace.clone())
-            .concurrency(self.concurrency)
+            .concurrency(self.concurrency as usize)
             .handle_any(move |job: JobRecord, ctx: Context| {
                 let (verdict, ends) = handle(kind, &job, &ctx);
                 if ends && done.fetch_add(1, Ordering::Relaxed) + 1 == runs {
